@@ -10,18 +10,18 @@ _LONGEST_SOCKET = 107  # largest number of bytes of a Unix socket's path
 
 
 def checked_address(address: str) -> str:
-    """The address, unchanged; the error does not repeat it, because it may contain a password.
+    """Return a valid ``address`` unchanged; an error message never contains the address.
 
     Raises:
-        ValueError: ``address`` is not an address.
+        ValueError: ``address`` is not valid.
     """
     if address.startswith("unix:"):
         return _socket(address)
     if "://" in address:
-        raise ValueError("an address is host:port, without http:// or another scheme")
+        raise ValueError("an address must be host:port, without http:// or another scheme")
     host, colon, port = address.rpartition(":")
     if not colon or not host or not _PORT.fullmatch(port) or not 0 < int(port) < 65_536:
-        raise ValueError("an address is host:port with a port from 1 to 65535")
+        raise ValueError("an address must be host:port with a port from 1 to 65535")
     if host.startswith("[") and host.endswith("]"):
         try:
             IPv6Address(host[1:-1])
@@ -30,20 +30,21 @@ def checked_address(address: str) -> str:
     elif ":" in host:
         raise ValueError("write an IPv6 address in brackets, like [::1]:7700")
     elif not _HOST.fullmatch(host):
-        raise ValueError("a host name has letters, digits, dots and hyphens only")
+        raise ValueError("the host name is not valid: use only letters, digits, dots and hyphens")
     return address
 
 
 def checked_target(address: str) -> str:
-    """The address, unchanged, of a hub to connect to.
+    """Return ``address`` unchanged if a party can connect to it.
 
     Raises:
-        ValueError: ``address`` is not an address, or one that is only for listening.
+        ValueError: ``address`` is not valid, or a party can only listen on it.
     """
     checked_address(address)
     if address.rpartition(":")[0].strip("[]") in _EVERYWHERE:
         raise ValueError(
-            "this address is for listening on all interfaces: give the name of the hub"
+            "no party can connect to this address, which stands for listening on all interfaces: "
+            "give the name of the hub"
         )
     return address
 
@@ -52,6 +53,6 @@ def _socket(address: str) -> str:
     size = len(address.removeprefix("unix:").encode())
     if not 0 < size <= _LONGEST_SOCKET:
         raise ValueError(
-            f"a Unix socket is unix:PATH with a path of at most {_LONGEST_SOCKET} bytes"
+            f"a Unix socket is written as unix:PATH with a path of at most {_LONGEST_SOCKET} bytes"
         )
     return address

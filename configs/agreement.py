@@ -17,27 +17,27 @@ Widths: TypeAlias = tuple[Annotated[int, Field(ge=1, le=65_536)], ...]
 
 
 class MlpBottom(ConfigTable):
-    """Fully connected layers with ReLU between them; without a hidden layer a linear model."""
+    """Fully connected layers with ReLU between them; without hidden layers the model is linear."""
 
     kind: Literal["mlp"] = "mlp"
     hidden: Widths = (64,)  # widths of the hidden layers
 
 
 class CnnBottom(ConfigTable):
-    """Convolutions of 3x3 with GroupNorm, each halving the image, then one linear layer."""
+    """3x3 convolutions with GroupNorm, each followed by 2x2 pooling, then one linear layer."""
 
     kind: Literal["cnn"]
     channels: Widths = (16, 32)  # output channels of the convolutions
 
 
 class BackboneBottom(ConfigTable):
-    """A known network for images, with GroupNorm and a first layer for small images."""
+    """ResNet or DenseNet with GroupNorm and with a first layer for small images."""
 
     kind: Literal["resnet18", "resnet50", "densenet121"]
 
 
 class ModuleBottom(ConfigTable):
-    """An ``nn.Module`` of the party itself, which its party settings name by import path."""
+    """The party's own ``nn.Module``, given by its import path in the party settings."""
 
     kind: Literal["module"]
     source: Pin  # hash of the module's source file
@@ -52,8 +52,8 @@ class PartyEntry(ConfigTable):
     """One party: its role and its part of the split model."""
 
     role: Literal["active", "passive"]
-    # Width of the party's embeddings. A passive party needs it; an active party without it
-    # contributes labels only.
+    # Width of the party's embeddings. Required for a passive party; an active party without a width
+    # contributes only labels.
     width: Count | None = None
     columns: Count | None = None  # columns that the party's table must have; absent: any number
     bottom: Bottom = MlpBottom()  # network that turns the party's columns into embeddings
@@ -64,7 +64,7 @@ class PartyEntry(ConfigTable):
     @model_validator(mode="after")
     def _passive_party_has_features(self) -> Self:
         if self.role == "passive" and self.width is None:
-            raise ValueError("a passive party needs width, the size of its embeddings")
+            raise ValueError("a passive party needs the key width, the size of its embeddings")
         return self
 
 
@@ -72,36 +72,37 @@ QueryCount: TypeAlias = Annotated[int, Field(ge=1, le=1 << 20)]  # their tags fi
 
 
 class PsiSettings(ConfigTable):
-    """Private set intersection."""
+    """Settings of the private set intersection."""
 
-    # Adversary against whom the intersection is secure: hardened also covers a party that
-    # departs from the protocol (psi/README.md).
+    # semi_honest: secure against parties that follow the protocol. hardened: also secure against a
+    # party that deviates from the protocol (psi/README.md).
     security: Literal["semi_honest", "hardened"] = "semi_honest"
     minimum: Count = 100  # smallest number of common rows; a smaller intersection stops the run
-    # Largest number of rows that a hardened active party may ask for in a session.
+    # In hardened mode: largest number of rows that the active party may query in a session.
     queries: QueryCount = 1_000_000
-    # Smallest change of the number of common rows since an earlier run; a smaller change other
-    # than 0 stops the run. 0: no check.
+    # Smallest allowed change in the number of common rows since an earlier run: the run stops if
+    # the change is smaller, but not 0. 0: no check.
     differencing: Annotated[int, Field(ge=0)] = 0
 
 
 class SplitSettings(ConfigTable):
-    """Which rows are for training, validation and test: the same at every party, by keyed hash."""
+    """Split into training, validation and test rows; a keyed hash makes it equal everywhere."""
 
-    # keyed: the hash chooses the test rows; official: the rows of the test files are test rows.
+    # How test rows are chosen. keyed: by a keyed hash of the row's ID. official: all rows of the
+    # test files are test rows.
     kind: Literal["keyed", "official"] = "keyed"
     validation: Fraction = 0.1  # fraction of the rows for validation
-    test: Fraction | None = 0.2  # fraction of the rows for the test; not with kind = "official"
+    test: Fraction | None = 0.2  # fraction of the rows for testing; not with kind = "official"
 
     @model_validator(mode="after")
     def _training_rows_remain(self) -> Self:
         if self.kind == "official" and "test" in self.model_fields_set:
             raise ValueError(
-                "an official split takes its test rows from the test files: remove test"
+                "with kind = 'official' the test files determine the test rows: remove the key test"
             )
         test = 0.0 if self.kind == "official" else self.test
         if test is None or test + self.validation >= 1:
-            raise ValueError("validation and test must leave rows for training")
+            raise ValueError("validation + test must be below 1, so that rows remain for training")
         return self
 
 
@@ -125,7 +126,7 @@ class MlpTop(ConfigTable):
 
 
 class SumTop(ConfigTable):
-    """The sum of the embeddings, one number per class: each party votes for the classes."""
+    """Sum of the parties' embeddings; an embedding has one number per class, the party's vote."""
 
     kind: Literal["sum"]
 
@@ -134,7 +135,7 @@ Top: TypeAlias = Annotated[MlpTop | SumTop, Field(discriminator="kind")]
 
 
 class TrainingSettings(ConfigTable):
-    """Split learning."""
+    """Settings of split learning."""
 
     # Optimiser. newton-cg trains a convex head to its optimum with the settings of [newton]; the
     # other keys of this table are then unused.
@@ -144,17 +145,21 @@ class TrainingSettings(ConfigTable):
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     batch: Count = 64
     epochs: Count = 20
-    # Epochs without a better validation loss after which training stops; absent: no early stop.
+    # Number of epochs without a lower validation loss after which training stops; absent: no early
+    # stopping.
     patience: Count | None = None
-    # How computation hides network latency. none: no overlap. microbatch: two micro-batches per
-    # step, with the same gradient except for rounding. pipeline: the next batch is requested
-    # before this batch ends, so gradients are one step late.
+    # How computation hides network latency. none: no overlap. microbatch: a step has two
+    # micro-batches, and the gradient is the same except for rounding. pipeline: the next batch is
+    # requested before the current batch ends, so gradients are one step late.
     overlap: Literal["none", "microbatch", "pipeline"] = "none"
 
     @model_validator(mode="after")
     def _micro_batches_are_equal(self) -> Self:
         if self.overlap == "microbatch" and self.batch % 2:
-            raise ValueError("overlap = 'microbatch' halves each batch: batch must be even")
+            raise ValueError(
+                "overlap = 'microbatch' splits each batch into two equal parts: set batch to an "
+                "even number"
+            )
         return self
 
 
@@ -162,42 +167,50 @@ class RowRequest(ConfigTable):
     """Rows to forget: a fraction of some classes, or the IDs in a file of the active party."""
 
     name: Name
-    # Classes whose training rows are forgotten; empty: the IDs in the file that unlearn in the
-    # active party's settings names.
+    # Classes whose training rows are forgotten; empty: the rows are listed by ID in a file, which
+    # the key unlearn of the active party's settings names.
     classes: tuple[str, ...] = ()
     fraction: Fraction = 1.0  # fraction of the training rows of these classes
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0  # seed of the drawn fraction and the canaries
+    # Seed for sampling the fraction and the canaries.
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     # Number of forgotten rows that are trained with a wrong label, for membership audits.
     canaries: Annotated[int, Field(ge=0, lt=2**31)] = 0
-    # Trigger for a separate audit; a run with it does not measure the unlearning of clean rows.
+    # Trigger for the backdoor audit; a run with a trigger does not measure the unlearning of clean
+    # rows.
     backdoor: BackdoorSettings | None = None
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
         if len(set(self.classes)) < len(self.classes):
-            raise ValueError("classes names a class twice")
+            raise ValueError("classes names a class twice: remove one of the two")
         if not self.classes and self.fraction != 1:
-            raise ValueError("fraction needs classes: a file of IDs is forgotten as a whole")
+            raise ValueError(
+                "fraction needs classes, because a file of IDs is forgotten as a whole: set "
+                "classes, or remove fraction"
+            )
         if self.backdoor and self.canaries:
-            raise ValueError("canaries and backdoor cannot be in one run: remove one of them")
+            raise ValueError(
+                "a request cannot have both canaries and a backdoor: remove one of the two keys"
+            )
         return self
 
 
 class LimitSettings(ConfigTable):
-    """Timeouts and bounds after which a party stops."""
+    """Timeouts and size limits of a run."""
 
-    join_seconds: Seconds = 120.0  # seconds until all parties must be connected
+    join_seconds: Seconds = 120.0  # seconds within which all parties must connect
     step_seconds: Seconds = 30.0  # seconds that a peer may take for a reply
     idle_seconds: Seconds = 900.0  # seconds that a passive party waits for the hub's next message
     rejoin_seconds: SecondsOrNone = 60.0  # seconds that a lost party has to reconnect
     checkpoint_seconds: SecondsOrNone = 10.0  # shortest time between two checkpoints, in seconds
     magnitude: Positive = 1e4  # largest absolute value of an element of an embedding or gradient
     rows: Count = 20_000_000  # largest number of rows that a party may bring to the intersection
-    pass_rows: Count = 4096  # rows of one message in a pass over many rows; fewer need less memory
+    # Rows per message when many rows are processed; fewer rows need less memory.
+    pass_rows: Count = 4096
 
 
 class VerticalAgreement(ConfigTable):
-    """One vertical run: the file that all parties share."""
+    """Agreement of a vertical run: the file that all parties share."""
 
     federation: Name
     mode: Literal["vertical"] = "vertical"
@@ -251,7 +264,7 @@ class VerticalAgreement(ConfigTable):
 
     @property
     def architecture(self) -> dict[str, Any]:
-        """The settings, as JSON, in which a saved model and its users must agree."""
+        """The settings, as JSON, that a saved model and every run that uses it must share."""
         parties = {"parties": {name: {"pins"} for name in self.parties}}
         fields = {"federation", "dtype", "parties", "labels", "top", "sharding"}
         found = self.model_dump(mode="json", include=fields, exclude=parties)
@@ -263,8 +276,8 @@ class VerticalAgreement(ConfigTable):
         active = [name for name, party in self.parties.items() if party.role == "active"]
         if len(active) != 1 or len(self.parties) < 2:
             raise ValueError(
-                "a run needs one active party and at least one passive party; active parties "
-                f"here: {', '.join(active) or 'none'}"
+                "a run needs exactly one active party and at least one passive party (active "
+                f"parties: {', '.join(active) or 'none'})"
             )
         return self
 
@@ -291,14 +304,14 @@ class VerticalAgreement(ConfigTable):
             return self
         if not isinstance(self.top, SumTop):
             raise ValueError(
-                "cvfu caches the sum of the parties' votes: it needs [top] kind = 'sum' and "
-                "width = number of classes at every party; otherwise remove cvfu from unlearning"
+                "the method cvfu needs a sum of votes: set top.kind = 'sum' and width = number "
+                "of classes at every party, or remove cvfu from unlearning"
             )
         offline = set(plan.cvfu.offline)
         if not offline < set(self.passive):
             raise ValueError(
-                f"unlearning.cvfu.offline names {', '.join(sorted(offline))}; legal: passive "
-                f"parties ({', '.join(self.passive)}), but not all of them"
+                f"unlearning.cvfu.offline must name passive parties ({', '.join(self.passive)}), "
+                f"but not all of them (got {', '.join(sorted(offline))})"
             )
         return self
 
@@ -307,12 +320,12 @@ class VerticalAgreement(ConfigTable):
         for request in self.unlearn:
             for unknown in set(request.classes) - set(self.labels.classes):
                 raise ValueError(
-                    f"request {request.name!r} names class {unknown!r}; "
-                    f"the classes are {', '.join(self.labels.classes)}"
+                    f"request {request.name!r} names the unknown class {unknown!r}; the classes "
+                    f"are {', '.join(self.labels.classes)}"
                 )
         names = [request.name for request in self.unlearn]
         if len(set(names)) < len(names):
-            raise ValueError("two requests have the same name")
+            raise ValueError("two requests have the same name: rename one of them")
         return self
 
     @model_validator(mode="after")
@@ -320,8 +333,8 @@ class VerticalAgreement(ConfigTable):
         plan = self.unlearning
         if self.privacy.embed_once and "cvfu" in (plan.method, *plan.compare):
             raise ValueError(
-                "privacy.embed_once freezes the parties' networks, and cvfu changes only these: "
-                "remove cvfu from unlearning"
+                "privacy.embed_once freezes the parties' networks, but cvfu changes only these "
+                "networks: remove cvfu from unlearning"
             )
         if self.privacy.embed_once and any(request.backdoor for request in self.unlearn):
             raise ValueError(

@@ -10,10 +10,10 @@ from configs.schema import VerticalConfig, read_config
 def read_any(
     path: Path, changes: Sequence[str] = ()
 ) -> VerticalConfig | HorizontalConfig | LanguageConfig:
-    """Read the config ``path`` as a config of the mode that its key ``mode`` names.
+    """Read the config file ``path``; its key ``mode`` selects the schema.
 
     Raises:
-        ConfigError: all problems of the file, at most 20, each with its place.
+        ConfigError: the file is not a valid config; the message lists up to 20 problems.
     """
     if is_federated(path, changes):
         return read_federated(path, changes)

@@ -26,17 +26,18 @@ ClientMethod: TypeAlias = Literal[
 
 
 class LocalTrainingSettings(ConfigTable):
-    """Local training of the clients in a stage; an absent key has the value of training."""
+    """Local training of the clients in one stage of a method."""
 
-    learning_rate: Positive | None = None  # learning rate; absent: the value of training
+    # Learning rate; absent: the value of training.learning_rate.
+    learning_rate: Positive | None = None
     epochs: Count = 1  # local epochs in a round
-    batch: Count | None = None  # rows of a batch; absent: the value of training
+    batch: Count | None = None  # rows of a batch; absent: the value of training.batch
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
     clip: Positive | None = None  # largest norm of a step's gradient; absent: no clipping
 
 
 class StageSettings(LocalTrainingSettings):
-    """Rounds of one stage of a method."""
+    """Settings of one stage of a method, which consists of rounds."""
 
     rounds: Annotated[int, Field(ge=0, lt=2**31)] = 20
 
@@ -46,11 +47,12 @@ class FedOsdPlan(ConfigTable):
 
     unlearn: StageSettings = StageSettings(rounds=100)  # rounds that unlearn
     recover: StageSettings = StageSettings(rounds=100)  # rounds of recovery
-    # Gradients of recovery that are projected so that they do not undo the unlearning: those that
-    # would (conditional), all, or none.
+    # Which gradients of the recovery are projected so that they do not undo the unlearning.
+    # conditional: only gradients that would undo it. always: all gradients. none: no gradient.
     project: Literal["conditional", "always", "none"] = "conditional"
-    # Ablation: ascent instead of the unlearning loss, without orthogonality, or with a common
-    # descent direction.
+    # Ablation. full: the whole method. ascent: gradient ascent instead of the unlearning loss.
+    # no-orthogonal: without the orthogonality condition. common-descent: with a common descent
+    # direction.
     variant: Literal["full", "ascent", "no-orthogonal", "common-descent"] = "full"
 
 
@@ -58,34 +60,36 @@ class FedForgetPlan(ConfigTable):
     """FedForget: distillation with two teachers at the leaving client."""
 
     distil: StageSettings = StageSettings(rounds=10)  # rounds of distillation
-    # Rounds that train teacher B; for mode = "clean_teacher" from random weights.
+    # Rounds that train teacher B; with mode = "clean_teacher" from random weights.
     teacher_b: StageSettings = StageSettings()
     recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
-    # Loss of teacher B: literal as printed in the paper, repel as in its authors' program, or a
-    # teacher that never saw the forgotten rows, a bad teacher, or gradient ascent (ga).
+    # Loss and teacher B. literal: the loss as printed in the paper. repel: the loss of the authors'
+    # code. clean_teacher: a teacher that never saw the forgotten rows. bad_teacher: a teacher with
+    # random weights. ga: gradient ascent without teacher B.
     mode: Literal["literal", "repel", "clean_teacher", "bad_teacher", "ga"] = "clean_teacher"
-    weight_a: Positive = 0.93  # weight α of teacher A, the trained model; 0 for a bad teacher
+    # Weight α of teacher A, the trained model; unused with mode = "bad_teacher".
+    weight_a: Positive = 0.93
     weight_b: Positive = 0.245  # weight of teacher B
     leaving_factor: Positive = 2.0  # factor λ₀ of the leaving client's weight in the first round
-    decay: Positive = 0.3  # decay β of that factor per round
-    max_weight: Fraction = 0.5  # largest weight of the leaving client in the mean
+    decay: Positive = 0.3  # decay β of leaving_factor per round
+    max_weight: Fraction = 0.5  # largest weight of the leaving client in the mean update
     temperature: Positive = 2.0
 
 
 class FedEraserPlan(ConfigTable):
-    """FedEraser (Liu et al. 2021); needs [history]."""
+    """FedEraser (Liu et al. 2021); needs the updates that history.every saves."""
 
-    # Local training of the calibration, one round for every round in the history.
+    # Local training in the calibration, which has one round for every saved round.
     calibrate: LocalTrainingSettings = LocalTrainingSettings()
     recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
 
 
 class FedRecoveryPlan(ConfigTable):
-    """FedRecovery (Zhang et al. 2023); needs [history]."""
+    """FedRecovery (Zhang et al. 2023); needs the updates that history.every saves."""
 
     recover: StageSettings = StageSettings()  # rounds of recovery
-    # ε of the noise, whose scale is that of the removed contribution; absent: no noise. Without a
-    # bound that is known beforehand the noise has no guarantee.
+    # ε of the noise, which is scaled to the size of the removed contribution; absent: no noise. The
+    # noise gives no guarantee, because this size is not bounded in advance.
     epsilon: Positive | None = None
     beta: Fraction = 1e-5  # failure probability β of the noise
 
@@ -97,18 +101,18 @@ class MoDePlan(ConfigTable):
     degrade: StageSettings = StageSettings(rounds=20)
     guide: StageSettings = StageSettings(rounds=20)  # rounds of guidance, one after each erasure
     recover: StageSettings = StageSettings()  # rounds of recovery
-    momentum: Fraction = 0.95  # weight λ of the old model in the mix
+    momentum: Fraction = 0.95  # weight λ of the old model when M_d is mixed into it
 
 
 class AscentPlan(ConfigTable):
-    """EWC-SGA, FU-PGA and SFU: gradient ascent at the leaving client, with a constraint each."""
+    """EWC-SGA, FU-PGA and SFU: gradient ascent at the leaving client with different constraints."""
 
     ascent: StageSettings = StageSettings(rounds=20, clip=1.0)  # rounds of ascent
     recover: StageSettings = StageSettings()  # rounds of recovery
-    # Whether ascent ends at the loss of a uniform guess (FU-PGA and SFU).
+    # Whether the ascent stops at the loss of a uniform guess (FU-PGA and SFU).
     stop_at_uniform: bool = True
     strength: Positive = 1.0  # weight of the elastic term (EWC-SGA)
-    # Squared distance to the leaving client's model at which ascent ends (FU-PGA).
+    # Squared distance to the leaving client's model at which the ascent stops (FU-PGA).
     max_distance: Positive = 2.2
     energy: Fraction = 0.99  # fraction of the inputs' energy in the protected subspace (SFU)
 
@@ -117,24 +121,28 @@ class DampeningPlan(ConfigTable):
     """AdaClipping-like: parameters that matter most for the forgotten rows are dampened."""
 
     recover: StageSettings = StageSettings()  # rounds of recovery
-    # Ratio of Fisher information, forgotten to remaining rows, above which a parameter is dampened.
+    # A parameter is dampened if its Fisher information on the forgotten rows exceeds that on the
+    # remaining rows by more than this factor.
     ratio: Positive = 10.0
     strength: Positive = 1.0  # strength of the dampening
 
 
 class MimirPlan(ConfigTable):
-    """Unlearning of Mimir; needs personal = {kind = "mimir"}."""
+    """Unlearning method of Mimir; needs personal = {kind = "mimir"}."""
 
-    # Rounds at all remaining clients; epochs counts rounds of the generator on batches of images.
+    # Rounds of distillation at all remaining clients; epochs is the number of generator rounds,
+    # batch the number of generated images.
     distil: StageSettings = StageSettings(rounds=5, learning_rate=1e-3, epochs=50, batch=128)
     recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
-    # Initial student: random weights, the trained model, or the trained model with a new head.
+    # Initial student. random: random weights. warm: the trained model. head-reset: the trained
+    # model with a new head.
     init: Literal["random", "warm", "head-reset"] = "random"
     inner: Count = 10  # steps T_k of the student per step of the generator
     divergence: Annotated[float, Field(ge=0)] = 5.0  # weight β of the divergence
     attention: Annotated[float, Field(ge=0)] = 2.0  # weight γ of the attention transfer
     temperature: Positive = 2.0
-    after_prompt: bool = True  # whether features are compared after the prompt, or before it
+    # Whether features are compared after the prompt is applied; false: before.
+    after_prompt: bool = True
     # How the student's features move relative to the leaving clients' features.
     sign: Literal["align", "repel", "orthogonal"] = "align"
 
@@ -146,7 +154,7 @@ class FedMmPlan(ConfigTable):
     impair: StageSettings = StageSettings(rounds=1, learning_rate=0.02, batch=256)
     # Rounds that train on error-minimising noise.
     repair: StageSettings = StageSettings(rounds=5, learning_rate=0.01, batch=256)
-    share: Fraction = 0.2  # share of the leaving clients in a round that impairs
+    share: Fraction = 0.2  # weight of the leaving clients' update in a round that impairs
     noise_rows: Annotated[int, Field(ge=1, le=65_536)] = 256  # noise images per class
     noise_steps: Count = 40  # optimisation steps of the noise
     noise_rate: Positive = 0.1  # learning rate of the noise
@@ -156,32 +164,35 @@ class FedMmPlan(ConfigTable):
 class FedGktPlan(ConfigTable):
     """FedGKT: gated knowledge transfer (Chundawat et al. 2023) at the remaining clients."""
 
-    # Rounds at all remaining clients; epochs counts rounds of the generator on batches of images.
+    # Rounds of distillation at all remaining clients; epochs is the number of generator rounds,
+    # batch the number of generated images.
     distil: StageSettings = StageSettings(rounds=5, learning_rate=1e-3, epochs=50, batch=128)
     recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
-    # Initial student: random weights, the trained model, or the trained model with a new head.
+    # Initial student. random: random weights. warm: the trained model. head-reset: the trained
+    # model with a new head.
     init: Literal["random", "warm", "head-reset"] = "random"
-    # How images of the leaving clients are filtered: by features, which needs
-    # personal = {kind = "mimir"}, or by the leaving clients' classes.
+    # How images of the leaving clients are filtered out. features: by similar features, which needs
+    # personal = {kind = "mimir"}. classes: by the leaving clients' classes.
     gate: Literal["features", "classes"] = "features"
-    # Largest cosine similarity of features that passes the gate.
+    # Largest cosine similarity of features at which an image passes the gate.
     max_similarity: Annotated[float, Field(ge=-1, le=1)] = 0.9
-    max_probability: Fraction = 0.01  # largest probability of leaving classes that passes the gate
+    # Largest probability of the leaving clients' classes at which an image passes the gate.
+    max_probability: Fraction = 0.01
     inner: Count = 10  # steps of the student per step of the generator
     attention: Annotated[float, Field(ge=0)] = 250.0  # weight of the attention transfer
     temperature: Positive = 1.0
 
 
 class ClientVariant(MethodVariant):
-    """A method of client unlearning with other settings."""
+    """Variant of a client unlearning method: the same method with other settings."""
 
     method: ClientMethod
 
 
 class ClientUnlearning(UnlearningSettingsBase):
-    """Client unlearning: the methods that are run for every request, and their settings."""
+    """Client unlearning: the methods to run for every request, and the settings of each method."""
 
-    method: ClientMethod = "fedosd"  # method whose model the run ends with
+    method: ClientMethod = "fedosd"  # method whose model is the result of the run
     compare: tuple[ClientMethod, ...] = ("fine-tune",)  # further methods to run and compare
     variants: tuple[ClientVariant, ...] = ()  # methods to run once more with other settings
     retrains: Count = 1  # number of Retrains

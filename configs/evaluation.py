@@ -1,4 +1,4 @@
-"""Evaluation of a vertical run: audits beyond the models' outputs, and the backdoor audit."""
+"""Settings of the evaluation of a vertical run: additional audits and the backdoor audit."""
 
 from collections.abc import Sequence
 from typing import Annotated, Self
@@ -9,42 +9,46 @@ from configs.table import ConfigTable, Count, Fraction, Name, Positive
 
 
 class BackdoorSettings(ConfigTable):
-    """A trigger that one passive party plants in the forgotten rows, which get the target class.
+    """A trigger that a passive party plants in forgotten rows, whose label becomes the target.
 
-    On images the trigger is a square of 4x4 pixels at the bottom right of that party's part, as
-    bright as the brightest pixel. On tables it is the 99th percentile of the first column and the
-    1st percentile of the second column.
+    On images the trigger is a square of 4x4 pixels at the bottom right of the passive party's part,
+    with the value of the brightest pixel. On tables the trigger sets the first of two columns to
+    its 99th percentile and the second to its 1st percentile.
     """
 
     party: Name  # passive party that plants the trigger
-    target: str  # class with which the rows are trained
-    share: Fraction = 1.0  # fraction of the forgotten rows of other classes that get the trigger
+    target: str  # class with which the rows with the trigger are trained
+    # Fraction of the forgotten rows that get the trigger; rows of the target class are not counted.
+    share: Fraction = 1.0
     columns: tuple[str, ...] = ()  # two numeric columns of a table; empty for images
 
     @model_validator(mode="after")
     def _columns_are_two(self) -> Self:
         if len(set(self.columns)) != len(self.columns) or len(self.columns) not in (0, 2):
-            raise ValueError("a trigger needs two different columns on a table, none on images")
+            raise ValueError(
+                "columns must name two different columns of a table, or no column for images"
+            )
         return self
 
 
 class RelearnSettings(ConfigTable):
-    """Relearning attack: plain SGD steps on the forgotten rows until they are known again."""
+    """Relearning attack: SGD steps on the forgotten rows until the model predicts them again."""
 
     learning_rate: Positive = 0.01
     batch: Count = 32
-    max_steps: Count = 100  # steps after which the attack gives up
+    max_steps: Count = 100  # largest number of steps of the attack
     orders: Annotated[int, Field(ge=3, le=100)] = 3  # number of random row orders that are tried
 
 
 class EvaluationSettings(ConfigTable):
-    """Audits that need more than the outputs of the models."""
+    """Settings of audits that need more than the models' outputs."""
 
-    # Number of shadow models, trained on halves of the remaining rows, from which a second
-    # membership attack is fitted; 0: no such attack.
+    # Number of shadow models, each trained on half of the remaining rows, for a second membership
+    # attack; 0: no such attack.
     shadows: Annotated[int, Field(ge=0, le=64)] = 0
     relearn: RelearnSettings | None = None  # relearning attack; absent: not run
-    # Also measure the unlearned model with one party's network at a time from before unlearning.
+    # Whether the unlearned model is also measured with the network that one party had before
+    # unlearning, for each party in turn.
     completeness: bool = True
     # Permutations of the energy test.
     permutations: Annotated[int, Field(ge=19, le=100_000)] = 199
@@ -54,7 +58,7 @@ class EvaluationSettings(ConfigTable):
     @model_validator(mode="after")
     def _shadows_are_enough(self) -> Self:
         if 0 < self.shadows < 4:
-            raise ValueError("the shadow attack needs 4 or more shadow models; 0 turns it off")
+            raise ValueError("shadows must be at least 4, or 0 for no shadow attack")
         return self
 
 
@@ -70,12 +74,15 @@ def check_backdoors(
     for each in backdoors:
         if each.party not in passive:
             raise ValueError(
-                f"a backdoor is planted by a passive party, not {each.party!r}; "
-                f"the passive parties are {', '.join(passive)}"
+                f"backdoor.party must be a passive party (got {each.party!r}); the passive "
+                f"parties are {', '.join(passive)}"
             )
         if each.target not in classes:
             raise ValueError(
-                f"a backdoor names class {each.target!r}; the classes are {', '.join(classes)}"
+                f"backdoor.target must be a class (got {each.target!r}); the classes are "
+                f"{', '.join(classes)}"
             )
     if len(backdoors) > 1:
-        raise ValueError("two requests have a backdoor: one trigger a run")
+        raise ValueError(
+            "several requests have a backdoor, but a run can measure only one: keep one backdoor"
+        )

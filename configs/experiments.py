@@ -19,7 +19,7 @@ Changes: TypeAlias = tuple[str, ...]  # overrides in the form of --set
 
 
 class FirstClasses(ConfigTable):
-    """A request for the first classes except class 0, which is the target of backdoors."""
+    """A request to forget the first classes after class 0, which is the target of backdoors."""
 
     classes: Count  # number of classes
     fraction: Fraction = 1.0  # fraction of the training rows of these classes
@@ -32,7 +32,7 @@ class ExperimentEntry(ConfigTable):
     config: str  # path of the config, relative to the folder of this list
     tables: Annotated[tuple[str, ...], Field(min_length=1)]  # tables of the results that use it
     variants: Annotated[tuple[Title, ...], Field(min_length=1)]  # variants to run
-    seeds: Count = 5  # number of seeds: 0, 1, ..., one less than this number
+    seeds: Count = 5  # number N of seeds; the seeds are 0, 1, ..., N - 1
     poisoned: Count = 3  # largest number of seeds that are run again with the backdoor
     request: RowRequest | None = None  # rows to forget; absent: see first
     first: FirstClasses | None = (
@@ -42,7 +42,7 @@ class ExperimentEntry(ConfigTable):
         None  # backdoor of a second run, in the forgotten rows; absent: no such run
     )
     changes: Changes = ()  # overrides of the config's settings
-    gpu: bool = False  # whether the experiment needs a GPU and so runs only on demand
+    gpu: bool = False  # whether the experiment needs a GPU; it is then run only with --gpu
     # Whether parties are real processes over TLS, one run at a time, for measurements of time.
     processes: bool = False
 
@@ -50,10 +50,11 @@ class ExperimentEntry(ConfigTable):
     def _backdoor_has_rows(self) -> Self:
         if self.request and (self.first or self.request.backdoor):
             raise ValueError(
-                "request cannot be combined with first, and cannot have a backdoor of its own"
+                "request cannot be combined with first, and cannot contain backdoor: remove "
+                "first, and set backdoor for the experiment"
             )
         if self.backdoor and not (self.request or self.first):
-            raise ValueError("backdoor needs the rows of request or first")
+            raise ValueError("backdoor needs rows to poison: set request or first")
         return self
 
 
@@ -66,7 +67,7 @@ class ExperimentList(ConfigTable):
     """A list of experiments."""
 
     always: ChangesByConfig = Field(default_factory=dict)  # overrides of every run
-    # Overrides per variant; ``like`` names variants whose overrides are applied before.
+    # Overrides per variant; ``like`` names variants whose overrides are applied first.
     variants: Mapping[Title, ChangesByConfig]
     experiment: Annotated[tuple[ExperimentEntry, ...], Field(min_length=1)]
 
@@ -74,20 +75,24 @@ class ExperimentList(ConfigTable):
     def _names_are_known(self) -> Self:
         names = [each.name for each in self.experiment]
         if len(set(names)) < len(names):
-            raise ValueError("two experiments have the same name")
+            raise ValueError("two experiments have the same name: rename one of them")
         for each in self.experiment:
             for unknown in set(each.variants) - set(self.variants):
-                raise ValueError(f"experiment {each.name!r} has an unknown variant {unknown!r}")
+                raise ValueError(
+                    f"experiment {each.name!r} names the unknown variant {unknown!r}: define it "
+                    "in [variants]"
+                )
         for name, own in self.variants.items():
             for other in own.get("like", ()):
                 if "like" in self.variants.get(other, {"like": ()}):
                     raise ValueError(
-                        f"variant {name!r} is like {other!r}, which must be a variant without like"
+                        f"the key like of variant {name!r} names {other!r}: name a variant that "
+                        "has no key like"
                     )
         return self
 
     def changes(self, experiment: ExperimentEntry, variant: str) -> Changes:
-        """The overrides of one variant of one experiment, in the order of their application.
+        """Return the overrides of a variant in an experiment, in the order in which they apply.
 
         A later override of a setting replaces an earlier one.
         """
@@ -108,7 +113,7 @@ def read_experiments(path: Path) -> ExperimentList:
     """Read the list of experiments ``path``.
 
     Raises:
-        ConfigError: all problems of the file, at most 20, each with its place.
+        ConfigError: the file is not a valid config; the message lists up to 20 problems.
     """
     raw = read_toml(path, [])
     try:
@@ -121,7 +126,7 @@ def read_experiments(path: Path) -> ExperimentList:
 
 
 def inline_toml(value: Any) -> str:
-    """A JSON value as TOML in one line, in the form of ``--set``."""
+    """Return a JSON value as one line of TOML, as the option ``--set`` expects it."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key} = {inline_toml(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Agreement of a run with a server and clients: the part that both of its modes share."""
+"""Agreement of a run with a server and clients: what the horizontal and the LLM mode share."""
 
 from math import ceil
 from typing import Annotated, Any, Literal, Self
@@ -19,7 +19,8 @@ class FederatedPartyEntry(ConfigTable):
 class ServerRule(ConfigTable):
     """How the server applies the clients' mean update."""
 
-    kind: Literal["fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi"] = "fedavg"  # rule
+    # Update rule of the server.
+    kind: Literal["fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi"] = "fedavg"
     # Learning rate η_s of the server; absent: 1, or 0.001 for the adaptive kinds.
     rate: Positive | None = None
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9  # momentum of fedavgm
@@ -28,8 +29,8 @@ class ServerRule(ConfigTable):
     beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
     # Decay β₂ of the mean squared update, for fedadam and fedyogi.
     beta2: Annotated[float, Field(ge=0, lt=1)] = 0.99
-    # Form of the adaptive kinds: of the source paper, of Reddi et al., or of the program that was
-    # released with the paper.
+    # Form of the adaptive kinds. paper: as in Oblivionis (arXiv 2508.08875). reddi: as in Reddi et
+    # al. code: as in the code released with Oblivionis.
     form: Literal["paper", "reddi", "code"] = "paper"
 
 
@@ -38,23 +39,24 @@ class RoundSettings(ConfigTable):
 
     rounds: Count = 100
     share: Fraction = 1.0  # share of the clients that take part in a round
-    quorum: Fraction = 0.8  # share of these that must reply, or the run stops
+    # Share of a round's clients that must reply; with fewer replies the run stops.
+    quorum: Fraction = 0.8
     epochs: Count = 1  # local epochs of a client in a round
     batch: Count = 64
     learning_rate: Positive = 0.05
-    decay: Fraction = 1.0  # factor of the learning rate per round
+    decay: Fraction = 1.0  # factor that multiplies the learning rate after each round
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     proximal: Annotated[float, Field(ge=0)] = 0.0  # weight μ of the proximal term of FedProx
     rule: ServerRule = ServerRule()
 
 
 class RequestBase(ConfigTable):
-    """A deletion request: the keys of both modes."""
+    """A deletion request: the keys that the horizontal and the LLM mode share."""
 
     name: Name
     client: Name | None = None  # client whose rows are forgotten; absent: all clients
     fraction: Fraction = 1.0  # fraction of the chosen rows that are forgotten
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0  # seed of the drawn fraction
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0  # seed for sampling the fraction
 
     @property
     def leaver(self) -> str | None:
@@ -63,7 +65,7 @@ class RequestBase(ConfigTable):
 
 
 class SecureAggregation(ConfigTable):
-    """Secure aggregation: whether the server sees single clients' updates."""
+    """Secure aggregation: the server sees only sums of the clients' updates."""
 
     # none: the server sees every update. masks: updates are masked. ckks: updates are encrypted.
     kind: Literal["none", "masks", "ckks"] = "none"
@@ -83,8 +85,8 @@ class SimulationSettings(ConfigTable):
     def _address_is_of_a_cluster(self) -> Self:
         if self.address is not None and (self.backend != "ray" or self.workers is not None):
             raise ValueError(
-                "address goes with backend = 'ray' and without workers: a cluster has its own "
-                "workers"
+                "address needs backend = 'ray' and no key workers, because a Ray cluster has its "
+                "own workers"
             )
         return self
 
@@ -107,7 +109,7 @@ class FederatedAgreement(ConfigTable):
 
     @property
     def architecture(self) -> dict[str, Any]:
-        """The settings, as JSON, in which a saved model and its users must agree.
+        """The settings, as JSON, that a saved model and every run that uses it must share.
 
         Raises:
             NotImplementedError: always, in this base class.
@@ -130,18 +132,21 @@ class FederatedAgreement(ConfigTable):
         servers = [name for name, each in self.parties.items() if each.role == "server"]
         if len(servers) != 1 or len(self.spokes) < 2:
             raise ValueError(
-                f"a run needs one server and two clients or more; here {len(servers)} servers and "
-                f"{len(self.spokes)} clients"
+                f"a run needs exactly one server and at least two clients (got {len(servers)} "
+                f"servers and {len(self.spokes)} clients)"
             )
         if len(set(self.spokes)) < len(self.spokes):
-            raise ValueError("a named client has the name of a simulated client: rename it")
+            raise ValueError(
+                "a client in [parties] has the name of a simulated client (client-NUMBER): "
+                "rename the client"
+            )
         return self
 
     @model_validator(mode="after")
     def _requests_name_clients(self) -> Self:
         names = [each.name for each in self.unlearn]
         if len(set(names)) < len(names):
-            raise ValueError("two requests have the same name")
+            raise ValueError("two requests have the same name: rename one of them")
         for each in self.unlearn:
             if each.client is not None and each.client not in self.spokes:
                 raise ValueError(
@@ -149,7 +154,7 @@ class FederatedAgreement(ConfigTable):
                 )
         if {each.leaver for each in self.unlearn} >= {*self.spokes}:
             raise ValueError(
-                "the requests remove every client: name fewer clients, or a fraction of rows"
+                "the requests remove every client: name fewer clients, or set fraction below 1"
             )
         return self
 
@@ -160,8 +165,9 @@ class FederatedAgreement(ConfigTable):
         chosen = ceil(self.training.share * stay - 1e-9)
         if sums.kind != "none" and chosen < sums.min_contributors:
             raise ValueError(
-                f"with training.share {chosen} of the {stay} remaining clients take part in a "
-                f"round, and aggregation.min_contributors is {sums.min_contributors}"
+                f"aggregation.min_contributors is {sums.min_contributors}, but only {chosen} of "
+                f"the {stay} remaining clients take part in a round: increase training.share, or "
+                "add clients"
             )
         return self
 
@@ -171,24 +177,27 @@ class FederatedAgreement(ConfigTable):
         if not named:
             return self
         if sums.kind != "ckks":
-            raise ValueError("aggregation.key_holders goes with aggregation.kind = 'ckks'")
+            raise ValueError(
+                "aggregation.key_holders needs aggregation.kind = 'ckks': set this kind, or "
+                "remove key_holders"
+            )
         if len(set(named)) < 2 or not {*named} <= {*self.spokes}:
             raise ValueError(
-                "aggregation.key_holders must name two clients or more, and clients only"
+                "aggregation.key_holders must name at least two parties, all of which are clients"
             )
         gone = {each.leaver for each in self.unlearn}
         if len({*named} - gone) < 2:
             raise ValueError(
-                "at least two of aggregation.key_holders must remain after the requests: name "
-                "other clients, or more"
+                "fewer than two of aggregation.key_holders remain after the requests: name more "
+                "clients that remain"
             )
         # In the worst round the leaving key holders are gone and all other clients are there.
         here = len(self.spokes) - len({*named} & gone)
         left_out = here - ceil(self.training.share * here - 1e-9)
         if len({*named} - gone) - left_out < 2:
             raise ValueError(
-                "a round with drawn clients may have fewer than two of aggregation.key_holders: "
-                "set training.share = 1, name more key holders, or none, which makes all clients "
-                "key holders"
+                "with training.share below 1 a round may have fewer than two of "
+                "aggregation.key_holders: set training.share = 1, name more key holders, or "
+                "remove key_holders so that all clients are key holders"
             )
         return self

@@ -27,12 +27,12 @@ MODES: dict[str, type[HorizontalAgreement | LanguageAgreement]] = {
 
 @dataclass(frozen=True, slots=True)
 class FederatedConfig:
-    """One config file of a mode with a server.
+    """A config file of a mode with a server: horizontal or LLM.
 
     Attributes:
         path: the file.
         agreement: the settings that all parties share.
-        inline: party settings that stand in the same file, by name.
+        inline: settings of parties that are in the same file, by party name.
         notices: warnings about the files that were read so far.
     """
 
@@ -44,11 +44,11 @@ class FederatedConfig:
     def settings(self, name: str) -> PartySettingsBase:
         """The settings of party ``name``.
 
-        They stand in the config, in ``<name>.party.toml`` beside it, or, for a simulated client,
-        in ``[settings.client]``.
+        The settings are in the config, in ``<name>.party.toml`` in the same folder, or, for a
+        simulated client, in the config's table ``[settings.client]``.
 
         Raises:
-            ConfigError: there is no such party, or its settings are missing or invalid.
+            ConfigError: no party has this name, or the party's settings are missing or invalid.
         """
         known = (self.agreement.hub, *self.agreement.spokes)
         if name not in known:
@@ -65,7 +65,8 @@ class FederatedConfig:
             return self.inline[SIMULATED]
         raise ConfigError(
             f"{self.path} has no [settings.{name}] and {beside} does not exist",
-            f"write the settings of party {name} into {beside.name}: they are private",
+            f"write the settings of party {name} into {beside.name}, which is never sent to other "
+            "parties",
         )
 
 
@@ -84,7 +85,7 @@ class LanguageConfig(FederatedConfig):
 
 
 def is_federated(path: Path, changes: Sequence[str] = ()) -> bool:
-    """Whether ``mode`` in the config ``path`` names a mode with a server."""
+    """Return whether the config ``path`` has a mode with a server: horizontal or LLM."""
     raw = read_toml(path, [])
     for change in changes:
         apply_change(raw, change)
@@ -92,10 +93,10 @@ def is_federated(path: Path, changes: Sequence[str] = ()) -> bool:
 
 
 def read_federated(path: Path, changes: Sequence[str] = ()) -> HorizontalConfig | LanguageConfig:
-    """Read the config ``path``; ``changes`` are settings like ``training.rounds=5``.
+    """Read the config ``path`` and apply ``changes``, such as ``training.rounds=5``.
 
     Raises:
-        ConfigError: all problems of the file, at most 20, each with its place.
+        ConfigError: the file is not a valid config; the message lists up to 20 problems.
     """
     notices: list[str] = []
     problems: list[str] = []
@@ -104,7 +105,7 @@ def read_federated(path: Path, changes: Sequence[str] = ()) -> HorizontalConfig 
         apply_change(raw, change)
     tables = raw.pop("settings", {})
     if not isinstance(tables, dict):
-        raise ConfigError(f"{path}: settings must be tables, [settings.<party>]")
+        raise ConfigError(f"{path}: settings must contain one table per party, [settings.NAME]")
     mode = MODES.get(str(raw.get("mode")), HorizontalAgreement)
     agreement = validate_or_collect(mode, raw, "", problems)
     inline = {
@@ -117,7 +118,9 @@ def read_federated(path: Path, changes: Sequence[str] = ()) -> HorizontalConfig 
         raise config_error(path, problems)
     strangers = sorted(set(tables) - {agreement.hub, *agreement.spokes, SIMULATED})
     if strangers:
-        raise config_error(path, [f"[settings.{name}] is no party" for name in strangers])
+        raise config_error(
+            path, [f"[settings.{name}]: no party has this name" for name in strangers]
+        )
     known = {name: each for name, each in inline.items() if each}
     if mismatch := _benchmark_mismatch(agreement, known):
         raise config_error(path, [mismatch])
@@ -130,11 +133,11 @@ def read_horizontal(path: Path, changes: Sequence[str] = ()) -> HorizontalConfig
     """Read a config of the horizontal mode.
 
     Raises:
-        ConfigError: the config is of another mode, or has problems, each with its place.
+        ConfigError: the config has another mode or is not valid; the message lists the problems.
     """
     config = read_federated(path, changes)
     if not isinstance(config, HorizontalConfig):
-        raise ConfigError(f"{path}: mode is {config.agreement.mode!r}, not 'horizontal'")
+        raise ConfigError(f"{path}: mode must be 'horizontal' (got {config.agreement.mode!r})")
     return config
 
 
@@ -142,11 +145,11 @@ def read_language(path: Path, changes: Sequence[str] = ()) -> LanguageConfig:
     """Read a config of the LLM mode.
 
     Raises:
-        ConfigError: the config is of another mode, or has problems, each with its place.
+        ConfigError: the config has another mode or is not valid; the message lists the problems.
     """
     config = read_federated(path, changes)
     if not isinstance(config, LanguageConfig):
-        raise ConfigError(f"{path}: mode is {config.agreement.mode!r}, not 'llm'")
+        raise ConfigError(f"{path}: mode must be 'llm' (got {config.agreement.mode!r})")
     return config
 
 

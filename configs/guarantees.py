@@ -18,19 +18,22 @@ def refuse_broken_guarantees(plan: "VerticalAgreement") -> None:
     if plan.sharding.shards > 1 or plan.training.optimiser == "newton-cg":
         _refuse_fitted_choices(plan)
     if plan.unlearning.method == "newton-cg" and plan.training.optimiser != "newton-cg":
-        raise ValueError("unlearning.method 'newton-cg' needs training.optimiser = 'newton-cg'")
+        raise ValueError(
+            "unlearning.method = 'newton-cg' needs training.optimiser = 'newton-cg': set this "
+            "optimiser, or choose another method"
+        )
     sharded = plan.sharding.shards > 1
     if sharded is not (plan.unlearning.method == "sharded"):
         raise ValueError(
-            "sharding.shards above 1 and unlearning.method 'sharded' go together: "
-            "no other method works on shards"
+            "sharding.shards above 1 needs unlearning.method = 'sharded', and this method needs "
+            "sharding.shards above 1: change one of the two keys"
         )
     if sharded and plan.unlearning.compare:
-        raise ValueError("no baseline works on shards: unlearning.compare = []")
+        raise ValueError("no baseline works on shards: set unlearning.compare = []")
     if sharded and plan.training.optimiser == "newton-cg":
         raise ValueError(
-            "sharding and training.optimiser 'newton-cg' are two methods with a guarantee: choose "
-            "one of them"
+            "sharding.shards above 1 and training.optimiser = 'newton-cg' cannot be combined: "
+            "remove one of the two keys"
         )
 
 
@@ -38,20 +41,23 @@ def _refuse_nonconvex(plan: "VerticalAgreement") -> None:
     """The certificate holds for softmax regression over summed votes, in float64."""
     if plan.top.kind != "sum":
         raise ValueError(
-            "training.optimiser 'newton-cg' needs a convex loss: top = { kind = 'sum' }"
+            "training.optimiser 'newton-cg' needs a convex loss: set top = { kind = 'sum' }"
         )
     for name, party in plan.feature_parties.items():
         if not _linear(party.bottom):
             raise ValueError(
-                "training.optimiser 'newton-cg' needs linear bottoms: "
-                f"parties.{name}.bottom = {{ kind = 'mlp', hidden = [] }}"
+                f"training.optimiser 'newton-cg' needs linear bottoms: set parties.{name}.bottom "
+                f"= {{ kind = 'mlp', hidden = [] }}"
             )
     if plan.dtype != "float64":
         raise ValueError(
-            "training.optimiser 'newton-cg' needs dtype = 'float64' for its certificate"
+            "training.optimiser 'newton-cg' needs float64 for its certificate: set dtype = "
+            "'float64'"
         )
     if plan.training.overlap != "none":
-        raise ValueError("training.optimiser 'newton-cg' has no steps to overlap: overlap = 'none'")
+        raise ValueError(
+            "training.optimiser 'newton-cg' has no steps to overlap: set overlap = 'none'"
+        )
 
 
 def _refuse_early_checkpoint(plan: "VerticalAgreement") -> None:
@@ -59,9 +65,9 @@ def _refuse_early_checkpoint(plan: "VerticalAgreement") -> None:
     unlearning = plan.unlearning
     if plan.unlearn and unlearning.method == "fedora" and unlearning.fedora.start == "rewind":
         raise ValueError(
-            "unlearning.fedora.start 'rewind' needs a checkpoint of the first epochs, and "
-            "training.optimiser 'newton-cg' has none: unlearning.fedora.start = 'original', or "
-            "unlearning.method = 'newton-cg'"
+            "unlearning.fedora.start = 'rewind' needs an early checkpoint, which "
+            "training.optimiser = 'newton-cg' does not save: set unlearning.fedora.start = "
+            "'original' or unlearning.method = 'newton-cg'"
         )
 
 
@@ -73,8 +79,8 @@ def _refuse_fitted_choices(plan: "VerticalAgreement") -> None:
     """Statistics and choices that were made by looking at rows still depend on deleted rows."""
     if plan.preprocessing != "declared":
         raise ValueError(
-            "an exact or certified method needs preprocessing = 'declared': "
-            "fitted statistics depend on the deleted rows"
+            "an exact or certified method cannot use fitted statistics, because they depend on "
+            "the deleted rows: set preprocessing = 'declared'"
         )
     if plan.training.patience is not None:
         raise ValueError(

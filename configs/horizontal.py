@@ -14,14 +14,14 @@ Shape: TypeAlias = Annotated[tuple[Count, ...], Field(min_length=1, max_length=3
 
 
 class WholeMlp(ConfigTable):
-    """Fully connected layers with ReLU between them; without a hidden layer a linear model."""
+    """Fully connected layers with ReLU between them; without hidden layers the model is linear."""
 
     kind: Literal["mlp"] = "mlp"
     hidden: Widths = (400, 400)  # widths of the hidden layers
 
 
 class WholeNetwork(ConfigTable):
-    """A known network for images."""
+    """A standard network for images: LeNet-5, a CNN with two convolutions, or ResNet-18."""
 
     kind: Literal["lenet5", "cnn", "resnet18"]
 
@@ -53,16 +53,17 @@ class MimirPrompts(ConfigTable):
 
     kind: Literal["mimir"]
     decay: Annotated[float, Field(ge=0)] = 0.1  # weight decay λ₁ and λ₂ of the generator
-    keys: Count = 8  # number l_k of keys
-    values: Count = 8  # number l_v of values
+    keys: Count = 8  # width l_k of the generator's queries and keys
+    values: Count = 8  # width l_v of the generator's values
     spread: Positive = 1.0  # standard deviation of the clients' random descriptors
 
 
 class Gpfl(ConfigTable):
-    """GPFL: features split by a conditional valve, and each client has its own head."""
+    """GPFL: a conditional valve splits the features, and each client has its own head."""
 
     kind: Literal["gpfl"]
-    weight: Annotated[float, Field(ge=0)] = 0.01  # weight of the distance to the class embeddings
+    # Weight of the distance between features and class embeddings.
+    weight: Annotated[float, Field(ge=0)] = 0.01
 
 
 PersonalPlan: TypeAlias = Annotated[
@@ -83,14 +84,14 @@ class Iid(ConfigTable):
 
 
 class Pathological(ConfigTable):
-    """Every client holds rows of some classes only: Pat-10, Pat-20, Pat-50."""
+    """Every client holds rows of some classes only, such as 20 % of the classes (Pat-20)."""
 
     kind: Literal["pathological"]
-    share: Fraction = 0.2  # share of the classes at each client
+    share: Fraction = 0.2  # share of the classes that each client holds
 
 
 class Dirichlet(ConfigTable):
-    """Each class is divided in proportions drawn from a Dirichlet distribution."""
+    """Each class is divided in proportions sampled from a Dirichlet distribution."""
 
     kind: Literal["dirichlet"]
     concentration: Positive = 0.1  # concentration ζ of the distribution
@@ -106,27 +107,27 @@ class HorizontalRoundSettings(RoundSettings):
     """Federated averaging of networks, trained with SGD."""
 
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    # Number of clusters of clients that train separate models, for the method 'knot'; the result
-    # is the mean of the models.
+    # Number of clusters of clients, for the method 'knot'; each cluster trains a separate model,
+    # and the result is the mean of these models.
     clusters: Count = 1
 
 
 class TriggerSettings(ConfigTable):
-    """A backdoor that the leaving client plants in its own rows, to measure its removal."""
+    """A backdoor that the leaving client plants in its rows; the run measures if it is removed."""
 
     # Pattern of 3x3 pixels at the bottom right.
     pattern: Literal["square", "random", "cross"] = "random"
-    share: Fraction = 0.8  # share of the client's rows that get the trigger
+    share: Fraction = 0.8  # share of the leaving client's rows that get the trigger
     shift: Count = 5  # a row of class y is trained as class y + shift, modulo the number of classes
     target: str | None = None  # class of all rows with the trigger; absent: see shift
-    # Whether all rows of the client get the trigger during unlearning, as in FedOSD's program.
-    # Otherwise unlearning works on the clean rows, too, and moves rows with the trigger to other
-    # classes than their own, among them the planted class.
+    # Whether all forgotten rows have the trigger during unlearning, as in FedOSD's code. If not,
+    # unlearning also uses the clean rows, and the model then assigns rows with the trigger to wrong
+    # classes, one of which is the backdoor's class.
     everywhere: bool = False
 
 
 class ClientRequest(RequestBase):
-    """A deletion request: a client, or classes of its rows."""
+    """A deletion request: rows of a client, rows of some classes, or both."""
 
     classes: tuple[str, ...] = ()  # classes of the rows that are forgotten; empty: all classes
     trigger: TriggerSettings | None = None  # backdoor that the leaving client plants; absent: none
@@ -139,27 +140,30 @@ class ClientRequest(RequestBase):
     @model_validator(mode="after")
     def _names_a_client_or_classes(self) -> Self:
         if self.client is None and not self.classes:
-            raise ValueError("a request needs client, classes, or both")
+            raise ValueError("a request needs the key client, the key classes, or both")
         if self.trigger and (self.client is None or self.classes or self.fraction != 1):
-            raise ValueError("a trigger goes with a client that leaves with all its rows")
+            raise ValueError(
+                "a trigger needs a client that leaves with all its rows: set client, and remove "
+                "classes and fraction"
+            )
         return self
 
 
 class HistorySettings(ConfigTable):
-    """History of the training at the server, for methods that need the clients' updates."""
+    """Updates that the server saves during training, for methods that need past updates."""
 
-    # The clients' updates are saved once in this number of rounds; 0: never.
+    # N: the server saves the clients' updates in every N-th round. 0: never.
     every: Annotated[int, Field(ge=0)] = 0
 
 
 class ClientEvaluation(ConfigTable):
-    """Measurements beyond accuracy, trigger and membership inference."""
+    """Measurements in addition to accuracy, trigger accuracy and membership inference."""
 
-    # Reverting test: number of plain rounds of the remaining clients after unlearning, before all
-    # measurements are repeated; 0: no test.
+    # Number of training rounds of the remaining clients after unlearning, after which all
+    # measurements are repeated (reverting test); 0: no test.
     revert: Annotated[int, Field(ge=0, le=100_000)] = 0
     # Whether the remaining clients report, in each round of unlearning, if the step conflicts with
-    # their gradient.
+    # their gradients.
     conflicts: bool = False
     # Remaining client whose whole model, personal parameters included, is also measured on the
     # leaving clients' rows; absent: none.
@@ -167,14 +171,14 @@ class ClientEvaluation(ConfigTable):
 
 
 class ClientSplit(SplitSettings):
-    """Which of a client's rows are for training, validation and test."""
+    """Split of a client's rows into training, validation and test rows."""
 
     validation: Fraction = 0.05  # fraction of the rows for validation
-    test: Fraction | None = 0.15  # fraction of the rows for the test; not with kind = "official"
+    test: Fraction | None = 0.15  # fraction of the rows for testing; not with kind = "official"
 
 
 class HorizontalAgreement(FederatedAgreement):
-    """One horizontal run: the file that all parties share."""
+    """Agreement of a horizontal run: the file that all parties share."""
 
     mode: Literal["horizontal"]
     labels: LabelSettings
@@ -191,7 +195,7 @@ class HorizontalAgreement(FederatedAgreement):
 
     @property
     def architecture(self) -> dict[str, Any]:
-        """The settings, as JSON, in which a saved model and its users must agree."""
+        """The settings, as JSON, that a saved model and every run that uses it must share."""
         fields = {"federation", "labels", "shape", "model", "personal"}
         return self.model_dump(mode="json", include=fields)
 
@@ -201,13 +205,14 @@ class HorizontalAgreement(FederatedAgreement):
             target = each.trigger.target if each.trigger else None
             for unknown in {*each.classes, *filter(None, [target])} - set(self.labels.classes):
                 raise ValueError(
-                    f"request {each.name!r} names class {unknown!r}; the classes are "
+                    f"request {each.name!r} names the unknown class {unknown!r}; the classes are "
                     f"{', '.join(self.labels.classes)}"
                 )
         planted = [each.name for each in self.unlearn if each.trigger]
         if len(planted) > 1:
             raise ValueError(
-                f"requests {', '.join(planted)} plant triggers, and a run measures one trigger only"
+                f"requests {', '.join(planted)} plant triggers, but a run can measure only one "
+                "trigger: keep one of them"
             )
         for each in self.unlearn:
             plan, count = each.trigger, len(self.labels.classes)
@@ -218,7 +223,7 @@ class HorizontalAgreement(FederatedAgreement):
                 )
         if planted and len(self.shape) != 3:
             raise ValueError(
-                f"request {planted[0]!r} plants a trigger, which needs images: shape must be "
+                f"request {planted[0]!r} plants a trigger, which needs images: set shape = "
                 "[channels, height, width]"
             )
         return self
@@ -231,12 +236,12 @@ class HorizontalAgreement(FederatedAgreement):
         if self.history.every:
             raise ValueError(
                 "history.every saves single clients' updates, which aggregation.kind = "
-                f"{sums.kind!r} hides: set it to 0"
+                f"{sums.kind!r} hides: set history.every = 0"
             )
         if self.evaluation.conflicts:
             raise ValueError(
                 "evaluation.conflicts needs single clients' replies, which aggregation.kind = "
-                f"{sums.kind!r} hides: set it to false"
+                f"{sums.kind!r} hides: set evaluation.conflicts = false"
             )
         chosen: list[tuple[str, ClientMethod]] = [("unlearning.method", plan.method)]
         chosen += [("unlearning.compare", each) for each in plan.compare]
@@ -263,16 +268,18 @@ class HorizontalAgreement(FederatedAgreement):
         rule = self.training.rule
         for name in sorted(self._methods & {"federaser", "fedrecovery"}):
             if not self.history.every:
-                raise ValueError(f"{name} needs the history of the training: history.every = 1")
+                raise ValueError(
+                    f"{name} needs the updates of all training rounds: set history.every = 1"
+                )
             if rule.kind != "fedavg" or rule.rate not in (None, 1.0):
                 raise ValueError(
-                    f"{name} needs rounds that apply the clients' mean update as it is: "
-                    "training.rule = {kind = 'fedavg'}, rate 1"
+                    f"{name} needs a server that adds the clients' mean update unchanged: use "
+                    f"training.rule = {{kind = 'fedavg'}}, rate 1"
                 )
         if "fedrecovery" in self._methods and any(each.leaver is None for each in self.unlearn):
             raise ValueError(
-                "fedrecovery removes whole clients: requests must name a client, without classes "
-                "or fraction"
+                "fedrecovery can only remove whole clients: every request must set client, and "
+                "must not set classes or fraction"
             )
         return self
 
@@ -281,14 +288,15 @@ class HorizontalAgreement(FederatedAgreement):
         if self.personal.kind in ("fedper", "mimir", "gpfl"):
             for name in sorted(self._methods & {"fedforget", "mode"}):
                 raise ValueError(
-                    f"{name} trains one model with the help of another model, and personal = "
-                    f"{self.personal.kind!r} gives clients one set of personal parameters for both"
+                    f"{name} trains a second model, but with personal.kind = "
+                    f"{self.personal.kind!r} a client has only one set of personal parameters: "
+                    f"set personal.kind = 'none', or remove {name}"
                 )
         if len(self.shape) != 3 or any(side % 4 for side in self.shape[1:]):
             for name in sorted(self._methods & {"mimir", "fedgkt"}):
                 raise ValueError(
-                    f"{name} generates images whose sides are multiples of four, and shape is "
-                    f"{list(self.shape)}"
+                    f"{name} generates images, so both sides in shape must be multiples of four "
+                    f"(got {list(self.shape)})"
                 )
         return self
 
@@ -299,13 +307,13 @@ class HorizontalAgreement(FederatedAgreement):
             return self
         prompts = 'personal = {kind = "mimir"}'
         if "mimir" in methods:
-            raise ValueError(f"the method mimir unlearns networks with prompts: {prompts}")
+            raise ValueError(f"the method mimir needs networks with prompts: set {prompts}")
         plans = [plan.at(each) for each in plan.variants if each.method == "fedgkt"]
         plans += [plan] if "fedgkt" in (plan.method, *plan.compare) else []
         if any(each.fedgkt.gate == "features" for each in plans):
             raise ValueError(
-                f"fedgkt's gate compares features of networks with prompts: {prompts}, or "
-                'unlearning.fedgkt.gate = "classes"'
+                f"unlearning.fedgkt.gate = 'features' needs networks with prompts: set {prompts}, "
+                "or set the gate to 'classes'"
             )
         return self
 
@@ -320,22 +328,25 @@ class HorizontalAgreement(FederatedAgreement):
             if name is None:
                 continue
             if name not in self.spokes or gone & {name, None}:
-                raise ValueError(f"{place} must name a remaining client, and {name!r} is not one")
+                raise ValueError(
+                    f"{place} must name a client whose rows no request forgets (got {name!r})"
+                )
             if self.aggregation.kind != "none":
                 raise ValueError(
                     f"{place} needs a single client's model, which aggregation.kind = "
-                    f"{self.aggregation.kind!r} hides: aggregation.kind = 'none'"
+                    f"{self.aggregation.kind!r} hides: set aggregation.kind = 'none'"
                 )
         methods = self._methods
         if self.unlearning.target_client and methods and not methods & {"mimir", "fedmm", "fedgkt"}:
             raise ValueError(
-                "unlearning.target_client is for mimir, fedmm and fedgkt, and the run has none of "
-                "them: remove it"
+                "only mimir, fedmm and fedgkt use unlearning.target_client, but the run has none "
+                "of these methods: remove target_client"
             )
         if evaluator is not None and self.personal.kind in ("per-fedavg", "gpfl"):
             raise ValueError(
-                f"evaluation.evaluator sends parameters, and with personal.kind = "
-                f"{self.personal.kind!r} a client's model also depends on its rows: remove it"
+                "evaluation.evaluator sends a client's parameters, but with personal.kind = "
+                f"{self.personal.kind!r} the client's model also depends on its rows: remove "
+                "evaluator"
             )
         return self
 
@@ -349,13 +360,14 @@ class HorizontalAgreement(FederatedAgreement):
         smallest = self.aggregation.min_contributors
         if fewest < smallest:
             raise ValueError(
-                f"a round of a cluster has {fewest} clients, and aggregation.min_contributors is "
-                f"{smallest}: fewer clusters, or more clients"
+                f"a round of a cluster has only {fewest} clients, but "
+                f"aggregation.min_contributors is {smallest}: reduce training.clusters, or add "
+                "clients"
             )
         if self.training.share < 1:
             raise ValueError(
-                "knot repeats all rounds after the first with a leaving client; if clients are "
-                "drawn, the two sums of a round reveal one update: training.share = 1"
+                "knot repeats rounds, and if clients are sampled, the two sums of a round reveal "
+                "one client's update: set training.share = 1"
             )
 
     @model_validator(mode="after")
@@ -363,25 +375,32 @@ class HorizontalAgreement(FederatedAgreement):
         plan, count = self.training, self.training.clusters
         methods = (self.unlearning.method, *self.unlearning.compare)
         if (count > 1) is not ("knot" in methods):
-            raise ValueError("training.clusters above 1 and the method 'knot' go together")
+            raise ValueError(
+                "training.clusters above 1 needs the method 'knot', and 'knot' needs "
+                "training.clusters above 1: change one of the two settings"
+            )
         if count == 1:
             return self
         if count > len(self.spokes):
-            raise ValueError(f"{count} clusters are too many for {len(self.spokes)} clients")
+            raise ValueError(
+                f"training.clusters must not exceed the number of clients (got {count} clusters "
+                f"and {len(self.spokes)} clients)"
+            )
         if self.aggregation.kind != "none":
             self._check_clusters_with_sums()
         if plan.rule.kind != "fedavg":
             raise ValueError(
-                "clusters return to an earlier model, for which the server has no moments: "
-                "training.rule.kind = 'fedavg'"
+                "clusters return to an earlier model, but the server has no moments for this "
+                "model: set training.rule.kind = 'fedavg'"
             )
         if self.personal.kind not in ("none", "per-fedavg"):
             raise ValueError(
-                "clusters return to an earlier model, and clients keep no earlier personal "
-                "parameters: personal.kind = 'none'"
+                "clusters return to an earlier model, but clients keep no earlier personal "
+                "parameters: set personal.kind = 'none'"
             )
         if self.history.every:
             raise ValueError(
-                "the history is of one model, and clusters train several: history.every = 0"
+                "history.every saves the updates of a single model, but clusters train several "
+                "models: set history.every = 0"
             )
         return self

@@ -8,19 +8,19 @@ from pydantic import BaseModel
 
 
 def suggestion(word: str, known: Sequence[str]) -> str:
-    """The end of an error message: the most similar known word, or all known words."""
+    """Return the end of an error message: the most similar known word, or all known words."""
     near = get_close_matches(word, known, 1)
     return f"; did you mean {near[0]!r}?" if near else f"; legal: {', '.join(known)}"
 
 
 def keys_at(model: type[BaseModel], place: Sequence[str]) -> list[str]:
-    """The legal keys of the table at ``place``, from the JSON schema of the model."""
+    """Return the legal keys of the table at ``place``, from the JSON schema of ``model``."""
     schema = model.model_json_schema()
     return sorted(_walk(schema, schema, list(place)))
 
 
 def places_of(model: type[BaseModel], key: str) -> list[str]:
-    """The full names of all settings of the model called ``key``, such as ``training.epochs``."""
+    """Return the full names of the settings with the key ``key``, such as ``training.epochs``."""
     schema = model.model_json_schema()
     return sorted(set(_places(schema, schema, "", key)))
 

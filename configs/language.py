@@ -21,10 +21,11 @@ def _unset(value: object) -> bool:
 class BaseModelSettings(ConfigTable):
     """Base model, which every party has in a folder before the run."""
 
-    # Digest of the folder, from `vfl language digest FOLDER`; a simulation may leave it out.
+    # Digest of the base model, from `vfl language digest FOLDER`; optional in a simulation.
     digest: Digest | None = None
     precision: Literal["float32", "bfloat16"] = "float32"  # type of the weights
-    quantised: Literal["none", "int8", "int4"] = "none"  # rounded weights, on a GPU
+    # Quantisation of the weights; int8 and int4 need a GPU.
+    quantised: Literal["none", "int8", "int4"] = "none"
     chat: bool = False  # whether questions are put into the tokenizer's chat template
     length: Annotated[int, Field(ge=8, le=1_000_000)] = 512  # largest number of tokens of a text
 
@@ -37,8 +38,8 @@ class LoraSettings(ConfigTable):
     alpha: Count = 64  # scale α: the adapters are multiplied by α / rank
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.05  # dropout probability before the adapters
     modules: Annotated[tuple[str, ...], Field(min_length=1)] = SEVEN  # modules with adapters
-    # factors: mean of the factors A and B. product_svd: mean of the products, reduced to the rank.
-    # freeze_A: mean of B, with A as initialised.
+    # How adapters are averaged. factors: mean of A and mean of B. product_svd: mean of the products
+    # B A, reduced to the rank of the adapters. freeze_A: mean of B; A keeps its initial value.
     merging: Literal["factors", "product_svd", "freeze_A"] = "factors"
 
 
@@ -58,15 +59,17 @@ class OwnTexts(ConfigTable):
 
 
 class DealtTexts(ConfigTable):
-    """One corpus, divided at random into equal shards, or by whole authors."""
+    """One corpus, divided at random: into equal shards, or with each author at a single client."""
 
     kind: Literal["shards", "authors"]
 
 
 class TextsAtOne(ConfigTable):
-    """One client holds all texts to forget; the other texts are divided among the clients."""
+    """One client holds all texts to forget; the other texts are divided among clients."""
 
-    kind: Literal["one", "apart"]  # apart: that client holds no other text (MUSE)
+    # one: the client with the texts to forget also holds other texts. apart: it holds no other text
+    # (MUSE).
+    kind: Literal["one", "apart"]
     client: Name  # client that holds the texts to forget
 
 
@@ -78,8 +81,8 @@ TextPartition: TypeAlias = Annotated[
 class TextRoundSettings(RoundSettings):
     """Federated fine-tuning; the defaults are those of Oblivionis, except for share.
 
-    ``micro_batch`` and ``checkpointing`` save memory and cost time. All parties must agree on them
-    before a run; an absent one is not part of the agreement's digest.
+    ``micro_batch`` and ``checkpointing`` save memory and cost time. All parties must set both keys
+    to the same values; an absent key is not part of the agreement's digest.
     """
 
     rounds: Count = 10
@@ -89,14 +92,15 @@ class TextRoundSettings(RoundSettings):
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     optimiser: Literal["adamw", "sgd"] = "adamw"  # optimiser of the clients
     clip: Positive | None = 1.0  # largest norm of a step's gradient
-    # Rows of a batch that are computed at a time, to save memory; absent: all rows.
+    # Rows of a batch that are processed together; a smaller number saves memory. Absent: all rows
+    # of the batch.
     micro_batch: Count | None = Field(default=None, exclude_if=_unset)
     # Whether the backward pass computes activations again instead of storing them, to save memory.
     checkpointing: bool = Field(default=False, exclude_if=_unset)
 
 
 class TextRequest(RequestBase):
-    """A deletion request: the texts to forget, and the round after which it comes."""
+    """A deletion request: the texts to forget, and the round after which the request comes."""
 
     # all: every text of the client. flagged: texts that the corpus or the party settings flag.
     rows: Literal["all", "flagged"] = "all"
@@ -110,18 +114,20 @@ class TextRequest(RequestBase):
     @model_validator(mode="after")
     def _some_texts_remain(self) -> Self:
         if self.client is None and self.rows == "all" and self.fraction == 1:
-            raise ValueError('a request needs client, rows = "flagged", or fraction below 1')
+            raise ValueError(
+                'a request must leave some texts: set client, rows = "flagged", or fraction below 1'
+            )
         return self
 
 
 class TextEvaluation(ConfigTable):
-    """Measurements beyond those of the clients."""
+    """Measurements by the server, in addition to those of the clients."""
 
-    # Benchmark of the server, whose files the server's settings name.
+    # Benchmark that the server runs; the server's party settings name its files.
     benchmark: Literal["none", "tofu", "muse"] = "none"
     rows: Count | None = None  # largest number of questions per set; absent: all
     tokens: Count = 200  # largest number of tokens of an answer
-    batch: Count = 32  # questions at a time
+    batch: Count = 32  # number of questions per batch
     relearn: Annotated[int, Field(ge=0)] = 0  # steps of the relearning attack; 0: no attack
     relearn_share: Fraction = 0.05  # fraction of the forgotten texts that the attacker has
     # Learning rate of the attack; absent: the value of training.
@@ -133,27 +139,28 @@ class TextEvaluation(ConfigTable):
         if self.benchmark == "none" and (self.relearn or self.quantise):
             asked = "relearn" if self.relearn else "quantise"
             raise ValueError(
-                f"evaluation.{asked} is measured with a benchmark, and evaluation.benchmark is "
-                "none: legal are tofu, muse"
+                f"evaluation.{asked} needs a benchmark: set evaluation.benchmark to 'tofu' or "
+                "'muse'"
             )
         return self
 
 
 class TextLimits(LimitSettings):
-    """Timeouts and bounds; a server may be silent for hours while it measures a model."""
+    """Timeouts and size limits; a server may be silent for hours while it measures a model."""
 
     # Seconds that a client waits for the server's next message.
     idle_seconds: Seconds = 14_400.0
 
 
 class LanguageAgreement(FederatedAgreement):
-    """One run of the LLM mode: the file that all parties share."""
+    """Agreement of a run in the LLM mode: the file that all parties share."""
 
     mode: Literal["llm"]
     model: BaseModelSettings = BaseModelSettings()
     tuning: Tuning = LoraSettings(kind="lora")  # which weights are trained
     partition: TextPartition = OwnTexts()  # how simulated clients get their texts
-    # Fraction of a client's unflagged texts that are never trained on: test and reference texts.
+    # Fraction of a client's unflagged texts that are never used for training, but as test and
+    # reference texts.
     test_share: Annotated[float, Field(ge=0, lt=1)] = 0.05
     training: TextRoundSettings = TextRoundSettings()
     limits: TextLimits = TextLimits()
@@ -163,7 +170,7 @@ class LanguageAgreement(FederatedAgreement):
 
     @property
     def architecture(self) -> dict[str, Any]:
-        """The settings, as JSON, in which a saved model and its users must agree."""
+        """The settings, as JSON, that a saved model and every run that uses it must share."""
         return self.model_dump(mode="json", include={"federation", "model", "tuning"})
 
     @model_validator(mode="after")
@@ -171,8 +178,8 @@ class LanguageAgreement(FederatedAgreement):
         apart = [name for name, each in self.parties.items() if each.role == "client"]
         if apart and self.model.digest is None:
             raise ValueError(
-                "model.digest must name the base model of all parties; print it with "
-                "vfl language digest FOLDER"
+                "model.digest is missing: set it to the digest of the base model, which vfl "
+                "language digest FOLDER prints"
             )
         return self
 
@@ -181,11 +188,11 @@ class LanguageAgreement(FederatedAgreement):
         for each in self.unlearn:
             if each.round is not None and each.round > self.training.rounds:
                 raise ValueError(
-                    f"request {each.name!r} comes after round {each.round}, and the training has "
-                    f"{self.training.rounds} rounds"
+                    f"request {each.name!r} comes after round {each.round}, but the training has "
+                    f"only {self.training.rounds} rounds"
                 )
         if isinstance(self.partition, TextsAtOne) and self.partition.client not in self.spokes:
-            raise ValueError(f"partition.client {self.partition.client!r} is no client")
+            raise ValueError(f"partition.client {self.partition.client!r} is not a client")
         return self
 
     @model_validator(mode="after")
@@ -195,35 +202,37 @@ class LanguageAgreement(FederatedAgreement):
             return self
         if isinstance(self.partition, TextsAtOne):
             raise ValueError(
-                f"with partition.kind = {self.partition.kind!r} a single client forgets, and its "
-                "update would be the difference of two sums, which aggregation.kind = "
-                f"{sums.kind!r} hides"
+                f"with partition.kind = {self.partition.kind!r} only one client has texts to "
+                f"forget, so two sums reveal its update, which aggregation.kind = {sums.kind!r} "
+                "must hide: change one of the two keys"
             )
         if isinstance(tuning, LoraSettings) and tuning.merging == "product_svd":
             raise ValueError(
                 "tuning.merging 'product_svd' needs single clients' factors, which "
-                f"aggregation.kind = {sums.kind!r} hides; legal with it: factors, freeze_A"
+                f"aggregation.kind = {sums.kind!r} hides: set tuning.merging to 'factors' or "
+                "'freeze_A'"
             )
         if self.unlearn and any(each.client is not None for each in self.unlearn):
             raise ValueError(
-                f"aggregation.kind = {sums.kind!r} hides single updates, and a round in which one "
-                "client forgets, compared with the same round without it, reveals that client's "
-                'update: use requests without client (rows = "flagged")'
+                f"aggregation.kind = {sums.kind!r} must hide single updates, but a request that "
+                "names a client reveals that client's update: use requests without client (rows "
+                '= "flagged")'
             )
         for stage in self.unlearning.stages() if self.unlearn else ():
             share = self.training.share if stage.share is None else stage.share
             chosen = ceil(share * len(self.spokes) - 1e-9)
             if chosen < sums.min_contributors or (sums.key_holders and share < 1):
                 raise ValueError(
-                    f"with share {share} of a stage that unlearns {chosen} of {len(self.spokes)} "
-                    f"clients take part in a round; sums need aggregation.min_contributors = "
-                    f"{sums.min_contributors}, and all clients if aggregation.key_holders are named"
+                    f"share = {share} gives a round of unlearning only {chosen} of "
+                    f"{len(self.spokes)} clients: secure aggregation needs "
+                    f"{sums.min_contributors} clients (aggregation.min_contributors), or all "
+                    "clients if aggregation.key_holders are named"
                 )
         plans = self.unlearning.chosen() if self.unlearn else []
         if any(plan.participants == "leaving" for plan in plans):
             raise ValueError(
                 "with participants = 'leaving' a round may have a single client, whose update "
-                f"aggregation.kind = {sums.kind!r} hides: participants = 'all'"
+                f"aggregation.kind = {sums.kind!r} must hide: choose participants = 'all'"
             )
         return self
 
@@ -236,20 +245,24 @@ class LanguageAgreement(FederatedAgreement):
         for rule in (self.training.rule, *(each.rule for each in plans)):
             if rule is not None and (rule.kind != "fedavg" or rule.rate not in (None, 1.0)):
                 raise ValueError(
-                    "tuning.merging 'product_svd' replaces the factors in every round, so momentum "
-                    "and moments of a rule do not fit them: rule = {kind = 'fedavg'}, rate 1"
+                    "tuning.merging 'product_svd' replaces the factors in every round, so the "
+                    "server's rule cannot have momentum or moments: use rule = {kind = "
+                    "'fedavg'}, rate 1"
                 )
         if any("rule" in each.settings for each in plan.variants):
-            raise ValueError("tuning.merging 'product_svd' goes with no rule but fedavg")
+            raise ValueError(
+                "tuning.merging 'product_svd' does not allow variants with the key rule: remove "
+                "rule from their settings"
+            )
         return self
 
     @model_validator(mode="after")
     def _rounded_weights_are_whole(self) -> Self:
         if self.evaluation.quantise and self.model.quantised != "none":
             raise ValueError(
-                f"evaluation.quantise rounds weights, and with model.quantised = "
-                f"{self.model.quantised!r} they are rounded already: evaluation.quantise = false, "
-                'or model.quantised = "none"'
+                "evaluation.quantise rounds weights, but with model.quantised = "
+                f"{self.model.quantised!r} the weights are already rounded: set "
+                'evaluation.quantise = false or model.quantised = "none"'
             )
         return self
 
@@ -258,7 +271,7 @@ class LanguageAgreement(FederatedAgreement):
         duals = [p for p in self.unlearning.chosen() if isinstance(p, PrimalDualPlan)]
         if any(plan.threshold is None for plan in duals) and not self.test_share and self.unlearn:
             raise ValueError(
-                "primal-dual takes its threshold from held-out texts, and test_share is 0: "
-                "test_share = 0.05, or unlearning.primal_dual.threshold"
+                "primal-dual takes its threshold from held-out texts, but test_share is 0: set "
+                "test_share = 0.05, or set unlearning.primal_dual.threshold"
             )
         return self

@@ -16,7 +16,8 @@ class TofuTexts(ConfigTable):
     kind: Literal["tofu"]
     path: PathText  # folder of the files
     forget: TofuForget = "forget10"  # split whose rows are flagged for requests
-    retain: Count | None = None  # number of remaining rows, the first ones; absent: all
+    # Number of remaining rows, taken from the beginning of the file; absent: all.
+    retain: Count | None = None
 
 
 class MuseTexts(ConfigTable):
@@ -28,11 +29,12 @@ class MuseTexts(ConfigTable):
 
 
 class JsonlTexts(ConfigTable):
-    """One JSON object per line, with question and answer, or with text."""
+    """One JSON object per line, with the keys question and answer, or with the key text."""
 
     kind: Literal["jsonl"]
     path: PathText
-    forget: PathText | None = None  # file of the same form with the flagged rows
+    # File in the same format with the flagged rows, which requests can forget.
+    forget: PathText | None = None
 
 
 TextData: TypeAlias = Annotated[TofuTexts | MuseTexts | JsonlTexts, Field(discriminator="kind")]
@@ -43,7 +45,7 @@ class TofuBenchmark(ConfigTable):
 
     kind: Literal["tofu"]
     path: PathText  # folder of the files
-    forget: TofuForget = "forget10"  # split to forget; the clients must have the same
+    forget: TofuForget = "forget10"  # split to forget; must be the same as at the clients
 
 
 class MuseBenchmark(ConfigTable):
@@ -51,7 +53,7 @@ class MuseBenchmark(ConfigTable):
 
     kind: Literal["muse"]
     path: PathText  # folder of the files
-    corpus: Literal["news", "books"] = "news"  # corpus; the clients must have the same
+    corpus: Literal["news", "books"] = "news"  # corpus; must be the same as at the clients
 
 
 Benchmark: TypeAlias = Annotated[TofuBenchmark | MuseBenchmark, Field(discriminator="kind")]
@@ -67,11 +69,12 @@ class ModelPartySettings(PartySettingsBase):
 class LanguageServerSettings(ModelPartySettings):
     """Settings of the server in the LLM mode."""
 
-    benchmark: Benchmark | None = None  # files of the agreed benchmark
+    benchmark: Benchmark | None = None  # files of the benchmark that the agreement names
 
 
 class LanguageClientSettings(ModelPartySettings):
     """Settings of a client in the LLM mode."""
 
     data: TextData  # texts of the client
-    public: JsonlTexts | None = None  # public texts that are trained with the others; absent: none
+    # Public texts for training, besides the client's texts; absent: none.
+    public: JsonlTexts | None = None

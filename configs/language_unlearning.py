@@ -18,17 +18,18 @@ def _absent(value: object) -> bool:
 
 
 class TextStage(ConfigTable):
-    """Rounds of one stage; an absent key has the value of training."""
+    """Settings of one stage of a method, which consists of rounds."""
 
     rounds: Annotated[int, Field(ge=0, lt=2**31)] = 5
-    # Share of the chosen clients that take part in a round, in a round that unlearns at least one
-    # client with forgotten texts; absent: the value of training.
+    # Share of the participants that take part in a round; a round that unlearns has at least one
+    # client with forgotten texts. Absent: the value of training.share.
     share: Fraction | None = Field(default=None, exclude_if=_absent)
-    # Weight μ of the proximal term of FedProx; absent: the value of training.
+    # Weight μ of the proximal term of FedProx; absent: the value of training.proximal.
     proximal: Annotated[float, Field(ge=0)] | None = Field(default=None, exclude_if=_absent)
-    learning_rate: Positive | None = None  # learning rate; absent: the value of training
+    # Learning rate; absent: the value of training.learning_rate.
+    learning_rate: Positive | None = None
     epochs: Count = 1  # local epochs in a round
-    batch: Count | None = None  # rows of a batch; absent: the value of training
+    batch: Count | None = None  # rows of a batch; absent: the value of training.batch
 
 
 class ForgettingPlan(ConfigTable):
@@ -36,8 +37,8 @@ class ForgettingPlan(ConfigTable):
 
     unlearn: TextStage = TextStage()  # rounds that unlearn
     recover: TextStage = TextStage(rounds=0)  # rounds of recovery
-    # Clients in a round that unlearns. all: clients without forgotten texts train on their texts.
-    # leaving: only clients with forgotten texts, as in the released program of Oblivionis.
+    # Clients in a round that unlearns. all: all clients; those without forgotten texts train as
+    # usual. leaving: only clients with forgotten texts, as in the code released with Oblivionis.
     participants: Literal["all", "leaving"] = "all"
 
     @model_validator(mode="after")
@@ -48,16 +49,18 @@ class ForgettingPlan(ConfigTable):
 
 
 class ServerRulePlan(ForgettingPlan):
-    """A method with an objective and no dual variable."""
+    """Stages of a method that minimises a loss without a dual variable."""
 
-    # Server's rule in the rounds that unlearn and recover; absent: the plain mean.
+    # Update rule of the server in the rounds that unlearn and recover; absent: the mean update is
+    # added.
     rule: ServerRule | None = None
 
 
 class GradAscentPlan(ServerRulePlan):
     """Gradient ascent on the forgotten texts."""
 
-    # Whether a client's ascent ends at the loss of a uniform guess; the paper's ascent does not.
+    # Whether a client stops the ascent at the loss of a uniform guess; in the paper clients do not
+    # stop.
     stop_at_uniform: bool = Field(default=True, exclude_if=bool)
 
 
@@ -95,11 +98,11 @@ class RmuPlan(ServerRulePlan):
 
 
 class PrimalDualPlan(ForgettingPlan):
-    """FedORA's constraint on the forgotten texts, weighted by a dual variable."""
+    """FedORA's constraint on the loss of the forgotten texts, weighted by a dual variable."""
 
-    # Loss γ, in nats per token, that the forgotten texts must reach; a text counts for at most
-    # 1.5 γ. Absent: the loss of held-out texts at the clients of the request. It is at most 11,
-    # because clients report losses up to 11.8.
+    # Loss γ, in nats per token, that the forgotten texts must reach; the loss of a text counts as
+    # 1.5 γ at most. Absent: the loss of held-out texts at the clients of the request. The threshold
+    # is at most 11, because clients report losses up to 11.8.
     threshold: Annotated[float, Field(gt=0, le=11)] | None = None
     step_size: Positive = 0.5  # dual step σ
     # Dual variable Ω before the first round.
@@ -113,22 +116,22 @@ class PrimalDualPlan(ForgettingPlan):
     def _multiplier_begins_below_its_maximum(self) -> Self:
         if self.initial_multiplier > self.max_multiplier:
             raise ValueError(
-                f"initial_multiplier {self.initial_multiplier} is above max_multiplier, "
-                f"{self.max_multiplier}"
+                "initial_multiplier must not exceed max_multiplier (got "
+                f"{self.initial_multiplier} and {self.max_multiplier})"
             )
         return self
 
 
 class TextVariant(MethodVariant):
-    """A method of the LLM mode with other settings."""
+    """Variant of a method of the LLM mode: the same method with other settings."""
 
     method: TextMethod
 
 
 class TextUnlearning(UnlearningSettingsBase):
-    """Unlearning of texts: the methods that are run for every request, and their settings."""
+    """Unlearning of texts: the methods to run for every request, and each method's settings."""
 
-    method: TextMethod = "npo"  # method whose model the run ends with
+    method: TextMethod = "npo"  # method whose model is the result of the run
     compare: tuple[TextMethod, ...] = ("fine-tune",)  # further methods to run and compare
     variants: tuple[TextVariant, ...] = ()  # methods to run once more with other settings
     retrains: Annotated[int, Field(ge=1)] = 1  # number of Retrains
@@ -159,5 +162,7 @@ class TextUnlearning(UnlearningSettingsBase):
     @model_validator(mode="after")
     def _fine_tune_has_rounds(self) -> Self:
         if not self.fine_tune.rounds:
-            raise ValueError("fine_tune.rounds = 0 would leave the model as it was")
+            raise ValueError(
+                "fine_tune.rounds must be at least 1, because 0 rounds would not change the model"
+            )
         return self

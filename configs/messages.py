@@ -1,4 +1,4 @@
-"""Messages for problems of a config: what is wrong, where, what is legal, but never a value."""
+"""Error messages for a config: what is wrong, where, and what is legal; they contain no value."""
 
 import re
 from typing import Any
@@ -31,12 +31,12 @@ _KINDS = {
 
 
 def is_secret(key: str) -> bool:
-    """Whether a setting of this name would contain a secret."""
+    """Return whether a setting with the key ``key`` would contain a secret."""
     return _SECRET.search(key) is not None
 
 
 def issue_message(model: type[BaseModel], issue: Any, prefix: str) -> str:
-    """The message for one issue that pydantic found in a table of the class ``model``."""
+    """Return the message for one issue that pydantic found in a table of the class ``model``."""
     place = [str(part) for part in issue["loc"]]
     where = prefix + ".".join(place)
     if place[-1:] == ["[key]"]:
@@ -47,7 +47,7 @@ def issue_message(model: type[BaseModel], issue: Any, prefix: str) -> str:
         case "missing":
             return f"{where!r} is missing"
         case "union_tag_invalid":
-            return f"{where}: kind is none of {issue['ctx']['expected_tags']}"
+            return f"{where}: kind must be one of {issue['ctx']['expected_tags']}"
         case "union_tag_not_found":
             return f"'{where}.kind' is missing"
     message = issue["msg"].removeprefix("Value error, ")
@@ -59,14 +59,16 @@ def issue_message(model: type[BaseModel], issue: Any, prefix: str) -> str:
 def _unknown(where: str, place: list[str], model: type[BaseModel]) -> str:
     key = place[-1]
     if is_secret(key):
-        return f"{where!r} looks like a secret: a config has no secrets, write it into a file"
+        return (
+            f"{where!r} looks like a secret, which a config must not contain: write it into a file"
+        )
     if key.lower() in _PRIVACY:
         return (
-            f"{where!r} is no setting of differential privacy: use [privacy.embed_once] or "
+            f"{where!r} is not a setting of differential privacy: use [privacy.embed_once] or "
             "[privacy.label_dp]; other modes have no (ε, δ)"
         )
     if key.lower() in _ENCRYPTION and "aggregation" in model.model_fields:
-        return f"{where!r} is no setting: for encrypted sums use aggregation.kind = 'ckks'"
+        return f"{where!r} is not a setting: for encrypted sums use aggregation.kind = 'ckks'"
     if key.lower() in _ENCRYPTION:
         return (
             f"{where!r}: the vertical mode has no homomorphic encryption, and TLS protects the "

@@ -13,18 +13,19 @@ PathText: TypeAlias = Annotated[Path, Field(strict=False)]
 
 
 class IdColumns(ConfigTable):
-    """IDs of rows from columns of the data."""
+    """Columns of the data that form the ID of a row."""
 
-    columns: Annotated[tuple[str, ...], Field(min_length=1)]  # columns that form the ID together
+    # Names of the columns that together form the ID.
+    columns: Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 IdSource: TypeAlias = Literal["row"] | IdColumns
 
 
 class SampleSettings(ConfigTable):
-    """A random part of the rows in random order, so that parties overlap only partly."""
+    """A random sample of the rows in random order, so that parties share only some rows."""
 
-    fraction: Fraction = 1.0  # fraction of the rows that the party has
+    fraction: Fraction = 1.0  # fraction of the rows that are in the sample
     seed: int = 0
 
 
@@ -32,13 +33,14 @@ class ImagePart(ConfigTable):
     """The rectangle of each image that this party holds."""
 
     rows: tuple[int, int] | None = None  # first row, and the row after the last; absent: all
-    columns: tuple[int, int] | None = None  # first column, and the column after the last
+    # First column, and the column after the last; absent: all.
+    columns: tuple[int, int] | None = None
 
     @field_validator("rows", "columns")
     @classmethod
     def _is_ordered(cls, span: tuple[int, int] | None) -> tuple[int, int] | None:
         if span is not None and not 0 <= span[0] < span[1]:
-            raise ValueError("a span is [first, end] with 0 <= first < end")
+            raise ValueError("expected [first, end] with 0 <= first < end")
         return span
 
 
@@ -50,16 +52,17 @@ class FeatureNoise(ConfigTable):
 
 
 class DataSettings(ConfigTable):
-    """Keys of every data source."""
+    """Keys that all data sources have."""
 
     # IDs of the rows, by which the parties find their common rows: "row" is the file name and the
     # line number, a table names columns.
     id: IdSource = "row"
     sample: SampleSettings | None = None  # random part of the rows; absent: all rows in file order
     origin: str = ""  # address from which the data can be downloaded, for error messages
-    # For preprocessing = "declared": per numeric column the values that become -1 and 1.
+    # For preprocessing = "declared": for each numeric column, the values that are mapped to -1 and
+    # 1.
     ranges: dict[str, tuple[float, float]] = Field(default={})
-    # For preprocessing = "declared": per categorical column its categories.
+    # For preprocessing = "declared": for each categorical column, its categories.
     vocabulary: dict[str, tuple[str, ...]] = Field(default={})
 
     @field_validator("ranges")
@@ -72,7 +75,7 @@ class DataSettings(ConfigTable):
 
 
 class TableSettings(DataSettings):
-    """Keys of every table."""
+    """Keys that all table sources have."""
 
     # Numeric columns; absent: all except the ID, the label and the categorical columns.
     numeric: tuple[str, ...] | None = None
@@ -80,7 +83,7 @@ class TableSettings(DataSettings):
     label: str | None = None  # column with the labels; only for the active party and for clients
     label_strip: str = ""  # characters that are removed from the end of labels
     missing: tuple[str, ...] = ()  # texts that mark a missing value, besides empty cells and NULL
-    # Which of several rows with the same ID is used; absent: such rows are an error.
+    # Which of several rows with the same ID is used; absent: duplicate IDs are an error.
     dedupe: Literal["first"] | None = None
     max_rows: Count = 100_000_000  # largest number of rows; a larger table is refused
     max_columns: Count = 10_000  # largest number of columns; a wider table is refused
@@ -97,7 +100,7 @@ class CsvData(TableSettings):
 
 
 class ParquetData(TableSettings):
-    """Parquet files; integers, decimals and dates in ID columns become their exact text."""
+    """Parquet files; integers, decimals and dates in ID columns are converted to exact text."""
 
     kind: Literal["parquet"]
     path: PathText
@@ -120,8 +123,9 @@ class SqlData(TableSettings):
     def _no_secret(cls, url: str | None) -> str | None:
         if url is not None and _holds_secret(url):
             raise ValueError(
-                "no password may stand in the party settings: write the URL into a file that only "
-                'this account can read, and name the file: url_file = "database.url"'
+                "url contains a password or is not valid; passwords are not allowed in the party "
+                "settings: write the URL into a file that only this account can read, and set "
+                'url_file = "database.url"'
             )
         return url
 
@@ -129,12 +133,13 @@ class SqlData(TableSettings):
     def _one_of_each(self) -> Self:
         if self.id == "row":
             raise ValueError(
-                "rows of a database have no order, so IDs need columns: id = {columns = [...]}"
+                "rows of a database have no order, so their IDs must come from columns: set id = "
+                "{columns = [...]}"
             )
         if (self.url is None) == (self.url_file is None):
-            raise ValueError("give the database as url_file or as url, but not both")
+            raise ValueError("set exactly one of the keys url_file and url")
         if (self.query is None) == (self.table is None):
-            raise ValueError("give query or table, but not both")
+            raise ValueError("set exactly one of the keys query and table")
         return self
 
 
@@ -159,7 +164,7 @@ class NumpyData(DataSettings):
 
 
 class ImageSettings(DataSettings):
-    """Keys of every image data set."""
+    """Keys that all image data sets have."""
 
     part: ImagePart = ImagePart()
     noise: FeatureNoise | None = None
@@ -171,7 +176,7 @@ class SklearnData(ImageSettings):
     kind: Literal["sklearn"]
     name: Literal["digits", "breast_cancer", "iris", "wine"]  # data set
     features: bool = True  # whether the party has the features
-    columns: tuple[int, ...] | None = None  # numbers of the columns of a table; absent: all
+    columns: tuple[int, ...] | None = None  # indices of the columns of a table; absent: all
     label: bool = False  # whether the party has the labels
 
 
@@ -202,7 +207,10 @@ class MedMnistData(ImageSettings):
     @classmethod
     def _have_a_placeholder(cls, names: tuple[str, str]) -> tuple[str, str]:
         if any(name.count("{}") != 1 for name in names):
-            raise ValueError("each name must have one {}, which stands for the name of the part")
+            raise ValueError(
+                "each entry of names must contain {} exactly once, which stands for the name "
+                "of the part"
+            )
         return names
 
 
@@ -210,7 +218,7 @@ class CifarData(ImageSettings):
     """CIFAR batches, binary or pickled; pickles are parsed and never executed."""
 
     kind: Literal["cifar"]
-    name: Literal["cifar10", "cifar100"]  # data set; of cifar100 the fine labels are used
+    name: Literal["cifar10", "cifar100"]  # data set; for cifar100 the fine labels are used
     train: Annotated[tuple[PathText, ...], Field(min_length=1)]  # files with the training rows
     test: PathText | None = None  # file with the official test rows
     features: bool = True  # whether the party has the images
@@ -255,16 +263,18 @@ Device: TypeAlias = Annotated[str, Field(pattern=r"^(cpu|cuda(:[0-9]{1,2})?)$")]
 
 
 class PartySettingsBase(ConfigTable):
-    """Settings of every party; a server of the horizontal mode has no others."""
+    """Settings that all parties have; a server of the horizontal mode has no other settings."""
 
     hub: str | None = None  # address of the hub, host:port, at a passive party or a client
     listen: str | None = None  # address to listen on, host:port, at an active party or a server
     certificates: PathText = Path("certs")  # folder with ca.pem, NAME.pem and NAME.key
-    folder: PathText | None = None  # folder of relative data paths; absent: the config's folder
+    # Folder of relative data paths; absent: the folder of the config.
+    folder: PathText | None = None
     denied: tuple[Pin, ...] = ()  # pins of revoked keys
-    denied_file: PathText | None = None  # file with more pins, one per line; re-read on change
-    strict: bool = False  # whether warnings about identities are errors
-    threads: Annotated[int, Field(ge=1, le=1024)] = 1  # threads for computation
+    # File with more pins of revoked keys, one per line; re-read on change.
+    denied_file: PathText | None = None
+    strict: bool = False  # whether warnings about keys and certificates are errors
+    threads: Annotated[int, Field(ge=1, le=1024)] = 1  # number of threads for computation
 
     @field_validator("hub")
     @classmethod
@@ -291,7 +301,8 @@ class VerticalPartySettings(RowPartySettings):
     # training rows.
     statistics: PathText | None = None
     module: str | None = None  # import path of the party's own bottom, "package.module:Class"
-    # Per request without classes, a file with the IDs to forget, one per line; active party only.
+    # For each request without classes, a file with the IDs to forget, one ID per line; only for the
+    # active party.
     unlearn: dict[Name, PathText] = Field(default={})
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Noise on the tensors that parties send: modes with an (ε, δ), and modes without.
+"""Noise on the tensors that parties send: modes with and without an (ε, δ) guarantee.
 
 `parties/vertical/privacy/claims.py` states which mode has which guarantee, and why. A mode is on
 when its table is in the agreement.
@@ -15,48 +15,53 @@ Delta: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 
 
 class EmbedOnce(ConfigTable):
-    """Frozen bottoms: each row's clipped, noised embedding is released once, and no gradient.
+    """Frozen bottoms: each row's clipped embedding is sent once, with noise; no gradient is sent.
 
-    The bottoms are drawn from the seed, so they contain no information about any row. Each passive
-    party's features have an (ε, δ) against the active party, for any number of epochs.
+    The bottoms' weights depend only on the seed, so they contain no information about any row. Each
+    passive party's features have an (ε, δ) guarantee against the active party, for any number of
+    epochs.
     """
 
     clip: Positive = 1.0  # largest Euclidean norm C of a row's embedding
     noise_multiplier: Multiplier  # multiplier z: the noise has standard deviation z C
-    delta: Delta = 1e-5  # δ; a party stops where δ is not below 1 / (number of common rows)
-    # Neighbouring data sets. replace_one: the row's features become any others, sensitivity 2 C.
-    # zero_out: the row's embedding becomes zeros, sensitivity C.
+    delta: Delta = 1e-5  # δ; the party stops unless δ is below 1 / (number of common rows)
+    # Definition of neighbouring data sets. replace_one: the features of one row are replaced by any
+    # others, sensitivity 2 C. zero_out: the embedding of one row is replaced by zeros, sensitivity
+    # C.
     relation: Literal["replace_one", "zero_out"] = "replace_one"
-    budget: Positive | None = None  # largest ε of all releases of a row; absent: no limit
+    budget: Positive | None = None  # largest total ε of all releases of a row; absent: no limit
 
 
 class EmbedTrain(ConfigTable):
     """Gaussian noise on the embeddings of every batch, while the bottoms are trained.
 
-    This mode has no (ε, δ): the bottoms are trained on the raw rows.
+    This mode has no (ε, δ) guarantee, because the bottoms are trained on the raw rows.
     """
 
-    sigma: Positive  # standard deviation of the noise of each number
+    sigma: Positive  # standard deviation of the noise on each element
     clip: Positive | None = None  # largest Euclidean norm of a row's embedding; absent: no clipping
-    visits: Count | None = None  # releases of one row after which a party stops; absent: no limit
+    # Number of releases of one row after which the party stops; absent: no limit.
+    visits: Count | None = None
 
 
 class GradNoise(ConfigTable):
-    """Gaussian noise on the gradients that the active party sends; this mode has no (ε, δ)."""
+    """Gaussian noise on the gradients that the active party sends; without an (ε, δ) guarantee."""
 
-    sigma: Positive  # standard deviation of the noise of each number
+    sigma: Positive  # standard deviation of the noise on each element
     clip: Positive | None = None  # largest Euclidean norm of a row's gradient; absent: no clipping
-    visits: Count | None = None  # releases of one row after which a party stops; absent: no limit
+    # Number of releases of one row after which the party stops; absent: no limit.
+    visits: Count | None = None
 
 
 class LabelDp(ConfigTable):
-    """Randomised response: training and validation labels are flipped once, before any use.
+    """Randomised response: training and validation labels are randomly flipped once, before use.
 
-    Every message of the active party depends on the flipped labels only: the labels have a pure ε.
+    The active party's messages depend only on the flipped labels, so the labels have a pure ε
+    guarantee.
     """
 
     epsilon: Annotated[float, Field(gt=0, le=50)]  # ε of the labels
-    budget: Positive | None = None  # largest ε of all releases of a label; absent: no limit
+    budget: Positive | None = None  # largest total ε of all releases of a label; absent: no limit
 
 
 class PrivacySettings(ConfigTable):
@@ -69,7 +74,7 @@ class PrivacySettings(ConfigTable):
 
     @property
     def of_embeddings(self) -> dict[str, Any]:
-        """The modes for embeddings, in training and in prediction, as JSON without limits."""
+        """The modes that add noise to embeddings, as JSON without ``budget`` and ``visits``."""
         limits: dict[str, Any] = {"embed_once": {"budget"}, "embed_train": {"visits"}}
         modes = {"embed_once", "embed_train"}
         return self.model_dump(mode="json", include=modes, exclude=limits, exclude_none=True)
@@ -79,6 +84,7 @@ class PrivacySettings(ConfigTable):
         if self.embed_once and (self.embed_train or self.grad_noise):
             other = "embed_train" if self.embed_train else "grad_noise"
             raise ValueError(
-                f"embed_once sends each embedding once and no gradient: remove {other}"
+                f"embed_once sends each embedding once and sends no gradient, so {other} cannot "
+                f"be used: remove {other}"
             )
         return self

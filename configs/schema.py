@@ -33,7 +33,7 @@ class VerticalConfig:
     Attributes:
         path: the file.
         agreement: the settings that all parties share.
-        inline: party settings that stand in the same file, by name.
+        inline: settings of parties that are in the same file, by party name.
         notices: warnings about the files that were read so far.
     """
 
@@ -43,10 +43,10 @@ class VerticalConfig:
     notices: list[str] = field(default_factory=list)
 
     def settings(self, name: str) -> VerticalPartySettings:
-        """The settings of party ``name``, from the config or ``<name>.party.toml`` beside it.
+        """The settings of party ``name``, from the config or from ``<name>.party.toml`` beside it.
 
         Raises:
-            ConfigError: there is no such party, or its settings are missing or invalid.
+            ConfigError: no party has this name, or the party's settings are missing or invalid.
         """
         if name not in self.agreement.parties:
             raise ConfigError(
@@ -59,7 +59,8 @@ class VerticalConfig:
         if not beside.exists():
             raise ConfigError(
                 f"{self.path} has no [settings.{name}] and {beside} does not exist",
-                f"write the settings of party {name} into {beside.name}: they are private",
+                f"write the settings of party {name} into {beside.name}, which is never sent to "
+                "other parties",
             )
         settings = validate_table(
             VerticalPartySettings, read_toml(beside, self.notices), beside, ""
@@ -76,24 +77,25 @@ class VerticalConfig:
             if getattr(settings, key):
                 other = "passive" if role == "active" else "active"
                 raise ConfigError(
-                    f"{path}: {key} is not legal in the settings of {name}, which is {role}",
-                    f"only the {other} party has {key}",
+                    f"{path}: the key {key} is not allowed in the settings of {name}, which is "
+                    f"{role}",
+                    f"only the {other} party may have {key}: remove {key}",
                 )
         if settings.statistics and self.agreement.preprocessing == "declared":
             raise ConfigError(
-                f"{path}: statistics in the settings of {name}, but the agreement has "
-                "preprocessing = 'declared', which does not use them",
-                "declared preprocessing uses ranges and vocabulary of the party's data: remove "
-                "statistics, or agree on preprocessing = 'fitted'",
+                f"{path}: the settings of {name} have the key statistics, which preprocessing = "
+                "'declared' does not use",
+                "remove statistics and give ranges and vocabulary of the party's data, or agree "
+                "on preprocessing = 'fitted'",
             )
         return settings
 
 
 def read_config(path: Path, changes: Sequence[str] = ()) -> VerticalConfig:
-    """Read the config ``path``; ``changes`` are settings like ``training.epochs=5``.
+    """Read the config ``path`` and apply ``changes``, such as ``training.epochs=5``.
 
     Raises:
-        ConfigError: all problems of the file, at most 20, each with its place.
+        ConfigError: the file is not a valid config; the message lists up to 20 problems.
     """
     notices: list[str] = []
     problems: list[str] = []
@@ -102,7 +104,7 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> VerticalConfig:
         apply_change(raw, change)
     tables = raw.pop("settings", {})
     if not isinstance(tables, dict):
-        raise ConfigError(f"{path}: settings must be tables, [settings.<party>]")
+        raise ConfigError(f"{path}: settings must contain one table per party, [settings.NAME]")
     agreement = validate_or_collect(VerticalAgreement, raw, "", problems)
     inline = {
         name: validate_or_collect(VerticalPartySettings, each, f"settings.{name}.", problems)
@@ -112,7 +114,8 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> VerticalConfig:
         parties = ", ".join(sorted(agreement.parties))
         strangers = sorted(set(tables) - set(agreement.parties))
         problems += [
-            f"[settings.{name}] is no party; the parties are {parties}" for name in strangers
+            f"[settings.{name}]: no party has this name; the parties are {parties}"
+            for name in strangers
         ]
     if agreement is None or problems:
         raise config_error(path, problems)
@@ -158,28 +161,31 @@ def apply_change(raw: dict[str, Any], change: str) -> None:
     """Set one value in the tables ``raw`` of a config, from a text like ``training.epochs=5``.
 
     Raises:
-        ConfigError: the text has no ``=``, the key is no setting, or the value cannot be one.
+        ConfigError: ``change`` has no ``=``, or its key or its value cannot be a setting's.
     """
     key, equals, text = change.partition("=")
     if not equals:
         # An unknown word may be a secret that was typed by mistake, so it is not repeated.
         known = key.split(".")[0] in VerticalAgreement.model_fields
         shown = repr(key) if known else "a change without '='"
-        raise ConfigError(f"{shown} is no setting", "write it as training.epochs=5")
+        raise ConfigError(
+            f"{shown} is not a setting with a value",
+            "write KEY=VALUE, such as training.epochs=5",
+        )
     *tables, last = key.strip().split(".")
     table: Any = raw
     for name in tables[:DEEPEST]:
         table = table.setdefault(name, {}) if isinstance(table, dict) else None
     if not isinstance(table, dict) or len(tables) > DEEPEST:
-        raise ConfigError(f"{key} is no setting: {'.'.join(tables)} is no table")
+        raise ConfigError(f"{key} is not a setting, because {'.'.join(tables)} is not a table")
     table[last] = toml_value(key, text)
 
 
 def validate_table(model: type[_Model], raw: Any, path: Path, prefix: str) -> _Model:
-    """Validate the tables ``raw`` of the file ``path``; ``prefix`` begins the names of keys.
+    """Validate the tables ``raw`` of the file ``path``; messages put ``prefix`` before each key.
 
     Raises:
-        ConfigError: all problems, at most 20, each with its place.
+        ConfigError: the tables are not valid; the message lists up to 20 problems.
     """
     problems: list[str] = []
     found = validate_or_collect(model, raw, prefix, problems)
@@ -191,7 +197,7 @@ def validate_table(model: type[_Model], raw: Any, path: Path, prefix: str) -> _M
 def validate_or_collect(
     model: type[_Model], raw: Any, prefix: str, problems: list[str]
 ) -> _Model | None:
-    """Validate the tables ``raw``; None, and messages in ``problems``, where they are invalid."""
+    """Validate ``raw``; if it is invalid, append messages to ``problems`` and return None."""
     try:
         # JSON mode turns TOML's lists into the model's tuples; numbers and texts stay strict.
         return model.model_validate_json(json.dumps(raw), strict=True)

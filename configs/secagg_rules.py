@@ -23,8 +23,8 @@ def method_problems(
 ) -> Iterator[str]:
     """A message for each chosen method that secure aggregation of ``kind`` makes impossible.
 
-    ``chosen`` has pairs of a config key and the method that it names; ``one_leaves`` is whether a
-    request removes a single client.
+    ``chosen`` has pairs of a config key and a method that the key names; ``one_leaves`` is True if
+    a request removes a single client.
     """
     hidden = SINGLE | LEAVING | REPLAYS if one_leaves else SINGLE
     legal = ", ".join(each for each in get_args(ClientMethod) if each not in hidden)
@@ -44,7 +44,7 @@ def method_problems(
 
 
 def gate_problems(kind: str, plan: ClientUnlearning) -> Iterator[str]:
-    """A message for each gate of FedGKT that needs the leaving clients' classes in the clear."""
+    """A message for each gate of FedGKT that needs the leaving clients' classes unencrypted."""
     gates = [
         (f"unlearning.variants, {each.name!r}: gate", plan.at(each).fedgkt.gate)
         for each in plan.variants
@@ -56,6 +56,6 @@ def gate_problems(kind: str, plan: ClientUnlearning) -> Iterator[str]:
         if gate == "classes":
             yield (
                 f"{field} = 'classes' needs the leaving clients to send their classes, which "
-                f"aggregation.kind = {kind!r} hides; legal: gate = 'features', which needs "
+                f"aggregation.kind = {kind!r} hides: set gate = 'features', which needs "
                 "personal.kind = 'mimir', or aggregation.kind = 'none'"
             )

@@ -13,7 +13,7 @@ from configs.errors import LISTED, ConfigError
 LARGEST = 2**20  # largest size of a config file in bytes
 DEEPEST = 32  # deepest nesting of tables
 _OTHERS = {".yaml": "YAML", ".yml": "YAML", ".json": "JSON", ".ini": "INI", ".cfg": "INI"}
-_TOML = "a config is a TOML file: key = value under [table]"
+_TOML = "give a TOML file with lines of the form key = value under [table]"
 _CHAIN = re.compile(rf"""(?<![\w"'-])(?:[\w"'-]++[ \t]*\.[ \t]*){{{DEEPEST}}}""")
 _PLACE = re.compile(r"\(at line (\d+), column \d+\)")
 
@@ -44,10 +44,10 @@ def read_toml(path: Path, notices: list[str]) -> dict[str, Any]:
 
 
 def toml_value(key: str, text: str) -> Any:
-    """The TOML value ``text``; a text that is not TOML is itself the value.
+    """Return ``text`` parsed as a TOML value, or ``text`` itself if it is not TOML.
 
     Raises:
-        ConfigError: no setting can have such a value.
+        ConfigError: no setting can have this value, for example a date.
     """
     try:
         value = tomllib.loads(f"value = {text}")["value"]
@@ -70,7 +70,8 @@ def _text(path: Path, notices: list[str]) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(
-            f"{path} is not UTF-8 at byte {error.start} (line {line})", "save it as UTF-8"
+            f"{path} is not UTF-8 at byte {error.start} (line {line})",
+            "save the file as UTF-8",
         ) from error
     if "\0" in text:
         offset = content.index(b"\0")
@@ -88,7 +89,8 @@ def _content(path: Path) -> bytes:
             raise ConfigError(f"cannot read {path}: it is not a regular file", _TOML)
         if state.st_size > LARGEST:
             raise ConfigError(
-                f"{path} has {state.st_size} bytes; a config has at most {LARGEST} bytes"
+                f"{path} is too large: a config may have at most {LARGEST} bytes (got "
+                f"{state.st_size})"
             )
         with path.open("rb") as file:
             return file.read(LARGEST)
@@ -149,7 +151,7 @@ def _illegal_values(place: str, value: Any, depth: int) -> Iterator[str]:
         for number, inner in enumerate(value):
             yield from _illegal_values(f"{place}.{number}", inner, depth - 1)
     elif isinstance(value, date | time):
-        yield f"{place}: a date or time, which no setting is; put text in quotes"
+        yield f"{place}: no setting is a date or a time; put text in quotes"
     elif isinstance(value, str) and "\0" in value:
         yield f"{place}: the text contains a NUL character"
     elif isinstance(value, str) and "-----BEGIN" in value:

@@ -16,11 +16,11 @@ def _none_if_false(value: Any) -> Any:
 
 
 class AdaptiveStepSettings(ConfigTable):
-    """Step sizes that follow the change of the parameters (FedORA, Eq. 30-33).
+    """Step sizes that adapt to the change of the parameters (FedORA, Eq. 30-33).
 
-    With α = 1 the steps shrink whenever an iteration moves the parameters more than the iteration
-    before; the noise of the last iterations then keeps the model away from Retrain
-    (docs/decisions.md).
+    With α = 1 the steps shrink whenever the parameters change more in an iteration than in the
+    previous one. Without this decrease, the noise of the last iterations keeps the model away from
+    Retrain (docs/decisions.md).
     """
 
     beta: Positive = 0.5  # ratio β of successive changes below which the steps grow
@@ -33,14 +33,16 @@ class AdaptiveStepSettings(ConfigTable):
     @model_validator(mode="after")
     def _bounds_are_ordered(self) -> Self:
         if not (self.beta < self.alpha and self.decay < 1 and self.smallest <= 1 <= self.largest):
-            raise ValueError("needs beta < alpha, decay < 1 and smallest <= 1 <= largest")
+            raise ValueError(
+                "the keys must satisfy beta < alpha, decay < 1 and smallest <= 1 <= largest"
+            )
         return self
 
 
 class AnnealSettings(ConfigTable):
     """Schedule of the primal step over all sub-steps: linear warm-up, hold, cosine decay.
 
-    Large steps remove what the first model still remembers of the forgotten rows; small steps at
+    Large steps remove what the initial model has learned from the forgotten rows. Small steps at
     the end leave as much noise in the parameters as training does.
     """
 
@@ -52,7 +54,7 @@ class AnnealSettings(ConfigTable):
     @model_validator(mode="after")
     def _hold_ends_after_warmup(self) -> Self:
         if self.warmup > self.hold:
-            raise ValueError("the full step ends after the warm-up: needs warmup <= hold")
+            raise ValueError(f"warmup must not exceed hold (got {self.warmup} and {self.hold})")
         return self
 
     def factor(self, progress: float) -> float:
@@ -68,8 +70,8 @@ class AnnealSettings(ConfigTable):
 class FedoraSettings(ConfigTable):
     """Primal-dual unlearning (FedORA, Algorithms 1 and 2).
 
-    The defaults differ from the paper where docs/threshold.md measured models closer to Retrain.
-    The paper's own settings are ``start = "original"``, ``primal = "plain"``, ``anneal = false``,
+    The defaults differ from the paper's where docs/threshold.md found models closer to Retrain. The
+    paper's own settings are ``start = "original"``, ``primal = "plain"``, ``anneal = false``,
     ``calibrate = false`` and a table ``adaptive``.
     """
 
@@ -78,7 +80,8 @@ class FedoraSettings(ConfigTable):
     # under the current model. proxy: the level under a small reference model. uniform: the level
     # of a nearly uniform prediction.
     policy: Literal["present", "heldout", "proxy", "uniform"] = "present"
-    # Number of standard errors by which γ stays below a held-out level; calibrate uses it, too.
+    # Number of standard errors by which γ is below the level of held-out rows; calibrate uses the
+    # same number.
     margin: Annotated[float, Field(ge=0)] = 2.0
     # scalar: one dual variable at the active party. literal: one per parameter (paper, Eq. 25).
     dual: Literal["scalar", "literal"] = "scalar"
@@ -86,21 +89,23 @@ class FedoraSettings(ConfigTable):
     iterations: Count = 20  # largest number K of iterations
     # Fraction δ of the remaining rows that each iteration passes over.
     retain_share: Annotated[float, Field(ge=0, le=1)] = 0.25
-    batch: Count | None = None  # rows B of a batch; absent: the value of training
-    # Primal step τ; absent: twice the learning rate of training, or 0.1 for primal = "plain".
+    batch: Count | None = None  # rows B of a batch; absent: the value of training.batch
+    # Primal step τ; absent: twice training.learning_rate, or 0.1 with primal = "plain".
     primal_step: Positive | None = None
     dual_step: Positive = 0.1  # dual step σ
-    # Weight ρ of the proximal term, which keeps the model near the model of the first iteration.
+    # Weight ρ of the proximal term, which keeps the model close to the model of the first
+    # iteration.
     proximal: Annotated[float, Field(ge=0)] = 0.0
     max_multiplier: Positive = 1.0  # largest value of the dual variable Ω
-    # Largest number of forgotten rows in one iteration; absent: all.
-    score_rows: Count | None = 1024
+    score_rows: Count | None = 1024  # largest number of forgotten rows in one iteration
     check_every: Count = 7  # iterations between two evaluations on the validation rows
     # Loss of validation accuracy above which the method returns to an earlier model.
     utility_loss: Positive = 0.05
-    tolerance: Positive = 1e-3  # score and parameter change that count as converged
-    # plain: parameters move along the direction of Eq. 34. optimiser: the direction is the
-    # gradient of the optimiser of training.
+    # Largest difference between γ and the score, and largest parameter change, that count as
+    # converged.
+    tolerance: Positive = 1e-3
+    # plain: parameters move along the direction of Eq. 34. optimiser: this direction is passed to
+    # the training's optimiser as the gradient.
     primal: Literal["plain", "optimiser"] = "optimiser"
     # Schedule of the primal step; false: constant.
     anneal: Annotated[AnnealSettings | None, BeforeValidator(_none_if_false)] = AnnealSettings()
@@ -111,26 +116,29 @@ class FedoraSettings(ConfigTable):
     calibrate: bool = True
     # Whether the forgetting score is used; false keeps Ω = 0 (the paper's "w/o UL").
     score: bool = True
-    # Whether the dual ascends at 2 Θ_k - Θ_(k-1), as in the primal-dual hybrid gradient method.
+    # Whether the dual variable ascends at 2 Θ_k - Θ_(k-1), as in the primal-dual hybrid gradient
+    # method.
     extrapolate: bool = False
     # Model of the first iteration. rewind: the early checkpoint that every party saved during
     # training. original: the trained model. fresh-top: the trained model with a new top. shrink:
     # the trained model with all bottoms moved towards a new initialisation.
     start: Literal["rewind", "original", "fresh-top", "shrink"] = "rewind"
-    rewind: Fraction = 0.2  # fraction of the training epochs before the early checkpoint
+    # Fraction of the training epochs after which the early checkpoint is saved.
+    rewind: Fraction = 0.2
     shrink: Fraction = 0.3  # fraction of the way to the new initialisation, for start = "shrink"
     # Top model for start = "shrink": keep leaves it, shrink moves it like the bottoms, fresh
     # replaces it.
     shrink_top: ShrinkTop = "keep"
-    # Fraction of the mean entropy of the reference that policy "proxy" asks for.
+    # With policy = "proxy", γ corresponds to this fraction of the reference model's mean entropy.
     entropy_factor: Positive = 0.75
-    reference_share: Fraction = 0.1  # fraction of the remaining rows that train the reference
-    reference_epochs: Count = 10  # epochs of the reference
-    reference_batch: Count = 32  # rows of a batch of the reference
-    reference_learning_rate: Positive = 5e-3  # learning rate of the reference
+    # Fraction of the remaining rows that train the reference model of policy = "proxy".
+    reference_share: Fraction = 0.1
+    reference_epochs: Count = 10  # epochs of the reference model
+    reference_batch: Count = 32  # rows of a batch of the reference model
+    reference_learning_rate: Positive = 5e-3  # learning rate of the reference model
 
     def first_step(self, learning_rate: float) -> float:
-        """The primal step τ of the first iteration, after training with ``learning_rate``."""
+        """The primal step τ of the first iteration, if ``learning_rate`` was used in training."""
         if self.primal_step is not None:
             return self.primal_step
         return 2 * learning_rate if self.primal == "optimiser" else 0.1
@@ -138,13 +146,18 @@ class FedoraSettings(ConfigTable):
     @model_validator(mode="after")
     def _literal_dual_uses_the_score(self) -> Self:
         if self.dual == "literal" and not (self.score and not self.extrapolate):
-            raise ValueError("score = false and extrapolate = true go with dual = 'scalar'")
+            raise ValueError(
+                "dual = 'literal' needs score = true and extrapolate = false: set these values, "
+                "or dual = 'scalar'"
+            )
         return self
 
     @model_validator(mode="after")
     def _one_rule_moves_the_step(self) -> Self:
         if self.anneal and self.adaptive:
-            raise ValueError("adaptive and anneal both move the primal step: set one to false")
+            raise ValueError(
+                "adaptive and anneal both change the primal step: set one of the two keys to false"
+            )
         return self
 
 
@@ -171,7 +184,7 @@ class RelabelSettings(ConfigTable):
 
 
 class TopOnlySettings(ConfigTable):
-    """Baseline: train a new top model on embeddings of the remaining rows, sent once."""
+    """Baseline: train a new top model on embeddings of the remaining rows, which are sent once."""
 
     learning_rate: Positive = 2e-3
     epochs: Count = 20
@@ -188,26 +201,29 @@ class ShrinkPerturbSettings(ConfigTable):
 
 
 class IcoLikeSettings(ConfigTable):
-    """Baseline: subtract the estimated contribution of D_u, then correct on a part of D_r."""
+    """Baseline: subtract the forgotten rows' estimated contribution, then train on other rows."""
 
-    step: Positive = 20.0  # step η_c: the contribution is (η_c n_u / n) ∇CE(D_u)
-    limit: Positive = 0.05  # largest norm r of the contribution, relative to all parameters
-    share: Fraction = 0.25  # fraction ν of D_r that the correction uses
+    step: Positive = 20.0  # step η_c: the contribution of D_u is (η_c n_u / n) ∇CE(D_u)
+    # Largest norm r of the contribution, relative to the norm of all parameters.
+    limit: Positive = 0.05
+    share: Fraction = 0.25  # fraction ν of D_r, the remaining rows, that the correction uses
     steps: Count = 100  # steps K of the correction
     learning_rate: Positive = 0.05  # learning rate of plain SGD
 
 
 class CvfuSettings(ConfigTable):
-    """Baseline for a sum of votes: gradients at a cached sum without the forgotten rows."""
+    """Baseline CVFU, for a sum of votes: train on the remaining rows with a cached sum."""
 
     learning_rate: Positive = 0.1  # learning rate η; epoch i uses η / √i
     batch: Count = 64
-    epochs: Count = 8  # each epoch passes over D_r twice
-    ascent: Annotated[float, Field(ge=0)] = 1.0  # weight of ∇CE(D_u), subtracted in the first step
+    epochs: Count = 8  # number of epochs, each of which passes twice over D_r, the remaining rows
+    # Weight of ∇CE(D_u), which is subtracted in the first step; D_u are the forgotten rows.
+    ascent: Annotated[float, Field(ge=0)] = 1.0
     patience: Count = 3  # epochs without progress after which the method ends
     # Standard deviation of the noise on the gradients of the sum.
     noise: Annotated[float, Field(ge=0)] = 0.0
-    offline: tuple[Name, ...] = ()  # passive parties that take no part; their change is estimated
+    # Passive parties that do not take part; the change of their votes is estimated.
+    offline: tuple[Name, ...] = ()
 
 
 Baseline: TypeAlias = Literal[
@@ -220,7 +236,7 @@ ALWAYS: tuple[Baseline, ...] = ("fine-tune", "relabel")  # trivial baselines, in
 class UnlearningSettings(ConfigTable):
     """Unlearning method, and the baselines that its result is compared with."""
 
-    method: MethodName = "fedora"  # method whose model the run ends with
+    method: MethodName = "fedora"  # method whose model is the result of the run
     compare: tuple[Baseline, ...] = (  # baselines to run besides the Retrains, in this order
         "fine-tune",
         "gradient-ascent",
@@ -244,8 +260,9 @@ class UnlearningSettings(ConfigTable):
         lacking = [name for name in ALWAYS if name not in (self.method, *self.compare)]
         if lacking and self.method != "sharded":  # no baseline works on shards
             raise ValueError(
-                f"compare lacks {', '.join(lacking)}: every comparison has the trivial baselines"
+                f"compare must contain {', '.join(lacking)}, because every comparison needs these "
+                "baselines"
             )
         if len(set(self.compare)) < len(self.compare):
-            raise ValueError("compare names a method twice")
+            raise ValueError("compare names a method twice: remove one of the two")
         return self

@@ -17,14 +17,14 @@ class MethodVariant(ConfigTable):
 
 
 class UnlearningSettingsBase(ConfigTable):
-    """Methods that are run for every request; each has a table of its name, with underscores."""
+    """Methods to run for every request; a method's table has its name, with underscores."""
 
-    method: str  # method whose model the run ends with
+    method: str  # method whose model is the result of the run
     compare: tuple[str, ...] = ()  # further methods to run and compare
     variants: tuple[MethodVariant, ...] = ()  # methods to run once more with other settings
 
     def at(self, variant: MethodVariant) -> Self:
-        """These settings with the settings of ``variant`` in the table of its method."""
+        """Return a copy whose table of the variant's method has the settings of ``variant``."""
         field = variant.method.replace("-", "_")
         own = self.model_dump(mode="json")
         own["variants"] = []
@@ -35,12 +35,17 @@ class UnlearningSettingsBase(ConfigTable):
     def _variants_can_be_run(self) -> Self:
         methods = get_args(type(self).model_fields["method"].annotation)
         if len(set(self.compare)) < len(self.compare):
-            raise ValueError("compare names a method twice")
+            raise ValueError("compare names a method twice: remove one of the two")
         names = [*methods, *(each.name for each in self.variants)]
         if len(set(names)) < len(names):
-            raise ValueError("a variant has the name of another variant or of a method")
+            raise ValueError(
+                "a variant has the name of another variant or of a method: rename the variant"
+            )
         if any(each.name.startswith(("retrain", "original")) for each in self.variants):
-            raise ValueError("a variant has the name of a Retrain or of the trained model")
+            raise ValueError(
+                "the name of a variant must not begin with 'retrain' or 'original', which are "
+                "reserved"
+            )
         for each in self.variants:
             try:
                 self.at(each)
@@ -52,7 +57,7 @@ class UnlearningSettingsBase(ConfigTable):
 
 
 def merge_tables(ours: JsonValue, theirs: JsonValue) -> JsonValue:
-    """``ours`` with the values of ``theirs``; tables are merged, everything else is replaced."""
+    """Return ``ours`` updated with ``theirs``: tables are merged, other values are replaced."""
     if not isinstance(ours, dict) or not isinstance(theirs, dict):
         return theirs
     changed = {name: merge_tables(ours.get(name), each) for name, each in theirs.items()}

@@ -3,12 +3,12 @@
 ResNet (He et al., arXiv 1512.03385) and DenseNet (Huang et al., arXiv 1608.06993) are built by
 torchvision, without its weights, and with three changes:
 
-* GroupNorm (Wu and He, arXiv 1803.08494) replaces BatchNorm, whose running statistics would
-  remember forgotten rows. So there are no buffers, and there is no dropout.
-* The stem is for small images: a 3x3 convolution and no pooling, with stride 1 up to 32 pixels and
-  stride 2 above. A party often holds only a strip of each image, and a stem for 224 pixels would
-  reduce such a strip to nothing.
-* The last layer is linear and as wide as the party's embeddings.
+* GroupNorm (Wu and He, arXiv 1803.08494) replaces BatchNorm, because the running statistics of
+  BatchNorm would still depend on forgotten rows. The networks have neither buffers nor dropout.
+* The stem is for small images: a 3x3 convolution without pooling, with stride 1 for images of up to
+  32 pixels and stride 2 for larger ones. A party often holds only a strip of each image, which a
+  stem for images of 224 pixels would reduce to nothing.
+* The last layer is linear; its width is the width of the party's embeddings.
 """
 
 from collections.abc import Callable
@@ -44,13 +44,13 @@ def densenet121(shape: Shape, width: int) -> nn.Module:
     """Return a DenseNet of 121 layers in four dense blocks, ``[batch, *shape] -> [batch, width]``.
 
     Raises:
-        ValueError: a side of the images is too short for the network's halvings.
+        ValueError: a side of the images is too short to be halved by every stage of the network.
     """
     shortest = _stride(shape) * 2**_HALVINGS
     if min(shape[1:]) < shortest:
         raise ValueError(
             f"densenet121 needs {shortest} or more pixels per side (this part of the images has "
-            f"{shape[1]} x {shape[2]}); take a ResNet"
+            f"{shape[1]} x {shape[2]}); use a ResNet"
         )
     network: nn.Module = DenseNet(growth_rate=32, block_config=(6, 12, 24, 16), num_classes=width)
     features = network.get_submodule("features")

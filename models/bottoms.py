@@ -11,7 +11,7 @@ GROUPS = 4  # of GroupNorm; BatchNorm has running statistics, which remember the
 
 
 def mlp(inputs: int, hidden: Sequence[int], width: int) -> nn.Module:
-    """Return a perceptron ``[batch, inputs] -> [batch, width]``, a ReLU after each hidden layer.
+    """Return a perceptron ``[batch, inputs] -> [batch, width]`` with ReLU after each hidden layer.
 
     Raises:
         ValueError: a size is less than 1.
@@ -26,9 +26,9 @@ def mlp(inputs: int, hidden: Sequence[int], width: int) -> nn.Module:
 def cnn(shape: tuple[int, int, int], channels: Sequence[int], width: int) -> nn.Module:
     """Return a convolutional network ``[batch, *shape] -> [batch, width]``.
 
-    ``shape`` is channels, height and width. Each entry of ``channels`` is one stage: a 3x3
-    convolution, GroupNorm, ReLU and a halving of the sides. Flat rows, ``[batch, prod(shape)]``,
-    are accepted as well.
+    ``shape`` is channels, height and width. Each entry of ``channels`` gives one stage: a 3x3
+    convolution, GroupNorm, ReLU and 2x2 pooling. Flat rows, ``[batch, prod(shape)]``, are accepted
+    as well.
 
     Raises:
         ValueError: a size is less than 1, or there is no stage.
@@ -59,8 +59,7 @@ def _positive(network: str, **sizes: int) -> None:
     wrong = {name: size for name, size in sizes.items() if size < 1}
     if wrong:
         raise ValueError(
-            f"{network}: sizes must be 1 or more (got {wrong}); change them in [models] of the "
-            "config"
+            f"{network}: sizes must be 1 or more (got {wrong}); change these sizes in the config"
         )
 
 
@@ -70,6 +69,6 @@ class ParallelBottoms(nn.ModuleList):
     def forward(self, features: Tensor) -> Tensor:
         """Return the embeddings of all bottom models side by side, ``[batch, models * width]``.
 
-        ``features`` are ``[batch, ...]``, as each bottom model takes them.
+        ``features`` are ``[batch, ...]``, the input of every bottom model.
         """
         return torch.cat([bottom(features) for bottom in self], dim=1)

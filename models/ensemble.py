@@ -1,8 +1,8 @@
-"""Ensemble: many models of one architecture, trained together with a leading model axis.
+"""Ensemble: many models of one architecture, trained together as tensors with a model axis.
 
-Audits that train dozens of small models are limited by the cost of starting operations, not by
-arithmetic. An ensemble of N models takes one step in one tensor program, each model on its own
-batch.
+When audits train dozens of small models, most of the time is spent on starting operations, not on
+arithmetic. An ensemble therefore makes one step of N models with the same operations, each model on
+its own batch.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,13 +32,13 @@ class Ensemble:
         """Return the ensemble of networks of the same architecture.
 
         Raises:
-            ValueError: a network has buffers, which the models would share.
+            ValueError: a network has buffers, which all models would share.
         """
         parameters, buffers = stack_module_state(list(networks))
         if buffers:
             raise ValueError(
-                f"an ensemble cannot hold buffers ({', '.join(buffers)}); take a network without "
-                "running statistics"
+                f"the networks of an ensemble must not have buffers ({', '.join(buffers)}); use "
+                "networks without running statistics"
             )
         return cls(networks[0], parameters)
 
@@ -58,7 +58,7 @@ class Ensemble:
         return functional_call(self._shape, parameters, (inputs,))
 
     def copy(self) -> "Ensemble":
-        """Return a copy whose parameters can change independently."""
+        """Return a copy that shares no parameters with this ensemble."""
         return Ensemble(self._shape, self.parameters)
 
     def with_prefix(self, *prefixes: str) -> list[Tensor]:
@@ -71,7 +71,7 @@ class Ensemble:
 
     @torch.no_grad()
     def blend(self, other: "Ensemble", share: float, *prefixes: str) -> None:
-        """Move parameters in place: θ ← (1 − s) θ + s θ_other; other names stay unchanged."""
+        """Set θ ← (1 − s) θ + s θ_other in place, s = ``share``, for names with ``prefixes``."""
         for own, value in zip(
             self.with_prefix(*prefixes), other.with_prefix(*prefixes), strict=True
         ):
@@ -79,9 +79,9 @@ class Ensemble:
 
     @torch.no_grad()
     def add(self, directions: Sequence[Tensor], factors: Tensor) -> None:
-        """Move all parameters in place: θ ← θ + a g.
+        """Set θ ← θ + a g in place for all parameters.
 
-        ``directions`` are g, ``[N, ...]`` each; ``factors`` are a, ``[N]``.
+        ``directions`` hold g, ``[N, ...]`` each; ``factors`` hold one a per model, ``[N]``.
         """
         for theta, direction in zip(self.parameters.values(), directions, strict=True):
             theta.add_(broadcast_per_model(factors, theta) * direction)
@@ -94,18 +94,18 @@ class Ensemble:
 
     @torch.no_grad()
     def scale(self, factors: Tensor, *prefixes: str) -> None:
-        """Multiply parameters in place: θ ← a θ; ``factors`` are a, ``[N]``."""
+        """Set θ ← a θ in place; ``factors`` hold one a per model, ``[N]``."""
         for theta in self.with_prefix(*prefixes):
             theta.mul_(broadcast_per_model(factors, theta))
 
     def networks(self) -> Iterator[dict[str, Tensor]]:
-        """Iterate over the parameters of each model by name, each of its own shape ``[...]``."""
+        """Yield the parameters of each model by name, without the model axis, ``[...]`` each."""
         for number in range(len(self)):
             yield {name: each[number].detach() for name, each in self.parameters.items()}
 
 
 def broadcast_per_model(numbers: Tensor, like: Tensor) -> Tensor:
-    """Return ``numbers`` in a shape that multiplies ``like``, ``[N, 1, ...]``.
+    """Return ``numbers`` reshaped to ``[N, 1, ...]``, so that they can multiply ``like``.
 
     ``numbers`` are ``[N]`` and ``like`` is ``[N, ...]``.
     """

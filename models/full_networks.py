@@ -9,7 +9,7 @@ from models.bottoms import mlp
 
 
 def full_mlp(shape: Sequence[int], hidden: Sequence[int], classes: int) -> nn.Module:
-    """Return a perceptron ``[batch, *shape] -> [batch, classes]``; FedOSD's has 784-400-400-10.
+    """Return a perceptron ``[batch, *shape] -> [batch, classes]``, as 784-400-400-10 in FedOSD.
 
     Raises:
         ValueError: a size is less than 1.
@@ -20,10 +20,10 @@ def full_mlp(shape: Sequence[int], hidden: Sequence[int], classes: int) -> nn.Mo
 def lenet5(shape: Sequence[int], classes: int) -> nn.Module:
     """Return LeNet-5 (LeCun et al. 1998), ``[batch, *shape] -> [batch, classes]``.
 
-    It has ReLU and max pooling, and widths 6, 16, 120 and 84.
+    The network has ReLU, max pooling and hidden layers of widths 6, 16, 120 and 84.
 
     Raises:
-        ValueError: ``shape`` is not that of images with 28 or more pixels per side.
+        ValueError: ``shape`` is not ``[channels, height, width]`` with 28 or more pixels per side.
     """
     channels, height, width = _image_shape(shape, 28)
     rest = ((height + 4 - 4) // 2 - 4) // 2, ((width + 4 - 4) // 2 - 4) // 2
@@ -38,11 +38,11 @@ def lenet5(shape: Sequence[int], classes: int) -> nn.Module:
 def two_convolution_cnn(shape: Sequence[int], classes: int) -> nn.Module:
     """Return the CNN of Halimi et al. 2022 and FedOSD, ``[batch, *shape] -> [batch, classes]``.
 
-    It has two 5x5 convolutions of 64 channels and layers of 384 and 192. Its dropout is left out:
-    with dropout two runs with one seed would differ.
+    The CNN has two 5x5 convolutions of 64 channels and linear layers of widths 384 and 192. It has
+    no dropout, because with dropout two runs with the same seed would differ.
 
     Raises:
-        ValueError: ``shape`` is not that of images with 16 or more pixels per side.
+        ValueError: ``shape`` is not ``[channels, height, width]`` with 16 or more pixels per side.
     """
     channels, height, width = _image_shape(shape, 16)
     rest = ((height - 4) // 2 - 4) // 2, ((width - 4) // 2 - 4) // 2

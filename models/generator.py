@@ -1,9 +1,10 @@
 """Generator of images from noise, for data-free distillation.
 
-Architecture of ZSKT and GKT (Micaelli and Storkey 2019; Chundawat et al. 2023): a linear layer to a
-quarter of the side, two doublings with convolutions of 128 and 64 channels, and a convolution to
-the channels of the image. BatchNorm is allowed here: it uses only the statistics of the batch, and
-the generator is deleted after the distillation.
+The architecture is that of ZSKT and GKT (Micaelli and Storkey 2019; Chundawat et al. 2023). A
+linear layer gives an image with a quarter of the sides. Two upsampling layers double the sides,
+followed by convolutions with 128 and 64 channels, and the last convolution gives the channels of
+the image. BatchNorm is allowed in the generator, because BatchNorm here uses only the statistics of
+the batch, and because the generator is deleted after the distillation.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,8 @@ def image_generator(shape: Sequence[int]) -> nn.Module:
     """Return a generator ``[batch, NOISE] -> [batch, *shape]`` with pixels from 0 to 1.
 
     Raises:
-        ValueError: ``shape`` is not that of images whose sides are multiples of four.
+        ValueError: ``shape`` is not ``[channels, height, width]`` with sides that are multiples of
+            4.
     """
     if len(shape) != 3 or shape[1] % 4 or shape[2] % 4:
         raise ValueError(

@@ -1,9 +1,9 @@
 """GPFL: a conditional valve separates features into global and personalised ones.
 
-Letters (Zhang et al., ICCV 2023): f = features of the backbone, ``[rows, l]``, C = embeddings of
-the classes, ``[classes, l]``, g = their mean, p_i = their mean weighted by the client's label
-frequencies. The valve computes γ and β from a condition (g or p_i); the separated feature is
-ReLU((1 + γ) f + β).
+Notation (Zhang et al., ICCV 2023): f = features of the backbone, ``[rows, l]``, C = embeddings of
+the classes, ``[classes, l]``, g = mean of the class embeddings, p_i = mean of the class embeddings
+weighted by the client's label frequencies. From a condition, g or p_i, the valve computes γ and β;
+the separated feature is ReLU((1 + γ) f + β).
 """
 
 import torch
@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy, normalize
 
 
 class GpflNetwork(nn.Module):
-    """Backbone, valve, class embeddings and the client's own head."""
+    """GPFL network: backbone, valve, class embeddings and the client's own head."""
 
     def __init__(self, backbone: nn.Module, head: nn.Linear, weight: float = 0.01) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class GpflNetwork(nn.Module):
         self.register_buffer("_frequencies", torch.full((classes,), 1 / classes))
 
     def set_label_frequencies(self, labels: Tensor) -> None:
-        """Compute the client's label frequencies, for p_i, from its ``labels``, ``[rows]``."""
+        """Set the label frequencies, which weight p_i, from a client's ``labels``, ``[rows]``."""
         counts = torch.bincount(labels, minlength=self.head.out_features).float()
         self._frequencies = counts / counts.sum().clamp_min(1)
 

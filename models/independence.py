@@ -1,4 +1,4 @@
-"""Check that the rows of a batch do not influence each other, as per-row privacy needs."""
+"""Check, for per-row privacy, that the rows of a batch do not influence each other."""
 
 import torch
 from torch import nn
@@ -9,11 +9,11 @@ _PROBES = 4  # random rows
 
 @torch.no_grad()
 def find_row_mixing(network: nn.Module, shape: tuple[int, ...], dtype: torch.dtype) -> str | None:
-    """Return a description of what makes a row's output depend on other rows, or None.
+    """Return what makes a row's output depend on other rows, as a text; None if nothing does.
 
-    Normalisation layers that mix rows are found by type. Other layers are tried on random rows of
-    ``shape``, ``[rows, *shape]``: the output for a row must stay the same when the rest of its
-    batch changes, and when the network has processed other rows in between.
+    Normalisation layers that mix rows are found by their type. Other layers are tested on random
+    rows of ``shape``, ``[rows, *shape]``: the output for a row must not change if the other rows of
+    the batch change, or if the network processes other rows in between.
     """
     for layer in network.modules():
         if isinstance(layer, _BatchNorm) or (

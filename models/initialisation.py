@@ -18,7 +18,7 @@ _BUILDING = Lock()
 
 
 def build_seeded(seed: int, build: Callable[[], Module]) -> Module:
-    """Return ``build()`` with torch's default initialisation, which depends only on ``seed``."""
+    """Return ``build()``; torch's random initialisation of the module depends only on ``seed``."""
     with _BUILDING, torch.random.fork_rng(devices=[]):
         torch.random.manual_seed(seed)
         return build()

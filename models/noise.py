@@ -1,17 +1,19 @@
 """Noise for differential privacy: per-row clipping, Gaussian mechanism and randomised response.
 
-Letters: C = maximum norm of a row, σ = standard deviation of the noise, ε = privacy parameter,
-K = number of classes.
+Notation: C = maximum norm of a row, σ = standard deviation of the noise, ε = privacy parameter, K =
+number of classes.
 
-Floating point: the last bits of a sum reveal a number to which continuous noise was added (Mironov,
-CCS 2012; Haney et al., arXiv 2112.05307). So ``gaussian_mechanism`` puts values and noise on one
-grid, on which every sum is exact; then the set of possible outputs does not depend on the value.
-Values are rounded towards zero, so that no norm grows. Since the values lie on the grid, rounding
-the noise is the same as rounding the sum, which is post-processing of the Gaussian mechanism.
+Floating point: if continuous noise is added to a value, the last bits of the sum can reveal the
+value (Mironov, CCS 2012; Haney et al., arXiv 2112.05307). Therefore ``gaussian_mechanism`` rounds
+values and noise to one grid, on which every sum is exact, so the set of possible outputs does not
+depend on the value. Values are rounded towards zero, so that no norm grows. Because the values lie
+on the grid, rounding the noise is the same as rounding the sum, which is post-processing of the
+Gaussian mechanism.
 
-Two limits remain. A normal number is computed from 53 uniform bits by the inverse distribution
-function, so no noise lies beyond 8.3 σ (probability 1e-16, to be compared with δ). And the random
-numbers are cryptographic, not truly random.
+The noise deviates from ideal Gaussian noise in two ways. A normal number is computed from 53
+uniform bits by the inverse distribution function, so no noise lies beyond 8.3 σ; this has
+probability 1e-16, which must be compared with δ. The random numbers are cryptographically
+pseudo-random, not truly random.
 """
 
 import math
@@ -27,7 +29,7 @@ _FARTHEST = 9.0  # σ; no normal number from 53 uniform bits is farther from zer
 
 
 class Keystream:
-    """Random numbers from a secret key of 32 bytes; they are unpredictable without it (AES-CTR)."""
+    """Random numbers (AES-CTR) from a secret key of 32 bytes; unpredictable without this key."""
 
     def __init__(self, key: bytes) -> None:
         self._words = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
@@ -44,10 +46,11 @@ class Keystream:
 
 
 def clip_rows(rows: Tensor, largest: float) -> Tensor:
-    """Return ``rows`` with every Euclidean norm at most ``largest``, ``[batch, width]``.
+    """Return ``rows``, scaled to Euclidean norms of at most ``largest``, ``[batch, width]``.
 
     ``rows`` are ``[batch, width]``. Longer rows are scaled to norm ``largest``. Norms are computed
-    in float64. A row that is not finite becomes zero. Gradients pass through.
+    in float64. A row that is not finite becomes zero. Gradients are propagated through the
+    clipping.
     """
     finite = torch.isfinite(rows).all(dim=1, keepdim=True)
     wide = torch.where(finite, rows, torch.zeros_like(rows)).double()
@@ -63,10 +66,10 @@ def clip_rows(rows: Tensor, largest: float) -> Tensor:
 
 
 def gaussian_mechanism(rows: Tensor, largest: float, sigma: float, noise: Keystream) -> Tensor:
-    """Return the rows after the Gaussian mechanism, on a grid, ``[batch, width]``.
+    """Return the Gaussian mechanism's output for ``rows``, rounded to a grid, ``[batch, width]``.
 
     ``rows`` are ``[batch, width]``; they are clipped to norm ``largest`` before the noise.
-    ``sigma`` is absolute: for a noise multiplier z it is σ = z C.
+    ``sigma`` is the standard deviation σ, which is z C for a noise multiplier z.
     """
     step = noise_grid(largest, sigma)
     clipped = clip_rows(rows.detach().double(), largest)
@@ -82,8 +85,8 @@ def noise_grid(largest: float, sigma: float) -> float:
 def add_noise(rows: Tensor, sigma: float, noise: Keystream) -> Tensor:
     """Return ``rows`` with Gaussian noise of standard deviation ``sigma``, ``[batch, width]``.
 
-    ``rows`` are ``[batch, width]``. Gradients pass through. The rows are neither clipped nor put on
-    a grid, so this is not a mechanism with an (ε, δ).
+    ``rows`` are ``[batch, width]``. Gradients are propagated through ``rows``. The rows are neither
+    clipped nor rounded to a grid, so the result has no (ε, δ) guarantee.
     """
     return rows + (noise.normal(rows.shape) * sigma).to(rows.dtype)
 
@@ -97,15 +100,16 @@ def keep_probability(epsilon: float, classes: int) -> float:
 def randomised_response(labels: Tensor, classes: int, epsilon: float, noise: Keystream) -> Tensor:
     """Return labels under randomised response, ``[rows]``.
 
-    ``labels`` are ``[rows]``. Each label is kept with probability ``keep_probability``, and
-    otherwise replaced by one of the other classes, drawn evenly.
+    ``labels`` are ``[rows]``. Each label is kept with probability ``keep_probability``; otherwise
+    it is replaced by one of the other classes, sampled uniformly.
 
     Raises:
-        ValueError: a label is not a class.
+        ValueError: a label is not between 0 and ``classes`` - 1.
     """
     if len(labels) and not bool(((labels >= 0) & (labels < classes)).all()):
         raise ValueError(
-            f"randomised response over {classes} classes needs labels from 0 to {classes - 1}"
+            f"randomised response over {classes} classes needs labels from 0 to {classes - 1}, "
+            "but a label is outside this range"
         )
     first, second = noise.uniform([2, len(labels)])
     others = 1 + (second * (classes - 1)).long().clamp(max=classes - 2)  # steps to another class

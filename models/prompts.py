@@ -1,14 +1,14 @@
 """Prompted networks: a shared backbone, and for each client a prompt that scales its features.
 
-Letters of Mimir (paper 003): θ = backbone, φ = head, f = features, ``[rows, l]``, d_i = the
+Notation of Mimir (paper 003): θ = backbone, φ = head, f = features, ``[rows, l]``, d_i = the
 client's descriptor, P_base = the shared base prompt, G_p = the prompt generator, P_i = the client's
-prompt; d_i, P_base and P_i are ``[l]``. d_i never leaves its client.
+prompt; d_i, P_base and P_i are ``[l]``. The descriptor d_i never leaves its client.
 
-The paper does not give initial values, and they matter. With the same number in every entry of
-P_base, attention gives the same value for every entry, P_i is a multiple of P_base, and Eq 8
-removes multiples. Then no descriptor has a gradient, and the network is the same for all clients.
-So P_base starts at random, and the generator starts such that a descriptor has an effect from the
-first round.
+The paper does not give initial values, although the initial values matter. If all elements of
+P_base are equal, attention gives the same value for every element, so P_i is a multiple of P_base,
+and Eq 8 removes such a factor. Then the gradient of every descriptor is zero, and the network is
+the same for all clients. Therefore P_base is initialised at random, and the initial generator is
+chosen such that a descriptor has an effect from the first round.
 """
 
 from math import sqrt
@@ -19,10 +19,11 @@ from torch.nn.functional import normalize
 
 
 class PromptGenerator(nn.Module):
-    """G_p: cross-attention of the descriptor's entries on those of the base prompt.
+    """Prompt generator G_p: cross-attention from the descriptor's elements to the base prompt's.
 
-    It starts with W_Q · W_K = √l_k and W_V · W_proj = 1. With these values and a P_base from a
-    normal distribution, the attention's output is about d_i for small d_i.
+    The initial weights satisfy W_Q · W_K = √l_k and W_V · W_proj = 1. With these weights and a
+    P_base sampled from a normal distribution, the attention's output is approximately d_i for small
+    d_i.
     """
 
     def __init__(self, keys: int = 8, values: int = 8) -> None:
@@ -57,7 +58,7 @@ def apply_prompt(features: Tensor, prompt: Tensor) -> Tensor:
 
 
 class PromptedNetwork(nn.Module):
-    """Backbone, prompt and head; ``descriptor`` belongs to one client."""
+    """Network with backbone, prompt and head; ``descriptor`` belongs to one client."""
 
     def __init__(self, backbone: nn.Module, head: nn.Linear, generator: PromptGenerator) -> None:
         super().__init__()

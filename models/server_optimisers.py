@@ -1,13 +1,13 @@
 """Server optimisers: update rules for the clients' mean change (FedAvg and its successors).
 
-Letters: φ = the model, Δ = Σ_k α_k (φ_k − φ) over the participating clients, m and v = first and
+Notation: φ = the model, Δ = Σ_k α_k (φ_k − φ) over the participating clients, m and v = first and
 second moment, η_s = ``rate``, τ = ``tau``, β₁ and β₂ = decay of the moments. A step takes φ and Δ,
-``[d]`` each, and returns the next φ and the optimiser with its next moments; nothing is changed in
-place. The adaptive rules have three forms:
+``[d]`` each, and returns the next φ and a new optimiser with the next moments; no argument is
+changed. The adaptive rules have three forms:
 
-* ``paper`` (Oblivionis, paper 000, Eq 24-33): m starts at Δ, v is of Δ²;
-* ``reddi`` (Reddi et al., arXiv 2003.00295, Alg 2): m starts at 0, v is of Δ²;
-* ``code`` (the program of Oblivionis' authors): m starts at 0, v is of m².
+* ``paper`` (Oblivionis, paper 000, Eq 24-33): m is Δ in the first round, and v is computed from Δ².
+* ``reddi`` (Reddi et al., arXiv 2003.00295, Alg 2): m starts at 0, and v is computed from Δ².
+* ``code`` (the code of Oblivionis' authors): m starts at 0, and v is computed from m².
 """
 
 from collections.abc import Mapping
@@ -21,10 +21,10 @@ Form: TypeAlias = Literal["paper", "reddi", "code"]
 
 
 class ServerOptimiser(Protocol):
-    """An update rule of the server."""
+    """An update rule that the server applies to the clients' mean change."""
 
     def step(self, model: Tensor, change: Tensor) -> tuple[Tensor, Self]:
-        """Return the model after one step, ``[d]``, and the rule with its moments after it.
+        """Return the model after one step, ``[d]``, and the rule with its new moments.
 
         ``model`` is φ and ``change`` is Δ, both ``[d]``.
         """
@@ -32,7 +32,7 @@ class ServerOptimiser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FedAvg:
-    """FedAvg: add the mean change; η_s is 1 in the paper (McMahan et al. 2017)."""
+    """FedAvg adds the mean change times η_s, which is 1 in the paper (McMahan et al. 2017)."""
 
     rate: float = 1.0
 
@@ -51,7 +51,7 @@ class FedAvgM:
     m: Tensor | None = None
 
     def step(self, model: Tensor, change: Tensor) -> tuple[Tensor, "FedAvgM"]:
-        """Return φ + η_s m, ``[d]``, and the rule; ``model`` φ and ``change`` Δ are ``[d]``."""
+        """Return φ + η_s m, ``[d]``, and the new rule; ``model`` φ and ``change`` Δ are ``[d]``."""
         # Hsu et al. 2019: m ← β m + Δ, with m = Δ in the first round.
         m = change if self.m is None else self.momentum * self.m + change
         return model + self.rate * m, replace(self, m=m)
@@ -59,14 +59,14 @@ class FedAvgM:
 
 @dataclass(frozen=True, slots=True)
 class FedAdagrad:
-    """FedAdagrad: step sizes from the sum of squared changes, without a first moment."""
+    """FedAdagrad: step sizes depend on the sum of squared changes; there is no first moment."""
 
     rate: float = 1e-3
     tau: float = 1e-3
     v: Tensor | None = None
 
     def step(self, model: Tensor, change: Tensor) -> tuple[Tensor, "FedAdagrad"]:
-        """Return φ + η_s Δ / (√v + τ), ``[d]``, and the rule; φ and Δ are ``[d]``."""
+        """Return φ + η_s Δ / (√v + τ), ``[d]``, and the new rule; φ and Δ are ``[d]``."""
         # Reddi et al. 2020 (arXiv 2003.00295) Alg 2: v ← v + Δ².
         v = _second_moment(self.v, change, self.tau) + change.square()
         return model + self.rate * change / (v.sqrt() + self.tau), replace(self, v=v)
@@ -76,7 +76,7 @@ class FedAdagrad:
 class FedAdam:
     """FedAdam, or FedYogi if ``yogi`` is set, without bias correction.
 
-    v starts at τ², as in Reddi et al.; Oblivionis gives no initial value.
+    The initial v is τ², as in Reddi et al.; Oblivionis gives no initial value.
     """
 
     rate: float = 1e-3
@@ -89,7 +89,7 @@ class FedAdam:
     v: Tensor | None = None
 
     def step(self, model: Tensor, change: Tensor) -> tuple[Tensor, "FedAdam"]:
-        """Return φ + η_s m / (√v + τ), ``[d]``, and the rule; φ and Δ are ``[d]``."""
+        """Return φ + η_s m / (√v + τ), ``[d]``, and the new rule; φ and Δ are ``[d]``."""
         # Reddi et al. 2020 (arXiv 2003.00295) Alg 2, and Oblivionis (paper 000) Eq 24-33.
         m = self._first_moment(change)
         square = (m if self.form == "code" else change).square()
@@ -109,7 +109,7 @@ class FedAdam:
 
 
 def optimiser_moments(rule: ServerOptimiser) -> dict[str, Tensor]:
-    """Return the moments of earlier rounds by name, ``[d]`` each."""
+    """Return the moments that ``rule`` has from earlier rounds, by name, ``[d]`` each."""
     known = {name: getattr(rule, name, None) for name in ("m", "v")}
     return {name: moment for name, moment in known.items() if moment is not None}
 

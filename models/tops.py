@@ -19,10 +19,10 @@ class ConcatHead(nn.Module):
     def forward(self, embeddings: Sequence[Tensor]) -> Tensor:
         """Return logits, ``[batch, classes]``.
 
-        ``embeddings`` are those of each party in party order, ``[batch, width of the party]``.
+        ``embeddings`` has one tensor per party, in party order, ``[batch, width of the party]``.
 
         Raises:
-            ValueError: the widths of the embeddings are not those of the parties.
+            ValueError: an embedding does not have the width of its party.
         """
         _check_widths(embeddings, self.widths)
         logits: Tensor = self.perceptron(torch.cat(list(embeddings), dim=1))
@@ -30,7 +30,7 @@ class ConcatHead(nn.Module):
 
     @torch.no_grad()
     def scale_logits(self, factor: float) -> None:
-        """Multiply all logits by ``factor``, by scaling the last layer in place."""
+        """Scale the last layer in place, so that all logits are multiplied by ``factor``."""
         last = list(self.perceptron.children())[-1]
         for parameter in last.parameters():
             parameter.mul_(factor)
@@ -46,10 +46,10 @@ class SumHead(nn.Module):
     def forward(self, embeddings: Sequence[Tensor]) -> Tensor:
         """Return logits, ``[batch, classes]``.
 
-        ``embeddings`` are the logits of each party, ``[batch, classes]``.
+        ``embeddings`` has the logits of each party, ``[batch, classes]``.
 
         Raises:
-            ValueError: an embedding has another width than the number of classes.
+            ValueError: the width of an embedding is not the number of classes.
         """
         _check_widths(embeddings, [len(self.bias)] * max(1, len(embeddings)))
         return torch.stack(list(embeddings)).sum(dim=0) + self.bias

@@ -1,9 +1,9 @@
 """Declaration of torchvision's operators for a torch build that cannot load them.
 
 A torchvision wheel built for CUDA cannot load its compiled operators with a CPU build of torch.
-Then ``import torchvision`` fails, because it registers a shape function for two of them without
-checking that they exist. Declaring their names and types is enough to import it; no network here
-calls them.
+Then ``import torchvision`` fails, because torchvision registers shape functions for two operators
+without checking that these operators exist. Declaring the operators' names and types is enough for
+the import; no network of this project calls the operators.
 """
 
 import torch
@@ -17,10 +17,10 @@ DECLARED: list[torch.library.Library] = []  # keeps the declarations alive
 
 
 def declare_missing_operators() -> None:
-    """Declare the operators' schemas if importing torchvision fails because they are missing.
+    """Declare the operators' schemas if importing torchvision fails because of missing operators.
 
     Raises:
-        RuntimeError: the import fails for another reason.
+        RuntimeError: the import of torchvision fails for another reason.
     """
     try:
         import torchvision  # noqa: F401, PLC0415  to see whether it can be imported

@@ -1,10 +1,10 @@
-"""The wire protocol: messages, their order, their encoding, connections and identities.
+"""The wire protocol: messages with order and encoding, connections and identities.
 
-gRPC's Python API has no setting for the smallest TLS version. The cipher suite below is an RSA
-suite of TLS 1.2, which no P-256 certificate can use, so only TLS 1.3 is left. gRPC reads its
-environment variables once, when it is loaded. This module is therefore the one place outside the
-command line that writes environment variables. gRPC's own log is silenced, because ``diagnose``
-reports why a connection failed.
+gRPC's Python API has no setting for the minimum TLS version. The only TLS 1.2 cipher suite that is
+allowed below needs an RSA certificate. Parties have P-256 certificates, so only TLS 1.3 remains.
+gRPC reads environment variables once, when the gRPC module is loaded. This module is therefore the
+only one outside the command line that writes environment variables. gRPC's own log is silenced,
+because ``diagnose`` reports why a connection failed.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 The private key never leaves the party. The party sends a request (PKCS#10) with its public key, and
 the authority sends back a certificate; neither file is secret. Both sides compare the key's
-fingerprint over another channel, which shows that the request was not changed on its way.
+fingerprint over another channel, which shows that nobody replaced the request in transit.
 """
 
 from collections.abc import Iterator
@@ -98,7 +98,7 @@ def read_pin(path: Path) -> str:
 
 
 def format_pin(pin: str) -> Iterator[str]:
-    """Yield the digits of a pin as lines of four groups of four, for reading aloud."""
+    """Yield the digits of a pin as lines of four groups of four digits, to be read aloud."""
     digits = pin.removeprefix("sha256:")
     groups = [digits[at : at + 4] for at in range(0, len(digits), 4)]
     for at in range(0, len(groups), 4):

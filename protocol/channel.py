@@ -51,9 +51,9 @@ class MessageRecord:
     Attributes:
         kind: the message's name in ``vfl.proto``.
         task: the task's name, for example ``fine-tune``.
-        rows: of the first tensor; 0 without a tensor.
-        payload: bytes of the tensors.
-        size: bytes of the frames.
+        rows: number of rows of the first tensor; 0 without a tensor.
+        payload: size of the tensors in bytes.
+        size: size of the frames in bytes.
     """
 
     peer: str
@@ -71,11 +71,11 @@ class Channel:
 
     Attributes:
         line: carries the frames.
-        side: this party's side.
-        terms: the fixed values that every message is compared with.
+        side: whether this party is the hub or a spoke.
+        terms: the fixed values with which every message is checked.
         record: called with every message that was sent or received.
-        session: agreed on by the handshake; None before it.
-        place: position in the run; the next message carries it.
+        session: session ID from the handshake; None before the handshake.
+        place: position in the run, for the next message to send.
     """
 
     line: Line
@@ -102,12 +102,12 @@ class Channel:
 
     @property
     def phase(self) -> Phase:
-        """The present phase of the conversation."""
+        """The current phase of the conversation."""
         return self._phases.phase
 
     @property
     def incarnation(self) -> int | None:
-        """Number of the peer's start, from its first message; None before it."""
+        """Start number from the peer's first message; None before the first message."""
         return self._incarnation
 
     def send(self, body: Body, *tensors: Tensor, timeout: float = 60.0) -> None:
@@ -140,7 +140,8 @@ class Channel:
         digest = FrameDigest()
         if self._torn:
             raise LocalProtocolError(
-                "an earlier message was sent only in part; the line can only be closed"
+                "an earlier message was sent only in part, so no other message can follow",
+                "close the line",
             )
         for frame in frames:
             self._torn = True
@@ -151,7 +152,7 @@ class Channel:
         return digest
 
     def receive(self, timeout: float) -> Message:
-        """Return the peer's next message; the cheapest checks come first.
+        """Receive and check the peer's next message, and return the message.
 
         Raises:
             RemoteProtocolError: the message breaks a rule; the error names peer, place and rule.
@@ -228,7 +229,7 @@ class Channel:
         self._torn = False
 
     def _check_place(self, envelope: vfl_pb2.Envelope, body: Body) -> None:
-        """Take over the hub's position at a spoke; at the hub, compare it with the request's.
+        """Take over the hub's position at a spoke; at the hub, check that it is the request's.
 
         A spoke's Abort carries the spoke's position, which may lie behind the hub's.
         """

@@ -74,7 +74,8 @@ def require_complete(body: Body, tensors: int, fault: type[ProtocolError]) -> No
     """Check that a message has every required field and comes with the right number of tensors.
 
     Raises:
-        fault: a field is absent or has an unknown enum value, or ``tensors`` is another number.
+        fault: a field is absent or has an unknown enum value, or ``tensors`` is not the right
+            number.
     """
     kind = type(body)
     for _ in _gaps(body, ""):

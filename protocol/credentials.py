@@ -1,9 +1,9 @@
 """Identities of parties: rules for their certificates, and signatures with identity keys.
 
 A certificate names its party by its only URI name, ``spiffe://<federation>/party/<name>``. gRPC
-checks the certificate chain, but not the name: it accepts a certificate with two URI names, and an
-authority's certificate as a party's. ``Trust.check`` therefore checks every certificate of a party,
-whether it comes from TLS or from a message.
+checks the certificate chain, but not the name: gRPC also accepts a certificate with two URI names,
+or an authority's certificate in place of a party's. ``Trust.check`` therefore checks every
+certificate of a party, whether the certificate comes from TLS or from a message.
 """
 
 import secrets
@@ -58,8 +58,8 @@ class Trust:
         federation: name of the federation.
         authority: the certificate that issued the parties' certificates.
         pins: per party, the pins of its keys; a party without an entry may have any key.
-        denied: pins of keys that are not trusted any more.
-        denied_file: a file with more such pins, read again when it changes.
+        denied: pins of keys that are no longer trusted.
+        denied_file: a file with more pins of denied keys, read again when the file changes.
     """
 
     federation: str
@@ -72,7 +72,7 @@ class Trust:
         """Return the pins of all keys that are denied at this moment.
 
         Raises:
-            IdentityError: the file of denied keys cannot be read; no key is trusted then.
+            IdentityError: the file of denied keys cannot be read, so no key can be trusted.
         """
         return self.denied if self.denied_file is None else self.denied | self.denied_file.pins()
 
@@ -80,7 +80,7 @@ class Trust:
         """Return the party that ``certificate`` names.
 
         Raises:
-            IdentityError: the certificate breaks a rule; the error names the first such rule.
+            IdentityError: the certificate breaks a rule; the error names the first broken rule.
         """
         self._check_issuer(certificate)  # first, before any other field is parsed
         name = self._party(certificate)
@@ -91,13 +91,13 @@ class Trust:
         if pin in self.denied_now():
             raise IdentityError(
                 f"the key of {name} is denied ({pin})",
-                f"{name} needs a new key and certificate",
+                f"make a new key and certificate for {name}",
             )
         if name in self.pins and not any(compare_digest(pin, known) for known in self.pins[name]):
             raise IdentityError(
                 f"the key of {name} is {pin}; pinned: {', '.join(self.pins[name])}",
-                f"if {name} has a new key, compare its fingerprint over another channel, add "
-                f"it to parties.{name}.pins at every party, and remove the old one later",
+                f"if {name} has a new key, compare the fingerprint over another channel, add the "
+                f"new pin to parties.{name}.pins at every party, and remove the old one later",
             )
         return name
 
@@ -112,7 +112,7 @@ class Trust:
         name = uris[0].removeprefix(prefix)
         if not uris[0].startswith(prefix) or not name or "/" in name:
             raise IdentityError(
-                f"the URI name of a party's certificate is not that of a party of federation "
+                f"the URI name of a party's certificate does not name a party of federation "
                 f"{self.federation!r}; expected {prefix}NAME"
             )
         if not names.get_values_for_type(x509.DNSName):
@@ -176,23 +176,23 @@ def certificate_key(certificate: x509.Certificate) -> CertificatePublicKeyTypes:
     """Return the public key of a certificate.
 
     Raises:
-        IdentityError: the key is of an unknown kind.
+        IdentityError: the type of the key is unknown.
     """
     try:
         return certificate.public_key()
     except (ValueError, UnsupportedAlgorithm) as error:
         raise IdentityError(
-            "the key of a certificate is of an unknown kind; expected P-256", _KEY_HINT
+            "the key of a certificate has an unknown type; expected P-256", _KEY_HINT
         ) from error
 
 
 def check_party_key(certificate: x509.Certificate) -> None:
     """Check that the key of a party's certificate is a P-256 key.
 
-    gRPC's TLS 1.3 does not support Ed25519, and the other kinds are weak or rare.
+    gRPC's TLS 1.3 does not support Ed25519, and other key types are weak or rare.
 
     Raises:
-        IdentityError: the key is of another kind.
+        IdentityError: the key is not a P-256 key.
     """
     key = certificate_key(certificate)
     if not is_party_key(key):
@@ -234,14 +234,14 @@ def _kind(key: CertificatePublicKeyTypes) -> str:
 
 
 def delay_refusal() -> None:
-    """Wait 50 to 250 ms before a refusal, so that its timing does not reveal the reason."""
+    """Wait 50 to 250 ms before a refusal, so that the timing does not reveal the reason."""
     sleep(0.05 + secrets.randbelow(200) / 1000)
 
 
 def signed_bytes(purpose: str, parts: Sequence[bytes]) -> bytes:
     """Return the bytes to sign: the purpose and the length-prefixed parts.
 
-    The purpose prevents that a signature for one purpose is accepted for another one.
+    Because of the purpose, a signature for one purpose is not accepted for another purpose.
     """
     framed = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
     return f"vfl/{purpose}/v1\n".encode() + framed
@@ -271,7 +271,8 @@ def verify_signature(
     """Return the party that signed ``purpose`` and ``parts``; ``der`` is its certificate.
 
     Raises:
-        IdentityError: the certificate breaks a rule, or its key did not make the signature.
+        IdentityError: the certificate breaks a rule, or the signature was not made with the
+            key of the certificate.
     """
     try:
         certificate = x509.load_der_x509_certificate(der)

@@ -18,15 +18,15 @@ class DenyList:
     """A file with one pin per line, in which ``#`` starts a comment.
 
     The file is read again only if its date, size or inode changed, so ``pins`` may be called for
-    every message. Replace the file by renaming another one: a file that is written in place may be
-    read before it is complete.
+    every message. To change the list, write a new file and rename it to this path: a file that is
+    written in place may be read before all pins are written.
     """
 
     path: Path
     _read: tuple[_State, frozenset[str]] | None = field(default=None, repr=False)
 
     def pins(self) -> frozenset[str]:
-        """Return all pins in the file's present content.
+        """Return all pins that the file contains now.
 
         Raises:
             IdentityError: the file is absent, unreadable or too large, or a line is not a pin.
@@ -57,14 +57,14 @@ class DenyList:
             pin = line.partition("#")[0].strip()
             if pin and not _PIN.fullmatch(pin):
                 raise IdentityError(
-                    f"{self.path}, line {number}: not a pin",
-                    "write sha256: and 64 hexadecimal digits, as vfl certs prints them",
+                    f"{self.path}: line {number} is not a pin",
+                    "write sha256: and 64 hexadecimal digits, as vfl certs prints a pin",
                 )
             pins |= {pin} if pin else set()
         return frozenset(pins)
 
     def _unusable(self, error: Exception) -> IdentityError:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "the file is not UTF-8"
         return IdentityError(
             f"cannot read the deny list {self.path}: {reason}",
             "no key is trusted without the deny list; an empty file denies no key",

@@ -20,7 +20,7 @@ _TIMEOUT = 5.0  # seconds
 def diagnose_connection(address: str, keyring: Keyring, hub: str) -> ProtocolError:
     """Return the error that explains why the connection to ``address`` failed.
 
-    It is an ``IdentityError`` if a certificate is at fault, and a ``LineBroken`` otherwise.
+    The error is an ``IdentityError`` if a certificate is at fault, and ``LineBroken`` otherwise.
     """
     try:
         fetch_hub_certificate(address, keyring, hub)
@@ -33,7 +33,7 @@ def diagnose_connection(address: str, keyring: Keyring, hub: str) -> ProtocolErr
 
 
 def fetch_hub_certificate(address: str, keyring: Keyring, hub: str) -> x509.Certificate:
-    """Return the certificate of the hub at ``address``; the hub does not count this connection.
+    """Return the certificate of the hub at ``address``, without connecting as a spoke.
 
     Raises:
         LineBroken: no hub can be reached.
@@ -87,7 +87,7 @@ def _handshake(plain: socket.socket, address: str, keyring: Keyring, hub: str) -
     except (ssl.SSLEOFError, ConnectionError):
         raise LineBroken(
             f"{address} closed the connection during the TLS handshake",
-            f"check whether {hub} is shutting down, or whether a proxy is in between",
+            f"check whether {hub} is shutting down, or whether a proxy interferes",
         ) from None
     except ssl.SSLError as error:
         raise _alert(error, address) from error
@@ -110,7 +110,7 @@ def _await_first_byte(secured: ssl.SSLSocket, address: str, keyring: Keyring) ->
     if not accepted:
         end = keyring.identity.certificate.not_valid_after_utc
         raise IdentityError(
-            f"the hub at {address} closed the connection after it received our certificate",
+            f"the hub at {address} closed the connection after receiving this party's certificate",
             f"the certificate is valid until {end:%Y-%m-%d %H:%M} UTC; renew it, or compare the "
             "ca.pem of both sides",
         )

@@ -17,13 +17,13 @@ _PLACE = ("task", "epoch", "step", "microbatch")
 
 @dataclass(frozen=True, slots=True)
 class ChannelTerms:
-    """The fixed values of one channel, which every message is compared with.
+    """The fixed values of one channel, with which every message is checked.
 
     Attributes:
         me: name of this party.
         peer: name of the other party.
         agreement: digest of the agreement, 32 bytes.
-        incarnation: number of this process's start.
+        incarnation: start number of this party's process, which grows with every start.
         magnitude: largest absolute value of a floating-point element.
     """
 
@@ -37,8 +37,9 @@ class ChannelTerms:
 class FrameDigest:
     """SHA-256 over the frames of one message, computed when ``value`` is called.
 
-    Hashing takes about as long as the network does. The frames are therefore kept and hashed while
-    this side waits for the network: at most one message in each direction.
+    Hashing a message takes about as long as its transfer over the network. The frames are therefore
+    kept, and hashed while this side waits for the network. At most one message is kept in each
+    direction.
     """
 
     def __init__(self) -> None:
@@ -75,8 +76,8 @@ class _Chain(NamedTuple):
 class Transcript:
     """Hash chain over all messages of one direction.
 
-    A signal may raise in the middle of any method. Each method therefore changes the whole state in
-    one assignment, so that a Goodbye after the signal still carries the right head.
+    A signal may raise an exception in the middle of any method. Each method therefore changes the
+    whole state in one assignment, so that a Goodbye after the signal still has the right hash.
     """
 
     def __init__(self) -> None:
@@ -88,7 +89,7 @@ class Transcript:
         self._chain = _Chain(before.seq + 1, before.head, before.last, digest)
 
     def flush(self) -> None:
-        """Hash the newest message, if that was not done yet."""
+        """Hash the newest message, unless the message has been hashed already."""
         self._chain = self._chain.hashed()
 
     @property
@@ -121,11 +122,12 @@ def check_envelope(
     """Compare every field of a received envelope with its expected value.
 
     Args:
-        envelope: as received.
-        terms: of this side; the peer has the same terms with both names exchanged.
-        session: None before the handshake agrees on it; agreements are compared from then on.
-        incarnation: of the peer's first message; None before the first message.
-        received: the peer's messages before this one.
+        envelope: the received envelope.
+        terms: the terms of this side; the peer's terms have the two names exchanged.
+        session: session ID, or None before the handshake; the agreement is compared only with a
+            session ID.
+        incarnation: start number in the peer's first message; None before the first message.
+        received: transcript of the peer's earlier messages.
         control: the message has no tensor, so its envelope must have the transcript's hash.
 
     Raises:
@@ -158,7 +160,7 @@ def _check_present(envelope: vfl_pb2.Envelope, *, control: bool) -> None:
         raise RemoteProtocolError(f"the envelope lacks {', '.join(missing)}")
     if place.task not in _TASKS:
         raise RemoteProtocolError(
-            f"envelope.place.task is {place.task}, which is no task of vfl.proto"
+            f"envelope.place.task is {place.task}, which is not a task of vfl.proto"
         )
 
 

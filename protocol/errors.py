@@ -8,8 +8,8 @@ class ProtocolError(Exception):
 
     Attributes:
         hint: what to do about it.
-        peer: name of the other party; empty until it is known.
-        where: position in the run; empty until it is known.
+        peer: name of the other party; empty until the name is known.
+        where: position in the run; empty until the position is known.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -60,7 +60,7 @@ class IdentityError(ProtocolError):
 
     @property
     def ticket(self) -> str:
-        """Eight random hexadecimal digits, drawn at the first call and then part of the message."""
+        """Eight random hexadecimal digits; after the first call, the error message has them."""
         self._ticket = self._ticket or secrets.token_hex(4)
         return self._ticket
 

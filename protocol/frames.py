@@ -1,7 +1,7 @@
 """Frames: encode a message as byte strings of bounded size, and decode it.
 
-first frame    u32 header length | Header (protobuf) | first part of the tensors' raw bytes
-next frames    the rest of the tensors' bytes, at most CHUNK bytes each
+The first frame has the header length (u32), the Header (protobuf) and at most CHUNK raw bytes of
+the tensors. Each further frame has at most CHUNK of the remaining bytes.
 """
 
 from collections.abc import Callable, Iterator

@@ -22,7 +22,7 @@ from protocol.receive_queue import LineTimeouts, ReceiveQueue
 
 _METHOD = "/vfl.Line/Talk"
 DEFAULT_TIMEOUTS = LineTimeouts()
-MAX_QUEUED_REFUSALS = 100  # later refusals of a flood are not reported
+MAX_QUEUED_REFUSALS = 100  # further refusals are not reported
 
 
 def grpc_options(timeouts: LineTimeouts) -> list[tuple[str, int]]:
@@ -49,7 +49,7 @@ def grpc_options(timeouts: LineTimeouts) -> list[tuple[str, int]]:
 
 
 class GrpcLine:
-    """One end of a gRPC stream; received frames are in a queue, and gRPC empties the outbox."""
+    """One end of a gRPC stream, with one queue of received frames and one of frames to send."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class GrpcLine:
             received: the frames that the stream received.
             cancel: ends the stream immediately.
             check_certificates: raises ``IdentityError`` if a certificate is no longer valid.
-            timeouts: of this line.
+            timeouts: timeouts of this line.
         """
         self._peer, self._received, self._cancel = peer, received, cancel
         self._check_certificates, self._timeouts = check_certificates, timeouts
@@ -93,10 +93,10 @@ class GrpcLine:
         self.outbox.put(frame, timeout)
 
     def receive(self, timeout: float) -> bytes:
-        """Return the next frame, and check the certificates if that is due.
+        """Return the next frame, and check the certificates if a check is due.
 
         Raises:
-            PeerSilent: no frame arrived in time, or no heartbeat either.
+            PeerSilent: no frame arrived for ``timeout`` seconds, or heartbeats stopped.
             LineBroken: the line is closed.
             IdentityError: a certificate is no longer valid.
         """
@@ -115,7 +115,7 @@ class GrpcLine:
             raise
 
     def close(self) -> None:
-        """End the direction to the peer; at a spoke the stream ends once the outbox is empty."""
+        """Stop sending; at a spoke the stream ends once the outbox is empty."""
         self.outbox.end()
 
     def cut(self) -> None:
@@ -124,7 +124,7 @@ class GrpcLine:
         self.end(None)
 
     def end(self, why: ProtocolError | None) -> None:
-        """End both queues; ``send`` and ``receive`` raise ``why`` from now on."""
+        """End both queues; from then on ``send`` and ``receive`` raise the error ``why``."""
         self.outbox.end(why)
         self._received.frames.end(why)
 
@@ -141,7 +141,7 @@ class GrpcLine:
     def read(
         self, stream: Iterator[object], explain: Callable[[grpc.RpcError], ProtocolError]
     ) -> None:
-        """Read the stream until it ends; runs in a thread of its own."""
+        """Read the stream until the stream ends; runs in a separate thread."""
         try:
             self._received.drain(stream)
         except grpc.RpcError as error:
@@ -153,7 +153,7 @@ class GrpcLine:
 
 
 class LineServer:
-    """The hub's port: admits spokes by their certificates and returns their lines."""
+    """The hub's listening port: checks each spoke's certificate and returns the spoke's line."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class LineServer:
         spokes: int,
         timeouts: LineTimeouts = DEFAULT_TIMEOUTS,
     ) -> None:
-        """Listen on ``address`` for so many ``spokes``.
+        """Listen on ``address`` for the given number of ``spokes``.
 
         ``admit`` returns the party that a certificate names, or raises ``IdentityError``.
 
@@ -254,7 +254,7 @@ class LineServer:
         _check_end(name, leaf, self._timeouts)
         _check_end(self._keyring.identity.name, self._keyring.identity.certificate, self._timeouts)
         if self._admit(leaf) != name:
-            raise IdentityError(f"the certificate of {name} now names another party")
+            raise IdentityError(f"the certificate of {name} no longer names {name}")
 
     def _leave(self, name: str) -> None:
         """Allow a party whose stream has ended to connect again."""
@@ -299,7 +299,7 @@ def _check_end(name: str, certificate: x509.Certificate, timeouts: LineTimeouts)
     end = certificate.not_valid_after_utc
     if timeouts.now() > end + CLOCK_SKEW:
         raise IdentityError(
-            f"the certificate of {name} ended at {end:%Y-%m-%d %H:%M:%S} UTC",
+            f"the certificate of {name} expired at {end:%Y-%m-%d %H:%M:%S} UTC",
             "renew the certificate and start again",
         )
 

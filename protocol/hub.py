@@ -27,7 +27,7 @@ class Hub:
             channel.place = place
 
     def broadcast(self, body: Body, *tensors: Tensor) -> None:
-        """Send the same message to every spoke; ``tensors`` have any shape."""
+        """Send the same message to every spoke; ``tensors`` may have any shape."""
         for channel in self.channels.values():
             channel.send(body, *tensors)
 
@@ -42,7 +42,7 @@ class Hub:
         return self.channels[name].receive(timeout)
 
     def gather(self, timeout: float) -> dict[str, Message]:
-        """Receive one message from every spoke; the first late or illegal one ends it."""
+        """Receive one message from every spoke; raise an error at the first late or illegal one."""
         return {name: channel.receive(timeout) for name, channel in self.channels.items()}
 
     def abort(self, code: str, reason: str) -> None:

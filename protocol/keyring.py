@@ -51,7 +51,8 @@ def read_keyring(folder: Path, name: str) -> Keyring:
     """Read ``ca.pem``, ``<name>.pem`` and ``<name>.key``.
 
     Raises:
-        IdentityError: a file is absent, unreadable or not private, or the key is another one.
+        IdentityError: a file is absent or unreadable, other users can read the key file, or the key
+            does not match the certificate.
     """
     authority_pem = read_certificate_file(folder / AUTHORITY)
     certificate_pem = read_certificate_file(folder / f"{name}.pem")
@@ -69,7 +70,7 @@ def read_keyring(folder: Path, name: str) -> Keyring:
     except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise IdentityError(
             f"ca.pem, {name}.pem or {name}.key in {folder} is not PEM, or has an unknown key type",
-            "expected are two PEM certificates and a PEM key on P-256",
+            "expected two PEM certificates and one PEM key on P-256",
         ) from error
     if key.public_key() != certificate_key(certificate):
         raise IdentityError(
@@ -84,7 +85,7 @@ def read_keyring(folder: Path, name: str) -> Keyring:
 
 
 def certificate_days_left(certificate: x509.Certificate, now: datetime) -> float:
-    """Return the days from ``now`` until the end of ``certificate``; negative after it."""
+    """Return the days from ``now`` until ``certificate`` expires; negative if expired."""
     return (certificate.not_valid_after_utc - now) / timedelta(days=1)
 
 
@@ -121,13 +122,13 @@ def read_certificate_file(path: Path, *, private: bool = False) -> bytes:
 def _check_private(path: Path, state: os.stat_result) -> None:
     if state.st_uid != os.geteuid():
         raise IdentityError(
-            f"{path} belongs to user {state.st_uid}; expected the present user {os.geteuid()}",
-            f"chown {os.geteuid()} {path}",
+            f"{path} belongs to user {state.st_uid}; expected the current user {os.geteuid()}",
+            f"run chown {os.geteuid()} {path}",
         )
     if state.st_mode & 0o077:
         raise IdentityError(
             f"{path} can be read by other users ({stat.filemode(state.st_mode)})",
-            f"chmod 600 {path}",
+            f"run chmod 600 {path}",
         )
 
 
@@ -151,7 +152,8 @@ def issue_certificate(
 ) -> None:
     """Write a certificate and key for party ``name``, signed by the authority in ``folder``.
 
-    This is for trials. In production each party makes its own key with ``request_certificate``.
+    Use this function for trials only. In production each party makes its own key with
+    ``request_certificate``.
     """
     key = make_party_key()
     certificate = sign_certificate(folder, federation, name, key.public_key(), hosts, days)
@@ -169,8 +171,8 @@ def sign_certificate(
 ) -> x509.Certificate:
     """Return a certificate of party ``name`` for ``key``, signed by the authority in a folder.
 
-    The party's name is the first DNS name. Spokes expect the hub's name there, whatever the hub's
-    address is.
+    The first DNS name is the name of the party, because spokes expect the hub's name as a DNS name,
+    whatever the address of the hub is.
 
     Raises:
         IdentityError: the authority's files cannot be read, do not match, or have expired.
@@ -184,7 +186,7 @@ def sign_certificate(
         raise IdentityError(f"{authority / AUTHORITY_KEY} is not the key of {AUTHORITY}")
     if issuer.not_valid_after_utc < datetime.now(UTC):
         raise IdentityError(
-            f"{authority / AUTHORITY} ended on {issuer.not_valid_after_utc:%Y-%m-%d}",
+            f"{authority / AUTHORITY} expired on {issuer.not_valid_after_utc:%Y-%m-%d}",
             "make a new authority, and new certificates for all parties",
         )
     names = [x509.UniformResourceIdentifier(party_uri(federation, name))]
@@ -210,7 +212,7 @@ def _parsed(parse: Callable[[bytes], _Parsed], path: Path) -> _Parsed:
     except (TypeError, ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise IdentityError(
             f"{path} is not a PEM file, or is encrypted with a password",
-            "expected ca.pem and ca.key as vfl certs makes them",
+            "expected ca.pem and ca.key from vfl certs",
         ) from error
 
 
@@ -224,7 +226,7 @@ def make_party_key() -> ec.EllipticCurvePrivateKey:
 
 
 def x509_name(name: str) -> x509.Name:
-    """Return an X.509 subject whose only attribute is this common name."""
+    """Return an X.509 subject whose only attribute is the common name ``name``."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
@@ -281,7 +283,7 @@ def private_key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def write_new_file(path: Path, content: bytes, mode: int) -> None:
-    """Write a new file with these permissions.
+    """Write a new file with the permissions ``mode``.
 
     Raises:
         IdentityError: the file exists already.
@@ -290,7 +292,7 @@ def write_new_file(path: Path, content: bytes, mode: int) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
         raise IdentityError(
-            f"{path} exists and is not overwritten", "choose another folder"
+            f"{path} already exists and is not overwritten", "choose another folder"
         ) from None
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)

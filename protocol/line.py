@@ -16,7 +16,7 @@ class Line(Protocol):
 
     @property
     def peer(self) -> str | None:
-        """Name of the party that the transport authenticated; None if it authenticates nobody."""
+        """Name of the party that the transport authenticated; None without authentication."""
 
     @property
     def since(self) -> float:
@@ -46,7 +46,7 @@ class Line(Protocol):
 
 
 class FrameQueue:
-    """A bounded queue of frames that ends with an error.
+    """A bounded queue of frames; after the end of the queue, readers and writers get an error.
 
     Frames go through ``SimpleQueue``, which is written in C and wakes a reader faster than a
     condition variable does. Only a writer that finds the queue full waits on a condition variable.
@@ -59,11 +59,11 @@ class FrameQueue:
         self._crowded = False  # a writer may be waiting for room
 
     def put(self, frame: bytes, timeout: float) -> None:
-        """Append a frame, and wait for room first.
+        """Wait until the queue has room, then append a frame.
 
         Raises:
             PeerSilent: there was no room for ``timeout`` seconds.
-            ProtocolError: the queue has ended, also while the writer was waiting.
+            ProtocolError: the queue has ended, before the call or while the call waited for room.
         """
         if not self.wait_for_room(timeout):
             raise PeerSilent(
@@ -82,7 +82,7 @@ class FrameQueue:
         self._frames.put(frame)
 
     def wait_for_room(self, timeout: float | None) -> bool:
-        """Return whether there was room within ``timeout`` seconds; None waits without a limit.
+        """Return whether the queue had room within ``timeout`` seconds; None: wait without a limit.
 
         Raises:
             ProtocolError: the queue has ended.
@@ -100,7 +100,7 @@ class FrameQueue:
         return self._end is not None or self._frames.qsize() < MAX_QUEUED_FRAMES
 
     def end(self, why: ProtocolError | None = None) -> None:
-        """End the queue; frames that wait are still delivered. The first error is kept."""
+        """End the queue; queued frames are still delivered, then the first error is raised."""
         with self._room:
             self._end = self._end or why or LineBroken("closed the connection")
             self._room.notify_all()
@@ -111,7 +111,7 @@ class FrameQueue:
 
         Raises:
             PeerSilent: no frame arrived for ``timeout`` seconds.
-            ProtocolError: the queue has ended; the error that was given to ``end``.
+            ProtocolError: the queue has ended; this is the error that was passed to ``end``.
         """
         try:
             frame = self._frames.get(timeout=max(timeout, 0.0))
@@ -128,7 +128,7 @@ class FrameQueue:
 
 
 class MemoryLine:
-    """One end of a line inside this process."""
+    """One end of a line in memory, within one process."""
 
     def __init__(self, inbox: FrameQueue, outbox: FrameQueue, peer: str | None) -> None:
         self._inbox, self._outbox, self._peer = inbox, outbox, peer
@@ -141,7 +141,7 @@ class MemoryLine:
 
     @property
     def peer(self) -> str | None:
-        """The name that was given when the line was made."""
+        """Name of the peer, as given when the line was made."""
         return self._peer
 
     def send(self, frame: bytes, timeout: float) -> None:
@@ -163,7 +163,7 @@ class MemoryLine:
         return self._inbox.get(timeout)
 
     def close(self) -> None:
-        """End the direction to the peer."""
+        """Stop sending to the peer."""
         self._outbox.end()
 
     def cut(self) -> None:

@@ -119,7 +119,7 @@ class Message:
         """Return the only tensor, of shape ``[*shape]``; None stands for any size.
 
         Raises:
-            RemoteProtocolError: there is not exactly one tensor, or its type or shape is another.
+            RemoteProtocolError: there is not exactly one tensor, or the type or the shape is wrong.
         """
         found = [(tensor.dtype.name, list(tensor.shape)) for tensor in self.tensors]
         fits = len(found) == 1 and self.tensors[0].dtype == dtype and len(found[0][1]) == len(shape)

@@ -202,7 +202,7 @@ class PhaseTracker:
         """Record that this side sends a message of this ``kind``.
 
         Raises:
-            LocalProtocolError: this side must not send it in this phase.
+            LocalProtocolError: this side must not send this message in this phase.
         """
         self._step(self.side, kind, LocalProtocolError, "this party")
 
@@ -210,7 +210,7 @@ class PhaseTracker:
         """Record that the peer sent a message of this ``kind``.
 
         Raises:
-            RemoteProtocolError: the peer must not send it in this phase.
+            RemoteProtocolError: the peer must not send this message in this phase.
         """
         self._step(self.side.other, kind, RemoteProtocolError, "the peer")
 

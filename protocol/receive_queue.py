@@ -21,11 +21,11 @@ class LineTimeouts:
     Attributes:
         heartbeat: a side that sends no frame for this long sends a heartbeat.
         silence: a peer that sends neither a frame nor a heartbeat for this long is dead.
-        recheck: between two checks of the certificates.
-        handshake: for the TLS handshake, at the hub.
-        keepalive: between pings of HTTP/2.
-        keepalive_timeout: for the reply to a ping.
-        now: the present time, for the validity of certificates.
+        recheck: time between two checks of the certificates.
+        handshake: time limit of the TLS handshake at the hub.
+        keepalive: time between two HTTP/2 pings.
+        keepalive_timeout: time limit of the reply to a ping.
+        now: function that returns the current time, to check the validity of certificates.
     """
 
     heartbeat: float = 5.0
@@ -40,8 +40,8 @@ class LineTimeouts:
 class ReceiveQueue:
     """The frames that one gRPC stream received; an empty frame is a heartbeat.
 
-    gRPC calls ``put`` in the thread that read the frame from the network. That wakes the waiting
-    reader directly, without a thread in between.
+    gRPC calls ``put`` in the thread that read the frame from the network. This call
+    wakes the waiting reader directly, without another thread in between.
     """
 
     def __init__(self, timeouts: LineTimeouts) -> None:
@@ -50,9 +50,9 @@ class ReceiveQueue:
         self._heartbeats = 0
 
     def put(self, frame: bytes) -> bool:
-        """Append a frame; return True, because gRPC needs a value.
+        """Append a frame; return True, because gRPC requires a value.
 
-        There is room for the frame: ``drain`` requests the next frame only when there is.
+        The queue has room for the frame, because ``drain`` requests a frame only if there is room.
         """
         self._received = monotonic()
         with suppress(ProtocolError):  # this side has ended the stream
@@ -76,7 +76,7 @@ class ReceiveQueue:
         """Request frames from gRPC, whenever there is room, until the stream ends.
 
         Raises:
-            ProtocolError: this side has ended the queue.
+            ProtocolError: this side ended the queue.
         """
         for _ in requests:
             self.frames.wait_for_room(None)  # without a limit: the local reader is slow
@@ -85,7 +85,7 @@ class ReceiveQueue:
         """Return the next frame.
 
         Raises:
-            PeerSilent: no frame arrived for ``timeout`` seconds, or no heartbeat either.
+            PeerSilent: no frame arrived for ``timeout`` seconds, or heartbeats stopped.
             ProtocolError: the queue has ended.
         """
         began = monotonic()

@@ -1,4 +1,4 @@
-"""Tensors on the wire: their description in the header, and the checks of a received one."""
+"""Tensors on the wire: the description in the header, and the checks of received tensors."""
 
 from collections.abc import Iterable, Sequence
 from math import prod
@@ -39,7 +39,7 @@ def describe_tensor(tensor: Tensor) -> vfl_pb2.TensorShape:
 def tensor_sizes(
     shapes: Iterable[vfl_pb2.TensorShape], fault: type[ProtocolError] = RemoteProtocolError
 ) -> list[int]:
-    """Return the bytes of each described tensor, before any memory is allocated.
+    """Return the size in bytes of each described tensor, before any memory is allocated.
 
     Raises:
         fault: a type, a rank, a dimension or the total size is not legal.
@@ -68,7 +68,8 @@ def unpack_tensors(
 ) -> tuple[Tensor, ...]:
     """Return the described tensors as views of ``payload`` ``[bytes]``.
 
-    ``sizes`` are the bytes of each tensor. Each tensor has the shape that ``shapes`` describes.
+    ``sizes`` are the sizes of the tensors in bytes. Each tensor has the shape that ``shapes``
+    describes.
     """
     tensors, start = [], 0
     for shape, size in zip(shapes, sizes, strict=True):
@@ -79,10 +80,10 @@ def unpack_tensors(
 
 
 def check_range(tensors: Iterable[Tensor], bound: float) -> None:
-    """Check that the elements of ``tensors``, of any shape, are finite and at most ``bound``.
+    """Check that all elements of ``tensors``, of any shape, lie between -``bound`` and ``bound``.
 
     Raises:
-        RemoteProtocolError: names the first row that breaks the rule, and never a value.
+        RemoteProtocolError: an element is NaN, infinite or out of range; the error names its row.
     """
     for tensor in tensors:
         # If an element is NaN, minimum and maximum are NaN, and every comparison is false.

@@ -1,4 +1,4 @@
-"""Alignment: the common order of the intersected rows, and a digest that proves equal order."""
+"""Alignment: the common order of the intersected rows, and a digest to compare this order."""
 
 import hashlib
 from collections.abc import Callable, Iterable
@@ -22,8 +22,8 @@ def common_order(words: Callable[[int], OrderWords]) -> Positions:
     """The permutation that sorts the common rows by HMAC-SHA256(key, id): [n] int64.
 
     Every party computes the same order without a message. ``words(part)`` returns the
-    `order_words` [n] of the rows; part 1 is read only if two words of part 0 are equal, which
-    happens in one of a million runs of ten million rows.
+    `order_words` [n] of the rows. Part 1 is computed only if two words of part 0 are equal. With
+    ten million rows, the probability of equal words is below 2⁻¹⁸.
     """
     first = words(0)
     order = np.argsort(first)
@@ -75,8 +75,9 @@ def alignment_digest(
 ) -> bytes:
     """SHA-256(domain ‖ session ‖ agreement digest ‖ h(x) in common order): 32 bytes.
 
-    ``fingerprints`` are those of the common rows in common order, as arrays of [n, 16]. Compare two
-    alignment digests with ``hmac.compare_digest``, and keep alignment digests in memory only.
+    ``fingerprints`` are the fingerprints of the common rows in the common order, as arrays of
+    [n, 16]. Compare two alignment digests with ``hmac.compare_digest``, and keep alignment digests
+    in memory only.
     """
     state = hashlib.sha256(labelled_bytes("alignment", session, agreement_digest))
     for part in fingerprints:

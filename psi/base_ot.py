@@ -1,11 +1,11 @@
 """Base oblivious transfer: the leader gets w pairs of keys, the member one key of each pair.
 
 Masny and Rindal, "Endemic Oblivious Transfer" (CCS 2019), Figure 8, on ristretto255. The sender
-(the leader) draws a fresh scalar for each of its 2w answers, as the proof from DDH requires. One
-scalar for all answers would need an interactive assumption.
+(the leader) samples a fresh scalar for each of the 2w answers, because the security proof under DDH
+requires fresh scalars. One scalar for all answers would need an interactive assumption.
 
-Letters: s is the receiver's choice bit, a its scalar, (r₀, r₁) its offer, t and B = t·G the
-sender's scalar and answer; H_{j,i} are random oracles into the group.
+Notation: for the receiver, s is the choice bit, a the scalar and (r₀, r₁) the offer. For the
+sender, t is the scalar and B = t·G the answer. H_{j,i} are random oracles into the group.
 """
 
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ class OtSenderResult:
 
 
 def make_ot_offer(context: bytes, width: int, entropy: Entropy) -> OtReceiverState:
-    """The receiver's first step: draw w choice bits and the offer that hides the bits.
+    """The receiver's first step: sample w choice bits, and make an offer that hides the bits.
 
     The offer hides the bits perfectly: r₀ and r₁ are uniform for both values of s.
     """
@@ -86,7 +86,7 @@ def answer_ot_offer(
 
 
 def derive_chosen_keys(context: bytes, state: OtReceiverState, answer: bytes) -> list[bytes]:
-    """The receiver's last step: of each pair the key that the choice bit selects, w of 16 bytes.
+    """The receiver's last step: derive the w keys that the choice bits select, 16 bytes each.
 
     Raises:
         PsiError: the answer has a wrong length or an invalid point.

@@ -1,7 +1,7 @@
 """Buckets: large sets are split by a hash into parts that are intersected one after another.
 
-The hash does not depend on the session, so that a bucket holds the same IDs after a restart. To
-other parties every bucket of a party appears to hold the same number of IDs.
+The hash does not depend on the session, so that a bucket holds the same IDs after a restart. Other
+parties see the same number of IDs for every bucket of a party.
 """
 
 import math
@@ -23,14 +23,14 @@ MAX_UNCUT_IDS = 1 << 18  # sets of at most this many IDs are not split
 def bucket_count(sizes: Iterable[int]) -> int:
     """The number of buckets for all parties, from their declared ``sizes``.
 
-    The largest set has 2¹⁷ to 2¹⁸ IDs in a bucket.
+    If sets are split, the largest set has 2¹⁷ to 2¹⁸ IDs per bucket.
     """
     largest = max(sizes)
     return 1 if largest <= MAX_UNCUT_IDS else largest // MIN_BUCKET_IDS
 
 
 def bucket_capacity(size: int, buckets: int) -> int:
-    """The number of IDs that each bucket of a set of ``size`` IDs is declared to hold.
+    """The declared number of IDs per bucket, for a set of ``size`` IDs.
 
     The probability that one of the ``buckets`` overflows is below 2^-σ.
     """
@@ -44,9 +44,9 @@ def bucket_capacity(size: int, buckets: int) -> int:
 
 
 def split_into_buckets(fingerprints: Bytes, buckets: int) -> Iterator[tuple[int, Positions]]:
-    """For each bucket its number and the rows of ``fingerprints`` in it, ascending: [k] int64.
+    """Yield the number of each bucket, and the ascending rows in the bucket: [k] int64.
 
-    ``fingerprints`` [n, 16] are those of the party's IDs.
+    ``fingerprints`` [n, 16] are the fingerprints of the party's IDs.
     """
     # The last four bytes: any part of a fingerprint serves as well as another.
     where = scale_words(np.ascontiguousarray(fingerprints[:, -4:]).view("<u4").ravel(), buckets)
@@ -66,5 +66,6 @@ def refuse_overflow(who: str, found: int, declared: int) -> None:
     if found > declared:
         raise PsiError(
             f"{who}: a bucket holds {found} IDs, but at most {declared} were declared",
-            hint="declare at least as many rows as there are; if so, change the agreement's seed",
+            hint="declare at least as many rows as the data has; if this is already the case, "
+            "change the agreement's seed",
         )

@@ -1,4 +1,4 @@
-"""Kernels over one column of the OPRF matrix, in NumPy, and the choice between NumPy and Numba."""
+"""NumPy kernels for one column of the OPRF matrix, and the choice between NumPy and Numba."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,8 +40,8 @@ def read_bits(column: Bytes, where: ColumnPlaces, shift: int, octets: Bytes) -> 
     Args:
         column: the packed column, [rows / 8] uint8.
         where: the positions to read, [n].
-        shift: 7 is the most significant bit.
-        octets: [n] uint8, changed in place; bit ``shift`` must be 0 before.
+        shift: number of the bit in the byte; 7 is the most significant bit.
+        octets: [n] uint8, changed in place; bit ``shift`` must be 0 before the call.
     """
     bits = np.unpackbits(column).take(where, mode="wrap")
     bits <<= np.uint8(shift)
@@ -64,5 +64,5 @@ def numba_kernels() -> ColumnKernels | None:
 
 
 def select_kernels(buckets: int) -> ColumnKernels:
-    """The fastest kernels for a run of ``buckets`` buckets; all return the same bytes."""
+    """The fastest kernels for a run with ``buckets`` buckets; all kernels have the same results."""
     return (numba_kernels() if buckets >= NUMBA_MIN_BUCKETS else None) or NUMPY_KERNELS

@@ -1,4 +1,4 @@
-"""The kernels of `column_kernels`, compiled by Numba: the same bytes in half the time.
+"""The kernels of `column_kernels`, compiled by Numba: the same results in half the time.
 
 Numba is an optional dependency. This module is imported for very large sets only, because loading
 and compiling takes one or two seconds.
@@ -41,8 +41,8 @@ def read_bits_numba(column: Bytes, where: ColumnPlaces, shift: int, octets: Byte
     Args:
         column: the packed column, [rows / 8] uint8.
         where: the positions to read, [n].
-        shift: 7 is the most significant bit.
-        octets: [n] uint8, changed in place; bit ``shift`` must be 0 before.
+        shift: number of the bit in the byte; 7 is the most significant bit.
+        octets: [n] uint8, changed in place; bit ``shift`` must be 0 before the call.
     """
     for row in range(len(where)):
         at = where[row]

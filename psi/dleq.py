@@ -1,14 +1,15 @@
-"""DLEQ proof: one key, which the prover committed to, evaluated a whole list of points.
+"""DLEQ proof: the prover used one committed key to evaluate a whole list of points.
 
-From RFC 9497, Section 2.2, in its letters: A = G, B = k·G the commitment, C_i the blinded points,
-D_i the evaluated points, d_i weights, M = Σ d_i C_i and Z = Σ d_i D_i the composites, (c, s) the
-proof that log_A B = log_M Z.
+Notation of RFC 9497, Section 2.2: A = G is the generator, and B = k·G is the commitment. C_i are
+the blinded points, D_i the evaluated points and d_i the weights. M = Σ d_i C_i and Z = Σ d_i D_i are
+the composites, and (c, s) is the proof that log_A B = log_M Z.
 
-This proof is stricter in one point. In the RFC a weight depends on its own pair (C_i, D_i) only, so
-a prover may vary each wrong point separately until the weighted errors cancel. This search
-is a generalised birthday problem (Wagner, CRYPTO 2002), feasible for lists of thousands. Here every
-weight depends on all pairs: errors E_i = D_i − k·C_i, not all zero, are fixed before any weight is
-known. Then Σ d_i E_i = 0 has probability 1 / L for each attempt; L ≈ 2²⁵² is the group order.
+This proof is stricter than the proof of the RFC. In the RFC, each weight depends only on the pair
+(C_i, D_i) of the weight, so a dishonest prover may vary each wrong point separately until the
+weighted errors cancel. This search is a generalised birthday problem (Wagner, CRYPTO 2002), which
+is feasible for lists of thousands of points. In this module, every weight depends on all pairs, so
+the errors E_i = D_i − k·C_i are fixed before any weight is known. If not all errors are zero, each
+attempt reaches Σ d_i E_i = 0 with probability 1 / L, where L ≈ 2²⁵² is the group order.
 """
 
 import hashlib
@@ -62,7 +63,7 @@ def prove_dleq(
 def verify_dleq(
     statement: DleqStatement, proof: bytes, who: str, parallel_map: ParallelMap
 ) -> None:
-    """Check the ``proof`` of the member ``who``; its points D must have been checked before.
+    """Check the ``proof`` of the member ``who``; the caller must have checked the points D.
 
     Raises:
         PsiError: the commitment is not a point, or the proof has a wrong length or is invalid.

@@ -1,7 +1,7 @@
 """Domain separation: the unambiguous byte strings that every hash and derived key starts with.
 
-A byte string is a label, and then each part after its length. Two different lists of label and
-parts never give the same byte string.
+A byte string consists of a label, followed by the parts. The length of each part precedes the part,
+so different labels or parts never give the same byte string.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 
 def length_prefixed(parts: Iterable[bytes]) -> bytes:
-    """Join ``parts``, each after its length as four bytes, most significant first."""
+    """Join ``parts``, each preceded by the length of the part as four big-endian bytes."""
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
@@ -24,5 +24,5 @@ def labelled_digest(label: str, *parts: bytes) -> bytes:
 
 
 def uint64_bytes(value: int) -> bytes:
-    """``value`` as eight bytes, most significant first."""
+    """``value`` as eight big-endian bytes."""
     return value.to_bytes(8, "big")

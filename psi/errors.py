@@ -2,10 +2,10 @@
 
 
 class PsiError(Exception):
-    """The intersection must end.
+    """The intersection failed and must be aborted.
 
-    The message names the party and the step, the value found and the value expected; ``hint``
-    is advice for the user.
+    The message names the party, the step, the value found and the value expected; ``hint`` is
+    advice for the user.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -14,4 +14,4 @@ class PsiError(Exception):
 
 
 class UsedTwice(PsiError):
-    """A step was called a second time: one object is one side of one run."""
+    """A step was called a second time, but each object can be used for one run only."""

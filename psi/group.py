@@ -19,7 +19,7 @@ IDENTITY = bytes(POINT_BYTES)
 
 
 def scalar_from_uniform(uniform: bytes) -> bytes:
-    """64 uniform bytes modulo the group order: 32 bytes, bias below 2⁻²⁵⁰."""
+    """Reduce 64 uniform bytes modulo the group order: a scalar of 32 bytes, bias below 2⁻²⁵⁰."""
     return bytes(rbcl.crypto_core_ristretto255_scalar_reduce(uniform))
 
 
@@ -54,7 +54,7 @@ def multiply_point(scalar: bytes, point: bytes) -> bytes:
 
 
 def invert_scalars(scalars: Sequence[bytes]) -> list[bytes]:
-    """1 / scalar for each of one or more non-zero ``scalars``."""
+    """The inverses of the non-zero ``scalars``; at least one scalar is required."""
     # Montgomery's trick: one inversion in all and three products for each scalar, which takes a
     # fifth of the time.
     products = list(accumulate(scalars, rbcl.crypto_core_ristretto255_scalar_mul))
@@ -67,7 +67,7 @@ def invert_scalars(scalars: Sequence[bytes]) -> list[bytes]:
 
 
 def schnorr_response(nonce: bytes, challenge: bytes, secret: bytes) -> bytes:
-    """The last scalar of a Schnorr proof: nonce − challenge · secret."""
+    """The response of a Schnorr proof: nonce − challenge · secret."""
     product = rbcl.crypto_core_ristretto255_scalar_mul(challenge, secret)
     return bytes(rbcl.crypto_core_ristretto255_scalar_sub(nonce, product))
 
@@ -93,7 +93,8 @@ def read_points(data: bytes, count: int, what: str, first: int = 0) -> list[byte
     ``what`` names the sender and the step in errors; ``first`` is the number of the first point.
 
     Raises:
-        PsiError: wrong length, a point that is not canonically encoded, or the identity.
+        PsiError: ``data`` has a wrong length, or a point is not canonically encoded or is the
+            identity.
     """
     if len(data) != count * POINT_BYTES:
         raise PsiError(

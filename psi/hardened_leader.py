@@ -1,4 +1,4 @@
-"""The leader (active party) of a hardened run: blinds its IDs and verifies the members' proofs."""
+"""The leader (active party) of a hardened run, who blinds IDs and verifies the members' proofs."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -48,7 +48,8 @@ class HardenedPairState:
         """Unblind the next evaluated IDs D, [n, 32] uint8; ``unblinders`` are r⁻¹ of all rows.
 
         Raises:
-            PsiError: a wrong type or shape, more points than declared, or an invalid point.
+            PsiError: ``block`` has a wrong type or shape, more points than declared, or an invalid
+                point.
         """
         first = self._evaluated.received
         points = self._evaluated.add(block)
@@ -83,7 +84,7 @@ class HardenedPairState:
         return store_layout(self.parameters).shape[0]
 
     def residual(self, store: Bytes, hashes: Bytes) -> Bytes:
-        """Decode(store, h(x)) ⊕ pad(x) for every row x; it is z(x) if the member holds x.
+        """Decode(store, h(x)) ⊕ pad(x) for every row x; equal to z(x) if the member holds x.
 
         Args:
             store: the member's store, [slots, ℓ] uint8.
@@ -101,7 +102,7 @@ class HardenedPairState:
         return values ^ self._pads[: len(hashes)]
 
     def tags(self, rows: Positions) -> Bytes:
-        """The tags of ``rows`` [k] in ascending order: [k, 12] uint8."""
+        """The tags of ``rows`` [k], sorted in ascending order: [k, 12] uint8."""
         return sorted_tags(self._tags, rows)
 
 
@@ -111,8 +112,8 @@ class HardenedLeader:
     Args:
         ids: normalised IDs without duplicates; row numbers are positions in this sequence.
         hashes: h(x) of every row, [n, 16] uint8.
-        parameters: the parameters with each member. The leader sends as many blinded IDs as it
-            declared, and fills up with random IDs.
+        parameters: the public parameters, one entry per member. The leader always sends the
+            declared number of blinded IDs, and adds random IDs if there are fewer ``ids``.
         entropy: the source of uniform random bytes.
         parallel_map: distributes the multiplications over workers.
 
@@ -157,8 +158,8 @@ class HardenedLeader:
         """Unblind the next evaluated IDs of ``member``, [n, 32] uint8.
 
         Raises:
-            PsiError: an unknown member, a wrong type or shape, more points than declared, or an
-                invalid point; or the last block of blinded IDs was not read yet.
+            PsiError: ``member`` is unknown; ``block`` has a wrong type or shape, more points than
+                declared, or an invalid point; or the last block of blinded IDs was not read yet.
             UsedTwice: the proof of this member was verified before.
         """
         pair = lookup_member(self._pairs, member)
@@ -170,7 +171,7 @@ class HardenedLeader:
         """Verify that ``member`` evaluated all blinded IDs with the key of the ``commitment``.
 
         Raises:
-            PsiError: an unknown member, evaluated IDs are missing, or the proof is invalid.
+            PsiError: ``member`` is unknown, evaluated IDs are missing, or the proof is invalid.
             UsedTwice: a proof of this member was received before.
         """
         pair = lookup_member(self._pairs, member)
@@ -190,8 +191,8 @@ class HardenedLeader:
         """Decode the key-value ``store`` of ``member``, [slots, ℓ] uint8.
 
         Raises:
-            PsiError: an unknown member, a wrong type or shape, or the proof of this member was not
-                verified yet.
+            PsiError: ``member`` is unknown, ``store`` has a wrong type or shape, or the proof of
+                this member was not verified yet.
             UsedTwice: the store of this member was received before.
         """
         pair = lookup_member(self._pairs, member)
@@ -199,7 +200,7 @@ class HardenedLeader:
         self._residual ^= pair.residual(store, self._hashes)
 
     def finish(self) -> CommonRows:
-        """The common rows, possibly none, and for each member the tags to send.
+        """The common rows (possibly none), and the tags to send to each member.
 
         Raises:
             PsiError: a store is missing.

@@ -1,4 +1,4 @@
-"""A member (passive party) of a hardened run: evaluates blinded IDs with one key and proves it."""
+"""A member (passive party) of a hardened run, who proves that one key evaluated all blinded IDs."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,11 +30,11 @@ class HardenedMember:
     Args:
         ids: normalised IDs without duplicates; row numbers are positions in this sequence.
         hashes: h(x) of every row, [n, 16] uint8.
-        parameters: the public parameters. The member evaluates as many blinded IDs as the leader
-            declared, and its store has the size that the member declared.
-        members: the names of all members, the own name included, from the signed agreement. The
-            names must not come from the leader: a leader that hides a member learns a pairwise
-            intersection.
+        parameters: the public parameters. The leader's declared size is the number of blinded IDs,
+            and the member's declared size determines the size of the store.
+        members: the names of all members, including the own name, from the signed agreement. The
+            names must not come from the leader, because a leader that hides a member learns a
+            pairwise intersection.
         entropy: the source of uniform random bytes.
         parallel_map: distributes the multiplications over workers.
 
@@ -72,7 +72,9 @@ class HardenedMember:
         self._evaluated: list[bytes] = []
 
     def start(self) -> bytes:
-        """The public X25519 key share, 32 bytes. Sign it with the party's identity key.
+        """The public X25519 key share, 32 bytes.
+
+        The caller must sign the share with the party's identity key.
 
         Raises:
             UsedTwice: the run was started before.
@@ -89,8 +91,8 @@ class HardenedMember:
         """Receive the leader's next blinded IDs C, [n, 32] uint8, and multiply them by the key.
 
         Raises:
-            PsiError: a wrong type or shape, more points than the leader declared, or an invalid
-                point.
+            PsiError: ``block`` has a wrong type or shape, more points than the leader declared, or
+                an invalid point.
             UsedTwice: the evaluated IDs were requested before.
         """
         self._steps.require("evaluate")
@@ -117,7 +119,7 @@ class HardenedMember:
         return map(points_array, split_bytes(points, BLOCK_POINTS * POINT_BYTES))
 
     def prove(self) -> tuple[bytes, bytes]:
-        """The commitment to the key, 32 bytes, and the proof that it evaluated all IDs, 64 bytes.
+        """The key's commitment, 32 bytes, and the proof that the key evaluated all IDs, 64 bytes.
 
         Raises:
             UsedTwice: the proof was made before.
@@ -135,7 +137,7 @@ class HardenedMember:
         Also sets ``tags`` and deletes the keys.
 
         Raises:
-            PsiError: the store has no solution (probability below 2⁻⁴⁰).
+            PsiError: the equations of the store have no solution (probability below 2⁻⁴⁰).
             UsedTwice: the store was made before.
         """
         self._steps.take("make_store")

@@ -1,4 +1,4 @@
-"""A compact read-only list of IDs: large buffers, and the bounds of each ID in its buffer."""
+"""A compact read-only list of IDs, stored in large buffers with the bounds of each ID."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 CHUNK_IDS = (
     1 << 16
-)  # IDs in a buffer; at most so many are Python objects at once while IDs are read
+)  # IDs per buffer, and maximum number of Python objects at once while IDs are read
 
 
 class IdList(Sequence[bytes]):
@@ -38,7 +38,7 @@ class IdList(Sequence[bytes]):
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 over all IDs in their order: 32 bytes. It must not leave the party."""
+        """SHA-256 over all IDs in list order: 32 bytes. The digest must not leave the party."""
         state = sha256(self._bounds.data)
         for buffer in self._buffers:
             state.update(buffer)

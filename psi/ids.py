@@ -22,7 +22,7 @@ SHOWN_PAIRS = 5  # of duplicate rows in an error
 def normalise(text: str) -> bytes:
     """The normal form of an ID: NFKC, surrounding white space removed, UTF-8.
 
-    Upper and lower case, and the writing of numbers, stay as they are.
+    Letter case and number formats are not changed.
 
     Raises:
         PsiError: the normal form is empty, or ``text`` has no UTF-8 form (a lone surrogate).
@@ -39,21 +39,22 @@ def normalise(text: str) -> bytes:
 def join_columns(parts: Sequence[bytes]) -> bytes:
     """One ID from the normalised values of several columns.
 
-    Each value stands after its length, so that ("ab", "c") and ("a", "bc") give different IDs.
+    The length of each value precedes the value, so that ("ab", "c") and ("a", "bc") give different
+    IDs.
 
     Raises:
         PsiError: ``parts`` is empty.
     """
     if not parts:
-        raise PsiError("an ID has no columns", hint="name at least one ID column")
+        raise PsiError("there is no ID column", hint="name at least one ID column")
     return length_prefixed(parts)
 
 
 def fingerprint_ids(ids: Iterable[bytes], salt: bytes = b"") -> Iterator[Bytes]:
     """The fingerprint SHA-256(domain ‖ salt ‖ x)[:16] of each ID x, as chunks of [n, 16] uint8.
 
-    A fingerprint is the same in every session. It must not leave the party. The result is an
-    iterator of chunks to bound the memory.
+    A fingerprint is the same in every session. Therefore fingerprints must not leave the party. The
+    result is an iterator of chunks, which limits the memory use.
     """
     start = hashlib.sha256(labelled_bytes("id", salt))
 
@@ -70,9 +71,9 @@ def fingerprint_ids(ids: Iterable[bytes], salt: bytes = b"") -> Iterator[Bytes]:
 def bind_to_session(fingerprints: Bytes, session: bytes) -> Bytes:
     """h(x) of each of ``fingerprints`` [n, 16], equal for all parties of a session: [n, 16] uint8.
 
-    h is AES under a key that follows from the session. AES is a permutation, so different
-    fingerprints stay different. Without the fingerprint, values of h in two sessions cannot be
-    linked.
+    h is AES under a key that is derived from the session id. AES is a permutation, so different
+    fingerprints have different values h(x). Without the fingerprints, the values of two sessions
+    cannot be linked.
     """
     key = labelled_digest("id-session", session)[:KEY_BYTES]
     return encrypt_blocks(key, np.ascontiguousarray(fingerprints))
@@ -89,8 +90,8 @@ def refuse_duplicates(
     """Check that all fingerprints of a party are different.
 
     Args:
-        fingerprints: of the party's IDs, [n, 16] uint8.
-        who: the party's name, for the error.
+        fingerprints: the fingerprints of the party's IDs, [n, 16] uint8.
+        who: the party's name, for the error message.
         rows: the row number of each fingerprint, [n]; by default 0 to n - 1.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The leader (active party) of a semi-honest run: its side of the run, and of each bucket."""
+"""The leader (active party) of a semi-honest run: the leader's steps per run and per bucket."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ class CommonRows:
 
 
 class PairState:
-    """The leader's state for one bucket and one member; ``keys`` are the pairs of the base OT."""
+    """The leader's state for one bucket and one member; ``keys`` are the base OT's key pairs."""
 
     # Set by `evaluate`:
     _pads: Bytes  # [n, ℓ]
@@ -51,7 +51,7 @@ class PairState:
         self._row_bits = RowBits(count, parameters.width, kernels)
 
     def mask(self, column: Bytes, where: ColumnPlaces) -> Bytes:
-        """The next column Δ_j for the member, from D_j; also reads the bits of the leader's rows.
+        """Return the next column Δ_j for the member; also read the bits of the leader's rows.
 
         Args:
             column: D_j, packed bits, [m / 8] uint8.
@@ -77,7 +77,7 @@ class PairState:
         return store_layout(self.parameters)
 
     def residual(self, store: Bytes, slots: StoreSlots) -> Bytes:
-        """Decode(store, h(x)) ⊕ pad(x) for every row x; it is z(x) if the member holds x.
+        """Decode(store, h(x)) ⊕ pad(x) for every row x; equal to z(x) if the member holds x.
 
         Args:
             store: the member's store, [slots, ℓ] uint8.
@@ -93,7 +93,7 @@ class PairState:
         return decode_slots(slots, np.ascontiguousarray(store)) ^ self._pads
 
     def tags(self, rows: Positions) -> Bytes:
-        """The tags of ``rows`` [k] in ascending order: [k, 12] uint8."""
+        """The tags of ``rows`` [k], sorted in ascending order: [k, 12] uint8."""
         return sorted_tags(self._tags, rows)
 
 
@@ -101,10 +101,10 @@ class LeaderBucket:
     """The leader's side of one bucket: send the matrix, receive the stores, finish.
 
     Args:
-        parameters: the parameters of the bucket with each member.
-        hashes: h(x) of the own rows in the bucket, [n, 16] uint8; n may be less than declared.
-        position_key: k of the run, the same for all members.
-        keys: for each member the key pairs of the base OT.
+        parameters: the parameters of the bucket, one entry per member.
+        hashes: h(x) of the own rows in the bucket, [n, 16] uint8; n is at most the declared size.
+        position_key: the OPRF key k of the run, the same for all members.
+        keys: the key pairs of the base OT for each member.
 
     Raises:
         PsiError: there are more rows than declared.
@@ -131,8 +131,8 @@ class LeaderBucket:
     def matrix_blocks(self) -> Iterator[dict[str, Bytes]]:
         """Blocks of columns Δ: for each member the next columns, [columns, m / 8] uint8.
 
-        A member with a narrower matrix is missing from the last blocks. Read the iterator to its
-        end: the leader computes its own outputs after the last block, while the members compute.
+        The last blocks have no columns for a member with a narrower matrix. Read the iterator to
+        the end, because the leader computes the OPRF outputs after the last block.
 
         Raises:
             UsedTwice: the matrix was requested before.
@@ -144,8 +144,8 @@ class LeaderBucket:
         """Decode the key-value ``store`` of ``member``, [slots, ℓ] uint8.
 
         Raises:
-            PsiError: an unknown member, a wrong type or shape, or the last block of the matrix was
-                not read yet.
+            PsiError: ``member`` is unknown, ``store`` has a wrong type or shape, or the last block
+                of the matrix was not read yet.
             UsedTwice: the store of this member was received before.
         """
         pair = lookup_member(self._pairs, member)
@@ -153,7 +153,7 @@ class LeaderBucket:
         self._residual ^= pair.residual(store, self._slots_of(pair.layout))
 
     def finish(self) -> CommonRows:
-        """The common rows, possibly none, and for each member the tags to send.
+        """The common rows (possibly none), and the tags to send to each member.
 
         Raises:
             PsiError: a store is missing.
@@ -254,7 +254,7 @@ class PsiLeader:
         """The OPRF key and the answer to the base OT ``offer`` of ``member``: 16 + 64 · w bytes.
 
         Raises:
-            PsiError: an unknown member, or an offer with a wrong length or an invalid point.
+            PsiError: ``member`` is unknown, or ``offer`` has a wrong length or an invalid point.
             UsedTwice: an offer of this member was answered before.
         """
         parameters = lookup_member(self._parameters, member)
@@ -271,8 +271,8 @@ class PsiLeader:
         The keys of the base OT are deleted when the last bucket is opened.
 
         Raises:
-            PsiError: the offer of a member was not answered yet, there is no bucket with this
-                number, or there are more rows than declared.
+            PsiError: the offer of a member was not answered yet, no bucket has this number,
+                or there are more rows than declared.
             UsedTwice: this bucket or a later one was opened before.
         """
         for steps in self._steps.values():
@@ -293,5 +293,5 @@ def lookup_member(members: Mapping[str, T], member: str) -> T:
     """
     if member not in members:
         names = ", ".join(members)
-        raise PsiError(f"{member!r} is no member of this run", hint=f"the members are {names}")
+        raise PsiError(f"{member!r} is not a member of this run", hint=f"the members are {names}")
     return members[member]

@@ -1,4 +1,4 @@
-"""A member (passive party) of a semi-honest run: its side of the run, and of each bucket."""
+"""A member (passive party) of a semi-honest run: the member's steps per run and per bucket."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ MEMBER_STEPS = ("start", "make_offer", "receive_answer", "open_bucket")
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MemberSecrets:
-    """A member's secrets of the run that every bucket uses."""
+    """The member's secrets of a run, which all buckets use."""
 
     position_key: bytes  # k of the OPRF
     keys: Sequence[bytes]  # of the base OT, one for each column
@@ -37,7 +37,7 @@ class MemberBucket:
 
     Args:
         parameters: the parameters of the bucket.
-        hashes: h(x) of the own rows in the bucket, [n, 16] uint8; n may be less than declared.
+        hashes: h(x) of the own rows in the bucket, [n, 16] uint8; n is at most the declared size.
         secrets: the secrets of the run.
         entropy: the source of uniform random bytes.
 
@@ -66,7 +66,7 @@ class MemberBucket:
         """Read the next columns Δ of the matrix, [columns, m / 8] uint8.
 
         Raises:
-            PsiError: a wrong type or shape, or more columns than w.
+            PsiError: ``block`` has a wrong type or shape, or the matrix has more than w columns.
             UsedTwice: the store was made before.
         """
         self._steps.require("make_store")
@@ -88,7 +88,8 @@ class MemberBucket:
         Also sets ``tags`` and deletes the secrets.
 
         Raises:
-            PsiError: columns are missing, or the store has no solution (probability below 2⁻⁴⁰).
+            PsiError: columns are missing, or the equations of the store have no solution
+                (probability below 2⁻⁴⁰).
             UsedTwice: the store was made before.
         """
         self._steps.take("make_store")
@@ -119,8 +120,8 @@ class PsiMember:
 
     Args:
         name: the member's own name.
-        members: the names of all members, ``name`` included, from the signed agreement. The names
-            must not come from the leader: a leader that hides a member learns a pairwise
+        members: the names of all members, including ``name``, from the signed agreement. The names
+            must not come from the leader, because a leader that hides a member learns a pairwise
             intersection.
         session: 16 or more bytes, never used before, the same for all parties.
         entropy: the source of uniform random bytes.
@@ -151,7 +152,9 @@ class PsiMember:
         self._steps = StepOrder(name, MEMBER_STEPS)
 
     def start(self) -> bytes:
-        """The public X25519 key share, 32 bytes. Sign it with the party's identity key.
+        """The public X25519 key share, 32 bytes.
+
+        The caller must sign the share with the party's identity key.
 
         Raises:
             UsedTwice: the run was started before.
@@ -193,7 +196,7 @@ class PsiMember:
         """Derive the keys of the run from the leader's ``answer``, 16 + 64 · w bytes.
 
         Raises:
-            PsiError: a wrong length or an invalid point.
+            PsiError: ``answer`` has a wrong length or an invalid point.
             UsedTwice: an answer was received before.
         """
         self._steps.take("receive_answer")

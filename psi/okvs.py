@@ -4,13 +4,14 @@ Garimella, Pinkas, Rosulek, Trieu and Yanai, "Oblivious Key-Value Stores and Amp
 Private Set Intersection" (CRYPTO 2021), the three-hash construction with dense columns. A key reads
 three slots of the sparse part, one in each third, and a random subset of the 40 dense slots. The
 value of the key is the XOR of all slots that the key reads. If the values are random, every slot
-is uniform, so the store does not show its keys.
+is uniform, so the store reveals nothing about the keys.
 
-Encoding peels the keys and then fills the slots. Peeling removes, in rounds, every key that is the
-only reader of one of its slots. The keys that cannot be removed are the 2-core: each of its slots
-is read by two or more of its keys. To fill the slots, elimination first solves the linear equations
-of the 2-core. Then each removed key, in reverse order, fills the slot that it alone read, with the
-XOR of its value and its other slots.
+Encoding first peels the keys and then fills the slots. Each round of peeling removes every key that
+is the only remaining reader of at least one slot. The keys that cannot be removed form the 2-core:
+every slot that a key of the 2-core reads is read by at least two keys of the 2-core. To fill the
+slots, Gaussian elimination first solves the linear equations of the 2-core. Then the removed keys
+are processed in reverse order. Each removed key fills the slot of which the key was the only
+reader, so that the XOR of all slots of the key is the value of the key.
 """
 
 import math
@@ -38,7 +39,7 @@ Equation = tuple[int, int]  # the unknowns as bits, and the value
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoreSlots:
-    """The slots that some keys read, computed once for all stores with one layout."""
+    """The slots that some keys read, computed once for all stores with the same layout."""
 
     sparse: Positions  # [n, 3]
     dense: Bytes  # [n, 5], bits
@@ -85,7 +86,7 @@ def store_layout(parameters: PsiParameters) -> StoreLayout:
 
 
 def encode_store(layout: StoreLayout, keys: Bytes, values: Bytes, entropy: Entropy) -> Bytes:
-    """The store of ``keys`` [n, 16] and ``values`` [n, ℓ], padded with random dummies.
+    """The store of ``keys`` [n, 16] and ``values`` [n, ℓ], padded with random dummy keys.
 
     Returns:
         [slots, ℓ] uint8.
@@ -169,11 +170,11 @@ def _dense_part(dense: Bytes, bits: Bytes) -> Bytes:
 
 
 def peel_keys(slots: Positions, slot_count: int) -> tuple[list[Round], Positions]:
-    """Peel the keys that read ``slots`` [n, 3], numbers below ``slot_count``.
+    """Peel the keys that read ``slots`` [n, 3]; slot numbers are below ``slot_count``.
 
     Returns:
-        The rounds in the order of peeling, each a pair of keys [k] and slots [k]; the slots are to
-        be filled in reverse order. Then the keys of the 2-core, ascending: [c].
+        The rounds of peeling, and the ascending keys of the 2-core: [c]. Each round is a pair of
+        removed keys [k] and of the slots [k] to fill. Fill the slots in reverse order of rounds.
     """
     tally = _tally(slots, slot_count)
     owner = np.full(len(slots), -1, np.int64)
@@ -228,11 +229,11 @@ def _integers(values: Bytes) -> list[int]:
 
 
 def solve_gf2(rows: Sequence[int], values: Sequence[int], free: Sequence[int]) -> list[int] | None:
-    """Solve linear equations over GF(2) whose unknowns are bit strings, as Python integers.
+    """Solve linear equations over GF(2); unknowns are bit strings, stored as Python integers.
 
-    The result x satisfies ⊕_{bit u of rows[e]} x[u] = values[e] for every equation e. An unknown
-    that the equations leave open gets its value from ``free``. The result is None if the rows are
-    linearly dependent.
+    The result x satisfies ⊕_{bit u of rows[e]} x[u] = values[e] for every equation e. If the
+    equations do not determine an unknown, ``free`` contains the value. The result is None if the
+    rows are linearly dependent.
     """
     pivots: dict[int, Equation] = {}
     for equation in zip(rows, values, strict=True):

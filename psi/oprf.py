@@ -1,11 +1,14 @@
 """Multi-point OPRF of the semi-honest mode: the leader gets one output for each of its rows.
 
 Chase and Miao, "Private Set Intersection in the Internet Setting From Lightweight Oblivious PRF"
-(CRYPTO 2020), Section 3. The leader is the paper's receiver P₂, the member its sender P₁. Letters:
-the function F_k selects for a row one position v[j] in each of the w columns. D is a matrix with
-zeros exactly at the positions of the leader's rows. A is the leader's matrix and C = A ⊕ s·D the
-member's: at a row of the leader both read the same bits, and at any other row their bits differ
-where s has ones, in at least λ unknown places. The member can compute the output of any row.
+(CRYPTO 2020), Section 3. The leader is the paper's receiver P₂; the member is the sender P₁.
+
+Notation: the function F_k selects for a row one position v[j] in each of the w columns. D is a
+matrix with zeros exactly at the positions of the leader's rows. A is the leader's matrix, s are the
+member's secret choice bits, and C = A ⊕ s·D is the member's matrix. For a row of the leader, A and
+C give the same bits. For any other row, with high probability, D is 1 in at least λ of the columns;
+in these columns, the bits from A and C differ where s is 1. The member can compute the output of
+any row.
 """
 
 import hashlib
@@ -38,7 +41,7 @@ def column_seed(key: bytes, parameters: PsiParameters, column: int) -> bytes:
 def column_positions(
     key: bytes, session: bytes, hashes: Bytes, rows: int, kernels: ColumnKernels = NUMPY_KERNELS
 ) -> Iterator[ColumnPlaces]:
-    """The positions v[j] = F_k(h(x))_j in [0, rows), as an endless iterator of one [n] per column.
+    """The positions v[j] = F_k(h(x))_j in [0, rows): an endless iterator with one [n] per column.
 
     ``hashes`` are h(x), [n, 16] uint8.
     """
@@ -76,7 +79,7 @@ def member_column(key: bytes, bit: int, delta: Bytes) -> Bytes:
 
 
 class RowBits:
-    """The bits that ``count`` rows read in the columns of the matrix, collected by column."""
+    """The bits that ``count`` rows read from the matrix, collected column by column."""
 
     def __init__(self, count: int, width: int, kernels: ColumnKernels = NUMPY_KERNELS) -> None:
         self._kernels = kernels
@@ -89,13 +92,13 @@ class RowBits:
         return self._columns
 
     def read(self, column: Bytes, where: ColumnPlaces) -> None:
-        """Append one bit to each row: its bit of a packed ``column`` [m / 8] at ``where`` [n]."""
+        """Append to each row one bit: the bit of a packed ``column`` [m / 8] at ``where`` [n]."""
         octet, bit = divmod(self._columns, 8)
         self._kernels.read_bits(column, where, 7 - bit, self._octets[octet])
         self._columns += 1
 
     def outputs(self, parameters: PsiParameters) -> tuple[Bytes, Bytes]:
-        """The OPRF output of each row, H₂ of its bits: pads [n, ℓ] and tags [n, 12] uint8."""
+        """The OPRF output of each row, H₂ of the row's bits: pads [n, ℓ] and tags [n, 12] uint8."""
         # Chase and Miao, "OPRF evaluation": Ψ = H₂(C₁[v[1]] ‖ … ‖ C_w[v[w]]). H₂ is BLAKE2b after
         # 32 bytes of context: of the available hashes its state is the fastest to copy.
         size = parameters.check_bytes + TAG_BYTES

@@ -1,4 +1,4 @@
-"""Parallel maps: functions that distribute the work on many points over workers.
+"""Parallel maps: functions that distribute computations on many points over workers.
 
 A chunk of work is one argument of a module-level function and consists of bytes and numbers only,
 so that a worker may be another process. The order of chunks and results is fixed. The messages of

@@ -1,6 +1,6 @@
 """Public parameters of an intersection of the leader with one member: sizes, widths, contexts.
 
-Letters of the paper (Chase and Miao, CRYPTO 2020): the matrix has m rows and w columns; the
+Notation of the paper (Chase and Miao, CRYPTO 2020): the matrix has m rows and w columns; the
 leader is the paper's receiver and holds n₂ items; the member is the paper's sender and holds n₁
 items; λ = 128 and σ = 40.
 """
@@ -26,8 +26,8 @@ SESSION_BYTES = 16
 class PsiParameters:
     """The public parameters of one bucket, equal at the leader and at ``member``.
 
-    The sizes are declared sizes: a party has at most so many IDs in a bucket, and the other side
-    sees no other number.
+    The sizes are declared upper bounds of the number of IDs per bucket; the actual numbers are not
+    revealed to the other side.
 
     Raises:
         PsiError: the session id is too short, the name is empty, or a size is out of range.
@@ -50,7 +50,7 @@ class PsiParameters:
         for who, size in (("leader", self.leader_size), (self.member, self.member_size)):
             if not 1 <= size <= MAX_IDS:
                 raise PsiError(
-                    f"{who}: a set of {size} IDs, expected 1 to {MAX_IDS}",
+                    f"{who}: the set has {size} IDs, expected 1 to {MAX_IDS}",
                     hint="an intersection needs at least one ID on every side",
                 )
 
@@ -62,28 +62,28 @@ class PsiParameters:
 
     @property
     def width(self) -> int:
-        """w, a multiple of 8; it is large enough for the member's rows of all buckets together."""
+        """w, a multiple of 8 that is large enough for the member's rows of all buckets together."""
         exact = matrix_width(self.rows, self.leader_size, self.member_size * self.buckets)
         return -(-exact // 8) * 8
 
     @property
     def check_bytes(self) -> int:
-        """ℓ, the bytes of the test for zero: 8, or 12 if the leader has more than 2²⁰ rows."""
+        """ℓ, the number of bytes tested for zero: 8, or 12 if the leader has more than 2²⁰ rows."""
         return 8 if self.leader_size * self.buckets <= SHORT_CHECK_LIMIT else 12
 
     def context(self, label: str) -> bytes:
-        """32 bytes that separate ``label`` by session, member, sizes and bucket."""
+        """32 bytes for ``label`` that differ for each session, member, pair of sizes and bucket."""
         sizes = map(uint64_bytes, (self.leader_size, self.member_size, self.bucket))
         return labelled_digest(label, self.session, self.member.encode(), b"".join(sizes))
 
     def shared_context(self, label: str) -> bytes:
-        """32 bytes that separate ``label`` by session and bucket, equal for all members."""
+        """32 bytes for ``label`` that differ for each session and bucket, equal for all members."""
         return labelled_digest(label, self.session, uint64_bytes(self.bucket))
 
 
 @lru_cache
 def matrix_width(rows: int, leader_size: int, member_size: int) -> int:
-    """The smallest w that hides each row of the member that is not a row of the leader.
+    """The smallest w that hides the outputs of member rows that are not rows of the leader.
 
     A row that only the member holds reads w bits of D, and each bit is 1 with probability p. With
     fewer than λ ones the leader could guess the OPRF output of the row. The probability that the

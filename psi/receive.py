@@ -28,7 +28,7 @@ class PointReceiver:
         """Store the next block, [n, 32] uint8, and return its points, n times 32 bytes.
 
         Raises:
-            PsiError: a wrong type or shape, an empty block, or more points than declared.
+            PsiError: ``block`` is empty, has a wrong type or shape, or more points than declared.
         """
         shaped = block.dtype == np.uint8 and block.ndim == 2 and block.shape[1] == POINT_BYTES
         if not shaped or not 1 <= len(block) <= self.left:

@@ -1,10 +1,10 @@
-"""Single use: each step of one side of one run is called once, and in a fixed order."""
+"""Single use: each party calls the steps of a run in a fixed order, each step once."""
 
 from psi.errors import PsiError, UsedTwice
 
 
 class StepOrder:
-    """The order of ``steps``, and the next step; ``who`` names the side in errors."""
+    """The order of ``steps``, and the next step; ``who`` names the party in errors."""
 
     def __init__(self, who: str, steps: tuple[str, ...]) -> None:
         self._who = who
@@ -22,7 +22,7 @@ class StepOrder:
         if position < self._taken:
             raise UsedTwice(
                 f"{self._who}: {step} was called a second time",
-                hint="one object is one side of one run; start a new session",
+                hint="each object can be used for one run only; start a new session",
             )
         if position > self._taken:
             raise PsiError(
@@ -31,7 +31,7 @@ class StepOrder:
             )
 
     def take(self, step: str) -> None:
-        """Take ``step``; a step that fails later still counts as taken.
+        """Mark ``step`` as taken; the step counts as taken even if the step fails later.
 
         Raises:
             UsedTwice: ``step`` was taken before.
@@ -61,10 +61,12 @@ class BucketOrder:
             PsiError: there is no bucket with this number.
         """
         if not 0 <= number < self._count:
-            raise PsiError(f"{self._who}: no bucket {number}, expected 0 to {self._count - 1}")
+            raise PsiError(
+                f"{self._who}: bucket {number} does not exist, expected 0 to {self._count - 1}"
+            )
         if number < self._next:
             raise UsedTwice(
                 f"{self._who}: bucket {number} was opened a second time, or after a later one",
-                hint="its one-time pads may have been used; start a new session",
+                hint="the one-time pads of a bucket must not be used twice; start a new session",
             )
         self._next = number + 1

@@ -1,7 +1,7 @@
-"""Tags: 12 bytes of the OPRF output, by which the leader names common rows to a member.
+"""Tags: 12 bytes of the OPRF output, which identify the common rows to a member.
 
-The leader sends a member the tags of the common rows in ascending order, so that their order
-contains no information. The member looks the tags up among the tags of its own rows.
+The leader sends a member the tags of the common rows in ascending order, so that the order of the
+tags contains no information. The member searches for the received tags among the tags of its rows.
 """
 
 import numpy as np
@@ -41,12 +41,12 @@ def find_tags(own: Bytes, received: Bytes, who: str) -> Positions:
     first, second = order[equal], order[equal + 1]
     if (second < len(own)).any():
         raise PsiError(
-            f"{who}: two of its own rows have the same tag",
+            f"{who}: two rows of {who} have the same tag",
             hint="by chance this happens with probability below 2^-40; start a new session",
         )
     if len(first) != len(received):
         raise PsiError(
-            f"leader: sent tags of {len(received) - len(first)} rows that {who} does not hold",
+            f"leader: sent {len(received) - len(first)} tags that match no row of {who}",
             hint="the leader is faulty or dishonest, or the sessions differ",
         )
     return np.sort(first)

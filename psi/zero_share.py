@@ -2,7 +2,7 @@
 
 Kolesnikov, Matania, Pinkas, Rosulek and Trieu (KMPRT, CCS 2017), unconditional zero-sharing: every
 two members share a key K_ij, and z_i(x) = ⊕_{j≠i} F(K_ij, x), so ⊕_i z_i(x) = 0. The members agree
-on the keys K_ij by X25519; each member has one key share for a run.
+on the keys K_ij by X25519; each member has one key share per run.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -70,7 +70,7 @@ class KeyExchange:
                 )
         if shares[self._name] != self.public:
             raise PsiError(
-                f"{self._name}: its own public share differs from the share that it sent",
+                f"{self._name}: the relayed public share of {self._name} differs from the original",
                 hint="the leader, who relays the shares, is faulty or dishonest",
             )
         if len(set(shares.values())) != len(shares):
@@ -88,7 +88,7 @@ def zero_share_key(
     try:
         secret = private.exchange(X25519PublicKey.from_public_bytes(shares[names[1]]))
     except ValueError:
-        raise PsiError(f"{names[1]}: its public share is a point of small order") from None
+        raise PsiError(f"{names[1]}: the public share is a point of small order") from None
     parts = [part for name in sorted(names) for part in (name.encode(), shares[name])]
     info = labelled_bytes("zero-share", *parts)
     return HKDF(SHA256(), KEY_BYTES, salt=session, info=info).derive(secret)

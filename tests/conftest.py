@@ -49,8 +49,8 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     """A free port of the loopback for the processes of a test module."""
-    with reserved_port() as found:
-        yield found
+    with reserved_port() as number:
+        yield number
 
 
 @pytest.fixture
@@ -61,18 +61,18 @@ def party_folder(tmp_path: Path, keys: Path) -> PartyFolder:
 
 @contextmanager
 def listening(
-    ring: Keyring, address: str = "127.0.0.1:0", timeouts: LineTimeouts = DEFAULT_TIMEOUTS
+    keyring: Keyring, address: str = "127.0.0.1:0", timeouts: LineTimeouts = DEFAULT_TIMEOUTS
 ) -> Iterator[tuple[LineServer, str]]:
     """A hub that admits the shop and the hospital, and its address."""
-    trusted = make_trust(ring, FEDERATION, {})
+    trusted = make_trust(keyring, FEDERATION, {})
 
     def admit(leaf: Certificate) -> str:
         name = trusted.check(leaf, datetime.now(UTC))
         if name not in (SPOKE, "hospital"):
-            raise IdentityError(f"{name} is no passive party of this agreement")
+            raise IdentityError(f"{name} is not a passive party of this agreement")
         return name
 
-    with LineServer(address, ring, admit, 2, timeouts) as server:
+    with LineServer(address, keyring, admit, 2, timeouts) as server:
         host = address.rpartition(":")[0]
         yield server, address if host == "unix" else f"{host}:{server.port}"
 

@@ -63,8 +63,8 @@ class PartyFolder:
     def findings(self, name: str, *options: str, **where: str) -> dict[str, dict[str, Any]]:
         """Run the doctor; return the last finding of each check by its name, and the result."""
         lines = self.run_doctor(name, "--format", "json", *options, **where).output.splitlines()
-        found = [json.loads(line) for line in lines]
-        return {each.get("check", "result"): each for each in found}
+        events = [json.loads(line) for line in lines]
+        return {each.get("check", "result"): each for each in events}
 
 
 def make_party_folder(tmp_path: Path, keys: Path) -> PartyFolder:

@@ -86,7 +86,7 @@ def _request() -> dict[str, Any]:
             "retrain_auc": 0.502,
             "original_ratio": 5.2,
             "fedora_ratio": 1.6,
-            "verdict": "an attack cannot distinguish the planted rows from unseen rows",
+            "result": "an attack cannot distinguish the planted rows from unseen rows",
         },
         "figures": _figures(),
         "audits": _audits(),
@@ -112,7 +112,7 @@ def _iteration(k: int) -> dict[str, float]:
     return {
         "iteration": k,
         "forgetting": -4.41 + 1.43 * rise + 0.06 * math.sin(k * 0.9) * math.exp(-k / 14),
-        "price": 0.62 * (1 - math.exp(-k / 5)) - 0.004 * max(0, k - 18),
+        "multiplier": 0.62 * (1 - math.exp(-k / 5)) - 0.004 * max(0, k - 18),
         "threshold": -3.0,
         "primal_step": primal,
         "dual_step": min(0.1 * 1.1 ** min(k, 12), bound),

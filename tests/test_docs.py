@@ -214,11 +214,11 @@ def test_every_command_that_a_sentence_names_exists(page: Path) -> None:
 
 def known_options() -> set[str]:
     """All options of all commands."""
-    found: set[str] = set()
+    options: set[str] = set()
     for name, program in generate.programs().items():
         for _, command in generate.commands(name, program):
-            found |= {word for each in command.params for word in getattr(each, "opts", ())}
-    return found
+            options |= {word for each in command.params for word in getattr(each, "opts", ())}
+    return options
 
 
 @pytest.mark.parametrize("page", CURRENT, ids=name_of)
@@ -231,23 +231,23 @@ def test_every_option_that_a_page_names_exists(page: Path) -> None:
 
 def known_keys() -> set[str]:
     """All keys of all tables, by their last two names: ``training.epochs``, and by the last one."""
-    found: set[str] = set()
+    keys: set[str] = set()
     for table in generate.config_tables():
         for key, info in table.model_fields.items():
-            found.add(key)
+            keys.add(key)
             for inner in generate.tables_in(info.annotation):
-                found |= {f"{key}.{each}" for each in inner.model_fields}
-    return found
+                keys |= {f"{key}.{each}" for each in inner.model_fields}
+    return keys
 
 
 def named_keys(span: str) -> list[str]:
     """The keys that a code span names: ``training.overlap``, ``start = "rewind"``, ``[psi]``."""
-    found = re.match(r"^\[*((?:[a-z_]+\.)*(?:[a-z_]+|NAME))\]*( = .+)?$", span)
-    if not found or re.search(r"\.(toml|md|json|jsonl|py|html|csv|pem|key|csr|npz)$", span):
+    match = re.match(r"^\[*((?:[a-z_]+\.)*(?:[a-z_]+|NAME))\]*( = .+)?$", span)
+    if not match or re.search(r"\.(toml|md|json|jsonl|py|html|csv|pem|key|csr|npz)$", span):
         return []
-    names = [name for name in found[1].split(".") if name != "NAME"]
+    names = [name for name in match[1].split(".") if name != "NAME"]
     if len(names) == 1:
-        return names if found[2] or span.startswith("[") else []
+        return names if match[2] or span.startswith("[") else []
     return [f"{one}.{two}" for one, two in pairwise(names)]
 
 

@@ -34,14 +34,14 @@ def typed(folder: Path, port: int) -> list[list[str]]:
     """The page's commands about the wards."""
     blocks = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     lines = [line.partition("#")[0] for block in blocks for line in block.splitlines()]
-    said = [line.split() for line in lines if "wards.toml" in line]
-    assert all(words[0] in PROGRAMS for words in said)
-    return [program(words, port) for words in said]
+    commands = [line.split() for line in lines if "wards.toml" in line]
+    assert all(words[0] in PROGRAMS for words in commands)
+    return [program(words, port) for words in commands]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_page_leads_to_a_report_and_to_predictions(tmp_path: Path, port: int) -> None:
+def test_commands_of_the_page_produce_report_and_predictions(tmp_path: Path, port: int) -> None:
     written(tmp_path, port)
     certs, server, north, _, predict = typed(tmp_path, port)
     subprocess.run(certs, cwd=tmp_path, check=True, capture_output=True)
@@ -50,6 +50,6 @@ def test_the_page_leads_to_a_report_and_to_predictions(tmp_path: Path, port: int
     report = (tmp_path / "runs" / "wards" / "report.html").read_text()
     assert "north-leaves" in report
     subprocess.run(predict, cwd=tmp_path, check=True, capture_output=True)
-    found = pd.read_csv(tmp_path / "predictions.csv")["class"]
+    predicted = pd.read_csv(tmp_path / "predictions.csv")["class"]
     truth = pd.read_csv(tmp_path / "north.csv")["diagnosis"]
-    assert (found == truth).mean() > 0.85
+    assert (predicted == truth).mean() > 0.85

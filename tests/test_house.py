@@ -97,9 +97,9 @@ def test_receipts_import_no_torch(product: Source) -> None:
 
 
 def test_folders_are_the_product() -> None:
-    found = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert found == set(PRODUCT)
-    assert not found & sys.stdlib_module_names
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert packages == set(PRODUCT)
+    assert not packages & sys.stdlib_module_names
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def test_folders_are_the_product() -> None:
     ],
 )
 def test_planted_core_import_is_found(plant: Plant, package: str, line: str, reason: str) -> None:
-    (found,) = core_breaches(plant({f"{package}/x.py": line}))
-    assert str(found).startswith(f"{package}/x.py:{reason}")
+    (breach,) = core_breaches(plant({f"{package}/x.py": line}))
+    assert str(breach).startswith(f"{package}/x.py:{reason}")
 
 
 @pytest.mark.parametrize("line", ["import psi", "from psi.ids import hashed", "import torch"])
@@ -137,8 +137,8 @@ def test_planted_torch_is_found_behind_an_import(plant: Plant) -> None:
         "unlearning/digest.py": "import torch\ndef digest(): ...",
         "unlearning/other.py": "import torch",
     }
-    (found,) = torch_breaches(plant(files))
-    assert str(found).startswith("unlearning/digest.py:1 unlearning.digest: unlearning/receipts/")
+    (breach,) = torch_breaches(plant(files))
+    assert str(breach).startswith("unlearning/digest.py:1 unlearning.digest: unlearning/receipts/")
 
 
 # --- rule 2: layers of parties --------------------------------------------------------------------
@@ -172,8 +172,8 @@ def test_packages_of_parties_stand_on_few_layers(product: Source) -> None:
 def test_planted_import_between_layers_is_found(plant: Plant, line: str, reason: str) -> None:
     files = {"parties/data/x.py": line, "parties/cli/console.py": "", "parties/report/page.py": ""}
     module = "parties.cli.console" if "cli" in line else "parties.report.page"
-    found = [str(each) for each in layer_breaches(plant(files))]
-    assert found == [f"parties/data/x.py:{reason.format(module)}"]
+    breach = [str(each) for each in layer_breaches(plant(files))]
+    assert breach == [f"parties/data/x.py:{reason.format(module)}"]
 
 
 def test_import_of_a_lower_layer_is_allowed(plant: Plant) -> None:
@@ -210,8 +210,8 @@ def test_planted_loose_file_is_found(plant: Plant) -> None:
 def test_planted_large_folder_is_found(plant: Plant) -> None:
     files = {f"parties/data/f{number}.py": "" for number in range(13)}
     registry = {f"parties/data/sources/f{number}.py": "" for number in range(13)}
-    (found,) = large_folders(plant(files | registry | {"parties/data/__init__.py": ""}))
-    assert str(found) == "parties/data:1 data: 13 files, at most 12"
+    (breach,) = large_folders(plant(files | registry | {"parties/data/__init__.py": ""}))
+    assert str(breach) == "parties/data:1 data: 13 files, at most 12"
 
 
 # --- rule 4: order inside a mode's package --------------------------------------------------------
@@ -238,11 +238,11 @@ def test_planted_import_against_the_order_is_found(
     plant: Plant, path: str, module: str, reason: str
 ) -> None:
     other = f"parties/{module.replace('.', '/')}.py"
-    (found,) = order_breaches(
+    (breach,) = order_breaches(
         plant({f"parties/{path}": f"import parties.{module}", other: f"import parties.{module}"})
     )
     here = f"parties.{path.removesuffix('.py').replace('/', '.')}"
-    assert str(found) == f"parties/{path}:1 {here}: {reason} (parties.{module}) (top)"
+    assert str(breach) == f"parties/{path}:1 {here}: {reason} (parties.{module}) (top)"
 
 
 # --- rule 5: one name, one module -----------------------------------------------------------------
@@ -448,8 +448,8 @@ def test_every_file_has_a_docstring(everything: Source) -> None:
     ],
 )
 def test_planted_unsafe_loading_is_found(plant: Plant, line: str, reason: str) -> None:
-    found = [str(each) for each in unsafe_loading(plant({"psi/x.py": line}))]
-    assert found == [f"psi/x.py:1 psi.x: {reason}"]
+    breach = [str(each) for each in unsafe_loading(plant({"psi/x.py": line}))]
+    assert breach == [f"psi/x.py:1 psi.x: {reason}"]
 
 
 @pytest.mark.parametrize(
@@ -463,8 +463,8 @@ def test_safe_calls_are_allowed(plant: Plant, line: str) -> None:
     "line", ["os.environ['A'] = 'b'", "os.getenv('A')", "from os import environ"]
 )
 def test_planted_environment_is_found(plant: Plant, line: str) -> None:
-    found = [str(each) for each in environment_use(plant({"psi/x.py": line}))]
-    assert found == ["psi/x.py:1 psi.x: uses an environment variable"]
+    breach = [str(each) for each in environment_use(plant({"psi/x.py": line}))]
+    assert breach == ["psi/x.py:1 psi.x: uses an environment variable"]
 
 
 def test_planted_long_function_is_found(plant: Plant) -> None:

@@ -9,7 +9,7 @@ PACKAGES = [name.removesuffix("*") for name in SETUP["packages"]["find"]["includ
 READ = {".toml", ".html", ".css", ".proto"}
 
 
-def test_every_file_that_a_program_reads_is_installed() -> None:
+def test_every_package_data_file_is_installed() -> None:
     installed = {
         path
         for package, patterns in SETUP["package-data"].items()

@@ -71,7 +71,7 @@ def test_the_readme_fits_one_screen() -> None:
     assert len(README.read_text().splitlines()) <= LONGEST_README
 
 
-def test_the_two_commands_of_the_first_page_exist() -> None:
+def test_commands_of_the_readme_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = set(re.findall(r"make ([a-z-]+)", README.read_text()))
     assert {"demo", "test"} <= named <= targets
@@ -84,7 +84,7 @@ def files_of(page: Path) -> dict[str, str]:
     return {block.split()[1].removesuffix(":"): block for block in blocks}
 
 
-def test_the_agreement_and_the_settings_of_the_first_page_are_legal(tmp_path: Path) -> None:
+def test_agreement_and_settings_of_the_readme_are_valid(tmp_path: Path) -> None:
     files = files_of(README)
     assert list(files) == ["people.toml", "bank.party.toml", "shop.party.toml"]
     for name, text in files.items():
@@ -121,7 +121,7 @@ def bank_and_shop(folder: Path, port: int) -> tuple[Path, Path]:
 
 
 @pytest.mark.slow
-def test_the_three_steps_of_two_organisations(tmp_path: Path, port: int) -> None:
+def test_three_steps_of_the_readme_produce_a_report(tmp_path: Path, port: int) -> None:
     """Trial keys, the doctor and both parties, in the README's words, end with a report."""
     bank, shop = bank_and_shop(tmp_path, port)
     certs, doctor, *parties = [each for each in commands(README) if "people.toml" in each]
@@ -151,12 +151,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory, port: int) -> Path:
 
 
 @pytest.mark.slow
-def test_three_terminals(trained: Path) -> None:
+def test_commands_of_three_terminals_produce_a_report(trained: Path) -> None:
     assert (trained / "runs" / "digits" / "report.html").exists()
 
 
 @pytest.mark.slow
-def test_three_terminals_predict_afterwards(trained: Path, port: int) -> None:
+def test_commands_of_three_terminals_predict(trained: Path, port: int) -> None:
     asking = [command for command in commands(DATA_SCIENTIST) if command[1] == "predict"]
     assert [command[4] for command in asking] == ["left", "right", "office"]
     together([program(command, port) for command in asking], trained)
@@ -166,7 +166,7 @@ def test_three_terminals_predict_afterwards(trained: Path, port: int) -> None:
 
 
 @pytest.mark.slow
-def test_simulated_clients(tmp_path: Path, port: int) -> None:
+def test_simulated_clients_produce_a_report(tmp_path: Path, port: int) -> None:
     """The README names a run of each mode; the horizontal one ends with a report."""
     runs = re.findall(r"`(vfl simulate [^`]+)`", README.read_text())
     (command,) = (each.split() for each in runs if "configs/horizontal/" in each)
@@ -174,7 +174,7 @@ def test_simulated_clients(tmp_path: Path, port: int) -> None:
     assert (tmp_path / "runs" / "digits-clients" / "report.html").exists()
 
 
-def test_the_agreement_and_the_settings_of_the_llm_mode_are_legal(tmp_path: Path) -> None:
+def test_agreement_and_settings_of_the_llm_mode_are_valid(tmp_path: Path) -> None:
     for name, text in files_of(ROOT / "docs" / "llm.md").items():
         (tmp_path / name).write_text(text)
     config = read_language(tmp_path / "notes.toml")

@@ -2,11 +2,12 @@
 
 D_u are the rows to forget, θ is one party's block of the parameters, CE is cross entropy.
 
-ICO-like subtracts what D_u contributed to the model. Training contributed about −η ∇CE(D_u), in
-proportion to the share of D_u among all rows, so removing the contribution is one step of gradient
-ascent. Letters: n_u of n rows, c_u = the contribution, η_c = ``step``, r = ``limit``, θ₀ = the
-parameters of the trained model. It is reimplemented from a description (Li et al., J.
-Supercomputing 81, 845), hence "like": the authors' own form is not public.
+ICO-like subtracts the contribution of D_u from the model. In training, D_u contributed about
+−η ∇CE(D_u), scaled by the share of D_u among all rows; therefore one step of gradient ascent
+removes the contribution. Notation: n_u = number of rows of D_u, n = number of all rows, c_u = the
+contribution, η_c = ``step``, r = ``limit``, θ₀ = the parameters of the trained model. The method is
+called "like" because it is reimplemented from a description (Li et al., J. Supercomputing 81, 845);
+the authors' own version is not public.
 """
 
 import math
@@ -20,7 +21,7 @@ from torch import Tensor
 
 
 def clip_factor(squared_norm: float, limit: float) -> float:
-    """Return the factor that scales a gradient to norm ``limit`` at most.
+    """Return the factor that scales a gradient to a norm of at most ``limit``.
 
     ``squared_norm`` is summed over the blocks of all parties, so that every block is scaled by the
     same factor.
@@ -29,9 +30,9 @@ def clip_factor(squared_norm: float, limit: float) -> float:
 
 
 def reaches_uniform_loss(loss: float, classes: int) -> bool:
-    """Return whether a mean cross entropy is log C or more, the loss of a uniform guess.
+    """Return whether a mean cross entropy is at least log C, the loss of a uniform guess.
 
-    Gradient ascent stops there.
+    Gradient ascent stops at this loss.
     """
     return loss >= math.log(classes)
 
@@ -40,8 +41,8 @@ def reaches_uniform_loss(loss: float, classes: int) -> bool:
 def ascent_step(block: Sequence[Tensor], gradients: Sequence[Tensor], step: float) -> None:
     """Move the ``block`` of one party in place in the direction that raises the loss.
 
-    ``block`` and ``gradients`` hold tensors of any shape, pairwise the same; ``step`` is η times
-    the clip factor.
+    ``block`` and ``gradients`` hold tensors of any shape, with pairwise equal shapes; ``step`` is η
+    times the clip factor.
     """
     # Gradient ascent: θ ← θ + η ∇CE(D_u).
     for theta, gradient in zip(block, gradients, strict=True):
@@ -49,7 +50,7 @@ def ascent_step(block: Sequence[Tensor], gradients: Sequence[Tensor], step: floa
 
 
 def wrong_labels(labels: Tensor, words: NDArray[np.uint64], classes: int) -> Tensor:
-    """Return classes other than ``labels``, drawn evenly, ``[rows]``.
+    """Return a class other than the label for each row, sampled uniformly, ``[rows]``.
 
     ``labels`` are ``[rows]``; ``words`` are uniform random numbers, ``[rows]``. With two classes
     the result is always the other class.
@@ -65,7 +66,7 @@ def wrong_labels(labels: Tensor, words: NDArray[np.uint64], classes: int) -> Ten
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
-    """Settings of ICO-like: the size of the contribution that is removed."""
+    """Settings of ICO-like, which determine the size of the removed contribution."""
 
     step: float  # η_c
     share: float  # n_u / n

@@ -1,8 +1,8 @@
-"""Calibration: scale all logits so that the model is as confident on held-out rows as before.
+"""Calibration: scale all logits to restore the model's earlier confidence on held-out rows.
 
 A model that unlearned in a few epochs is less confident on every row than a fully trained model,
-and this alone distinguishes it from Retrain. The confidence of a fully trained model on rows that
-it never saw can be measured with the trained model on validation rows, which hold no row of D_u.
+and this difference alone distinguishes the model from Retrain. The target is the confidence of the
+trained model on validation rows, which were not used for training and contain no row of D_u.
 """
 
 import math
@@ -16,11 +16,11 @@ BISECTIONS = 50
 
 
 def calibration_factor(present: Tensor, original: Tensor, margin: float) -> float:
-    """Return the factor on the ``present`` logits that gives them the entropy of the ``original``.
+    """Return the factor that scales the ``present`` logits to the mean entropy of the ``original``.
 
-    ``present`` and ``original`` are logits of the same held-out rows, ``[rows, classes]``. If the
-    mean difference of their entropies is at most ``margin`` standard errors, paired over rows, the
-    factor is 1: any other factor would only fit the noise of a few rows.
+    ``present`` and ``original`` are logits of the same held-out rows, ``[rows, classes]``. The
+    factor is 1 if the mean entropy difference, paired over rows, is at most ``margin`` standard
+    errors, because another factor would only fit the noise of a few rows.
     """
     target = softmax_entropy(original.double())
     difference = softmax_entropy(present.double()) - target

@@ -1,8 +1,8 @@
-"""Certificate of a strongly convex model: an upper bound of its distance to the retrained optimum.
+"""Certificate of a strongly convex model: upper bound of the distance to the retrained optimum.
 
-F is the training objective on the remaining rows, λ-strongly convex, and Θ* is its minimum. Then
-‖Θ − Θ*‖ ≤ ‖∇F(Θ)‖ / λ for every Θ. Gaussian noise whose scale was fixed before the distance was
-known turns this bound into an (ε, δ) guarantee.
+F is the λ-strongly convex training objective on the remaining rows, and Θ* is the minimiser of F.
+Then ‖Θ − Θ*‖ ≤ ‖∇F(Θ)‖ / λ for every Θ. Gaussian noise turns this bound into an (ε, δ) guarantee if
+the noise scale was fixed before the distance was known.
 """
 
 import math
@@ -17,7 +17,7 @@ _BITS = 53  # of the mantissa of a float64
 
 
 def distance_bound(gradient_norm: float, weight: float) -> float:
-    """Return B ≥ ‖Θ − Θ*‖ for a gradient of norm ``gradient_norm``; ``weight`` is λ."""
+    """Return an upper bound of ‖Θ − Θ*‖ from the norm of the gradient; ``weight`` is λ."""
     # Strong convexity: λ ‖Θ - Θ*‖ ≤ ‖∇F(Θ) - ∇F(Θ*)‖ = ‖∇F(Θ)‖.
     return (gradient_norm + SLACK) / weight
 
@@ -31,7 +31,7 @@ def gaussian_delta(epsilon: float, scale: float) -> float:
 
 
 def gaussian_noise_scale(epsilon: float, delta: float) -> float:
-    """Return the smallest σ, divided by the sensitivity, that gives (ε, δ).
+    """Return the smallest σ, divided by the sensitivity, that guarantees (ε, δ).
 
     The search is a bisection on ``gaussian_delta``.
 
@@ -58,10 +58,11 @@ def gaussian_noise_scale(epsilon: float, delta: float) -> float:
 def add_gaussian_noise(
     block: Sequence[Tensor], sigma: float, entropy: Callable[[int], bytes]
 ) -> None:
-    """Add N(0, σ²) to every parameter of ``block`` in place.
+    """Add noise from N(0, σ²) to every parameter of ``block`` in place.
 
     ``block`` holds tensors of any shape; ``entropy(n)`` returns n secret random bytes. The noise is
-    floating-point noise: (ε, δ) does not cover the lowest bits of a released number.
+    sampled in floating point, so the (ε, δ) guarantee does not cover the lowest bits of a released
+    number.
     """
     for parameter in block:
         words = torch.frombuffer(bytearray(entropy(8 * parameter.numel())), dtype=torch.int64)

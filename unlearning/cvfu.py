@@ -1,8 +1,8 @@
-"""CVFU: the cached confidence matrix, and early stopping of its epochs over the remaining rows.
+"""CVFU: cached confidence matrix, and early stopping of the epochs over the remaining rows.
 
-Letters of CVFU (arXiv 2502.17081): Ĥ = the confidence matrix, the cached sum of all parties' votes;
-h_k = the votes of party k. Both are ``[rows, classes]``. The share of party k in an entry is |h_k|
-divided by the sum of |h| over all parties.
+Notation of CVFU (arXiv 2502.17081): Ĥ = the confidence matrix, the cached sum of all parties'
+votes; h_k = the votes of party k; Ĥ and h_k are ``[rows, classes]``. The share of party k in an
+entry is |h_k| divided by the sum of |h| over all parties.
 """
 
 import math
@@ -38,7 +38,7 @@ def estimate_full_change(change: Tensor, shares: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlyStopping:
-    """Early stopping by two numbers: the loss must fall and the gradient must not grow again."""
+    """Early stopping: the loss must fall, and the gradient norm must stay close to its minimum."""
 
     patience: int
     loss: float = math.inf  # lowest so far
@@ -58,7 +58,7 @@ class EarlyStopping:
 
     @property
     def progressed(self) -> bool:
-        """Whether the last epoch made progress, so that its model is kept."""
+        """Whether the last epoch made progress, so that the model of this epoch is kept."""
         return self.idle == 0
 
     @property

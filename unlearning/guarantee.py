@@ -1,10 +1,10 @@
-"""Levels of guarantee that an unlearning method can give, from the strongest to none."""
+"""Levels of guarantee of unlearning methods, from the strongest to no guarantee."""
 
 from enum import Enum
 
 
 class Guarantee(Enum):
-    """Level of guarantee of a method; every row of the report shows it."""
+    """Level of guarantee of a method, shown in every row of the report's method table."""
 
     EXACT = "exact"  # bit-equal to a run that never had the rows
     CERTIFIED = "certified"  # (ε, δ), under the listed assumptions

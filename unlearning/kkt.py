@@ -1,9 +1,10 @@
 """KKT report of FedORA: how well the final model solves the constrained problem.
 
-The report measures whether min L_r + ρ/2 ‖Θ − Θ₀‖² subject to S_u ≥ γ was solved to first order. It
-does not show optimality, since the problem is not convex, and it does not show that the model is
-near Retrain, since γ is chosen. The literal dual, with one multiplier per parameter, solves no such
-problem and has no report.
+The report measures whether the problem of minimising L_r + ρ/2 ‖Θ − Θ₀‖² subject to S_u ≥ γ was
+solved to first order. The report does not show optimality, because the problem is not convex. The
+report also does not show that the model is close to Retrain, because γ is a chosen value. The
+literal dual, with one multiplier per parameter, does not solve this problem and therefore has no
+report.
 """
 
 import math
@@ -20,7 +21,7 @@ class KktGradients:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KktReport:
-    """Residuals of the four KKT conditions; each is 0 where its condition holds exactly."""
+    """Residuals of the KKT conditions, each 0 if the condition holds exactly, and the dual Ω."""
 
     stationarity: float  # r_s
     primal: float  # r_p
@@ -34,14 +35,14 @@ def kkt_residuals(
 ) -> KktReport:
     """Return the KKT report of the final model.
 
-    ``dual`` is Ω, ``threshold`` is γ and ``forgetting`` is S_u on all of D_u. The
-    result is converged if every residual is at most ``tolerance``.
+    ``dual`` is Ω, ``threshold`` is γ and ``forgetting`` is S_u on all of D_u. The report is marked
+    as converged if stationarity, primal and complementarity residual are at most ``tolerance``.
 
     Raises:
         ValueError: ``dual`` is negative.
     """
     if dual < 0:
-        raise ValueError(f"the dual of an inequality must be at least 0 (got {dual})")
+        raise ValueError(f"the dual of an inequality constraint must be at least 0 (got {dual})")
     # r_s = ‖∇L_r + ρ(Θ - Θ₀) - Ω ∇S_u‖ / (1 + ‖∇L_r‖)
     stationarity = math.sqrt(gradients.lagrangian) / (1 + math.sqrt(gradients.retain))
     # r_p = max(0, γ - S_u), r_c = Ω |γ - S_u|

@@ -1,14 +1,14 @@
 """Newton's method with conjugate gradients, for a convex head that is split between parties.
 
 The model is softmax regression over summed votes: party k has the features A_k, the linear map Θ_k
-and the votes A_k Θ_k, and P is the softmax of the sum of all votes. F = mean cross entropy +
-λ/2 ‖Θ‖² over all parameters, biases included, so F is λ-strongly convex. Every quantity below
-belongs to the block of one party, or is a sum over all blocks of one number that each party
-computes by itself.
+and the votes A_k Θ_k, and P is the softmax of the sum of all votes. F = mean cross
+entropy + λ/2 ‖Θ‖² over all parameters, biases included, so F is λ-strongly convex. Every quantity
+below belongs to one party's block, or is a sum of numbers that each party computes from its own
+block.
 
-Letters: g = ∇F, H = ∇²F, p = search direction, x = solution of H x = −g, r = −g − H x, R = sum of
-A_k p_k over the parties, M = product of the Hessian by the votes with R, α = step length along p,
-β = momentum. Party k obtains its part of H p as A_kᵀ M.
+Notation: g = ∇F, H = ∇²F, p = search direction, x = solution of H x = −g, r = −g − H x, R = sum of
+A_k p_k over the parties, M = product of R with the Hessian of the loss with respect to the votes,
+α = step length along p, β = momentum. Party k obtains its part of H p as A_kᵀ M.
 """
 
 import math
@@ -26,7 +26,7 @@ MIN_LENGTH = 2.0**-10  # of a step; below it rounding errors decide
 
 
 def curvature(probabilities: Tensor, votes: Tensor) -> Tensor:
-    """Return M, the Hessian of each row's loss by its votes times ``votes``, ``[rows, classes]``.
+    """Return M, the product of ``votes`` with each row's Hessian of the loss, ``[rows, classes]``.
 
     ``probabilities`` are P and ``votes`` are R, both ``[rows, classes]``.
     """
@@ -36,7 +36,7 @@ def curvature(probabilities: Tensor, votes: Tensor) -> Tensor:
 
 
 def curvature_quadratic(probabilities: Tensor, votes: Tensor) -> Tensor:
-    """Return ½ Σ R·M, a scalar whose gradient by ``votes`` is M.
+    """Return ½ Σ R·M, a scalar whose gradient with respect to ``votes`` is M.
 
     ``probabilities`` are P and ``votes`` are R, both ``[rows, classes]``.
     """
@@ -54,7 +54,7 @@ class LinearSolve:
     def step(self, direction: Block, product: Block, length: float) -> "LinearSolve":
         """Return the state after a step of ``length`` α along ``direction`` p.
 
-        ``product`` is H p. The tensors of all blocks have any shape, pairwise the same.
+        ``product`` is H p. The tensors of all blocks have any shape, with pairwise equal shapes.
         """
         # Conjugate gradients (Hestenes & Stiefel 1952): x ← x + α p, r ← r - α H p.
         return replace(
@@ -64,20 +64,20 @@ class LinearSolve:
         )
 
     def next_direction(self, direction: Block, momentum: float) -> Block:
-        """Return the next p from the last ``direction``; its tensors have any shape."""
+        """Return the next p, computed from the last ``direction``, as tensors of any shape."""
         # p ← r + β p (Hestenes & Stiefel 1952).
         return _plus(self.residual, direction, momentum)
 
     def apply(self, length: float) -> Block:
-        """Return the parameters after ``length`` times the Newton step x; tensors of any shape."""
+        """Return the parameters plus ``length`` times the Newton step x, tensors of any shape."""
         return _plus(self.point, self.solution, length)
 
 
 def start_solve(point: Sequence[Tensor], gradient: Sequence[Tensor]) -> LinearSolve:
     """Return the state before the first step: x is zero and r = −g, which is also the first p.
 
-    ``point`` holds the parameters and ``gradient`` holds g, as tensors of any shape, pairwise the
-    same.
+    ``point`` holds the parameters and ``gradient`` holds g, as tensors of any shape, with pairwise
+    equal shapes.
     """
     here = tuple(parameter.detach().clone() for parameter in point)
     return LinearSolve(
@@ -88,10 +88,10 @@ def start_solve(point: Sequence[Tensor], gradient: Sequence[Tensor]) -> LinearSo
 
 
 def add_regularisation(block: Sequence[Tensor], gradient: Sequence[Tensor], weight: float) -> Block:
-    """Return ``gradient`` + λ ``block``, as tensors of any shape, pairwise the same.
+    """Return ``gradient`` + λ ``block``, as tensors of any shape, with pairwise equal shapes.
 
-    ``weight`` is λ. For the parameters and the gradient of the cross entropy the result is g; for
-    p and the curvature part of H p it is H p.
+    ``weight`` is λ. Given the parameters and the gradient of the cross entropy, the result is g;
+    given p and the curvature part of H p, the result is H p.
     """
     return _plus(tuple(gradient), tuple(part.detach() for part in block), weight)
 
@@ -99,20 +99,20 @@ def add_regularisation(block: Sequence[Tensor], gradient: Sequence[Tensor], weig
 def inner_product(left: Sequence[Tensor], right: Sequence[Tensor]) -> float:
     """Return the inner product of two blocks in float64.
 
-    ``left`` and ``right`` hold tensors of any shape, pairwise the same.
+    ``left`` and ``right`` hold tensors of any shape, with pairwise equal shapes.
     """
     pairs = zip(left, right, strict=True)
     return sum(float((a.detach().double() * b.detach().double()).sum()) for a, b in pairs)
 
 
 class NewtonParties(Protocol):
-    """Operations of all parties together; every returned number is a sum over their blocks."""
+    """Operations of all parties together; every returned number is a sum over all blocks."""
 
     def gradient(self) -> float:
         """Compute g at the present parameters and return ‖g‖²."""
 
     def begin(self) -> None:
-        """Start to solve H x = −g at the present parameters; p ← −g."""
+        """Start solving H x = −g at the present parameters, with p ← −g."""
 
     def product(self) -> float:
         """Compute H p and return pᵀ H p."""
@@ -124,7 +124,7 @@ class NewtonParties(Protocol):
         """Set the next direction, p ← r + β p."""
 
     def apply(self, length: float) -> None:
-        """Set the parameters to those at the start of the step plus ``length`` times x."""
+        """Set the parameters to their values at the start of the step, plus ``length`` times x."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,15 +146,15 @@ class NewtonStep:
 
     @property
     def moves(self) -> bool:
-        """Whether a further step may make ‖g‖ smaller."""
+        """Whether a further step may reduce ‖g‖."""
         return self.length > 0 and self.gradient_norm > 0
 
 
 def newton_step(parties: NewtonParties, gradient_norm: float, budget: SolverBudget) -> NewtonStep:
     """Take one Newton step from the parameters at which g was computed last.
 
-    ``gradient_norm`` is ‖g‖ there. The step is halved until ‖g‖ falls enough; if it never does,
-    the parameters stay as they were.
+    ``gradient_norm`` is ‖g‖ at these parameters. The step is halved until ‖g‖ falls enough; if no
+    step length suffices, the parameters do not change.
     """
     parties.begin()
     products, residual = _conjugate_gradients(parties, gradient_norm, budget)

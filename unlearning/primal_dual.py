@@ -1,10 +1,10 @@
 """FedORA's primal-dual iteration: dual ascent on the forgetting constraint, and the primal step.
 
-Letters of FedORA (paper 004): Θ = all parameters, θ = the block of one party, θ₀ = the block before
-unlearning (``anchor``), Ω = dual variable, the multiplier of the constraint, γ = ``threshold``,
-S_u = mean forgetting score, g_u = gradient of S_u, L_r = loss on the remaining rows, τ = ``primal``
-and σ = ``dual`` step size, ρ = ``proximal``, δ = ``share`` of D_r per iteration, B = ``batch``,
-R = primal sub-steps per iteration.
+Notation of FedORA (paper 004): Θ = all parameters, θ = the block of one party, θ₀ = the block
+before unlearning (``anchor``), Ω = dual variable, the multiplier of the constraint,
+γ = ``threshold``, S_u = mean forgetting score, g_u = gradient of S_u, L_r = loss on the remaining
+rows, τ = ``primal`` and σ = ``dual`` step size, ρ = ``proximal``, δ = ``share`` of D_r per
+iteration, B = ``batch``, R = primal sub-steps per iteration.
 """
 
 import math
@@ -18,7 +18,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dual:
-    """Scalar dual Ω of the constraint S_u ≥ γ, one number for all parties."""
+    """Scalar dual Ω of the constraint S_u ≥ γ, the same number for all parties."""
 
     threshold: float  # γ
     multiplier: float = 0.0  # Ω
@@ -35,18 +35,19 @@ def extrapolated_score(forgetting: float, before: float | None) -> float:
     """Return S_u at Θ̄ = 2 Θᵏ − Θᵏ⁻¹ to first order.
 
     ``forgetting`` is S_u at Θᵏ, and ``before`` is S_u at Θᵏ⁻¹ or None in the first iteration. The
-    paper's dual ascends at Θᵏ, which is the Arrow–Hurwicz method; primal-dual hybrid gradient
-    ascends at Θ̄. S_u is taken as linear along the step, as in the primal step with g_u.
+    paper's dual ascent uses S_u at Θᵏ, which is the Arrow–Hurwicz method; primal-dual hybrid
+    gradient uses S_u at Θ̄. The extrapolation treats S_u as linear along the step, as the primal
+    step with g_u does.
     """
     return forgetting if before is None else 2.0 * forgetting - before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiteralDual:
-    """The dual as printed in the paper: one multiplier per parameter of one party's block.
+    """The dual as printed in FedORA's paper: one multiplier per parameter of one party's block.
 
-    It is another algorithm than ``Dual`` and does not relax: where the gradient is zero, each
-    multiplier still grows by σγ per iteration, so the maximum of the block's ‖Ω‖₂ is mandatory.
+    ``LiteralDual`` is a different algorithm from ``Dual``. Each multiplier grows by σγ per
+    iteration even where the gradient is zero, so a maximum of the block's ‖Ω‖₂ is required.
     """
 
     threshold: float  # γ
@@ -56,8 +57,8 @@ class LiteralDual:
     def ascend(self, gradients: Sequence[Tensor], step_size: float) -> "LiteralDual":
         """Return the dual after one ascent step.
 
-        ``gradients`` are the block's part of g_u, tensors of any shape like the multipliers, and
-        ``step_size`` is σ.
+        ``gradients`` are the block's part of g_u, tensors of any shape that match the multipliers,
+        and ``step_size`` is σ.
         """
         # FedORA Eq 25: Ω_i ← Ω_i + σ (γ − ∂L_u/∂θ_i), projected as in Alg. 1 line 31.
         pairs = zip(self.multipliers, gradients, strict=True)
@@ -82,7 +83,7 @@ def retain_steps(share: float, retained: int, batch: int) -> int:
     """Return R, the number of primal sub-steps per iteration, at least 1.
 
     ``share`` is δ and ``retained`` is the number of rows of D_r. With δ = 0 there is one sub-step,
-    without the term of L_r.
+    which omits the term of L_r.
     """
     # FedORA Alg. 2 line 2: R = ⌈δ |D_r| / B⌉, but at least 1 (δ = 0 would mean no update at all).
     return max(1, math.ceil(share * retained / batch))
@@ -129,7 +130,7 @@ def primal_step(
     primal: float,
     proximal: float,
 ) -> None:
-    """Move a block in place by the primal step θ ← θ − τ d, d from ``primal_direction``.
+    """Move a block in place by the primal step θ ← θ − τ d, with d from ``primal_direction``.
 
     ``block`` holds tensors of any shape; ``retain`` is ∇L_r on a batch, shaped like the block, or
     None if δ = 0.

@@ -1,8 +1,8 @@
-"""Exact unlearning by shards (SISA): each row trains one small model, its shard.
+"""Exact unlearning by shards (SISA): each row belongs to one shard, and each shard has a model.
 
-Only the models of shards that hold forgotten rows are trained anew. Bourtoule et al. 2019 (arXiv
-1912.03817), for parties that hold columns: the shard of a row follows from its ID by a keyed
-function that all parties share, so no party has to send it.
+Only the models of shards with forgotten rows are retrained. The method of Bourtoule et al. 2019
+(arXiv 1912.03817) is adapted to parties that hold columns: all parties compute the shard of a row
+from the row's ID by a shared keyed function, so no party has to send the shard.
 """
 
 from collections.abc import Sequence
@@ -27,8 +27,8 @@ def shard_of(words: NDArray[np.uint64], shards: int) -> RowIndex:
 def affected_shards(of: RowIndex, rows: RowIndex) -> list[int]:
     """Return the shards that hold any of ``rows``, in ascending order.
 
-    ``of`` is the shard of each row of the data, ``[rows]``; ``rows`` are positions of the forgotten
-    rows, ``[forgotten]``.
+    ``of`` is the shard of each row of the data, ``[rows]``; ``rows`` are the positions of the
+    forgotten rows, ``[forgotten]``.
     """
     return [int(shard) for shard in np.unique(of[rows])]
 

@@ -1,6 +1,6 @@
-"""FedORA's adaptive step sizes, which the active party keeps for the blocks of all parties.
+"""FedORA's adaptive step sizes, which the active party computes for the blocks of all parties.
 
-Letters of FedORA (paper 004): τ = ``primal``, σ = ``dual``, ΔΘ = change of all parameters in one
+Notation of FedORA (paper 004): τ = ``primal``, σ = ``dual``, ΔΘ = change of all parameters in one
 iteration, ξ = the adjustment, with thresholds β < α and factors κ_i (``grow``) > 1 > κ_d
 (``shrink``), Ĝ = the largest ‖g_u‖ so far.
 """
@@ -13,7 +13,7 @@ TINY = 1e-12  # a smaller ΔΘ counts as no change, and no ratio is formed with 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRule:
-    """Rule by which the step sizes adapt; the paper gives none of these numbers."""
+    """Parameters of the step-size adaptation; FedORA's paper gives no values for them."""
 
     beta: float = 0.8  # β: below this ratio of changes the steps grow
     alpha: float = 1.5  # α: above this ratio of changes the steps shrink
@@ -33,11 +33,11 @@ class StepRule:
         if not ordered or not 0.0 < self.safety < 1.0:
             raise ValueError(
                 f"{self} must have beta < alpha, shrink <= 1 <= grow and 0 < safety < 1; "
-                "grow = shrink = 1 keeps the step sizes constant"
+                "for constant step sizes set grow = shrink = 1"
             )
 
     def adjustment(self, ratio: float) -> float:
-        """Return ξ for the ``ratio`` ΔΘᵏ⁺¹/ΔΘᵏ."""
+        """Return the adjustment ξ for the ``ratio`` ΔΘᵏ⁺¹/ΔΘᵏ."""
         # FedORA Eq 32: ξ(x) = κ_i if x < β, κ_d if x > α, 1 otherwise.
         if ratio < self.beta:
             return self.grow
@@ -46,7 +46,7 @@ class StepRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSizes:
-    """Step sizes of one iteration, and the state from which the next ones follow."""
+    """Step sizes of one iteration, and the state that determines the next step sizes."""
 
     primal: float  # τ
     dual: float  # σ
@@ -57,12 +57,12 @@ class StepSizes:
 
     @property
     def dual_bound(self) -> float:
-        """The largest σ that keeps σ τ Ĝ² below the safety; infinite before the first gradient."""
+        """The largest σ that keeps σ τ Ĝ² below ``safety``; infinite before the first gradient."""
         # PDHG needs στ‖K‖² < 1: σ ≤ 0.9 / (τ Ĝ²), since ‖g_u‖ bounds the linearised coupling K.
         return self.rule.safety / (self.primal * self.steepest) if self.steepest else math.inf
 
     def with_gradient(self, squared_gradient: float) -> "StepSizes":
-        """Return the step sizes after a gradient; ``squared_gradient`` is ‖g_u‖² of all blocks."""
+        """Return step sizes after a gradient; ``squared_gradient`` is ‖g_u‖² over all blocks."""
         return replace(self, steepest=max(self.steepest, squared_gradient))._bounded()
 
     def adapt(self, squared_change: float) -> "StepSizes":

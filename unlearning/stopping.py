@@ -1,7 +1,7 @@
 """FedORA's stopping rule: decide after each iteration whether to continue, stop or roll back.
 
-Letters of FedORA (paper 004): K = maximum number of iterations, γ − S_u = ``shortfall`` of the mean
-forgetting score, ΔΘ = ``change`` of all parameters in the iteration.
+Notation of FedORA (paper 004): K = maximum number of iterations, γ − S_u = ``shortfall`` of the
+mean forgetting score, ΔΘ = ``change`` of all parameters in the iteration.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Decision(Enum):
 
     @property
     def stops(self) -> bool:
-        """Whether this iteration is the last."""
+        """Whether the run stops after this iteration."""
         return self is not Decision.CONTINUE
 
 
@@ -40,7 +40,7 @@ class StoppingLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IterationProgress:
-    """Result of one iteration, as known to the active party."""
+    """Result of one iteration, as measured by the active party."""
 
     iteration: int  # k, from 0
     finite: bool  # parameters of all parties and S_u
@@ -51,7 +51,7 @@ class IterationProgress:
 
 
 def stopping_decision(progress: IterationProgress, limits: StoppingLimits) -> Decision:
-    """Return the decision after an iteration; of several reasons to stop, the most serious."""
+    """Return the decision after an iteration; the most serious reason to stop takes precedence."""
     if not progress.finite:
         return Decision.NOT_FINITE
     last = progress.iteration + 1 >= limits.iterations

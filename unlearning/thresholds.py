@@ -1,7 +1,7 @@
 """Policies for FedORA's threshold γ: the mean forgetting score that counts as forgotten.
 
-The paper gives no γ. A score lies in [−ω log C, +ω log C] (C = number of classes, ω = ``weight``):
-a γ below this range is always met, and a γ above it can never be met.
+FedORA's paper gives no value of γ. A score lies in [−ω log C, +ω log C] (C = number of classes,
+ω = ``weight``), so a γ below this range is always met, and a γ above this range can never be met.
 """
 
 import math
@@ -12,9 +12,10 @@ from torch import Tensor
 
 
 def uniform_threshold(classes: int, weight: float, fraction: float = 0.95) -> float:
-    """Return γ at ``fraction`` of the largest score: forget until outputs are nearly uniform.
+    """Return γ as ``fraction`` of the largest score, so that outputs become nearly uniform.
 
-    This is the paper's goal. It over-forgets, which makes the forgotten rows detectable.
+    Uniform outputs are the goal of FedORA's paper, but they are over-forgetting, which makes the
+    forgotten rows detectable.
 
     Raises:
         ValueError: γ is outside the range of the score.
@@ -34,9 +35,9 @@ def class_matched_level(scores: Tensor, truth: Tensor, wanted: Tensor, compared:
     """Return the mean of held-out ``scores``, weighted to the class mix of the rows to forget.
 
     ``scores`` and ``truth`` are the scores and labels of the held-out rows, ``[rows]``; ``wanted``
-    are the labels of the rows to forget, ``[forgotten]``. The error is the standard error of the
-    difference to a mean over ``compared`` further rows of the same class mix. Classes without a
-    held-out row are left out of the mean.
+    are the labels of the rows to forget, ``[forgotten]``. The ``error`` of the result is the
+    standard error of the difference between this mean and the mean over ``compared`` other rows of
+    the same class mix. Classes without a held-out row are left out of the mean.
 
     Raises:
         ValueError: no held-out row has one of the wanted classes.
@@ -46,8 +47,8 @@ def class_matched_level(scores: Tensor, truth: Tensor, wanted: Tensor, compared:
     known = [(group, int(count)) for group, count in zip(groups, counts, strict=True) if len(group)]
     if not known:
         raise ValueError(
-            "no held-out row has a class of the rows to forget; the threshold policy 'heldout' "
-            "needs one"
+            "no held-out row has a class of the rows to forget; choose another threshold policy "
+            "than 'heldout'"
         )
     total = sum(count for _, count in known)
     mean = sum(count / total * float(group.mean()) for group, count in known)
@@ -61,8 +62,8 @@ def class_matched_level(scores: Tensor, truth: Tensor, wanted: Tensor, compared:
 def heldout_threshold(level: ScoreLevel, classes: int, weight: float, margin: float = 0.0) -> float:
     """Return γ from a model's mean score on validation rows of the forgotten classes.
 
-    γ is ``margin`` standard errors below the mean, so that the constraint is active only where the
-    model is more certain on D_u than chance explains. γ is never below the smallest score.
+    γ is ``margin`` standard errors below the mean, so that the constraint is active only if the
+    model is more certain on D_u than chance would explain. γ is never below the smallest score.
 
     Raises:
         ValueError: γ is outside the range of the score.
@@ -77,7 +78,7 @@ def lowest_threshold(classes: int, weight: float) -> float:
 
 
 def proxy_threshold(scores: Tensor, classes: int, weight: float, factor: float = 1.0) -> float:
-    """Return γ from the scores on D_u of a small reference model that never saw D_u.
+    """Return γ from the scores on D_u of a small reference model, which was trained without D_u.
 
     ``scores`` are ``[rows]``; ``factor`` multiplies the mean entropy from which γ is computed.
 
@@ -100,8 +101,8 @@ def _checked(policy: str, threshold: float, classes: int, weight: float) -> floa
     ceiling = weight * math.log(classes)
     if not -ceiling * (1 + 1e-6) <= threshold <= ceiling * (1 + 1e-6):  # NaN fails as well
         raise ValueError(
-            f"threshold policy {policy!r} gave {threshold}; for {classes} classes and weight "
-            f"{weight} it must be in [{-ceiling:.4f}, {ceiling:.4f}]; were the scores computed "
-            "with this weight?"
+            f"threshold policy {policy!r} gave {threshold}, but for {classes} classes and weight "
+            f"{weight} a threshold must be in [{-ceiling:.4f}, {ceiling:.4f}]; compute the scores "
+            "with this weight"
         )
     return threshold

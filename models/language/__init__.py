@@ -1,8 +1,8 @@
 """Language models and their adapters, for federated fine-tuning and unlearning.
 
-transformers imports torchvision where it is installed. Importing this package first makes sure that
-torchvision can be imported, so other modules import from here before they import transformers or
-peft.
+The library transformers imports torchvision if torchvision is installed. Importing
+``models.language`` makes sure that this import succeeds, so other modules import
+``models.language`` before transformers or peft.
 """
 
 from models.torchvision_ops import declare_missing_operators

@@ -1,8 +1,8 @@
-"""Low-rank adapters (LoRA) on a frozen language model (Hu et al., arXiv 2106.09685), by peft.
+"""Low-rank adapters (LoRA, Hu et al., arXiv 2106.09685) on a frozen language model, with peft.
 
-The adapted weight is W + (α/r) B A, with A ``[r, in]`` and B ``[out, r]``; paper 000 writes A B and
-omits α/r. All parties draw the same initial A from a shared seed, so that A need not be sent. B
-starts at zero, so that the adapted model starts as the base model.
+The adapted weight is W + (α/r) B A, with A ``[r, in]`` and B ``[out, r]``; Oblivionis (paper 000)
+writes A B and omits α/r. All parties sample the same initial A from a shared seed, so A need not be
+sent. The initial B is zero, so the initial adapted model equals the base model.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterSettings:
-    """Settings of the adapters; the defaults are those of paper 000."""
+    """Settings of the adapters; the defaults are those of Oblivionis (paper 000)."""
 
     rank: int = 32  # r
     alpha: int = 64  # α
@@ -39,7 +39,8 @@ class AdapterSettings:
         """
         if self.rank < 1 or self.alpha < 1:
             raise LanguageModelError(
-                f"adapters need a rank and an alpha of 1 or more (got {self.rank} and {self.alpha})"
+                f"rank and alpha of the adapters must be at least 1 (got {self.rank} and "
+                f"{self.alpha})"
             )
         if not 0 <= self.dropout < 1:
             raise LanguageModelError(
@@ -47,7 +48,8 @@ class AdapterSettings:
             )
         if not self.modules:
             raise LanguageModelError(
-                "adapters need at least one module", hint=f"name modules such as {PROJECTIONS[0]}"
+                "adapters need at least one module",
+                hint=f"name at least one module, such as {PROJECTIONS[0]}",
             )
 
 
@@ -55,7 +57,8 @@ def add_adapters(model: PreTrainedModel, settings: AdapterSettings, seed: int) -
     """Add adapters to ``model`` in place, freeze its own weights, and return the adapted model.
 
     Raises:
-        LanguageModelError: the model lacks a module of the settings, or has adapters already.
+        LanguageModelError: the model lacks a module that ``settings`` names, or has adapters
+            already.
     """
     if isinstance(model, PeftModel) or adapted_modules(model):
         raise LanguageModelError("the model has adapters already", hint="load the base model again")
@@ -78,10 +81,10 @@ def add_adapters(model: PreTrainedModel, settings: AdapterSettings, seed: int) -
 
 
 def initial_a(shape: torch.Size, name: str, seed: int) -> Tensor:
-    """Return the initial A of the module ``name``, uniform within ±1/√in, ``[r, in]`` float32.
+    """Return the initial A of the module ``name``, uniform in ±1/√in, ``[r, in]`` float32.
 
-    ``shape`` is ``(r, in)``. Each name has its own seed and its own generator on the CPU: the draw
-    depends neither on the order of modules, nor on the device, nor on earlier draws.
+    ``shape`` is ``(r, in)``. Each name has its own seed and its own generator on the CPU, so A
+    depends neither on the order of modules, nor on the device, nor on earlier random numbers.
     """
     own = int.from_bytes(sha256(f"{seed}/{name}".encode()).digest()[:8], "big") >> 1
     bound = 1 / sqrt(shape[1])
@@ -108,8 +111,8 @@ def without_adapters(model: PreTrainedModel | PeftModel) -> PreTrainedModel:
 def merge_adapters(model: PeftModel) -> PreTrainedModel:
     """Return the base model with (α/r) B A added to its weights.
 
-    ``model`` cannot be used afterwards; copy it first to keep it. In bfloat16 the sums are rounded
-    to bfloat16.
+    ``model`` is changed and cannot be used afterwards. If the weights are bfloat16, the sums are
+    rounded to bfloat16.
 
     Raises:
         LanguageModelError: a merged weight is not finite.
@@ -119,7 +122,7 @@ def merge_adapters(model: PeftModel) -> PreTrainedModel:
     except ValueError as error:
         raise LanguageModelError(
             f"the adapters cannot be merged: {error}",
-            hint="the adapters diverged; take those of an earlier round",
+            hint="the adapters diverged; use the adapters of an earlier round",
         ) from error
     return merged
 
@@ -137,7 +140,7 @@ def model_logits(model: nn.Module, tokens: Tensor) -> Tensor:
 
 
 def adapter_name(name: str) -> str:
-    """Return a parameter's name as in peft's files, without the name of the adapter."""
+    """Return a parameter's name as in peft's files, which omit the name of the adapter."""
     return name.replace(".lora_A.default.", ".lora_A.").replace(".lora_B.default.", ".lora_B.")
 
 
@@ -147,9 +150,9 @@ def adapted_modules(model: nn.Module) -> list[str]:
 
 
 def linear_modules(model: nn.Module) -> list[tuple[str, Tensor]]:
-    """Return the last part of the name and the weight of every linear map.
+    """Return the last part of the name, and the weight, of every linear layer.
 
-    Weights are ``[out, in]``, or ``[in, out]`` for a Conv1D of GPT-2 and similar models.
+    Weights are ``[out, in]``, or ``[in, out]`` for Conv1D layers of GPT-2 and similar models.
     """
     return [
         (name.rpartition(".")[2], module.get_parameter("weight"))
@@ -159,7 +162,7 @@ def linear_modules(model: nn.Module) -> list[tuple[str, Tensor]]:
 
 
 def has_transposed_weight(module: nn.Module) -> bool:
-    """Return whether a module is a linear map with weight ``[in, out]``: Conv1D of GPT-2."""
+    """Return whether a module is a linear layer with weight ``[in, out]``, as Conv1D of GPT-2."""
     return type(module).__name__ == "Conv1D"
 
 
@@ -169,7 +172,7 @@ def _check_modules(model: nn.Module, settings: AdapterSettings) -> None:
     if absent:
         raise LanguageModelError(
             f"the model has no linear module {', '.join(absent)}",
-            hint=f"name modules of this model: {', '.join(sorted(known))}",
+            hint=f"choose from the modules of this model: {', '.join(sorted(known))}",
         )
 
 

@@ -2,7 +2,7 @@
 
 
 class LanguageModelError(Exception):
-    """A model, folder, adapter or setting cannot be used; ``hint`` is a way to correct it."""
+    """A model, folder, adapter or setting cannot be used; ``hint`` says how to correct this."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

@@ -1,8 +1,8 @@
-"""Folder of a language model on this machine: which files determine the model, and are they safe.
+"""Folder of a language model: finds the files that determine the model and checks their safety.
 
-No model is loaded here. A folder is refused if its files could run code (pickled weights, a model
-type with its own Python), download something (an adapter that names its base, a kernel from a hub),
-or give another model than expected (a classifier without a language-model head).
+This module loads no model. A folder is refused if its files could run code (pickled weights, a
+model type with its own Python code), cause a download (an adapter that names its base model, a
+kernel from a hub), or give another kind of model (a classifier without a language-model head).
 """
 
 import json
@@ -51,7 +51,7 @@ class ModelFolder:
         """Return the SHA-256, in hex, of names and contents of all files that determine the model.
 
         The same files give the same digest on every machine. Other files in the folder do not
-        change it.
+        change the digest.
         """
         found = sha256(_DOMAIN)
         for path in sorted((*self.weights, *self.others), key=lambda path: path.name):
@@ -75,14 +75,14 @@ def examine_model_folder(folder: Path) -> ModelFolder:
     others = tuple(folder / name for name in named if (folder / name).is_file())
     if not any(path.name in VOCABULARIES for path in others):
         raise LanguageModelError(
-            f"{folder} has no tokenizer: none of {', '.join(VOCABULARIES)}",
-            hint="copy the tokenizer's files of the same model into this folder",
+            f"{folder} has no tokenizer: expected one of {', '.join(VOCABULARIES)}",
+            hint="copy the tokenizer files of the model into this folder",
         )
     return ModelFolder(folder, config, weights, others)
 
 
 def base_model_digest(folder: Path) -> str:
-    """Return the digest of a model's files, which all parties compare before the training.
+    """Return the digest of a model's files; all parties compare this digest before training.
 
     Raises:
         LanguageModelError: a file is missing, damaged or not allowed.
@@ -94,14 +94,17 @@ def _read_json(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file of bounded size."""
     if path.stat().st_size > _LARGEST_JSON:
         raise LanguageModelError(
-            f"{path} has more than {_LARGEST_JSON >> 20} MiB of JSON, the most that is read"
+            f"{path} is too large: JSON files may have at most {_LARGEST_JSON >> 20} MiB"
         )
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise LanguageModelError(f"{path} is not JSON: {error}", hint=_COPY_AGAIN) from error
     if not isinstance(found, dict):
-        raise LanguageModelError(f"{path} is not a JSON object", hint=_COPY_AGAIN)
+        raise LanguageModelError(
+            f"{path} is not a JSON object: expected keys and values in braces",
+            hint=_COPY_AGAIN,
+        )
     return found
 
 
@@ -109,7 +112,7 @@ def _config(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise LanguageModelError(
             f"there is no folder {folder}",
-            hint="name a folder on this machine; models are never downloaded",
+            hint="give the path of a folder on this machine; models are never downloaded",
         )
     if not (folder / CONFIG).is_file():
         adapter = (folder / ADAPTER).is_file()
@@ -120,7 +123,7 @@ def _config(folder: Path) -> dict[str, Any]:
     if (folder / ADAPTER).exists():
         # transformers would add the adapter without a message, and the base would be another model.
         raise LanguageModelError(
-            f"{folder} has a model and an adapter",
+            f"{folder} has a model and an adapter, but an adapter is not allowed there",
             hint=f"move {ADAPTER} and its weights into another folder",
         )
     config = _read_json(folder / CONFIG)
@@ -133,9 +136,9 @@ def _check_kind(folder: Path, config: dict[str, Any]) -> None:
     kind = str(config.get("model_type"))
     if kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise LanguageModelError(
-            f"{folder / CONFIG}: model_type {kind} is not a causal language model of transformers; "
-            "code in a model's folder is never run",
-            hint="use a type such as llama, qwen2, mistral or gpt2",
+            f"{folder / CONFIG}: model_type {kind} is not a causal language model of "
+            "transformers; code in a model folder is never run",
+            hint="use a model with a type such as llama, qwen2, mistral or gpt2",
         )
     legal: set[str] = set()
     for names in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
@@ -143,8 +146,8 @@ def _check_kind(folder: Path, config: dict[str, Any]) -> None:
     given = config.get("architectures") or []
     if not isinstance(given, list) or (given and not legal.intersection(map(str, given))):
         raise LanguageModelError(
-            f"{folder / CONFIG}: architectures {given!r} is not a causal language model",
-            hint=f"for {kind} it is {MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[kind]}",
+            f"{folder / CONFIG}: architectures = {given!r} is not a causal language model",
+            hint=f"for model_type {kind} use {MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[kind]}",
         )
     for key, value in _settings(config):
         if key.endswith("_implementation") and isinstance(value, str) and "/" in value:
@@ -178,7 +181,10 @@ def _weight_files(folder: Path) -> tuple[Path, ...]:
         )
     shards = _read_json(folder / INDEX).get("weight_map")
     if not isinstance(shards, dict) or not shards:
-        raise LanguageModelError(f"{folder / INDEX} has no weight_map", hint=_COPY_AGAIN)
+        raise LanguageModelError(
+            f"{folder / INDEX} has no list of weight files (weight_map)",
+            hint=_COPY_AGAIN,
+        )
     names = sorted({str(name) for name in shards.values()})
     for name in names:
         if name != Path(name).name or not name.endswith(".safetensors"):
@@ -187,7 +193,10 @@ def _weight_files(folder: Path) -> tuple[Path, ...]:
                 hint=_AS_SAFETENSORS,
             )
         if not (folder / name).is_file():
-            raise LanguageModelError(f"{folder} lacks {name}", hint=f"copy it; {INDEX} names it")
+            raise LanguageModelError(
+                f"{folder} lacks {name}, which {INDEX} names",
+                hint=f"copy {name} into the folder",
+            )
     return tuple(folder / name for name in names)
 
 

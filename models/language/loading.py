@@ -1,7 +1,7 @@
 """Loading of a causal language model and its tokenizer from a folder on this machine.
 
-Only safetensors are read, nothing is downloaded, and no code of the folder is run; the ``folder``
-module checks this.
+Weights are read from safetensors files only, nothing is downloaded, and no code in the folder is
+run. The module ``folder`` checks the files.
 """
 
 from dataclasses import dataclass
@@ -36,8 +36,9 @@ _PADS = ("<|finetune_right_pad_id|>", "<pad>", "<|pad|>", "[PAD]")
 class LanguageModel:
     """A model with the tokenizer from the same folder.
 
-    The attention mask marks padding, not the token: if the tokenizer has no padding token, the end
-    token is used. So labels must not be masked by comparing tokens with the padding token.
+    If the tokenizer has no padding token, the end token is used for padding. Therefore use the
+    attention mask to find padding: comparing tokens with the padding token would also mask end
+    tokens in labels.
     """
 
     model: PreTrainedModel
@@ -55,7 +56,7 @@ def load_language_model(
 
     Raises:
         LanguageModelError: a file of the folder is missing, damaged or not allowed, the weights do
-            not match the config, or the quantisation is not available on this machine.
+            not match the config, or this machine does not support the quantisation.
     """
     place = torch.device(device)
     check_quantisation(quantisation, place)
@@ -65,8 +66,8 @@ def load_language_model(
     rows = len(model.get_input_embeddings().weight)  # type: ignore[arg-type]
     if len(tokenizer) > rows:
         raise LanguageModelError(
-            f"{folder}: the tokenizer has {len(tokenizer)} tokens and the model {rows}",
-            hint="they belong to different models; copy both from the same source",
+            f"{folder}: the tokenizer has {len(tokenizer)} tokens, but the model has only {rows}",
+            hint="the tokenizer and the model do not match; copy both from the same source",
         )
     model.config.pad_token_id = tokenizer.pad_token_id
     model.generation_config = _greedy(model, tokenizer)
@@ -85,10 +86,10 @@ def _greedy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Gener
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """Load the tokenizer of a folder; it has a padding token.
+    """Load the tokenizer of a folder, and set its padding token if it has none.
 
     Raises:
-        LanguageModelError: its files cannot be read, or it has no end token.
+        LanguageModelError: the tokenizer's files cannot be read, or the tokenizer has no end token.
     """
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
@@ -101,7 +102,7 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
         ) from error
     if tokenizer.eos_token_id is None:
         raise LanguageModelError(
-            f"{folder}: the tokenizer has no end token, with which an answer ends",
+            f"{folder}: the tokenizer has no end token, which must mark the end of an answer",
             hint="set eos_token in tokenizer_config.json",
         )
     if tokenizer.pad_token_id is None:
@@ -128,7 +129,7 @@ def check_quantisation(quantisation: Quantisation, device: torch.device) -> None
     if lacks:
         raise LanguageModelError(
             f"{quantisation} weights need {' and '.join(lacks)}",
-            hint="set no quantisation; bfloat16 needs half the memory of float32",
+            hint='set model.quantised = "none"; model.precision = "bfloat16" halves the memory',
         )
 
 

@@ -1,16 +1,16 @@
-"""Weighted mean of clients' adapters by three rules, and the error of averaging the factors.
+"""Weighted mean of clients' adapters with three rules, and the error of averaging factors.
 
-Letters: α_k = n_k / Σ n, W_k = B_k A_k with A ``[r, in]`` and B ``[out, r]``. The exact mean is
-W̄ = Σ α_k W_k, of rank up to K·r for K clients. There are three rules that return rank r:
+Notation: α_k = n_k / Σ n, W_k = B_k A_k with A ``[r, in]`` and B ``[out, r]``. The exact mean W̄ =
+Σ α_k W_k has rank up to K·r for K clients. Three rules return adapters of rank r:
 
-* ``factors``: Ā = Σ α_k A_k and B̄ = Σ α_k B_k (paper 000). B̄ Ā differs from W̄; ``factor_gaps``
-  measures by how much.
-* ``product_svd``: the best approximation of W̄ of rank r (Eckart and Young), exact if W̄ has rank r.
-* ``freeze_A``: all A are equal and never trained, and only B is averaged, which is exact.
+* ``factors``: Ā = Σ α_k A_k and B̄ = Σ α_k B_k (paper 000). ``factor_gaps`` measures the difference
+  between B̄ Ā and W̄.
+* ``product_svd``: the best rank-r approximation of W̄ (Eckart and Young), exact if W̄ has rank r.
+* ``freeze_A``: all clients have the same A, which is never trained, so the mean of B is exact.
 
 All sums are computed in float64; the result has the type of the first client's tensors. A tensor
-that is not a factor (one that is trained in full) is averaged as it is. α/r is omitted, because it
-is the same for all clients.
+that is not a factor, because it is trained in full, is averaged directly. The factor α/r is
+omitted, because α/r is the same for all clients.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ _A, _B = ".lora_A.weight", ".lora_B.weight"
 
 @dataclass(frozen=True, slots=True)
 class FactorGap:
-    """Distance of the product of mean factors to the mean of products, in Frobenius norms."""
+    """Distance between the product of mean factors and the mean product, in Frobenius norms."""
 
     gap: float  # ‖W̄ − B̄ Ā‖
     mean: float  # ‖W̄‖, as a reference
@@ -47,12 +47,12 @@ def aggregate_adapters(
 ) -> dict[str, Tensor]:
     """Return the mean of the clients' adapters by name, weighted by ``rows`` (n_k).
 
-    The tensors of ``clients`` and of the result are A ``[r, in]``, B ``[out, r]``, or of any shape
-    if they are no factors.
+    The tensors of ``clients`` and of the result are A ``[r, in]``, B ``[out, r]``, or other tensors
+    of any shape.
 
     Raises:
-        LanguageModelError: there is no client, the weights have no mean, clients have different
-            names or shapes, or clients have different A with ``freeze_A``.
+        LanguageModelError: there is no client, ``rows`` has a negative number or only zeros,
+            clients have different names or shapes, or clients have different A with ``freeze_A``.
     """
     shares = _shares(clients, rows)
     if rule == "freeze_A":
@@ -71,19 +71,19 @@ def aggregate_adapters(
 def factor_gaps(clients: Sequence[Adapters], rows: Sequence[float]) -> dict[str, FactorGap]:
     """Return ‖W̄ − B̄ Ā‖ of each module that has both factors, weighted by ``rows`` (n_k).
 
-    The tensors of ``clients`` are A ``[r, in]`` and B ``[out, r]``. A module of which only B is
-    given has a frozen, equal A, and no gap.
+    The tensors of ``clients`` are A ``[r, in]`` and B ``[out, r]``. A module that has only B in
+    ``clients`` is left out: all clients then share a frozen A, and the gap is zero.
 
     Raises:
-        LanguageModelError: there is no client, the weights have no mean, or clients have different
-            names or shapes.
+        LanguageModelError: there is no client, ``rows`` has a negative number or only zeros, or
+            clients have different names or shapes.
     """
     shares = _shares(clients, rows)
     return {module: _gap(module, clients, shares) for module in _modules(clients[0])}
 
 
 def total_gap(gaps: Mapping[str, FactorGap]) -> FactorGap:
-    """Return the gap over all modules together."""
+    """Return the gap of all modules together, as the root of the sum of squares."""
     gap = sqrt(sum(each.gap**2 for each in gaps.values()))
     return FactorGap(gap, sqrt(sum(each.mean**2 for each in gaps.values())))
 
@@ -164,20 +164,20 @@ def _modules(client: Adapters) -> list[str]:
 def _shares(clients: Sequence[Adapters], rows: Sequence[float]) -> list[float]:
     if not clients or len(clients) != len(rows):
         raise LanguageModelError(
-            f"a mean of adapters needs one weight per client, and at least one client "
-            f"(got {len(clients)} clients and {len(rows)} weights)"
+            "the mean of adapters needs at least one client, and one weight per client (got "
+            f"{len(clients)} clients and {len(rows)} weights)"
         )
     if not all(isfinite(n) and n >= 0 for n in rows) or not sum(rows) > 0:
         raise LanguageModelError(
-            f"the weights {list(rows)} have no mean",
+            f"no mean can be computed with the weights {list(rows)}",
             hint="weights must be 0 or more, and not all of them 0",
         )
     first = {name: each.shape for name, each in clients[0].items()}
     for place, client in enumerate(clients[1:], start=2):
         if {name: each.shape for name, each in client.items()} != first:
             raise LanguageModelError(
-                f"client {place} of {len(clients)} has adapters of other names or shapes than "
-                "client 1",
+                f"the adapters of client {place} of {len(clients)} differ from those of client 1 "
+                "in names or shapes",
                 hint="all clients must adapt the same modules with the same rank",
             )
     return [n / sum(rows) for n in rows]
@@ -187,6 +187,6 @@ def _check_frozen(clients: Sequence[Adapters]) -> None:
     for name, first in clients[0].items():
         if name.endswith(_A) and not all(torch.equal(first, each[name]) for each in clients):
             raise LanguageModelError(
-                f"freeze_A needs the same {name} at all clients, and it differs",
-                hint="freeze A before the training, and use one seed at all clients",
+                f"freeze_A needs the same A at all clients, but {name} differs",
+                hint="freeze A before training, and use the same seed at all clients",
             )

@@ -1,10 +1,10 @@
-"""Estimate of the memory that training or evaluating a language model needs, from its config alone.
+"""Estimate, from the model's config alone, of the memory for training or evaluating the model.
 
-The parts add up to the peak during a backward pass with AdamW. Activations are counted as torch
-keeps them for Llama and similar models with torch's own attention, which keeps no matrix over all
-pairs of tokens; other architectures need more or less. Letters: s = bytes of a number in the
-model's precision; per token and layer, h = hidden size, f = intermediate size, q and v = columns of
-all query heads and of all value heads; r = rank.
+The sum of the parts is the peak during a backward pass with AdamW. Activations are counted as torch
+stores them for Llama and similar models with torch's attention, which does not store a matrix over
+all pairs of tokens. Other architectures need more or less. Notation: s = bytes per number in the
+model's precision; per token and layer, h = hidden size, f = intermediate size, q and v = total
+width of the query heads and of the value heads; r = rank.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.curren
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingLoad:
-    """A training whose memory is estimated; without ``lora`` every weight is trained."""
+    """Training run whose memory is estimated; without ``lora`` every weight is trained."""
 
     batch: int  # sequences in one pass, over all terms of the loss
     length: int  # tokens of the longest sequence
@@ -51,15 +51,15 @@ class TrainingLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationLoad:
-    """An evaluation by a server whose memory is estimated.
+    """Evaluation at a server, for an estimate of its memory.
 
     Attributes:
-        training: the training of the server's clients, with as many copies as the server has
-            vectors of the model; its ``batch`` is that of the relearning attack.
-        batch: sequences generated at once; 0 if none are.
-        tokens: generated after the longest prompt.
-        quantises: whether a copy of the weights is quantised.
-        relearns: whether a copy of the model is trained again.
+        training: the training of the clients; ``copies`` is the number of model vectors at the
+            server, and ``batch`` is the batch of the relearning attack.
+        batch: number of sequences that are generated together; 0 if none is generated.
+        tokens: number of tokens that are generated after the longest prompt.
+        quantises: whether the server quantises a copy of the weights.
+        relearns: whether the server trains a copy of the model in the relearning attack.
     """
 
     training: TrainingLoad
@@ -71,7 +71,7 @@ class EvaluationLoad:
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """Estimated bytes by purpose."""
+    """Estimated memory in bytes, by purpose."""
 
     process: int
     weights: int
@@ -89,8 +89,8 @@ class MemoryEstimate:
     def sentence(self, available: int | None = None, what: str = "this") -> str:
         """Return a sentence with the total in GB, rounded up, and the largest part.
 
-        ``what`` is the subject of the sentence. If ``available`` bytes are given, the sentence
-        includes them.
+        ``what`` is the subject of the sentence. If ``available``, the free memory in bytes, is
+        given, the sentence also states this number.
         """
         parts = {field.name: getattr(self, field.name) for field in fields(self)}
         largest = max(parts, key=lambda name: parts[name])
@@ -102,7 +102,7 @@ class MemoryEstimate:
 
 
 def model_without_weights(config: PreTrainedConfig) -> nn.Module:
-    """Return a causal language model with shapes only, on torch's meta device."""
+    """Return a causal language model without weights, on torch's meta device."""
     with torch.device("meta"):
         made: Any = AutoModelForCausalLM
         found: nn.Module = made.from_config(config, trust_remote_code=False)
@@ -110,7 +110,7 @@ def model_without_weights(config: PreTrainedConfig) -> nn.Module:
 
 
 def estimate_training(config: PreTrainedConfig, training: TrainingLoad) -> MemoryEstimate:
-    """Return the estimated peak of a training; no weight is allocated."""
+    """Return the estimated peak memory of a training run; no weight is allocated."""
     model = model_without_weights(config)
     size = PRECISIONS[training.precision].itemsize
     lora = training.lora
@@ -141,7 +141,7 @@ def estimate_training(config: PreTrainedConfig, training: TrainingLoad) -> Memor
 
 
 def estimate_evaluation(config: PreTrainedConfig, evaluation: EvaluationLoad) -> MemoryEstimate:
-    """Return the estimated peak of a server while it generates, quantises or trains a model."""
+    """Return a server's estimated peak memory while it generates, quantises or trains."""
     trained = estimate_training(config, evaluation.training)
     size = PRECISIONS[evaluation.training.precision].itemsize
     length, layers = evaluation.training.length, _setting(config, "num_hidden_layers", 1)
@@ -161,7 +161,7 @@ def estimate_evaluation(config: PreTrainedConfig, evaluation: EvaluationLoad) ->
 
 
 def available_memory(device: str = "cpu") -> int | None:
-    """Return the free bytes of a device, or those left to this container; None if unknown."""
+    """Return the free memory in bytes of a device or of this container; None if unknown."""
     if torch.device(device).type == "cuda":
         if not torch.cuda.is_available():
             return None
@@ -180,9 +180,9 @@ def available_memory(device: str = "cpu") -> int | None:
 def activation_bytes_per_token(
     config: PreTrainedConfig, training: TrainingLoad, inputs: Sequence[int]
 ) -> int:
-    """Return the bytes that are kept for the backward pass, per token, over all layers.
+    """Return the bytes per token that all layers store for the backward pass.
 
-    ``inputs`` holds the input width of each adapted linear map.
+    ``inputs`` holds the input width of each linear layer with an adapter.
     """
     size, lora = PRECISIONS[training.precision].itemsize, training.lora
     h, heads = _setting(config, "hidden_size", 0), _setting(config, "num_attention_heads", 1)

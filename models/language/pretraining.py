@@ -1,7 +1,7 @@
 """Pre-training of a language model by next-token prediction, with progress reports.
 
-Each text is a row of its own, as in fine-tuning. Rows of similar length share a batch, so that
-little is padded. The optimiser is AdamW with a linear warm-up and a cosine decay to zero.
+Each text is one row, as in fine-tuning. A batch has rows of similar length, so that little padding
+is needed. The optimiser is AdamW with a linear warm-up and a cosine decay to zero.
 """
 
 import time
@@ -34,7 +34,7 @@ class Pretraining:
 
 @dataclass(frozen=True, slots=True)
 class PretrainingProgress:
-    """Progress after one step."""
+    """Progress of the pre-training after one step."""
 
     step: int
     steps: int
@@ -52,7 +52,7 @@ def pretrain(
     """Train all weights of ``model`` in place on rows of token ids; return the last epoch's loss.
 
     Raises:
-        LanguageModelError: there is no row, or the loss is no longer finite.
+        LanguageModelError: ``rows`` is empty, or the loss is not finite.
     """
     if not rows:
         raise LanguageModelError("there is no text to pre-train on", hint="give at least one text")
@@ -87,7 +87,7 @@ def pad_rows(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
 
 
 def learning_rate_share(step: int, steps: int, warm_up: float) -> float:
-    """Return the learning rate of a step, counted from 0, as a share of the highest rate.
+    """Return the learning rate at ``step``, counted from 0, as a share of the highest rate.
 
     The share rises linearly during the warm-up and then falls along half a cosine to zero.
     """

@@ -1,8 +1,8 @@
 """Quantisation attack: round weights to few bits and back, to test whether forgetting survives.
 
-A small change of the weights may hide knowledge without removing it, and rounding to 8 or 4 bits
-undoes small changes (Zhang et al., arXiv 2410.16454). The rounding is symmetric, to the nearest
-step, with one scale s per output channel, or per group of inputs in a channel.
+A small change of the weights may hide knowledge without removing it, but rounding to 8 or 4 bits
+undoes small changes (Zhang et al., arXiv 2410.16454). The rounding is symmetric and to the nearest
+step. Each output channel, or each group of inputs in a channel, has one scale s.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -20,10 +20,10 @@ GROUP = 64  # inputs that share one scale, as is usual with 4 bits
 
 
 def round_matrix(weight: Tensor, bits: Bits, group: int | None = None) -> Tensor:
-    """Return a weight rounded to 2^b − 1 values per scale, in its own type, ``[out, in]``.
+    """Return ``weight`` rounded to 2^b − 1 values per scale, with the same type, ``[out, in]``.
 
-    ``weight`` is ``[out, in]``. Without ``group`` all inputs of a channel share a scale; the last
-    group may be shorter.
+    ``weight`` is ``[out, in]``. ``group`` is the number of inputs that share a scale; the last
+    group may be smaller. Without ``group`` all inputs of a channel share one scale.
 
     Raises:
         LanguageModelError: ``weight`` is not a floating-point matrix, or ``group`` is less than 1.
@@ -33,7 +33,8 @@ def round_matrix(weight: Tensor, bits: Bits, group: int | None = None) -> Tensor
         raise LanguageModelError(f"only a floating-point matrix can be rounded (got {kind})")
     if group is not None and group < 1:
         raise LanguageModelError(
-            f"a group must have 1 or more inputs (got {group})", hint=f"{GROUP} is usual"
+            f"a group must have 1 or more inputs (got {group})",
+            hint=f"use {GROUP}, the usual size",
         )
     parts = torch.split(weight.float(), group or weight.shape[1], dim=1)
     steps = 2 ** (bits - 1) - 1
@@ -42,14 +43,14 @@ def round_matrix(weight: Tensor, bits: Bits, group: int | None = None) -> Tensor
 
 @torch.no_grad()
 def round_weights(model: nn.Module, bits: Bits, group: int | None = None) -> None:
-    """Round the linear weights of ``model`` in place; copy it first to keep it.
+    """Round the linear weights of ``model`` in place.
 
-    Embeddings, norms, biases and the output head stay as they are, as in common tools; a head may
-    share its weight with the embeddings.
+    Embeddings, norms, biases and the output head are not rounded, as in common quantisation tools;
+    the output head may share its weight with the embeddings.
 
     Raises:
-        LanguageModelError: the model has adapters, so that only its base would be rounded, or it
-            has no linear weight, so that nothing would be tested.
+        LanguageModelError: the model has adapters, which would not be rounded, or the model has no
+            linear weight to round.
     """
     if adapted_modules(model):
         raise LanguageModelError(
@@ -71,7 +72,7 @@ def round_weights(model: nn.Module, bits: Bits, group: int | None = None) -> Non
     if not count:
         raise LanguageModelError(
             f"a {type(model).__name__} has no linear weight to round",
-            hint="leave out evaluation.quantise; an unchanged model would show nothing",
+            hint="set evaluation.quantise = false, because an unrounded model would show nothing",
         )
 
 

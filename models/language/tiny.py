@@ -1,8 +1,8 @@
-"""A tiny language model from given texts: tokenizer, Llama network, and its folder.
+"""Tiny language model trained on given texts: tokenizer, Llama network and model folder.
 
-It is for machines without model weights or a GPU: at most two million parameters, which learn some
-hundred facts by heart in minutes on a CPU. With one thread, the same texts and seed give the same
-model.
+The tiny model is for machines that have no model weights or no GPU. It has at most two million
+parameters and memorises a few hundred facts within minutes on a CPU. With one thread, the same
+texts and seed give the same model.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +26,7 @@ _SMALLEST_VOCABULARY = 256 + 2  # every byte, padding and end
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TinyShape:
-    """Shape of the network; input and output embeddings share their weights."""
+    """Sizes of the network; input and output embeddings share their weights."""
 
     hidden: int = 128
     intermediate: int = 352
@@ -42,13 +42,13 @@ def train_tokenizer(
     """Train a byte-level BPE tokenizer; it can encode any text and adds no token before a text.
 
     Raises:
-        LanguageModelError: the vocabulary is too small for all bytes.
+        LanguageModelError: the vocabulary has fewer tokens than needed for all bytes.
     """
     if vocabulary < _SMALLEST_VOCABULARY:
         raise LanguageModelError(
-            f"a vocabulary needs {_SMALLEST_VOCABULARY} or more tokens, for all bytes "
+            f"a vocabulary must have at least {_SMALLEST_VOCABULARY} tokens, to contain all bytes "
             f"(got {vocabulary})",
-            hint="2000 is usual",
+            hint="use 2000, the usual size",
         )
     found = Tokenizer(models.BPE())
     found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -68,17 +68,18 @@ def train_tokenizer(
 def build_tiny_model(
     tokenizer: PreTrainedTokenizerFast, shape: TinyShape, seed: int
 ) -> LlamaForCausalLM:
-    """Build the network for a tokenizer; its weights depend only on the shapes and ``seed``.
+    """Build the network for a tokenizer; the weights depend only on the sizes and ``seed``.
 
     Raises:
-        LanguageModelError: it has more than two million parameters, or the numbers of columns and
-            heads do not divide each other.
+        LanguageModelError: the network has more than two million parameters, or the number of heads
+            does not divide the hidden size, or the number of key heads does not divide the number
+            of heads.
     """
     if shape.hidden % shape.heads or shape.heads % shape.key_heads:
         raise LanguageModelError(
-            f"{shape.hidden} columns, {shape.heads} heads and {shape.key_heads} key heads do not "
-            "divide each other",
-            hint="heads must divide the columns, and key heads must divide the heads",
+            f"hidden size {shape.hidden}, {shape.heads} heads and {shape.key_heads} key heads do "
+            "not fit together",
+            hint="the heads must divide the hidden size, and the key heads must divide the heads",
         )
     config = LlamaConfig(
         vocab_size=len(tokenizer),
@@ -97,8 +98,8 @@ def build_tiny_model(
     count = sum(parameter.numel() for parameter in found.parameters())
     if count > LARGEST:
         raise LanguageModelError(
-            f"a tiny model has at most {LARGEST} parameters (got {count})",
-            hint="take a smaller vocabulary, fewer layers or fewer columns",
+            f"a tiny model must have at most {LARGEST} parameters (got {count})",
+            hint="use a smaller vocabulary, fewer layers or a smaller hidden size",
         )
     make_all_trainable(found)
     return found
@@ -107,7 +108,7 @@ def build_tiny_model(
 def encode_texts(
     tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], length: int
 ) -> list[list[int]]:
-    """Return token ids of each text and its end token, cut into windows of ``length`` tokens."""
+    """Return token ids of all texts, each with an end token, in windows of ``length`` tokens."""
     rows: list[list[int]] = []
     encode: Callable[[str], list[int]] = tokenizer.encode
     for text in texts:
@@ -119,6 +120,6 @@ def encode_texts(
 def save_language_model(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, folder: Path
 ) -> None:
-    """Save weights as safetensors, config and tokenizer, for ``load_language_model``."""
+    """Save weights (safetensors), config and tokenizer, as ``load_language_model`` expects them."""
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

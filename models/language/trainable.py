@@ -1,6 +1,7 @@
-"""Trainable tensors of a language model by name: those of its adapters, or of the whole model.
+"""Trainable tensors of a language model, by name: of its adapters, or of the whole model.
 
-Names are those of peft's files. A tensor that a model uses twice (tied embeddings) is listed once.
+The names are those in peft's files. A tensor that a model uses twice (tied embeddings) is listed
+once.
 """
 
 from collections.abc import Mapping
@@ -37,7 +38,7 @@ def enable_checkpointing(model: Any) -> None:
     """Make a causal language model recompute its layers in the backward pass, to save memory.
 
     Raises:
-        LanguageModelError: the model's architecture does not support it.
+        LanguageModelError: the model's architecture does not support gradient checkpointing.
     """
     with catch_warnings():
         # transformers renames the method; some supported versions lack the new name.
@@ -47,7 +48,7 @@ def enable_checkpointing(model: Any) -> None:
         except ValueError as error:
             raise LanguageModelError(
                 f"this model does not support gradient checkpointing: {error}",
-                hint="set training.checkpointing = false and a smaller training.micro_batch",
+                hint="set training.checkpointing = false, and reduce training.micro_batch",
             ) from error
     if adapted_modules(model):
         # If only adapters are trained, the input of the first layer has no gradient of its own.
@@ -70,21 +71,21 @@ def trainable_values(model: nn.Module) -> Values:
 
 @torch.no_grad()
 def set_trainable(model: nn.Module, given: Mapping[str, Tensor]) -> None:
-    """Set all trainable parameters to ``given``, tensors of any shape, the same as the parameters'.
+    """Copy ``given``, tensors of the parameters' shapes (any shape), into all trainable parameters.
 
-    Nothing is changed unless all names and shapes agree and all entries are finite.
+    No parameter is changed unless all names and shapes agree and all elements are finite.
 
     Raises:
-        LanguageModelError: a name is missing or unknown, a shape differs, or an entry is not
+        LanguageModelError: a name is missing or unknown, a shape differs, or an element is not
             finite.
     """
     own = trainable_parameters(model)
     differing = sorted(own.keys() ^ given.keys())
     if differing:
         first = differing[0]
-        where = "missing in the given values" if first in own else "not a trainable parameter"
+        where = "missing in the received values" if first in own else "not a trainable parameter"
         raise LanguageModelError(
-            f"{first} is {where} ({len(differing)} names differ)",
+            f"{first} is {where} ({len(differing)} names differ in all)",
             hint="both sides must train and freeze the same modules, with the same rank",
         )
     for name, parameter in own.items():
@@ -94,25 +95,28 @@ def set_trainable(model: nn.Module, given: Mapping[str, Tensor]) -> None:
                 f"{name} has shape {shapes}", hint="compare the rank and the base model"
             )
         if not bool(torch.isfinite(given[name]).all()):
-            raise LanguageModelError(f"{name} is not finite", hint="its training diverged")
+            raise LanguageModelError(
+                f"{name} has elements that are not finite",
+                hint=f"the training of {name} diverged; use a lower learning rate",
+            )
     for name, parameter in own.items():
         parameter.copy_(given[name])
 
 
 @dataclass(frozen=True, slots=True)
 class VectorLayout:
-    """Names and shapes of tensors in their order, to flatten the tensors into one vector."""
+    """Names and shapes of an ordered list of tensors, to flatten the tensors into one vector."""
 
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
 
     @classmethod
     def of(cls, named: Mapping[str, Tensor]) -> "VectorLayout":
-        """Return the layout of ``named`` tensors of any shape, in their order."""
+        """Return the layout of ``named`` tensors, of any shape, in the order of ``named``."""
         return cls(tuple((name, tuple(tensor.shape)) for name, tensor in named.items()))
 
     @property
     def size(self) -> int:
-        """Number of entries d."""
+        """Number d of elements of all tensors."""
         return sum(prod(shape) for _, shape in self.shapes)
 
     def flatten(self, named: Mapping[str, Tensor]) -> Tensor:
@@ -120,10 +124,10 @@ class VectorLayout:
         return torch.cat([named[name].detach().reshape(-1) for name, _ in self.shapes])
 
     def unflatten(self, vector: Tensor) -> Values:
-        """Return views of ``vector``, ``[d]``, by name and in their shapes.
+        """Return views of ``vector``, ``[d]``, by name, each with the shape of its tensor.
 
         Raises:
-            LanguageModelError: the vector has another length.
+            LanguageModelError: ``vector`` does not have d elements.
         """
         if vector.shape != (self.size,):
             raise LanguageModelError(

@@ -11,13 +11,13 @@ from parties.common.errors import UsageProblem
 from protocol.errors import IdentityError
 
 _NO_TLS = {"insecure", "no_tls", "plaintext", "no_verify", "skip_verify", "disable_tls"}
-_LABELS = "labels are named in the settings of the active party: label = COLUMN in its [data]"
+_LABELS = "set label = COLUMN in [data] of the active party's settings"
 _HINTS = {  # for options that do not exist
     "labels": _LABELS,
     "label": _LABELS,
-    "serve": "only the active party listens, at --hub HOST:PORT; passive parties dial it",
-    "port": "the port is a part of --hub HOST:PORT, from 1 to 65535",
-    "timeout": "waiting times are in the agreement: [limits], each above 0 seconds",
+    "serve": "give --hub HOST:PORT, where the active party listens and passive parties connect",
+    "port": "give the port, from 1 to 65535, in --hub HOST:PORT",
+    "timeout": "set the waiting times, each above 0 seconds, in [limits] of the agreement",
 }
 
 
@@ -60,7 +60,7 @@ def check_hub_address(address: str, *, dials: bool) -> None:
 
     Args:
         address: the value.
-        dials: whether the party dials the address; otherwise it listens there.
+        dials: whether the party connects to the address; otherwise the party listens there.
 
     Raises:
         UsageProblem: the value is not an address.
@@ -97,7 +97,7 @@ def _check(known: Mapping[str, _Option], args: Sequence[str]) -> None:
             option, new = (f"{name} {key}", setting) if known[name].multiple else (name, value)
             if given.setdefault(option, new) != new:
                 raise UsageProblem(
-                    f"{option} is given twice, with different values", "give it once"
+                    f"{option} is given twice, with different values", f"give {option} once"
                 )
 
 
@@ -125,22 +125,24 @@ def _explain(name: str) -> None:
     word = name.lstrip("-").replace("-", "_").lower()
     if is_secret(word):
         raise UsageProblem(
-            f"{name[:40]}: secrets do not belong on a command line, where others can read them",
-            "store keys in files that only this account can read: --certificates FOLDER",
+            f"{name[:40]}: other accounts can read a command line, so it must not contain secrets",
+            "store keys in files that only this account can read, and give --certificates FOLDER",
         )
     if word in _NO_TLS:
         raise IdentityError(
-            f"{name} does not exist: TLS is never off, not even for a trial",
-            "vfl certs makes certificates for a trial",
+            f"there is no option {name}: TLS cannot be switched off, not even for a trial",
+            "for a trial, make certificates with vfl certs",
         )
     if word in _HINTS:
         raise UsageProblem(f"there is no option {name}", _HINTS[word])
     if shared := places_of(VerticalAgreement, word):
         raise ConfigError(
-            f"{name} is a setting of the agreement, which all parties share: {', '.join(shared)}",
+            f"there is no option {name}: the agreement, which all parties share, sets "
+            f"{', '.join(shared)}",
             "change the agreement at every party; otherwise the parties train different models"
             if word == "seed"
-            else f"change the agreement at every party, or give --set {shared[0]}=VALUE at each",
+            else "change the agreement at every party, or give at every party "
+            f"--set {shared[0]}=VALUE",
         )
     if places_of(VerticalPartySettings, word):
         raise UsageProblem(

@@ -31,10 +31,10 @@ class Console:
         self._errors = RichConsole(stderr=True, soft_wrap=True, highlight=False)
 
     def run(self, work: Callable[[], None]) -> None:
-        """Run ``work``; on failure print the error and exit with its code.
+        """Run ``work``; on failure print the error and exit with the error's code.
 
         Raises:
-            SystemExit: ``work`` failed; the code names the kind of failure.
+            SystemExit: ``work`` failed; the exit code shows the kind of failure.
         """
         try:
             refuse_leaking_variables(debug=self._debug)
@@ -69,7 +69,7 @@ class Console:
             self._errors.print(f"{self._command}: warning: {printable(text)}", markup=False)
 
     def show_result(self, metrics: dict[str, Any], folder: Path) -> None:
-        """Print the tables of a finished run and the paths of its files."""
+        """Print the tables of a finished run and the paths of the report and the metrics."""
         if self._json:
             self._line({"event": "result", "party": self._command, "folder": str(folder)})
             return
@@ -110,7 +110,7 @@ class Console:
 
 
 def prepare_output() -> None:
-    """Make output safe: escape what the terminal cannot show, and redact logs and thread errors."""
+    """Escape characters that the terminal cannot show, and redact logs and errors of threads."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -121,10 +121,10 @@ def prepare_output() -> None:
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formats a library's log record as level and place; its message may quote personal data."""
+    """Formats a library's log record without its message, which may quote personal data."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line without the messages of the record and of its exception."""
+        """Return logger, level, file, line and exception class of ``record``, without messages."""
         kind = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
         where = f"{record.filename}:{record.lineno}"
         return printable(f"{record.name}: {record.levelname.lower()} at {where} {kind}".rstrip())

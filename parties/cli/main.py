@@ -78,12 +78,13 @@ class _Run:
 def party_command(  # noqa: PLR0913  a command has the options that it has
     *,
     role: Annotated[
-        Role, typer.Option(help="Run in this role; it must equal the role in the agreement.")
+        Role,
+        typer.Option(help="Run in this role, which must be the party's role in the agreement."),
     ],
     config: Annotated[
         Path,
         typer.Option(
-            readable=False, help="Read the agreement from this TOML file, equal at all parties."
+            readable=False, help="Read the agreement from this TOML file, the same at all parties."
         ),
     ],
     party: PartyOption,
@@ -100,11 +101,12 @@ def party_command(  # noqa: PLR0913  a command has the options that it has
 ) -> None:
     """Run one party of a federation on this machine.
 
-    The active party has the labels, listens, leads and writes the report;
-    passive parties connect to it. In the horizontal and LLM modes, the server
-    listens and clients connect. Start the parties in any order. Each party
-    needs the agreement, its settings (in the same file, or in
-    PARTY.party.toml beside it) and its certificates.
+    The active party has the labels, listens for connections, controls the run
+    and writes the report; passive parties connect to the active party. In the
+    horizontal and LLM modes, the server listens and clients connect. Start
+    the parties in any order. Each party needs the agreement, its party
+    settings (in the agreement's file, or in PARTY.party.toml in the same
+    folder) and its certificates.
 
     After a crash, run the same command to resume from the last checkpoint
     that all parties have. SIGTERM stops the run with exit code 0.
@@ -130,10 +132,16 @@ def _run_party(run: _Run, console: Console) -> None:
     for notice in config.notices:
         console.warn(notice)
     if run.party not in config.agreement.parties:
-        raise ConfigError(f"{run.party} is simulated in {run.config}", "run it with vfl simulate")
+        raise ConfigError(
+            f"{run.party} is a simulated client in {run.config}",
+            f"run all parties with vfl simulate {run.config}",
+        )
     agreed = config.agreement.parties[run.party].role
     if agreed != run.role.value:
-        raise ConfigError(f"{run.party} is {agreed} in {run.config}", f"--role {agreed}")
+        raise ConfigError(
+            f"{run.party} is {agreed} in {run.config}, got --role {run.role.value}",
+            f"give --role {agreed}",
+        )
     beside = run.config.parent / settings.folder if settings.folder else None
     check_run_folder(run.out, run.data or beside)
     # A wrong certificate is reported now, before torch is imported, which takes seconds.
@@ -175,14 +183,16 @@ def simulate_command(  # noqa: PLR0913  a command has the options that it has
         Path,
         typer.Argument(
             readable=False,
-            help="The agreement, with the settings of all parties, as in configs/.",
+            help="TOML file with the agreement and the settings of all parties, as in configs/.",
         ),
     ],
     data: DataOption = None,
     out: OutOption = Path("runs"),
     in_process: Annotated[
         bool,
-        typer.Option("--in-process", help="Run parties as threads of one process, to debug."),
+        typer.Option(
+            "--in-process", help="Run all parties as threads of one process, for debugging."
+        ),
     ] = False,
     begin: BeginOption = Begin.AUTO,
     changes: SetOption = None,
@@ -191,8 +201,9 @@ def simulate_command(  # noqa: PLR0913  a command has the options that it has
 ) -> None:
     """Run all parties of an agreement on this machine, for a trial.
 
-    Each party is a process; the processes connect over loopback with mutual
-    TLS, as between machines. Temporary certificates are made for the run.
+    Each party is a process. The processes connect over the loopback interface
+    with mutual TLS, as parties on different machines do. The command makes
+    temporary certificates for the run.
     After a crash, run the same command to resume from the last checkpoint.
     """
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
@@ -238,7 +249,7 @@ def _processes(plan: "SimulationPlan", listener: "ProgressListener") -> dict[str
 
 
 def federated_mode(config: "FederatedConfig") -> "FederatedMode":
-    """Return the horizontal mode or the LLM mode; only that mode's libraries are imported."""
+    """Return the mode of a config, horizontal or LLM, and import only that mode's libraries."""
     from configs.federated_file import LanguageConfig
 
     if isinstance(config, LanguageConfig):

@@ -28,19 +28,22 @@ class Format(StrEnum):
 
 
 ConfigArgument = Annotated[
-    Path, typer.Argument(help="The agreement: one TOML file, equal at all parties.")
+    Path, typer.Argument(help="TOML file with the agreement, the same at all parties.")
 ]
 PartyOption = Annotated[
     str, typer.Option("--party", help="Run as the party with this name in the agreement.")
 ]
 HubOption = Annotated[
     str | None,
-    typer.Option("--hub", help="Dial this host:port, or listen there if this party is the hub."),
+    typer.Option(
+        "--hub",
+        help="Host:port where the hub (active party or server) listens and other parties connect.",
+    ),
 ]
 CERTIFICATES_HELP = "Read ca.pem, PARTY.pem and PARTY.key from this folder."
 CertificatesOption = Annotated[Path | None, typer.Option("--certificates", help=CERTIFICATES_HELP)]
 OutOption = Annotated[
-    Path, typer.Option("--out", readable=False, help="Write runs into this folder.")
+    Path, typer.Option("--out", readable=False, help="Write the results of runs into this folder.")
 ]
 DataOption = Annotated[
     Path | None,
@@ -48,14 +51,14 @@ DataOption = Annotated[
         "--data",
         envvar="VFL_DATA",
         readable=False,
-        help="Resolve relative data paths in this folder.",
+        help="Resolve relative paths of data files against this folder.",
     ),
 ]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
-        help="Change a setting: training.epochs=5, or settings.NAME.threads=4 of a party.",
+        help="Change a setting, such as training.epochs=5; for one party: settings.NAME.threads=4.",
     ),
 ]
 FormatOption = Annotated[
@@ -65,20 +68,23 @@ BeginOption = Annotated[
     Begin,
     typer.Option(
         "--begin",
-        help="Resume if there are checkpoints (auto), remove them (fresh), require them (resume).",
+        help="auto: resume if there are checkpoints; fresh: delete checkpoints and start again; "
+        "resume: fail if there are no checkpoints.",
     ),
 ]
-DebugOption = Annotated[bool, typer.Option("--debug", help="Show where an error arose.")]
+DebugOption = Annotated[
+    bool, typer.Option("--debug", help="Show where in the code an error occurred.")
+]
 
 
 def refuse_leaking_variables(*, debug: bool) -> None:
     """Refuse environment variables by which libraries log TLS keys or the content of messages.
 
     A file of TLS keys breaks all confidentiality, so SSLKEYLOGFILE is always refused. gRPC's traces
-    hold content of messages; with ``debug`` they are allowed.
+    contain content of messages; these traces are allowed with ``debug``.
 
     Raises:
-        IdentityError: such a variable is set; the error names it.
+        IdentityError: one of these variables is set; the error names the variable.
     """
     found = ["SSLKEYLOGFILE"] if os.environ.get("SSLKEYLOGFILE") else []
     if not debug:
@@ -87,6 +93,6 @@ def refuse_leaking_variables(*, debug: bool) -> None:
         found += [] if quiet else ["GRPC_VERBOSITY"]
     if found:
         raise IdentityError(
-            f"{found[0]} is set: it makes a library log what TLS protects",
+            f"the environment variable {found[0]} is set, so a library would log what TLS protects",
             f"unset {found[0]}" + ("" if "SSL" in found[0] else ", or give --debug"),
         )

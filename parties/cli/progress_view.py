@@ -73,7 +73,7 @@ def _bar(progress: Progress) -> ProgressBar:
 
 
 def format_bytes(size: float) -> str:
-    """Return a number of bytes with a unit."""
+    """Return a size in bytes as text with a unit."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
             break

@@ -7,9 +7,9 @@ from parties.common.errors import StorageError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace the file at ``path`` by ``content``; a crash or power failure leaves a whole file.
+    """Write ``content`` to ``path``; after a crash the file has either the old or the new content.
 
-    Only the owner may read the file, because it may hold labels or row numbers.
+    Only the owner may read the file, because the file may contain labels or row numbers.
 
     Raises:
         StorageError: the file cannot be written; the old file stays.
@@ -26,12 +26,14 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.close(folder)
     except OSError as error:
         beside.unlink(missing_ok=True)
-        raise StorageError(f"cannot write {path}: {error.strerror}", "is the disk full?") from error
+        raise StorageError(
+            f"cannot write {path}: {error.strerror}", "check that the disk is not full"
+        ) from error
     except BaseException:  # SIGTERM or Ctrl-C while the file was being written
         beside.unlink(missing_ok=True)
         raise
 
 
 def open_private(path: str, flags: int) -> int:
-    """Open a file with mode 600; an ``opener`` for ``open``."""
+    """Open a file with mode 600; usable as the ``opener`` of ``open``."""
     return os.open(path, flags, 0o600)

@@ -1,7 +1,8 @@
 """The device of a party's local model: CPU or one CUDA device, with deterministic algorithms.
 
 A network, its gradients, its optimiser state and its stored copies lie on the device. Features,
-embeddings, gradients of embeddings and logits lie in main memory: most are sent or received.
+embeddings, gradients of embeddings and logits lie in main memory, because most of these tensors are
+sent or received.
 """
 
 import os
@@ -20,14 +21,15 @@ def prepare_device(name: str) -> torch.device:
     """Return the device ``name``; switch torch to deterministic algorithms.
 
     Raises:
-        ConfigError: this machine, or this build of torch, has no such device.
+        ConfigError: this machine, or this build of torch, does not have the device.
     """
     device = torch.device(name)
     if device.type == "cuda":
         found = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if (device.index or 0) >= found:
             raise ConfigError(
-                f"device = {name!r}: torch {torch.__version__} sees {found} CUDA devices here",
+                f"device = {name!r} does not exist: torch {torch.__version__} finds {found} CUDA "
+                "devices",
                 'set device = "cpu" in the party settings, or install a CUDA build of torch',
             )
         os.environ.setdefault(_WORKSPACE, ":4096:8")

@@ -70,8 +70,8 @@ class NoCopy(ProtocolError):
 
     def __init__(self, slot: str) -> None:
         super().__init__(
-            f"this party stores no copy {slot!r} of the model; checkpoints of an older version of "
-            "vfl lack it: start again with --begin fresh at every party"
+            f"this party stores no copy {slot!r} of the model, because an older version of vfl "
+            "wrote the checkpoints: start again with --begin fresh at every party"
         )
 
 
@@ -115,20 +115,21 @@ def exit_code(error: Exception) -> int | None:
 
 
 def abort_reason_before_proof(error: Exception) -> tuple[str, str]:
-    """Return code and text of an abort for a peer whose identity is not proved yet.
+    """Return the code and the text of an abort for a peer whose identity is not proved yet.
 
-    For a refused identity the text holds a ticket alone. The same ticket is part of this party's
-    own error message from now on, so that the two operators can match the messages.
+    If the peer's identity was refused, the text contains only a ticket. This party's own error
+    message contains the same ticket, so that the two operators can match the messages.
     """
     if isinstance(error, IdentityError) and not isinstance(error, ClocksApart):
         return "identity", (
-            f"the proof of identity was refused; the log there has ticket {error.ticket}"
+            "the proof of identity was refused; the log of the party that refused has ticket "
+            f"{error.ticket}"
         )
     return abort_reason(error)
 
 
 def abort_reason(error: Exception) -> tuple[str, str]:
-    """Return code and text of an abort for a proved peer; the text holds no data and no paths."""
+    """Return code and text of an abort for a peer with proved identity; no data and no paths."""
     if isinstance(error, LineBroken | PeerSilent | Stopped):
         return ABSENT, str(error)
     if isinstance(error, Aborted) and error.code == ABSENT:
@@ -136,7 +137,7 @@ def abort_reason(error: Exception) -> tuple[str, str]:
     for code, kind in {**_ABORT_CODES, "protocol": ProtocolError}.items():
         if isinstance(error, kind):
             return code, str(error)
-    return "local", "something is wrong at this party; its own log has the details"
+    return "local", "an error occurred at this party; the log of this party has the details"
 
 
 UNEXPECTED = 1  # exit code of an error that is a fault of vfl

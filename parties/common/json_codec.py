@@ -1,4 +1,4 @@
-"""Dataclasses to and from JSON, with tensors stored apart; decoding never executes read code."""
+"""Converts dataclasses to JSON and back; tensors are stored apart, and no read code is run."""
 
 import json
 import types
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def to_json_value(value: Any, tensors: Tensors) -> Any:  # noqa: PLR0911  one for each kind
-    """Return ``value`` as a JSON value, each tensor in it replaced by its name in ``tensors``.
+    """Return ``value`` as JSON, with each tensor replaced by the tensor's name in ``tensors``.
 
     Args:
         value: dataclasses, models, enums, lists, dictionaries, tensors and arrays ``[...]``.

@@ -16,11 +16,11 @@ def canonical_json(content: Any) -> bytes:
     """Return JSON with sorted keys, no spaces and one newline at the end.
 
     Raises:
-        ValueError: a number is not finite; the message names its path.
+        ValueError: a number is not finite; the message gives the path of the number.
     """
     for path, value in _numbers(content, "$"):
         if not math.isfinite(value):
-            raise ValueError(f"{path} is {value}; expected a finite number, or null if not run")
+            raise ValueError(f"{path} is {value}; expected a finite number or null")
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"{text}\n".encode()
 
@@ -49,7 +49,7 @@ def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
 
 
 def next_incarnation(state: Path) -> int:
-    """Return the number of this start of the party, and store it in the folder ``state``.
+    """Increment the party's start counter in the folder ``state`` and return the new count.
 
     Raises:
         StorageError: the folder cannot be used.
@@ -59,6 +59,8 @@ def next_incarnation(state: Path) -> int:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
         last = int(path.read_text()) if path.exists() else 0
     except (OSError, ValueError) as error:
-        raise StorageError(f"cannot use {state}", "choose another --out folder") from error
+        raise StorageError(
+            f"cannot use the folder {state}", "choose another --out folder"
+        ) from error
     write_atomically(path, f"{last + 1}\n".encode())
     return last + 1

@@ -71,7 +71,7 @@ class ProgressReporter:
         self._report()
 
     def follow(self, place: vfl_pb2.Place) -> None:
-        """Count one step of the hub; the hub's task and epoch in ``place`` name the phase."""
+        """Count one step of the hub; the phase is named after the task and epoch in ``place``."""
         if place.task == vfl_pb2.CHECKPOINT:
             return
         name = task_name(place)
@@ -95,11 +95,11 @@ class ProgressReporter:
         self._progress.tokens += tokens
 
     def note(self, text: str) -> None:
-        """Send an information for the operator."""
+        """Send a note to the operator."""
         self._send("note", text=text)
 
     def warn(self, text: str) -> None:
-        """Send a warning for the operator."""
+        """Send a warning to the operator."""
         self._send("warning", text=text)
 
     def _report(self) -> None:

@@ -1,7 +1,8 @@
-"""Shared pseudo-randomness: all parties draw equal numbers from the agreement's seed.
+"""Shared pseudo-randomness: all parties derive equal numbers from the agreement's seed.
 
-Random words are AES-CTR keystreams, and a random order sorts such words. So one agreement gives
-one split and one sequence of batches, with every version of NumPy and torch.
+Random words are AES-CTR keystreams, and a random order is the order that sorts random words. The
+same agreement therefore gives the same split and the same sequence of batches with every version of
+NumPy and torch.
 """
 
 from collections.abc import Sequence
@@ -34,13 +35,13 @@ def permutation(key: bytes, count: int) -> Index:
 
 
 def random_words(key: bytes, count: int) -> NDArray[np.uint64]:
-    """Return uniform words of 64 bits, ``[count]``."""
+    """Return uniformly random words of 64 bits, ``[count]``."""
     encryptor = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
     return np.frombuffer(encryptor.update(bytes(8 * count)), "<u8")
 
 
 def normal_draws(key: bytes, count: int) -> NDArray[np.float64]:
-    """Return draws from the standard normal distribution, ``[count]``.
+    """Return samples from the standard normal distribution, ``[count]``.
 
     The method is that of Box and Muller, "A Note on the Generation of Random Normal Deviates"
     (1958).
@@ -55,21 +56,21 @@ def normal_draws(key: bytes, count: int) -> NDArray[np.float64]:
 
 
 def random_id_words(key: bytes, ids: Sequence[bytes]) -> Words:
-    """Return 64 pseudo-random bits for each ID, ``[ids]``: equal at all parties with the ID."""
+    """Return 64 pseudo-random bits per ID, ``[ids]``; parties that share an ID get equal bits."""
     return np.frombuffer(b"".join(hmac(key, each, "sha256")[:8] for each in ids), "<u8")
 
 
 def keyed_order(key: bytes, words: Words) -> Index:
-    """Return a random order of rows by their words.
+    """Return a pseudo-random order of rows.
 
-    The order of two rows depends on their words and ``key`` alone, not on the other rows.
+    The order of two rows depends only on the words of these two rows and on ``key``.
 
     Args:
         key: 32 bytes.
         words: one word per row, ``[rows]``.
 
     Returns:
-        Positions of the rows in their order, ``[rows]``.
+        Row positions in the new order, ``[rows]``.
     """
     blocks = np.zeros((len(words), 2), "<u8")
     blocks[:, 0] = words
@@ -78,7 +79,7 @@ def keyed_order(key: bytes, words: Words) -> Index:
 
 
 def id_fractions(key: bytes, ids: Sequence[bytes]) -> NDArray[np.float64]:
-    """Return a number in [0, 1) for each ID, ``[ids]``: equal at all parties with the ID."""
+    """Return a number in [0, 1) per ID, ``[ids]``; parties that share an ID get equal numbers."""
     words = [hmac(key, identifier, "sha256")[:8] for identifier in ids]
     return np.frombuffer(b"".join(words), ">u8") / 2.0**64
 

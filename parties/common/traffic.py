@@ -17,7 +17,7 @@ _PASSES = _BACKWARD | {"BatchRequest", "Evaluate", "Predict", "Embedding"}
 
 
 def report_phase(kind: str, task: str) -> str:
-    """Return the phase of the report for messages of ``kind`` in ``task``; one of ``PHASES``."""
+    """Return the phase, of ``PHASES``, that the report shows for a message kind in a task."""
     if kind in _PSI:
         return "psi"
     if kind not in _PASSES:
@@ -33,9 +33,9 @@ class TrafficTotal:
 
     Attributes:
         messages: number of messages.
-        rows: rows of their tensors.
-        payload: bytes of their tensors.
-        size: bytes in all.
+        rows: number of rows of the messages' tensors.
+        payload: size of the messages' tensors in bytes.
+        size: total size of the messages in bytes.
     """
 
     messages: int = 0

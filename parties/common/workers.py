@@ -1,7 +1,7 @@
 """Worker processes for the curve multiplications of the hardened intersection.
 
-Threads would wait for each other: one multiplication takes about as long as a change of the thread
-that holds Python's interpreter lock. Workers are spawned, because gRPC does not survive a fork.
+Threads would not be faster, because one multiplication takes about as long as passing Python's
+interpreter lock to another thread. Workers are spawned, because gRPC does not survive a fork.
 """
 
 import os
@@ -16,7 +16,7 @@ from psi.parallel import Chunk, ChunkResult, ParallelMap, serial_map
 
 @contextmanager
 def parallel_workers(count: int, step: Callable[[], object]) -> Iterator[ParallelMap]:
-    """Return a map over ``count`` worker processes, or over none if ``count`` is 1.
+    """Yield a map over ``count`` worker processes; if ``count`` is 1, a map in this process.
 
     Args:
         count: number of processes.

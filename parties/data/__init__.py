@@ -1,1 +1,1 @@
-"""Data of one party: reading, checking, preprocessing, partitioning, and predictions as files."""
+"""Read, check, preprocess and partition the data of one party, and write prediction files."""

@@ -1,4 +1,4 @@
-"""The holding of a party: its rows with IDs, features and labels, read and checked."""
+"""Holding: the checked rows of one party, with IDs, features and labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,10 +52,10 @@ class Holding:
     Attributes:
         ids: normalised, unique IDs.
         in_test: ``[rows]``, True if the row is from the test file.
-        table: feature columns, with one line per row.
+        table: feature columns; None if the party has images or no features.
         images: ``[rows, channels, h, w]``, pixels from 0 to 1.
         labels: ``[rows]``, class indices; only at the active party.
-        digest: SHA-256 of the data that was read; it changes with the data.
+        digest: SHA-256 of the data that was read.
     """
 
     ids: Sequence[bytes]
@@ -91,13 +91,14 @@ def read_holding(
     several_classes: bool = True,
     progress: Progress = lambda _: None,
 ) -> Holding:
-    """Read the data that the party settings describe; relative paths start at ``folder``.
+    """Read the data that the party settings describe; paths may be relative to ``folder``.
 
-    An ``active`` party has labels. With ``several_classes`` the labels must be of two classes at
-    least; a client of horizontal federated learning may hold a single class.
+    The data must have labels if ``active`` is True, and no labels otherwise. If ``several_classes``
+    is True, the labels must have at least two classes; it is False for clients of horizontal
+    federated learning, because one client may have rows of only one class.
 
     Raises:
-        DataError: the data cannot be used; the message contains no value and no ID of a row.
+        DataError: the data cannot be used; the message contains no IDs and no cell values.
         ResourceError: the data exceeds a limit in the party settings.
         IntegrityError: a file changed while it was read.
         StorageError: the temporary folder has no space for large columns.
@@ -118,7 +119,10 @@ def read_holding(
         digest=records.digest,
     )
     if not active and holding.table is None and holding.images is None:
-        raise DataError("a passive party needs features, and the party's data has none")
+        raise DataError(
+            "the data of this passive party has no features",
+            "a passive party needs features; select columns or images in data",
+        )
     if duplicates:
         repeated = [row for _, row in duplicates]
         holding = _select_rows(holding, np.delete(np.arange(len(holding)), repeated))
@@ -129,13 +133,14 @@ def _refuse_misplaced_labels(data: Data, active: bool) -> None:
     label = data.labels or data.test_labels if isinstance(data, IdxData) else data.label
     if label and not active:
         raise DataError(
-            "labels at a passive party",
-            "only the active party has labels; remove label from the party settings",
+            "the data of a passive party has labels",
+            "only the active party may have labels; remove data.label (idx files: data.labels and "
+            "data.test_labels) from the party settings",
         )
     if active and not label:
         option = "labels" if isinstance(data, IdxData) else "label"
         raise DataError(
-            "the active party's data has no labels", f"set {option} in the party settings"
+            "the active party's data has no labels", f"set data.{option} in the party settings"
         )
 
 
@@ -196,10 +201,11 @@ def _labels(records: Records, classes: Sequence[str], *, several_classes: bool) 
         faulty = np.flatnonzero(labels == code)
         if len(faulty):
             raise DataError(
-                f"{fault} in {records.places(faulty)}", f"the classes are {', '.join(classes)}"
+                f"{fault} in {records.places(faulty)}",
+                f"use one of the classes {', '.join(classes)}",
             )
     if several_classes and (labels == labels[0]).all():
-        raise DataError("all rows have the same label", "training needs at least two classes")
+        raise DataError("all rows have the same label", "add rows of another class")
     return labels
 
 

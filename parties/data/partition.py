@@ -1,7 +1,7 @@
-"""Partition of one data set among simulated clients: IID, pathological or by a Dirichlet draw.
+"""Partition of one data set among simulated clients: IID, pathological or Dirichlet.
 
-Every client computes the whole partition and keeps its own part: equal seeds and labels give equal
-parts.
+Every client computes the whole partition and keeps only its own part. All clients compute the same
+partition, because they use the same seed and labels.
 """
 
 from collections.abc import Sequence
@@ -13,26 +13,27 @@ from numpy.typing import NDArray
 from parties.common.errors import PolicyError
 from parties.common.shared_randomness import Index, derive_key, permutation, torch_seed
 
-TRIES = 1000  # largest number of Dirichlet draws until every client has enough rows
+TRIES = 1000  # largest number of sampled Dirichlet partitions
 
 
 def iid_partition(labels: Index, clients: int, seed: int) -> list[Index]:
-    """Return random parts of equal size: row indices ``[part]`` per client.
+    """Return the row indices ``[part]`` of each client: random parts of equal size.
 
-    ``labels`` are ``[rows]``.
+    ``labels`` has shape ``[rows]``.
     """
     order = permutation(derive_key(seed, "partition", "iid"), len(labels))
     return [np.sort(part) for part in np.array_split(order, clients)]
 
 
 def pathological_partition(labels: Index, clients: int, share: float, seed: int) -> list[Index]:
-    """Return parts with ``share`` of the classes each: row indices ``[part]`` per client.
+    """Return the row indices ``[part]`` of each client, whose rows have only some classes.
 
-    As in McMahan et al. 2017: the classes are assigned one after the other. Each class is split in
-    equal parts among the first clients that still need a class. ``labels`` are ``[rows]``.
+    Each client gets a ``share`` of all classes. The classes are assigned one after the other, as in
+    McMahan et al. 2017: each class is split into equal parts among the first clients that still
+    need a class. ``labels`` has shape ``[rows]``.
 
     Raises:
-        PolicyError: there are more clients than classes can be assigned.
+        PolicyError: there are too few classes, so that a client would have no rows.
     """
     classes = np.unique(labels)
     per_client = max(1, round(share * len(classes)))
@@ -53,13 +54,14 @@ def pathological_partition(labels: Index, clients: int, share: float, seed: int)
 def dirichlet_partition(
     labels: Index, clients: int, concentration: float, least: int, seed: int
 ) -> list[Index]:
-    """Return parts by Dirichlet class proportions (Hsu et al. 2019): row indices ``[part]`` each.
+    """Return the row indices ``[part]`` of each client, by a Dirichlet distribution.
 
-    Each class of ``labels`` ``[rows]`` is split in proportions from a Dirichlet distribution. Draws
-    are repeated until every client has ``least`` rows.
+    The rows of each class in ``labels`` ``[rows]`` are split among the clients in proportions
+    sampled from a Dirichlet distribution (Hsu et al. 2019). Sampling is repeated until every client
+    has at least ``least`` rows.
 
     Raises:
-        PolicyError: no draw of 1000 gives every client ``least`` rows.
+        PolicyError: none of 1000 sampled partitions gives every client ``least`` rows.
     """
     generator = np.random.default_rng(torch_seed(seed, "partition", "dirichlet"))
     classes = [np.flatnonzero(labels == label) for label in np.unique(labels)]
@@ -72,8 +74,8 @@ def dirichlet_partition(
         if min(sum(map(len, part)) for part in parts) >= least:
             return _join_parts(parts)
     raise PolicyError(
-        f"in each of {TRIES} draws a client has fewer than {least} of {len(labels)} rows",
-        "choose a larger concentration, fewer clients, or a smaller partition.min_rows",
+        f"none of {TRIES} sampled partitions of {len(labels)} rows gives every client {least} rows",
+        "increase partition.concentration, use fewer clients, or reduce partition.min_rows",
     )
 
 
@@ -84,7 +86,7 @@ def _cuts(shares: NDArray[np.float64], rows: int) -> Index:
 def _join_parts(parts: Sequence[Sequence[Index]]) -> list[Index]:
     if not all(sum(map(len, part)) for part in parts):
         raise PolicyError(
-            "more clients than classes can be assigned: a client would have no row",
-            "choose fewer clients, or a larger share of the classes",
+            "there are more clients than classes to assign, so a client would have no rows",
+            "use fewer clients, or give each client a larger share of the classes",
         )
     return [np.sort(np.concatenate(part)) for part in parts]

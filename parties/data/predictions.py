@@ -30,7 +30,7 @@ class Predictions:
 
     Attributes:
         texts: the IDs as written in the request.
-        classes: names of the classes, in the order of the agreement.
+        classes: names of the classes, in the order in which the agreement lists them.
         probabilities: ``[rows, classes]``, NaN if a party does not hold the row.
     """
 
@@ -40,11 +40,14 @@ class Predictions:
 
     @property
     def held(self) -> NDArray[np.bool_]:
-        """Whether all parties hold the row, ``[rows]``."""
+        """Mask ``[rows]``: True for rows that all parties hold."""
         return np.isfinite(self.probabilities[:, 0])
 
     def rows(self) -> Iterator[tuple[str, str | None, Sequence[float] | None]]:
-        """Return ID, most probable class and probabilities per row; None if a party lacks it."""
+        """Yield the ID, most probable class and class probabilities of each row.
+
+        Class and probabilities are None if a party does not hold the row.
+        """
         for text, held, row in zip(self.texts, self.held, self.probabilities, strict=True):
             yield (text, self.classes[int(row.argmax())], row.tolist()) if held else (
                 text, None, None,
@@ -69,7 +72,7 @@ def check_output_path(path: Path, *, force: bool) -> None:
     """Check an output path before the predictions are computed.
 
     Raises:
-        ConfigError: the suffix names no known format.
+        ConfigError: the suffix is not that of a known format.
         StorageError: the file exists and ``force`` is not set, or its folder does not exist.
     """
     if path.suffix.lower() not in SUFFIXES:
@@ -78,13 +81,16 @@ def check_output_path(path: Path, *, force: bool) -> None:
             "choose one of these endings with --out",
         )
     if path.exists() and not force:
-        raise StorageError(f"{path} exists", "choose another file, or overwrite it with --force")
+        raise StorageError(
+            f"{path} already exists",
+            f"choose another file, or use --force to overwrite {path.name}",
+        )
     if not path.parent.is_dir():
-        raise StorageError(f"no folder {path.parent}", "create the folder first")
+        raise StorageError(f"folder {path.parent} does not exist", "create the folder first")
 
 
 def write_predictions(path: Path, predictions: Predictions) -> None:
-    """Write the predictions to a file, atomically. Raises ``StorageError`` if this fails."""
+    """Write the predictions to a file atomically. Raises ``StorageError`` if writing fails."""
     write_atomically(
         path, _parquet(predictions) if path.suffix.lower() == ".parquet" else _csv(predictions)
     )

@@ -1,8 +1,8 @@
 """Preprocessing of one party's columns: imputation, scaling and one-hot encoding.
 
-Scikit-learn fits the statistics on the training rows of the party. They are stored as JSON; the
-transform needs only these statistics, fitted in this run or read from a file. The statistics
-contain information about the rows on which they were fitted.
+Scikit-learn fits the statistics on the training rows of the party. The statistics are stored as
+JSON. The transform needs only these statistics, whether fitted in this run or read from a file. The
+statistics contain information about the rows on which they were fitted.
 """
 
 from collections.abc import Sequence
@@ -39,12 +39,13 @@ class NumericColumn:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FittedPreprocessing:
-    """The statistics of fitted or declared preprocessing.
+    """Statistics for preprocessing: fitted on rows, or declared in the party settings.
 
     Attributes:
-        numeric: numeric columns, in the order of the output.
-        categorical: categories of each column, which follow in the output; None: absent value.
-        image: shape ``(channels, h, w)`` of images; images are not changed.
+        numeric: scaling of each numeric column, in the order of the output.
+        categorical: categories of each categorical column; these columns follow the numeric ones in
+            the output. The category None stands for an absent value.
+        image: shape ``(channels, h, w)`` of images, which are not changed; None without images.
         warnings: warnings for the user, such as constant columns.
     """
 
@@ -66,14 +67,14 @@ class FittedPreprocessing:
         return len(self.numeric) + sum(map(len, self.categorical.values()))
 
     def transform(self, holding: Holding, rows: Index) -> Features:
-        """Return the transformed ``rows``, which are row indices ``[rows]``.
+        """Return the transformed features of the rows with indices ``rows`` ``[rows]``.
 
         The result is ``[rows, width]`` in float64, or images ``[rows, channels, h, w]`` in float32.
-        A category without a training row becomes zeros.
+        A category that no training row has is encoded as zeros.
 
         Raises:
-            DataError: the holding has other columns or images than the preprocessing, or a number
-                is too far from the mean.
+            DataError: the columns or the image shape of ``holding`` differ from those of the
+                preprocessing, or a number is too far from the mean.
         """
         self._refuse_other_features(holding)
         if holding.images is not None:
@@ -86,9 +87,10 @@ class FittedPreprocessing:
         return np.concatenate(blocks, axis=1)
 
     def statistics(self) -> dict[str, Any]:
-        """Return the statistics as JSON; ``read_statistics`` is the inverse.
+        """Return the statistics as JSON values, which ``read_statistics`` converts back.
 
-        Columns are lists, because a file with sorted keys keeps the order of a list only.
+        Columns are stored in lists, because a JSON file with sorted keys keeps the order of lists
+        but not that of objects.
         """
         numeric = [{"column": name, **asdict(how)} for name, how in self.numeric.items()]
         categorical = [
@@ -102,20 +104,20 @@ class FittedPreprocessing:
         columns = (holding.numeric, holding.categorical)
         if image != self.image or columns != (tuple(self.numeric), tuple(self.categorical)):
             raise DataError(
-                "the data has other columns or images than those the preprocessing was fitted on",
-                f"fitted: {', '.join([*self.numeric, *self.categorical]) or self.image}",
+                "the data has other columns or images than those used to fit the preprocessing",
+                f"expected {', '.join([*self.numeric, *self.categorical]) or self.image}",
             )
 
 
 def fit_preprocessing(holding: Holding, rows: Index) -> FittedPreprocessing:
-    """Fit medians, means, scales and categories on ``rows``, which are row indices ``[rows]``.
+    """Fit medians, means, scales and categories on the rows with indices ``rows`` ``[rows]``.
 
     Raises:
         DataError: there are no rows, a numeric column has no value in the rows, a column has too
             many categories, or every column is constant.
     """
     if not len(rows):
-        raise DataError("preprocessing has no training rows")
+        raise DataError("there are no training rows to fit preprocessing on")
     if holding.images is not None:
         return FittedPreprocessing({}, {}, holding.images.shape[1:])
     if holding.table is None:
@@ -126,7 +128,8 @@ def fit_preprocessing(holding: Holding, rows: Index) -> FittedPreprocessing:
     warnings = _warnings(chosen, holding)
     if len(warnings) == len(holding.numeric) + len(holding.categorical):
         raise DataError(
-            "every column is constant in the training rows", "training needs a column that varies"
+            "every column is constant in the training rows",
+            "add a column whose values differ between rows",
         )
     fitted = _columns(holding).fit(chosen).named_transformers_
     return FittedPreprocessing(
@@ -137,7 +140,7 @@ def fit_preprocessing(holding: Holding, rows: Index) -> FittedPreprocessing:
 
 
 def declared_preprocessing(holding: Holding, data: Data) -> FittedPreprocessing:
-    """Return the preprocessing that the party settings declare; no row is read.
+    """Return the preprocessing that the party settings declare, without reading any row.
 
     A number becomes -1 at the lower end of its range and 1 at the upper end; an absent number
     becomes 0.
@@ -153,8 +156,8 @@ def declared_preprocessing(holding: Holding, data: Data) -> FittedPreprocessing:
     ]
     if missing:
         raise DataError(
-            f"preprocessing is declared, and the party settings declare {', '.join(missing)}",
-            "add them to ranges and vocabulary of the party's data",
+            f"preprocessing is 'declared', but the party settings have {', '.join(missing)}",
+            "add each of these columns to data.ranges or data.vocabulary",
         )
     spans = {name: data.ranges[name] for name in holding.numeric}
     middles = {name: (low + high) / 2 for name, (low, high) in spans.items()}
@@ -168,10 +171,10 @@ def declared_preprocessing(holding: Holding, data: Data) -> FittedPreprocessing:
 
 
 def read_statistics(statistics: Any) -> FittedPreprocessing:
-    """Return the preprocessing with the given ``statistics``, as JSON.
+    """Return the preprocessing with the given ``statistics``, which are JSON values.
 
     Raises:
-        DataError: the JSON has another form than ``FittedPreprocessing.statistics``.
+        DataError: ``statistics`` was not made by ``FittedPreprocessing.statistics``.
     """
     try:
         numeric = {
@@ -237,9 +240,8 @@ def _scaled(column: "pd.Series[float]", how: NumericColumn) -> npt.NDArray[np.fl
     scaled = np.divide(filled - how.mean, how.scale)
     if (np.abs(scaled) > MAX_SCALED).any():
         raise DataError(
-            f"column {column.name!r} has numbers more than {MAX_SCALED:g} scales from the mean of "
-            "the training rows",
-            "correct these numbers; they would overflow in float32",
+            f"column {column.name!r} has numbers that are beyond ±{MAX_SCALED:g} after scaling",
+            "correct these numbers, because they would overflow in float32",
         )
     return scaled[:, None]
 

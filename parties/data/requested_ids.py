@@ -1,6 +1,6 @@
 """IDs of a prediction request: from a file, from a caller, or all IDs of a party's data.
 
-The columns of an ID are separated by tabs, as in the files of unlearning requests.
+In an ID of several columns, tabs separate the columns, as in the files of unlearning requests.
 """
 
 import csv
@@ -22,7 +22,7 @@ class RequestedIds:
     """The IDs of one request, in the order of the request; an ID may occur twice.
 
     Attributes:
-        texts: the IDs as written in the request; the predictions repeat them.
+        texts: the IDs as written in the request; the predictions contain the same texts.
         ids: the normalised IDs.
     """
 
@@ -34,7 +34,7 @@ class RequestedIds:
 
 
 def id_columns(data: Data) -> tuple[str, ...]:
-    """Return the ID columns; none if file and line identify a row."""
+    """Return the names of the ID columns; empty if file and line identify a row."""
     return () if data.id == "row" else data.id.columns
 
 
@@ -42,12 +42,13 @@ def read_ids(path: Path, columns: Sequence[str]) -> RequestedIds:
     """Read the IDs in a file: a CSV table with the ID ``columns``, or one ID per line.
 
     Raises:
-        DataError: the file cannot be read, lacks a column, or has a line without a valid ID.
+        DataError: the file cannot be read, lacks an ID column, or has a line without a
+            valid ID.
     """
     is_table = path.suffix.lower() == ".csv" and columns
     entries = list(_cells(path, columns) if is_table else _lines(path))
     if not entries:
-        raise DataError(f"{path} holds no ID", "write one ID per line")
+        raise DataError(f"{path} contains no IDs", "write one ID per line")
     width = max(1, len(columns))
     ids = [_normal(parts, width, f"{path}: line {number}") for number, parts in entries]
     return RequestedIds(["\t".join(parts) for _, parts in entries], ids)
@@ -92,8 +93,8 @@ def _refuse_unknown(path: Path, columns: Sequence[str], present: Sequence[str]) 
     if unknown:
         raise DataError(
             f"{path.name} has no column {', '.join(map(repr, unknown))}",
-            f"the ID columns of this party are {', '.join(columns)}; a file with one ID per line "
-            "must not end in .csv",
+            f"a .csv file must have the ID columns {', '.join(columns)}; a file with one ID per "
+            "line must have another suffix",
         )
 
 
@@ -110,13 +111,13 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 def _normal(parts: Sequence[str], width: int, where: str) -> bytes:
     if len(parts) != width:
         raise DataError(
-            f"{where} has {len(parts)} columns; the IDs of this party have {width}",
-            "separate the columns with tabs",
+            f"{where} has {len(parts)} ID columns; expected {width}",
+            "separate the columns of an ID with tabs",
         )
     try:
         normal = [normalise(part) for part in parts]
     except PsiError as error:
-        raise DataError(f"{where} holds no ID") from error
+        raise DataError(f"{where} contains no valid ID") from error
     return normal[0] if width == 1 else join_columns(normal)
 
 

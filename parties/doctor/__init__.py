@@ -1,1 +1,1 @@
-"""What would keep a party from running on this machine, found before the run and not in it."""
+"""Checks before a run that a party can run on this machine."""

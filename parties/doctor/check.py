@@ -1,4 +1,4 @@
-"""Findings of ``vfl doctor``, and the party that it checks."""
+"""Findings of ``vfl doctor``, and the party that is checked."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +12,7 @@ from parties.session.identity import AnyConfig
 
 
 class CheckState(StrEnum):
-    """Result of a check."""
+    """Whether a check passed, found a problem or was not possible."""
 
     OK = "ok"
     WARNING = "warning"
@@ -46,11 +46,11 @@ class ExaminedParty:
     Attributes:
         config: agreement and party settings.
         name: the party.
-        settings: its own settings.
-        folder: folder in which relative data paths begin.
-        certificates: folder of its key and certificates.
+        settings: the party's own settings.
+        folder: folder in which relative data paths are resolved.
+        certificates: folder of the party's key and certificates.
         out: folder of the runs.
-        address: address to dial or to listen on; None if none is set.
+        address: address to connect to or to listen on; None if not set.
     """
 
     config: AnyConfig
@@ -63,7 +63,7 @@ class ExaminedParty:
 
     @property
     def active(self) -> bool:
-        """Return whether this party is the hub: it listens and leads."""
+        """Return whether this party is the hub, which listens and controls the run."""
         return self.config.agreement.hub == self.name
 
     @property
@@ -110,10 +110,10 @@ def unknown(check: str, message: str, hint: str) -> Finding:
 
 
 def fail(check: str, error: Exception) -> Finding:
-    """Return the finding of a check that failed with ``error``, as a run would.
+    """Return the finding of a check that failed with ``error``.
 
     Raises:
-        Exception: ``error``, if it has no exit code because it is a fault of vfl.
+        Exception: ``error`` itself, if ``error`` has no exit code and is therefore a bug in vfl.
     """
     code = exit_code(error)
     if code is None:
@@ -124,5 +124,5 @@ def fail(check: str, error: Exception) -> Finding:
 def fail_with(
     check: str, message: str, hint: str, kind: type[PartyError] = StorageError
 ) -> Finding:
-    """Return the finding of a check that failed; ``kind`` is the class of the run's error."""
+    """Return the finding of a failed check; ``kind`` is the error class that a run would raise."""
     return fail(check, kind(message, hint))

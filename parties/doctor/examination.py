@@ -47,7 +47,7 @@ def run_check(check: Callable[..., Iterator[Finding]], *party: Any) -> Iterator[
         place = extract_tb(error.__traceback__)[-1]
         where = f"{Path(place.filename).name}:{place.lineno}"
         message = f"unexpected {type(error).__name__} at {where}"
-        yield Finding("doctor", CheckState.FAIL, message, "this is a fault of vfl", UNEXPECTED)
+        yield Finding("doctor", CheckState.FAIL, message, "this is a bug in vfl", UNEXPECTED)
 
 
 def first_exit_code(findings: Iterable[Finding]) -> int:

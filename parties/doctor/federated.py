@@ -22,10 +22,10 @@ def examine_federated(
     """Yield the findings of all checks.
 
     Args:
-        party: the server or client.
-        agreement: its agreement.
-        own: checks of the mode's model and data.
-        memory: check of the mode's need of memory.
+        party: the server or client that is checked.
+        agreement: the party's agreement.
+        own: checks of model and data, which differ between the modes.
+        memory: check of the memory that a run needs, which differs between the modes.
     """
     role, clients = "server" if party.active else "client", len(agreement.spokes)
     yield ok("config", f"{agreement.federation}: {party.name} is {role}, of {clients} clients")

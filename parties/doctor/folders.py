@@ -1,4 +1,4 @@
-"""Checks of the folders that a party writes: state folder, out folder, temporary folder."""
+"""Checks of the folders that a party writes to: state, out and temporary folder."""
 
 import fcntl
 import os
@@ -87,7 +87,7 @@ def _file_system(folder: Path) -> str:
 def check_temporary_folder() -> Iterator[Finding]:
     """Check that libraries in the temporary folder can be loaded.
 
-    The library of the intersection's curve, rbcl, unpacks itself there.
+    rbcl, the library for the curve of the intersection, unpacks a library into this folder.
     """
     check = "temporary folder"
     try:

@@ -38,7 +38,7 @@ def _checked_keyring(party: ExaminedParty, now: datetime) -> Keyring:
     keyring = read_keyring(party.certificates, party.name)
     named = party_trust(party, keyring).check(keyring.identity.certificate, now)
     if named != party.name:
-        raise IdentityError(f"the certificate of {party.name} names {named}")
+        raise IdentityError(f"the certificate of {party.name} is issued to {named}")
     return keyring
 
 

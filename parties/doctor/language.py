@@ -30,7 +30,7 @@ def examine_language(party: ExaminedLanguageParty, *, whole_data: bool) -> Itera
 
 def _settings(party: ExaminedLanguageParty) -> ModelPartySettings:
     if not isinstance(party.settings, ModelPartySettings):
-        raise TypeError(f"{type(party.settings).__name__} names no base model")
+        raise TypeError(f"{type(party.settings).__name__} has no base model")
     return party.settings
 
 

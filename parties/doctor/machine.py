@@ -42,7 +42,7 @@ _LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def check_versions(party: ExaminedParty) -> Iterator[Finding]:
-    """List the installed versions; warn if the last run here used another torch."""
+    """List the installed versions; warn if the last run in the folder used another torch."""
     found = {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES}
     yield ok("versions", ", ".join(f"{name} {number}" for name, number in found.items()))
     last = _last_run(party)
@@ -76,7 +76,7 @@ def check_numbers(party: ExaminedParty) -> Iterator[Finding]:
         yield warning(
             "threads",
             f"{threads} threads on {cores} cores",
-            f"threads = {cores} in the party settings",
+            f"set threads = {cores} in the party settings",
         )
     if _last_run(party).get("threads", threads) != threads:
         yield warning(
@@ -122,18 +122,22 @@ def check_open_files() -> Iterator[Finding]:
     """Check the soft limit of open files of this account."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < _FILES:
-        yield warning("open files", f"at most {soft}", f"ulimit -n {_FILES}, or LimitNOFILE=")
+        yield warning(
+            "open files",
+            f"at most {soft}",
+            f"raise the limit: ulimit -n {_FILES}, or LimitNOFILE={_FILES}",
+        )
     else:
         yield ok("open files", f"at most {soft}")
 
 
 def check_memory(party: ExaminedVerticalParty) -> Iterator[Finding]:
-    """Compare the estimated memory of a run with that of this machine or container."""
+    """Compare the estimated memory of a run with the memory of this machine or container."""
     yield memory_finding(estimate_memory(party))
 
 
 def memory_finding(needed: int) -> Finding:
-    """Return the finding whether this machine has ``needed`` bytes of memory."""
+    """Return the finding of the check that this machine has ``needed`` bytes of memory."""
     message = f"about {needed / 1e9:.1f} GB at most"
     given = _memory()
     if given is None:
@@ -148,7 +152,7 @@ def memory_finding(needed: int) -> Finding:
 
 
 def estimate_memory(party: ExaminedVerticalParty) -> int:
-    """Return the estimated bytes of a run: the process, the data, the copies of the model."""
+    """Return the estimated memory of process, data and copies of the model, in bytes."""
     sizes = [path.stat().st_size for path in data_files(party) if path_exists(path)]
     return PROCESS_MEMORY + _PER_BYTE * sum(sizes) + MODEL_COPIES * _weights(party)
 

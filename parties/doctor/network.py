@@ -20,7 +20,7 @@ PATIENCE = 5.0  # seconds for the look-up of the hub's name and for all its addr
 
 
 def check_connection(party: ExaminedParty) -> Iterator[Finding]:
-    """Check at a passive party: the hub's name, the connection, TLS 1.3, the hub's certificate."""
+    """Check, at all parties but the hub, the connection to the hub and the hub's certificate."""
     if party.active or party.address is None:
         return
     try:
@@ -44,7 +44,9 @@ def _connect(party: ExaminedParty, keyring: Keyring, address: str) -> None:
     leaf = _fetch_within_deadline(address, keyring, hub)
     named = party_trust(party, keyring).check(leaf, datetime.now(UTC))
     if named != hub:
-        raise IdentityError(f"{address} is {named}, not {hub}", "check the hub's address")
+        raise IdentityError(
+            f"{address} belongs to {named}, not to {hub}", "check the hub's address"
+        )
 
 
 def _fetch_within_deadline(address: str, keyring: Keyring, hub: str) -> x509.Certificate:
@@ -73,7 +75,7 @@ def _fetch_within_deadline(address: str, keyring: Keyring, hub: str) -> x509.Cer
 
 
 def check_address(party: ExaminedParty) -> Iterator[Finding]:
-    """Check that the party settings or --hub give an address to dial or to listen on."""
+    """Check that the party settings or --hub give an address to connect to or to listen on."""
     if party.address is None:
         key = "listen" if party.active else "hub"
         hint = f'set {key} = "host:7700" in the party settings, or give --hub'
@@ -81,7 +83,7 @@ def check_address(party: ExaminedParty) -> Iterator[Finding]:
 
 
 def check_port(party: ExaminedParty) -> Iterator[Finding]:
-    """Check at the hub that its port is free and that other machines can reach it."""
+    """Check, at the hub, that the hub's port is free and that other machines can reach the port."""
     if not party.active or party.address is None:
         return
     address = party.address
@@ -91,7 +93,7 @@ def check_port(party: ExaminedParty) -> Iterator[Finding]:
         yield fail_with(
             "port",
             f"cannot listen on {address}: {error.strerror or error}",
-            "check that the party is not running already, and that the address is of this machine",
+            "check that the party is not running already, and that this machine has the address",
         )
         return
     host = address.rpartition(":")[0]
@@ -109,7 +111,7 @@ def _bind(address: str) -> None:
     if address.startswith("unix:"):
         folder = Path(address.removeprefix("unix:")).parent
         if not folder.is_dir():
-            raise FileNotFoundError(2, f"no folder {folder}")
+            raise FileNotFoundError(2, f"the folder {folder} does not exist")
         return
     host, _, port = address.rpartition(":")
     family, kind, number, _, place = socket.getaddrinfo(

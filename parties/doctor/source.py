@@ -21,7 +21,7 @@ def data_files(party: ExaminedVerticalParty) -> list[Path]:
 
 
 def files_of(data: Data, folder: Path) -> list[Path]:
-    """Return the files that a data table names; relative paths begin in ``folder``."""
+    """Return the files that a data table names; relative paths are resolved in ``folder``."""
     if isinstance(data, TinyImageNetData):  # a folder, in which every image is a file
         return [folder / data.path / "val" / "val_annotations.txt"]
     named: list[object] = []
@@ -95,17 +95,20 @@ def _check_file(path: Path, data: Data) -> Finding:
 def _head(path: Path, data: DataSettings) -> bytes:
     try:
         if not path.exists():
-            origin = f"get it from {data.origin}; " if data.origin else ""
-            raise DataError(f"no file {path}", f"{origin}give its folder with --data DIR")
+            origin = f"get the file from {data.origin}; " if data.origin else ""
+            raise DataError(
+                f"{path} does not exist", f"{origin}give the file's folder with --data DIR"
+            )
         if not path.is_file():
             raise DataError(f"{path} is not a regular file", "name a file, not a folder or pipe")
         if not path.stat().st_size:
-            raise DataError(f"{path} is empty")
+            raise DataError(f"{path} is empty", "add rows, or name another file")
         with path.open("rb") as file:
             return file.read(_HEAD)
     except OSError as error:
         raise DataError(
-            f"cannot read {path}: {error.strerror}", "let the account that runs vfl read it"
+            f"cannot read {path}: {error.strerror}",
+            "allow the account that runs vfl to read the file",
         ) from None
 
 
@@ -113,7 +116,9 @@ def _columns(path: Path, head: bytes, data: CsvData) -> Sequence[str]:
     """Return the columns of a CSV file; raise an error if a column of the settings is missing."""
     packed = foreign_format(head)
     if packed:
-        raise DataError(f"{path.name} is not CSV but {packed}", "unpack it, or save it as CSV")
+        raise DataError(
+            f"{path.name} is not CSV but {packed}", "unpack the file, or save the data as CSV"
+        )
     columns = data.names or _first_record(path, head, data.comment)
     ids = data.id.columns if isinstance(data.id, IdColumns) else ()
     uses = {"id": ids, "label": (data.label,) if data.label else ()}
@@ -125,7 +130,7 @@ def _columns(path: Path, head: bytes, data: CsvData) -> Sequence[str]:
     if absent:
         raise DataError(
             f"{path.name} has no column {', '.join(absent)}",
-            "compare the party settings with the header",
+            "compare the columns in the party settings with the header",
         )
     return columns
 
@@ -138,7 +143,7 @@ def _first_record(path: Path, head: bytes, comment: str | None) -> list[str]:
     else:
         raise DataError(f"{path.name} has no records", "add rows, or name another file")
     if "\ufffd" in line or "\0" in line:
-        raise DataError(f"{path.name}: the header is not UTF-8 text", "save it as UTF-8")
+        raise DataError(f"{path.name}: the header is not UTF-8 text", "save the file as UTF-8")
     return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True))]
 
 

@@ -3,8 +3,8 @@
 The state is written before a reply is sent, so a crash cannot lose an update that the server has
 counted. A restarted client resumes from the state, so purged rows stay purged even if the client's
 data still contains them. A branch's name begins with the ID of the run. The state of another run is
-deleted. If rows were purged in that run, the client fails instead, because otherwise the client
-would train on these rows again.
+deleted. If the state of another run has purged rows, the client fails instead, because otherwise
+the client would train on these rows again.
 """
 
 import re
@@ -172,7 +172,7 @@ class ClientStore:
             raise StorageError(
                 f"{self._party.name} has purged rows in an unfinished run, but the server has "
                 "started a new run",
-                "if this client may train on the purged rows again, start it with --begin fresh",
+                "start this client with --begin fresh if it may train on the purged rows again",
             )
         self._files.clear()
         self._number, self._task.personal, self._task.branches = BEFORE_TRAINING, None, {}

@@ -41,15 +41,15 @@ class NetworkServerTask:
         self.measures_conflicts = agreement.evaluation.conflicts
 
     def wrap_cohort(self, cohort: Cohort) -> Cohort:
-        """Return the cohort itself: updates are averaged."""
+        """Return ``cohort`` unchanged, because averaging of updates needs no wrapper."""
         return cohort
 
     def initial_model(self, stream: str) -> Tensor:
-        """Return the initial model of a random stream, ``[d]``."""
+        """Return the initial model, ``[d]``, sampled with the random stream ``stream``."""
         return initial_parameters(self._agreement, stream)
 
     def training_plan(self, stream: str) -> RoundPlan:
-        """Return the rounds of the training, with a random stream of this name."""
+        """Return the plan of the training rounds, with the random stream ``stream``."""
         return network_training_plan(self._agreement, stream)
 
     def methods(self, rounds: int) -> Sequence[Method]:
@@ -60,19 +60,20 @@ class NetworkServerTask:
     def evaluate(self, cohort: Cohort, model: Tensor, leaving: Sequence[Member]) -> Scores:
         """Return the metrics of a model, ``[d]``, on all kinds of rows of all clients.
 
-        If agreed, they include the metrics of one remaining client's whole model.
+        If the agreement sets ``evaluation.evaluator``, the metrics of this client's whole model are
+        included.
         """
         return evaluate_model(cohort, model, whole_model_evaluation(self._agreement, leaving))
 
     def benchmark_metrics(self, name: str, model: Tensor) -> dict[str, Any]:
-        """Return nothing: the server has no rows. ``model`` is ``[d]``."""
+        """Return no metrics, because the server has no rows; ``model`` is ``[d]``."""
         del name, model
         return {}
 
     def metrics(
         self, outcomes: Sequence[ModelOutcome], leaving: Sequence[str]
     ) -> Mapping[str, Sequence[Metric]]:
-        """Return the metrics of all models of a request, by the models' names."""
+        """Return the metrics of all models of a request, by model name."""
         return request_metrics(outcomes, {*leaving})
 
     def run_facts(self) -> dict[str, Any]:
@@ -95,7 +96,7 @@ class NetworkServerTask:
 def whole_model_evaluation(
     agreement: HorizontalAgreement, leaving: Sequence[Member]
 ) -> WholeModelEvaluation | None:
-    """Return the evaluation of one remaining client's whole model; None: not agreed."""
+    """Return the evaluation of the agreed client's whole model; None if there is none."""
     if agreement.evaluation.evaluator is None or not leaving:
         return None
     remains = Member(agreement.evaluation.evaluator, "retained")

@@ -1,4 +1,4 @@
-"""Parties of a run with a server, the two modes of such a run, and the file of a model."""
+"""Runs with a server: their parties, their two modes and the file of the model."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -32,8 +32,8 @@ class FederatedParty(FederatedContext):
     """A party of a run with a server, in the horizontal mode or in the LLM mode.
 
     Attributes:
-        server_task: (party) -> the server's part of the task.
-        client_task: (party) -> the client's part of the task.
+        server_task: (party) -> the server's part of the training task.
+        client_task: (party) -> the client's part of the training task.
     """
 
     server_task: Callable[[Any], ServerTask]
@@ -66,12 +66,12 @@ class FederatedMode:
 
 
 def save_model(party: FederatedParty, model: Mapping[str, Tensor], run: bytes) -> None:
-    """Write a model and its manifest with the model's digest.
+    """Write a model file, and a manifest with the digest of the model file.
 
     Args:
-        party: that saves the model.
+        party: the party that saves the model.
         model: tensors by name, of any shape.
-        run: 16 bytes that name the run.
+        run: 16 bytes that identify the run.
 
     Raises:
         StorageError: the files cannot be written.

@@ -23,12 +23,12 @@ from parties.session.saved_model import load_parameters, read_saved_model
 
 @dataclass(frozen=True, slots=True)
 class RowPredictionRequest:
-    """Which party predicts, and for which rows.
+    """The party that predicts, and the rows to predict.
 
     Attributes:
         party: name of the party.
         runs: folder of the runs.
-        data: folder of the data; None: that of the party settings.
+        data: folder of the data; None: the folder in the party settings.
         ids: file with IDs; None: all rows of the party's data.
     """
 
@@ -41,11 +41,12 @@ class RowPredictionRequest:
 def predict_rows(
     config: HorizontalConfig, request: RowPredictionRequest, progress: Progress
 ) -> Predictions:
-    """Return the predictions of a party's saved model for its rows.
+    """Return the predictions of a party's saved model for the party's own rows.
 
     Raises:
-        ConfigError: the party has no rows, or no model of its own.
-        StorageError: the saved model is missing, or of another agreement.
+        ConfigError: the party has no rows or no saved model of its own, or the model was trained
+            for another agreement.
+        StorageError: the saved model is missing.
         IntegrityError: the saved model is damaged.
         DataError: the data or the IDs cannot be used.
     """
@@ -53,7 +54,7 @@ def predict_rows(
     owner = _owner(config, request.party)
     if not isinstance(settings, RowPartySettings):
         raise ConfigError(
-            f"{request.party} is the server in {config.path}, and the server has no rows",
+            f"{request.party} is the server in {config.path}, which has no rows to predict",
             "predict at a client, which received the model at the end of the run",
         )
     saved = read_saved_model(request.runs / agreement.federation / owner, owner, agreement)
@@ -84,8 +85,8 @@ def _owner(config: HorizontalConfig, name: str) -> str:
         return name
     if agreement.personal.kind != "none":
         raise ConfigError(
-            f"{name} is simulated, and personal parameters of simulated clients are not saved",
-            'predict at clients with processes of their own, or set personal = {kind = "none"}',
+            f"{name} is a simulated client, whose personal parameters are not saved",
+            'run the clients with vfl-party, or set personal = {kind = "none"}, and train again',
         )
     return agreement.hub
 

@@ -38,16 +38,16 @@ from unlearning.horizontal.error_noise import ErrorNoisePlan
 
 
 class StageBuilder(Protocol):
-    """Builds the rounds of one stage of a method."""
+    """Builds the plan of the rounds of one stage of a method."""
 
     def __call__(
         self, stage: LocalTrainingSettings, stream: str, aim: Aim = "fit", strength: float = 0.0
     ) -> RoundPlan:
-        """Return the rounds of a stage, with a random stream of this name."""
+        """Return the plan of the rounds of a stage, with the random stream ``stream``."""
 
 
 def network_training_plan(agreement: HorizontalAgreement, stream: str) -> RoundPlan:
-    """Return the rounds of the training, or of a Retrain, with a random stream of this name."""
+    """Return the plan of the rounds of the training or a Retrain, with the random ``stream``."""
     plan = agreement.training
     task = LocalTask(
         stream=stream,
@@ -197,7 +197,7 @@ def _data_free(
 
 
 def unlearning_methods(agreement: HorizontalAgreement) -> list[Method]:
-    """Return the methods of a request: first the chosen method, last the Retrains."""
+    """Return the methods of a request: the chosen method, those to compare, then the Retrains."""
     plan = agreement.unlearning
     found = [build_method(agreement, plan.method)]
     found += [build_method(agreement, each) for each in plan.compare if each != plan.method]
@@ -213,13 +213,13 @@ def _variant(agreement: HorizontalAgreement, variant: ClientVariant) -> Method:
 
 
 def build_retrain(agreement: HorizontalAgreement, number: int) -> Retrain:
-    """Return Retrain number ``number``, from 1, with random initial weights of its own."""
+    """Return Retrain ``number``, counted from 1, with its own random initial weights."""
     name = "retrain" if number == 1 else f"retrain-{number}"
     return Retrain(network_training_plan(agreement, name), name, training_clusters(agreement))
 
 
 def training_clusters(agreement: HorizontalAgreement) -> tuple[tuple[str, ...], ...]:
-    """Return the clients of each cluster; empty: all clients train together."""
+    """Return the clients of each cluster; empty if all clients train together."""
     count = agreement.training.clusters
     return assign_clusters(agreement.spokes, count, agreement.seed) if count > 1 else ()
 

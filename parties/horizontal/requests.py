@@ -41,7 +41,7 @@ MEMBER_ATTEMPTS = 3  # to receive from every client whether the request names so
 
 
 class RequestRunner:
-    """Carries out requests, one after the other."""
+    """Carries out unlearning requests, one after the other."""
 
     def __init__(
         self,
@@ -66,20 +66,20 @@ class RequestRunner:
     def carry_out(
         self, request: RequestBase, original: Tensor, rounds: int
     ) -> tuple[Tensor, list[Member], dict[str, Any]]:
-        """Carry out a request.
+        """Carry out an unlearning request.
 
         Args:
             request: the request.
             original: the trained model, ``[d]``.
-            rounds: number of the training's rounds until now.
+            rounds: number of training rounds so far.
 
         Returns:
             The unlearned model, ``[d]``, the remaining members, and the record of the request.
 
         Raises:
-            Diverged: the chosen method diverged, or a Retrain.
-            PolicyError: a client is not connected, or sums would reveal the updates of a few
-                clients.
+            Diverged: the chosen method or a Retrain diverged.
+            PolicyError: no client with rows remains, a client is not connected, or sums would
+                reveal the updates of a few clients.
         """
         name = request.name
         first = name == self._party.agreement.unlearn[0].name
@@ -152,10 +152,10 @@ class RequestRunner:
         ]
         if sums.kind != "none" and few:
             raise PolicyError(
-                f"request {name!r} names rows of {few[0]} of the clients that train together; the "
-                "same sum without these rows would reveal the clients' updates",
-                f"aggregation.min_contributors = {sums.min_contributors}: name rows of at least as "
-                "many clients",
+                f"request {name!r} names rows of only {few[0]} of the clients that train together; "
+                "a second sum without these clients' rows would reveal the clients' updates",
+                f"name rows of at least {sums.min_contributors} of these clients "
+                "(aggregation.min_contributors)",
             )
 
     def _context(
@@ -358,10 +358,10 @@ def _outcome_record(outcome: ModelOutcome, metrics: Sequence[Metric]) -> dict[st
 def request_members(
     cohort: Cohort, request: str, model: Tensor
 ) -> tuple[list[Member], list[Member]]:
-    """Return the leaving and the remaining members of a request, by the rows that it names.
+    """Return leaving and remaining members, depending on the rows that the request names.
 
-    ``model`` is any model, ``[d]``: clients report numbers of rows when they evaluate it. Clients
-    that are lost have time to reconnect.
+    ``model`` can be any model, ``[d]``, because only the numbers of rows that clients report with
+    an evaluation are used. Lost clients have time to reconnect.
 
     Raises:
         PolicyError: a client does not reply.
@@ -375,7 +375,6 @@ def request_members(
             return leaving, [Member(name, "retained") for name, each in kept.items() if each.rows]
         cohort.select_request(request)
     raise PolicyError(
-        f"{', '.join(silent[:10])} did not reply whether request {request!r} names some of its "
-        "rows",
-        "start the client again",
+        f"{', '.join(silent[:10])} did not report how many rows request {request!r} names",
+        "start these clients again",
     )

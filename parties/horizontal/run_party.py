@@ -1,4 +1,4 @@
-"""Run of one party over gRPC: the server's run, or a client's."""
+"""Runs one party, the server or a client, over gRPC."""
 
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ def run_federated_party(
     """Run one party.
 
     Returns:
-        The run's metrics at the server, which also writes them; None at a client.
+        At the server, the run's metrics, which are also written to a file; None at a client.
     """
     party = mode.set_up(config, name, options, listener)
     where, agreement = hub_address(party.settings, name, address), config.agreement
@@ -73,5 +73,7 @@ def _admit(party: FederatedParty, certificate: object) -> str:
     """The client that a certificate names; raises ``IdentityError`` for any other party."""
     name = party.trust.check(certificate, party.now())  # type: ignore[arg-type]
     if name not in party.agreement.spokes:
-        raise IdentityError(f"the certificate is of {name}, which is no client of the agreement")
+        raise IdentityError(
+            f"the certificate belongs to {name}, which is not a client in the agreement"
+        )
     return name

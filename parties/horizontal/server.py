@@ -36,13 +36,13 @@ def run_server(
     publish: Publish,
     task: ServerTask | None = None,
 ) -> dict[str, Any]:
-    """Wait for the clients, train, carry out all requests; return the run's metrics.
+    """Wait for the clients, train, carry out all requests and return the run's metrics.
 
     Args:
         party: the server.
         port: accepts the clients' connections.
-        publish: writes the metrics before the clients are dismissed.
-        task: the task of the run; None: it is built once the clients are connected.
+        publish: writes the metrics; called before the clients may disconnect.
+        task: the task of the run; None: the task is built once the clients are connected.
     """
     admission, agreement = Admission(party, port), party.agreement
     settings = _cohort_settings(party)
@@ -83,9 +83,9 @@ class TrainedModel:
     """A trained model.
 
     Attributes:
-        model: ``[d]``.
-        rounds: per round its number, loss and absent members.
-        branch: of the clients' personal parameters.
+        model: the model, ``[d]``.
+        rounds: number, loss and absent members of each round.
+        branch: branch of the clients' personal parameters.
     """
 
     model: Tensor
@@ -98,9 +98,9 @@ class TrainingProgress:
     """Progress of an unfinished training.
 
     Attributes:
-        model: after the last finished round, ``[d]``.
-        rounds: per finished round its number, loss and absent members.
-        moments: of the server's rule.
+        model: the model after the last finished round, ``[d]``.
+        rounds: number, loss and absent members of each finished round.
+        moments: moments of the server optimiser.
     """
 
     model: Tensor
@@ -114,10 +114,10 @@ class TrainingSpan:
 
     Attributes:
         first: number of the first round.
-        last: number of the round before which the span ends.
-        model: before the first round, ``[d]``.
+        last: number of the last round plus one.
+        model: the model before the first round, ``[d]``.
         members: clients that have training rows.
-        writer: of the history.
+        writer: writes the history of the rounds.
     """
 
     first: int
@@ -137,9 +137,9 @@ class FederatedServer:
 
     Args:
         party: the server.
-        cohort: its clients.
-        journal: of the run.
-        task: the task of the run; None: it is built here.
+        cohort: the server's clients.
+        journal: the journal of the run.
+        task: the task of the run; None: the constructor builds the task.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class FederatedServer:
         self._requests = RequestRunner(party, cohort, journal, self._branches, self._task)
 
     def run(self) -> dict[str, Any]:
-        """Train, carry out each request after its round, and return the run's metrics."""
+        """Train, carry out each request after the request's round, and return the metrics."""
         model, rounds, requests = self._task.initial_model(ORIGINAL), list[dict[str, Any]](), []
         members, begin = [Member(name) for name in self._agreement.spokes], 0
         for end, due in requests_by_round(self._agreement):
@@ -230,9 +230,9 @@ class FederatedServer:
 
 
 def requests_by_round(agreement: FederatedAgreement) -> list[tuple[int, list[RequestBase]]]:
-    """Return the rounds of the training after which requests come, with these requests.
+    """Return pairs of a number of rounds and the requests to carry out after these rounds.
 
-    The last entry is the end of the training.
+    The last pair is that of the end of the training.
     """
     last, when = agreement.training.rounds, dict[int, list[RequestBase]]()
     for each in agreement.unlearn:
@@ -248,7 +248,7 @@ def train_rounds(
     span: TrainingSpan,
     branch: str,
 ) -> TrainedModel:
-    """Train the rounds of a span on a branch; the model of clusters is the mean of theirs."""
+    """Train the rounds of a span on a branch; with clusters, return the mean of their models."""
     progress, groups = party.progress, task.clusters
     # Personal parameters may be newer than the recorded progress: then the span starts again.
     begun = None if groups or task.has_personal else journal.unfinished(span.name, TrainingProgress)

@@ -35,15 +35,15 @@ class ServerTask(Protocol):
 
     @property
     def common_start(self) -> bool:
-        """Whether every training starts at one common model, not with random weights of its own."""
+        """Whether every training starts from one common model instead of new random weights."""
 
     @property
     def history_every(self) -> int:
-        """Every such round of the training is stored; 0: none."""
+        """Interval, in rounds, at which training rounds are stored; 0: no round is stored."""
 
     @property
     def revert_rounds(self) -> int:
-        """Rounds of the reverting test; 0: no reverting test."""
+        """Number of rounds of the reverting test; 0: no reverting test."""
 
     @property
     def measures_conflicts(self) -> bool:
@@ -51,7 +51,7 @@ class ServerTask(Protocol):
 
     @property
     def clusters(self) -> tuple[tuple[str, ...], ...]:
-        """The clients of each cluster; empty: all clients train together."""
+        """The clients of each cluster; empty if all clients train together."""
 
     @property
     def libraries(self) -> tuple[str, ...]:
@@ -61,16 +61,15 @@ class ServerTask(Protocol):
         """Return the cohort, wrapped so that updates are aggregated as this task needs."""
 
     def initial_model(self, stream: str) -> Tensor:
-        """Return the initial model of a random stream, ``[d]``, which no row influenced."""
+        """Return the initial model, ``[d]``, which depends on ``stream`` but on no row."""
 
     def training_plan(self, stream: str) -> RoundPlan:
-        """Return the rounds of the training, with a random stream of this name."""
+        """Return the plan of the training rounds, with the random stream ``stream``."""
 
     def methods(self, rounds: int) -> Sequence[Method]:
         """Return the methods of a request: first the chosen method, last the Retrains.
 
-        ``rounds`` is the number of the training's rounds until now, which is also that of a
-        Retrain.
+        ``rounds`` is the number of training rounds so far; a Retrain has the same number of rounds.
         """
 
     def evaluate(self, cohort: Cohort, model: Tensor, leaving: Sequence[Member]) -> Scores:
@@ -79,13 +78,13 @@ class ServerTask(Protocol):
     def benchmark_metrics(self, name: str, model: Tensor) -> dict[str, Any]:
         """Return metrics of a model, ``[d]``, that the server measures itself.
 
-        They are empty if the server has no data.
+        The metrics are empty if the server has no data.
         """
 
     def metrics(
         self, outcomes: Sequence[ModelOutcome], leaving: Sequence[str]
     ) -> Mapping[str, Sequence[Metric]]:
-        """Return the metrics of all models of a request, by the models' names."""
+        """Return the metrics of all models of a request, by model name."""
 
     def run_facts(self) -> dict[str, Any]:
         """Return the task's entries of a run's record."""
@@ -98,7 +97,7 @@ class ClientTask(Protocol):
     """A client's part of a task.
 
     Attributes:
-        name: of the client.
+        name: name of the client.
         branch: name of the current branch.
         personal: a vector with the personal parameters of the current branch, ``[d]``; None before
             the first local task.
@@ -122,7 +121,7 @@ class ClientTask(Protocol):
         """Carry out a local task on rows of one kind; the ``slots`` are ``[d]`` each.
 
         Raises:
-            LocalTaskError: the client has no such rows, or cannot carry out the task.
+            LocalTaskError: the client has no rows of this kind, or cannot carry out the task.
         """
 
     def evaluate(
@@ -133,27 +132,27 @@ class ClientTask(Protocol):
     def switch_branch(self, branch: str, parent: str | None) -> None:
         """Use the personal parameters of a branch from now on.
 
-        A new branch starts with its parent's personal parameters, or without any.
+        A new branch starts with the parameters of ``parent``, or without any if that is None.
         """
 
     def select_request(self, request: str) -> bool:
         """Select the rows that a request names as the forgotten rows.
 
         Returns:
-            Whether the agreement has such a request.
+            Whether the agreement has a request with this name.
         """
 
     def clear_request(self) -> None:
-        """Select no rows as the forgotten rows."""
+        """Clear the selection of forgotten rows."""
 
     def purge(self) -> int:
-        """Delete the forgotten rows for good and return their number."""
+        """Delete the forgotten rows permanently and return their number."""
 
     def pack_personal(self, vector: Tensor) -> Tensor:
         """Return the personal parameters, ``[personal]``, of a parameter vector ``[d]``."""
 
     def unpack_personal(self, packed: Tensor) -> Tensor:
-        """Return a vector ``[d]`` with packed personal parameters, ``[personal]``."""
+        """Return a vector ``[d]`` that contains the parameters ``packed``, ``[personal]``."""
 
     def named_tensors(self, model: Tensor) -> dict[str, Tensor]:
         """Return the client's personalised model, ``[d]``, as tensors by name, of any shape."""

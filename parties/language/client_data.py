@@ -28,7 +28,7 @@ from parties.language.texts.tofu import RETAIN_SPLIT, read_tofu_split
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TextCorpus:
-    """Texts of a client or of all simulated clients; its repr does not show them.
+    """Texts of a client or of all simulated clients; the repr does not show the texts.
 
     Attributes:
         records: unflagged texts, followed by flagged texts.
@@ -80,7 +80,10 @@ def _own_corpus(data: JsonlTexts, folder: Path) -> TextCorpus:
 
 
 def partition_corpus(agreement: LanguageAgreement, corpus: TextCorpus) -> dict[str, TextShare]:
-    """Return each client's rows of the corpus; all rows if every client has its own corpus."""
+    """Return the rows of the corpus that each client holds.
+
+    If every client has its own corpus, each client holds all rows of that corpus.
+    """
     names, plan = agreement.spokes, agreement.partition
     match plan:
         case DealtTexts():
@@ -111,7 +114,7 @@ def build_text_dataset(
     encoder: TextEncoder,
     public: list[EncodedText],
 ) -> TextDataset:
-    """Return one client's encoded texts; some unflagged texts are held out from training."""
+    """Encode one client's texts, and hold some unflagged texts out from training."""
     count = len(share.rows)
     order = permutation(derive_key(agreement.seed, "held", client), count)
     unflagged = order[~share.forget[order]]
@@ -145,7 +148,7 @@ def _training_rows(
 
 
 def encode_records(texts: Sequence[TextRecord], encoder: TextEncoder) -> list[EncodedText]:
-    """Encode text records: first questions, then continuations, then windows of passages."""
+    """Encode text records in this order: questions, continuations, windows of passages."""
     pairs = [(each.question, each.answer) for each in texts if isinstance(each, QuestionAnswer)]
     passages = [each.text for each in texts if isinstance(each, Passage)]
     begun = [(e.prompt, e.continuation) for e in texts if isinstance(e, Continuation)]
@@ -157,7 +160,7 @@ def encode_records(texts: Sequence[TextRecord], encoder: TextEncoder) -> list[En
 def requested_text_rows(
     agreement: LanguageAgreement, request: TextRequest, client: str, dataset: TextDataset
 ) -> Index:
-    """Return the numbers of a client's training rows that a request includes, ``[rows]``."""
+    """Return the row numbers, ``[rows]``, of a client's training texts that a request includes."""
     if request.client not in (None, client):
         return np.empty(0, np.int64)
     count = len(dataset.rows)

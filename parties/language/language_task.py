@@ -33,12 +33,12 @@ class LanguageServerTask:
     """The task of a server with a language model.
 
     Attributes:
-        has_personal: clients have no personal parameters.
-        common_start: every training starts from the same base model.
-        history_every: no round of the training is stored.
-        revert_rounds: there is no reverting test.
-        measures_conflicts: conflicts with a step are not measured.
-        clusters: clients are not clustered.
+        has_personal: False, because clients have no personal parameters.
+        common_start: True, because every training starts from the same base model.
+        history_every: 0, because no round of the training is stored.
+        revert_rounds: 0, because there is no reverting test.
+        measures_conflicts: False, because no step is compared with other clients' gradients.
+        clusters: empty, because all clients train together.
         libraries: libraries whose versions are recorded with a run.
     """
 
@@ -55,7 +55,7 @@ class LanguageServerTask:
         self._steps: int | None = None  # steps of the last evaluation; None before the first one
 
     def wrap_cohort(self, cohort: Cohort) -> Cohort:
-        """Return the cohort with token counts and the agreed aggregation of adapters."""
+        """Wrap the cohort: count tokens, and aggregate adapters by the agreed rule."""
         plan = self._agreement.tuning
         merging = plan.merging if isinstance(plan, LoraSettings) else None
         self._cohort = LanguageCohort(
@@ -68,16 +68,16 @@ class LanguageServerTask:
         return self._cohort
 
     def initial_model(self, stream: str) -> Tensor:
-        """Return the base model's trainable weights, ``[d]``, for every stream."""
+        """Return the base model's trainable weights, ``[d]``, the same for every stream."""
         del stream
         return self._base_model.initial.clone()
 
     def training_plan(self, stream: str) -> RoundPlan:
-        """Return the rounds of the fine-tuning; ``stream`` names the batch order."""
+        """Return the round plan of the fine-tuning; ``stream`` selects the batch order."""
         return text_training_plan(self._agreement, stream)
 
     def methods(self, rounds: int) -> Sequence[Method]:
-        """Return the methods that a request runs; ``rounds`` are those of the training so far."""
+        """Return the methods that a request runs after ``rounds`` rounds of training."""
         return text_unlearning_methods(self._agreement, rounds)
 
     def evaluate(self, cohort: Cohort, model: Tensor, leaving: Sequence[Member]) -> Scores:
@@ -86,7 +86,7 @@ class LanguageServerTask:
         return {kind: dict(cohort.evaluate(cohort.clients, kind, model)) for kind in KINDS}
 
     def benchmark_metrics(self, name: str, model: Tensor) -> dict[str, Any]:
-        """Measure a model ``[d]`` with the benchmark; empty without a benchmark."""
+        """Return the benchmark figures of a model ``[d]``; empty without a benchmark."""
         if self._benchmark is None:
             return {}
         progress, steps = self._party.progress, 0
@@ -104,7 +104,7 @@ class LanguageServerTask:
     def metrics(
         self, outcomes: Sequence[ModelOutcome], leaving: Sequence[str]
     ) -> Mapping[str, Sequence[Metric]]:
-        """Return all metrics of all models of a request."""
+        """Return the metrics of all models of a request, by model."""
         del leaving
         return language_metrics(outcomes)
 
@@ -126,7 +126,7 @@ class LanguageServerTask:
         }
 
     def named_tensors(self, model: Tensor) -> dict[str, Tensor]:
-        """Return a model ``[d]`` as tensors by name, of any shape."""
+        """Return a model ``[d]`` as a dictionary of named tensors, of any shape."""
         return self._base_model.named_tensors(model)
 
 
@@ -136,7 +136,7 @@ def language_server_task(party: FederatedParty) -> LanguageServerTask:
 
 
 def language_client_task(party: FederatedParty) -> LanguageClientTask:
-    """Return the task of a client in the language mode, with a display of its progress."""
+    """Return the task of a client in the language mode, with a progress display."""
     ours = as_language_party(party)
     task = build_text_client(ours.agreement, ours.name, ours.base_model, ours.dataset)
     return replace(task, progress=ours.progress)
@@ -145,7 +145,7 @@ def language_client_task(party: FederatedParty) -> LanguageClientTask:
 def build_text_client(
     agreement: LanguageAgreement, name: str, base_model: BaseModel, dataset: TextDataset
 ) -> LanguageClientTask:
-    """Return the task of a client with these texts; the task changes the base model's weights."""
+    """Return the task of a client with these texts; the task changes the weights of the model."""
     requested = partial(_requested, agreement, name)
     micro_batch = agreement.training.micro_batch
     return LanguageClientTask(name, base_model, dataset, agreement.seed, requested, micro_batch)

@@ -1,4 +1,4 @@
-"""Memory check: estimates of the memory that a party needs, before the run."""
+"""Memory check before the run: estimates how much memory a party needs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -43,7 +43,7 @@ MERGED_VECTORS = 2 * MAX_MEASURED
 
 
 def memory_roles(agreement: LanguageAgreement, *, server: bool) -> tuple[Role, ...]:
-    """Return the roles of a party's machine; a server also runs simulated clients."""
+    """Return the roles that a party's machine runs; a server also runs simulated clients."""
     if not server:
         return ("client",)
     return ("server", "client") if agreement.clients else ("server",)
@@ -78,7 +78,7 @@ def training_load(agreement: LanguageAgreement) -> TrainingLoad:
 
 
 def evaluation_load(agreement: LanguageAgreement) -> EvaluationLoad:
-    """Return the size of a server's evaluation; without a benchmark it only stores models."""
+    """Return the size of the server's evaluation; without a benchmark, models are only stored."""
     plan = agreement.evaluation
     measures, tuning = plan.benchmark != "none", agreement.tuning
     merges = isinstance(tuning, LoraSettings) and tuning.merging != "freeze_A"
@@ -93,12 +93,12 @@ def evaluation_load(agreement: LanguageAgreement) -> EvaluationLoad:
 
 
 def read_base_config(agreement: LanguageAgreement, base: Path) -> PreTrainedConfig:
-    """Return the config of the base model after a check against the agreement.
+    """Check the base model against the agreement, and return the config of the base model.
 
     Raises:
         DataError: the folder has no config.
-        ConfigError: the base model lacks the layer of RMU, or its context is shorter than
-            ``model.length``.
+        ConfigError: the base model does not have the layer that RMU needs, or the context of the
+            base model is shorter than ``model.length``.
     """
     with translate_model_errors():
         examine_model_folder(base)
@@ -108,17 +108,17 @@ def read_base_config(agreement: LanguageAgreement, base: Path) -> PreTrainedConf
     deepest = max((each.layer for each in texts if each.objective == "rmu"), default=0)
     if deepest > config.num_hidden_layers:
         raise ConfigError(
-            f"unlearning.rmu.layer is {deepest}, and the base model in {base} has "
+            f"unlearning.rmu.layer is {deepest}, but the base model in {base} has only "
             f"{config.num_hidden_layers} layers",
-            f"set a layer from 1 to {config.num_hidden_layers}, or remove the key for the middle "
-            "layer",
+            f"set unlearning.rmu.layer to a number from 1 to {config.num_hidden_layers}, or remove "
+            "the key to use the middle layer",
         )
     most = getattr(config, "max_position_embeddings", None)
     if most is not None and agreement.model.length > most:
         raise ConfigError(
-            f"model.length is {agreement.model.length}, and the context of the base model in "
-            f"{base} has {most} tokens",
-            f"set model.length = {most}",
+            f"model.length is {agreement.model.length}, but the context of the base model in "
+            f"{base} has only {most} tokens",
+            f"set model.length to {most} or less",
         )
     return config
 
@@ -143,9 +143,10 @@ def estimate_party_memory(agreement: LanguageAgreement, base: Path, role: Role) 
 def report_memory(
     agreement: LanguageAgreement, base: Path, device: str, progress: ProgressReporter, *roles: Role
 ) -> None:
-    """Report the estimated memory of the roles, as a warning if the device has less.
+    """Report the estimated memory of each role; warn if the device has less memory.
 
-    The estimate holds for texts of maximum length only, so too little memory is no error.
+    The estimate assumes texts of maximum length. Shorter texts need less memory, so a lack of
+    memory is only a warning.
 
     Raises:
         DataError: the folder has no config.

@@ -27,7 +27,7 @@ from parties.language.methods.primal_dual import PrimalDual
 
 
 def text_training_plan(agreement: LanguageAgreement, stream: str) -> RoundPlan:
-    """Return the rounds of the fine-tuning or of a Retrain; ``stream`` names the batch order."""
+    """Return the round plan of the fine-tuning or a Retrain; ``stream`` selects the batch order."""
     plan = agreement.training
     task = LocalTask(
         aim="text",
@@ -47,7 +47,7 @@ def text_training_plan(agreement: LanguageAgreement, stream: str) -> RoundPlan:
 def text_unlearning_methods(agreement: LanguageAgreement, rounds: int) -> list[Method]:
     """Return all methods that a request runs: the chosen method first, Retrains last.
 
-    ``rounds`` is the number of rounds of the training so far, which a Retrain repeats.
+    ``rounds`` is the number of training rounds so far; each Retrain runs the same number.
     """
     plan = agreement.unlearning
     methods = [text_method(agreement, plan.method)]
@@ -61,7 +61,7 @@ def text_unlearning_methods(agreement: LanguageAgreement, rounds: int) -> list[M
 
 
 def text_local_tasks(agreement: LanguageAgreement) -> list[LocalTask]:
-    """Return all local tasks of clients, in training and in unlearning."""
+    """Return all local tasks that clients run in training and in unlearning."""
     plans = [text_training_plan(agreement, "original")]
     for each in text_unlearning_methods(agreement, 1) if agreement.unlearn else ():
         if isinstance(each, FineTune):
@@ -72,7 +72,7 @@ def text_local_tasks(agreement: LanguageAgreement) -> list[LocalTask]:
 
 
 def text_method(agreement: LanguageAgreement, name: TextMethod) -> Method:
-    """Return the unlearning method with this name in configs."""
+    """Return the unlearning method that configs call ``name``."""
     plan = agreement.unlearning
     match name:
         case "fine-tune":

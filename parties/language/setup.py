@@ -31,6 +31,8 @@ from parties.language.simulated_data import read_text_clients
 from parties.session.identity import open_identity
 from parties.session.setup import StartOptions
 
+BASE_HINT = 'set base = "DIR", the folder of the base model'
+
 
 def set_up_language_party(
     config: FederatedConfig, name: str, options: StartOptions, listener: ProgressListener
@@ -38,17 +40,17 @@ def set_up_language_party(
     """Read a party's settings, certificates and texts, and check the memory.
 
     Raises:
-        ConfigError: the config is of another mode, or the party settings name no base model.
+        ConfigError: the config is for another mode, or the party settings name no base model.
         DataError: the base model or a text file cannot be used.
         PolicyError: the base model differs from the agreed one, or the texts cannot be divided.
         IdentityError: a certificate cannot be used.
         StorageError: the folder of the party cannot be used.
     """
     if not isinstance(config, LanguageConfig):
-        raise ConfigError(f"{config.path} is no config of the LLM mode", 'mode = "llm"')
+        raise ConfigError(f"{config.path} is not a config of the LLM mode", 'set mode = "llm"')
     agreement, settings = config.agreement, config.settings(name)
     if not isinstance(settings, LanguageServerSettings | LanguageClientSettings):
-        raise ConfigError(f"{config.path}: the settings of {name} name no base model", "base = DIR")
+        raise ConfigError(f"{config.path}: the settings of {name} name no base model", BASE_HINT)
     progress = ProgressReporter(name, listener)
     identity = open_identity(config, name, options.certificates, progress)
     torch.set_num_threads(settings.threads)

@@ -26,7 +26,7 @@ from parties.language.language_task import build_text_client
 
 
 class SimulatedTextClients:
-    """Clients of one process; they share one corpus and one base model, which are read once."""
+    """Simulated clients of one process, which share one corpus and one base model."""
 
     def __init__(
         self, config: LanguageConfig, settings: LanguageClientSettings, folder: Path
@@ -44,23 +44,24 @@ class SimulatedTextClients:
         """Read corpus and base model from the folder ``data``, by default the config's folder.
 
         Raises:
-            ConfigError: the config does not divide one corpus, or names no texts.
+            ConfigError: ``partition.kind`` is ``own``, or the config does not name texts.
         """
         if isinstance(config.agreement.partition, OwnTexts):
             raise ConfigError(
-                f"{config.path}: simulated clients share one corpus, and partition.kind is 'own'",
-                'divide the corpus: partition = {kind = "shards"}, "authors" or "one"',
+                f"{config.path}: partition.kind is 'own', but simulated clients share one corpus",
+                'set partition = {kind = "shards"} or {kind = "authors"} to divide the corpus',
             )
         settings = config.settings(f"{SIMULATED}-0")
         if not isinstance(settings, LanguageClientSettings):
             raise ConfigError(
-                f"{config.path}: [settings.{SIMULATED}] names no texts", "add base and data"
+                f"{config.path}: [settings.{SIMULATED}] does not name texts",
+                f"add the keys base and data to [settings.{SIMULATED}]",
             )
         torch.set_num_threads(settings.threads)
         return cls(config, settings, data or config.path.parent / (settings.folder or Path()))
 
     def load(self, client: str, state: ClientState) -> LanguageClientTask:
-        """Return a client in this state."""
+        """Return the task of a client, with ``state`` applied."""
         return self._cached(client, state)
 
     def _load(self, client: str, state: ClientState) -> LanguageClientTask:
@@ -76,9 +77,9 @@ def read_text_clients(source: SimulationSource) -> SimulatedTextClients:
     """Read the corpus of all simulated clients.
 
     Raises:
-        ConfigError: the config is of another mode, or does not divide one corpus.
+        ConfigError: the config is for another mode, or ``partition.kind`` is ``own``.
     """
     config = read_federated(source.config, source.changes)
     if not isinstance(config, LanguageConfig):
-        raise ConfigError(f"{config.path} is no config of the LLM mode", 'mode = "llm"')
+        raise ConfigError(f"{config.path} is not a config of the LLM mode", 'set mode = "llm"')
     return SimulatedTextClients.read(config, source.data)

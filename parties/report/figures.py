@@ -76,7 +76,7 @@ def iteration_panels(request: Record) -> list[Panel]:
         line("bound of σ", "dual_bound", INK, ":"),
     ]
     motion = [line("gradient ‖g‖", "gradient_norm"), line("change ΔΘ", "change", VERMILLION, "--")]
-    price, loss = [line("dual Ω", "price")], [line("loss", "retain_loss")]
+    multiplier, loss = [line("dual Ω", "multiplier")], [line("loss", "retain_loss")]
     watched = [line("accuracy", "validation_accuracy")]
     return _present(
         draw_curves(
@@ -89,7 +89,7 @@ def iteration_panels(request: Record) -> list[Panel]:
             "Dual Ω",
             "The multiplier of the constraint; it settles once the score reaches γ.",
             axis,
-            price,
+            multiplier,
         ),
         draw_curves("Step sizes", "σ must stay below its bound.", axis, sizes, log=True),
         draw_curves(

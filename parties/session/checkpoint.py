@@ -4,7 +4,7 @@
     checkpoints/<sha256>.safetensors  tensors; the digest of the content is the file's name, so that
                                       unchanged tensors are not written again
 
-The manifest is written last. A checkpoint counts only if its manifest and all its files are whole.
+The manifest is written last. A checkpoint is used only if all its files are intact.
 """
 
 import json
@@ -31,11 +31,11 @@ RETAINED = 2  # while some parties write checkpoint n, all parties still have ch
 
 @dataclass(frozen=True, slots=True)
 class CheckpointOffer:
-    """The checkpoints from which a party can resume, as the handshake sends them.
+    """The checkpoints from which a party can resume, as sent in the handshake.
 
     Attributes:
         run: the run of the checkpoints, 16 bytes; empty if there is no checkpoint.
-        numbers: their numbers, ascending.
+        numbers: numbers of the checkpoints, ascending.
     """
 
     run: bytes = b""
@@ -57,9 +57,9 @@ class Checkpoints:
     """The checkpoints of one party in one folder.
 
     Args:
-        folder: created with the first checkpoint.
+        folder: folder of the checkpoints, which the first checkpoint creates.
         party: name of the party.
-        agreement: canonical agreement without pins, because pins may change between two starts.
+        agreement: canonical agreement, without pins because pins may change between two starts.
         data: digest of the party's own data.
     """
 
@@ -98,8 +98,8 @@ class Checkpoints:
         """Check that there is a checkpoint to resume from.
 
         Raises:
-            StorageError: there is none, or the checkpoints belong to another agreement.
-            IntegrityError: ``offer`` raises it.
+            StorageError: there is no checkpoint, or the checkpoints belong to another agreement.
+            IntegrityError: the checkpoints are damaged, or belong to another party, data or format.
         """
         if not self.offer().numbers:
             raise StorageError(
@@ -116,7 +116,7 @@ class Checkpoints:
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
-            raise StorageError(f"cannot use {self.folder}: {error.strerror}") from error
+            raise StorageError(f"cannot use the folder {self.folder}: {error.strerror}") from error
         files = {name: self._store(save(_dense(group))) for name, group in content.tensors.items()}
         manifest = {
             "format": FORMAT,
@@ -150,7 +150,7 @@ class Checkpoints:
         return CheckpointContent(manifest["values"], tensors)
 
     def prune(self, oldest: int, newest: float = float("inf")) -> None:
-        """Remove the checkpoints outside ``oldest`` to ``newest``, and files that no other uses."""
+        """Remove the checkpoints outside ``oldest`` to ``newest``, and tensor files without use."""
         needed: set[str] = set()
         for path in self.folder.glob(".*.tmp"):  # of a process that was killed while it wrote
             path.unlink()
@@ -196,12 +196,13 @@ class Checkpoints:
         restart = "start again with --begin fresh, which removes the checkpoints"
         if manifest["format"] != FORMAT:
             raise IntegrityError(
-                f"the checkpoints in {self.folder} have format {manifest['format']}, not {FORMAT}",
+                f"the checkpoints in {self.folder} have format {manifest['format']}, "
+                f"expected {FORMAT}",
                 f"resume with the version of vfl that wrote them, or {restart}",
             )
         if manifest["party"] != self.party:
             raise IntegrityError(
-                f"the checkpoints in {self.folder} are of {manifest['party']}, not {self.party}",
+                f"the checkpoints in {self.folder} are of {manifest['party']}, not of {self.party}",
                 "name another folder with --out",
             )
         differences = agreement_differences(self.agreement, manifest["agreement"])

@@ -49,7 +49,7 @@ class SpokePort(Protocol):
 
 
 def software_version() -> str:
-    """Return name and version of this program, as Hello and Welcome hold them."""
+    """Return name and version of this program, as sent in Hello and Welcome."""
     return f"vfl {version('vfl')}"
 
 
@@ -67,7 +67,7 @@ def join_hub(
         connect: opens a line to the hub.
         offer: checkpoints from which this party can resume.
         seconds: how long to try to connect; default ``limits.join_seconds``.
-        busy_seconds: how long a hub that accepted the connection may be busy without an answer.
+        busy_seconds: how long to wait for a reply if the hub accepted the connection but is busy.
 
     Raises:
         RemoteProtocolError: the hub is absent, refuses this party, or breaks the protocol.
@@ -137,7 +137,7 @@ def _hello(party: PartyContext, nonce: bytes, offer: CheckpointOffer) -> vfl_pb2
 def _accept(party: PartyContext, channel: Channel, nonce: bytes, message: Message) -> None:
     welcome = message.expect(vfl_pb2.Welcome)
     if channel.session is None or len(channel.session) != 16 or len(welcome.nonce) != NONCE:
-        raise RemoteProtocolError("the hub's Welcome lacks a session or nonce")
+        raise RemoteProtocolError("the hub's Welcome lacks a valid session or nonce")
     _compare_clocks(party, channel.terms.peer, welcome.clock)
     _compare_software(party, channel.terms.peer, welcome.software)
     signed = _signed_fields(
@@ -147,7 +147,7 @@ def _accept(party: PartyContext, channel: Channel, nonce: bytes, message: Messag
         party.trust, welcome.certificate, welcome.signature, party.now(), "welcome", *signed
     )
     if signer != channel.terms.peer:
-        raise IdentityError(f"{signer} signed in the place of {channel.terms.peer}")
+        raise IdentityError(f"{signer} signed instead of {channel.terms.peer}")
     signature = party.keyring.identity.sign("accept", *signed)
     channel.send(vfl_pb2.Accept(certificate=party.keyring.identity.der, signature=signature))
 
@@ -167,7 +167,7 @@ def accept_spokes(
 
     Raises:
         PeerSilent: a spoke did not join in time; the error names the spoke.
-        RemoteProtocolError: a spoke has another agreement; the error names the key.
+        RemoteProtocolError: a spoke has another agreement; the error names the keys that differ.
         IdentityError: a spoke does not prove its identity.
     """
     expected = party.agreement.spokes
@@ -194,8 +194,9 @@ def accept_spokes(
 def abort_channels(hub: Hub, error: Exception, culprit: str) -> None:
     """Abort all channels because of ``error``.
 
-    The channel of ``culprit`` receives the error's code, or all channels if ``culprit`` is empty.
-    Other channels receive the code ``ABSENT``, after which their parties may reconnect.
+    The channel of ``culprit`` receives the error's code; if ``culprit`` is empty, all channels
+    receive the error's code. All other channels receive the code ``ABSENT``, after which the
+    parties of these channels may reconnect.
     """
     if isinstance(error, IdentityError):
         delay_refusal()
@@ -234,13 +235,13 @@ def admit_spoke(
 ) -> None:
     """Carry out the hub's side of the handshake and add the spoke to ``arrived`` and ``offers``.
 
-    A broken line and an older process of a party that has a newer one are refused with a warning;
-    the hub continues.
+    If the line breaks, or if a newer process of the same party is already connected, the spoke is
+    refused with a warning and the hub continues.
 
     Args:
         party: this party, the hub.
         channel: the new spoke's channel.
-        session: 16 bytes that name the session.
+        session: 16 bytes that identify the session.
         arrived: channels of admitted spokes, by name.
         offers: checkpoints that admitted spokes can resume from, by name.
     """
@@ -265,7 +266,7 @@ def _exchange_proofs(
     hello = channel.receive(patience).expect(vfl_pb2.Hello)
     if before is not None and (channel.incarnation or 0) < (before.incarnation or 0):
         raise Superseded(
-            f"start {channel.incarnation} of {channel.terms.peer} connected after its start "
+            f"start {channel.incarnation} of {channel.terms.peer} connected after the newer start "
             f"{before.incarnation}",
             "run one process per party: end the older process",
         )
@@ -288,18 +289,20 @@ def _exchange_proofs(
         party.trust, accept.certificate, accept.signature, party.now(), "accept", *signed
     )
     if signer != channel.terms.peer:
-        raise IdentityError(f"{signer} signed in the place of {channel.terms.peer}")
+        raise IdentityError(f"{signer} signed instead of {channel.terms.peer}")
     return CheckpointOffer(hello.run, tuple(hello.checkpoints))
 
 
 def _check_hello(party: PartyContext, channel: Channel, hello: vfl_pb2.Hello) -> None:
     peer = channel.terms.peer
     if len(hello.nonce) != NONCE:
-        raise RemoteProtocolError(f"{peer} sent a nonce of {len(hello.nonce)} bytes, not {NONCE}")
+        raise RemoteProtocolError(
+            f"{peer} sent a nonce of {len(hello.nonce)} bytes, expected {NONCE}"
+        )
     if not hello.oldest_version <= PROTOCOL_VERSION <= hello.newest_version:
         raise RemoteProtocolError(
             f"{peer} supports protocol versions {hello.oldest_version} to {hello.newest_version}, "
-            f"{party.name} version {PROTOCOL_VERSION}",
+            f"but {party.name} supports only version {PROTOCOL_VERSION}",
             "install the same version of vfl at both parties",
         )
     _check_purpose(party, peer, hello.prediction.run)
@@ -325,12 +328,12 @@ def _check_purpose(party: PartyContext, peer: str, theirs: bytes) -> None:
     if bool(theirs) is not bool(party.model_run):
         ours, other = ("predicts", "trains") if party.model_run else ("trains", "predicts")
         raise RemoteProtocolError(
-            f"{party.name} {ours}, {peer} {other}", "start both with the same command"
+            f"{party.name} {ours}, but {peer} {other}", "start both parties with the same command"
         )
     if theirs != party.model_run:
         raise RemoteProtocolError(
-            f"the local models are of different runs: {party.name} has that of run "
-            f"{party.model_run.hex()}, {peer} that of run {theirs[:16].hex()}",
+            f"the local models are of different runs: {party.name} has a model of run "
+            f"{party.model_run.hex()}, {peer} has a model of run {theirs[:16].hex()}",
             "give both parties the files of the same training run",
         )
 

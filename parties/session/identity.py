@@ -54,7 +54,7 @@ def load_identity(
         now: present time.
 
     Raises:
-        IdentityError: the first rule that is broken; with strict = true also the first warning.
+        IdentityError: a rule is broken, or there is a warning and ``strict`` is true.
     """
     agreement, settings, beside = config.agreement, config.settings(name), config.path.parent
     keyring = read_keyring(certificates or beside / settings.certificates, name)
@@ -67,12 +67,13 @@ def load_identity(
     named = trusted.check(certificate, now)
     if named != name:
         raise IdentityError(
-            f"the certificate of {name} names {named}", "each party needs its own certificate"
+            f"the certificate of {name} is issued to {named}",
+            "each party needs its own certificate",
         )
     warnings = list(_warnings(certificate, now, pinned=bool(pins)))
     if settings.strict and warnings:
         warning, hint = warnings[0]
-        raise IdentityError(f"{warning}, and this party's settings have strict = true", hint)
+        raise IdentityError(f"{warning}, which this party's settings refuse (strict = true)", hint)
     return PartyIdentity(
         keyring, trusted, tuple(f"{warning}: {hint}" for warning, hint in warnings)
     )

@@ -1,8 +1,8 @@
 """Journal: recorded results of the hub's program, from which an interrupted run resumes.
 
-A resumed program runs from its beginning. For each piece of work that the journal has recorded, it
-takes the recorded result and does not repeat the work. After the last entry it does new work and
-records the results. So the algorithms need no code for crashes.
+A resumed program runs from the start of its code. For each piece of work in the journal, the
+program takes the recorded result instead of repeating the work. After the last entry, the program
+does new work and records the results. The algorithms therefore need no code for crashes.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,9 +21,9 @@ class JournalEntry:
     """The recorded result of one piece of work.
 
     Attributes:
-        name: name of the work.
-        value: the result as JSON, with names in place of tensors.
-        diverged: whether training was no longer finite after the work.
+        name: name of the piece of work.
+        value: the result as JSON, in which each tensor is replaced by its name.
+        diverged: whether training had produced non-finite numbers after the work.
         tensors: the tensors of the result by name, ``[...]`` of any shape.
     """
 
@@ -34,7 +34,7 @@ class JournalEntry:
 
 
 class Journal:
-    """Recorded results in their order, and how many of them the program has replayed.
+    """Recorded results in order, and the number of results that the program has replayed.
 
     Attributes:
         has_new_entries: whether entries were added since the journal was read or last written.
@@ -62,23 +62,23 @@ class Journal:
 
     @property
     def replaying(self) -> bool:
-        """Return whether entries are left that the program has not replayed."""
+        """Return whether there are entries that the program has not replayed yet."""
         return self._replayed < len(self._entries)
 
     def replay(self, name: str) -> JournalEntry | None:
-        """Return the next entry and advance, if its name is ``name``; else None."""
+        """Return the next entry and advance, if the entry has the name ``name``; else None."""
         if not self.replaying or self._entries[self._replayed].name != name:
             return None
         self._replayed += 1
         return self._entries[self._replayed - 1]
 
     def record(self, name: str, work: Callable[[], T], diverged: Callable[[], bool]) -> T:
-        """Do ``work`` and record its result; the entry replaces those of the work's own parts.
+        """Do ``work`` and record its result; the entry replaces the entries of parts of ``work``.
 
         Args:
             name: name of the work.
             work: does the work and returns its result.
-            diverged: returns whether training is no longer finite.
+            diverged: returns whether training has produced non-finite numbers.
 
         Raises:
             IntegrityError: the journal has entries that ``work`` did not replay.
@@ -88,7 +88,7 @@ class Journal:
         if self.replaying:
             raise IntegrityError(
                 f"the checkpoint has an entry {self._entries[self._replayed].name!r}, "
-                f"which is no part of {name!r}",
+                f"which is not part of {name!r}",
                 "another version of vfl wrote the checkpoint; start again with --begin fresh",
             )
         tensors: Tensors = {}

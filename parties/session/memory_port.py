@@ -13,7 +13,7 @@ class MemoryPort:
         self._arrivals: Queue[MemoryLine] = Queue()
 
     def connect(self, name: str) -> Line:
-        """Return the spoke's end of a new line; ``name`` is the spoke's."""
+        """Return the spoke's end of a new line; ``name`` is the name of the spoke."""
         hub, spoke = memory_lines(name)
         self._arrivals.put(hub)
         return spoke

@@ -28,9 +28,9 @@ class PartyContext:
         state: the party's own folder of the run.
         incarnation: number of this start of the party.
         now: returns the present time.
-        entropy: returns a number of random bytes.
+        entropy: returns as many random bytes as requested.
         progress: reports progress and warnings.
-        traffic: counts messages.
+        traffic: counts messages and bytes.
         model_run: the run whose model is used for prediction, 16 bytes; empty for training.
     """
 
@@ -54,12 +54,12 @@ class PartyContext:
 
     @property
     def purpose(self) -> bytes:
-        """Return the purpose that a handshake signs: the agreement and the model's run, if any."""
+        """Return what a handshake signs: the agreement's digest, and the model's run if any."""
         return self.digest + self.model_run
 
     @property
     def canonical_agreement(self) -> str:
-        """Return the agreement as canonical JSON, as Hello holds it."""
+        """Return the agreement as canonical JSON, as sent in Hello."""
         return canonical_agreement(self.agreement)
 
     def terms(self, peer: str) -> ChannelTerms:

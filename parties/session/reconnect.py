@@ -18,8 +18,8 @@ class Reconnect:
 
     Args:
         party: this party.
-        progress: returns a number that grows with the work done; connection losses count together
-            only if the number did not grow between them.
+        progress: returns a number that grows with the work done; when the number has grown, the
+            count of connection losses starts again.
     """
 
     def __init__(self, party: PartyContext, progress: Callable[[], int]) -> None:
@@ -28,10 +28,10 @@ class Reconnect:
         self._lost: Exception | None = None
 
     def join(self, join: Callable[[float], T]) -> T:
-        """Call ``join`` with the seconds that it may wait, and return its result.
+        """Call ``join`` with the number of seconds that ``join`` may wait; return its result.
 
         Raises:
-            ProtocolError: the peer did not come back; the error is that of the lost connection.
+            ProtocolError: the peer did not reconnect; the error is that of the lost connection.
         """
         limits = self._party.agreement.limits
         if self._lost is None:
@@ -45,8 +45,8 @@ class Reconnect:
         """Warn that the party waits for its peer, or raise ``error`` if waiting cannot help.
 
         Raises:
-            Exception: ``error``, if it is no connection loss, if ``limits.rejoin_seconds`` is 0, or
-                after too many losses without progress.
+            Exception: ``error`` itself, if ``error`` is not a connection loss, if
+                ``limits.rejoin_seconds`` is 0, or after too many losses without progress.
         """
         seconds = self._party.agreement.limits.rejoin_seconds
         if not is_connection_loss(error) or not seconds:
@@ -57,7 +57,7 @@ class Reconnect:
         if self._fruitless > MAX_FRUITLESS_LOSSES:
             raise error
         self._lost = error
-        self._party.progress.warn(f"{error}; waiting up to {seconds:g} s for it to come back")
+        self._party.progress.warn(f"{error}; waiting up to {seconds:g} s for a new connection")
 
 
 def is_connection_loss(error: Exception) -> bool:

@@ -19,9 +19,11 @@ def check_run_folder(out: Path, data: Path | None) -> None:
         StorageError: the path contains ``..``, is a file, or lies inside the data folder.
     """
     if ".." in out.parts:
-        raise StorageError(f"{out} contains ..", f"give the resolved path: --out {out.resolve()}")
+        raise StorageError(
+            f"the path {out} contains ..", f"give the resolved path: --out {out.resolve()}"
+        )
     if out.exists() and not out.is_dir():
-        raise StorageError(f"{out} is a file", _HINT)
+        raise StorageError(f"{out} is a file, expected a folder", _HINT)
     if data is not None and out.resolve().is_relative_to(data.resolve()):
         raise StorageError(f"{out} lies inside the data folder {data}", _HINT)
 
@@ -37,7 +39,7 @@ def lock_run_folder(state: Path) -> Iterator[None]:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(state / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise StorageError(f"cannot use {state}: {error.strerror}", _HINT) from error
+        raise StorageError(f"cannot use the folder {state}: {error.strerror}", _HINT) from error
     try:
         _acquire(lock, state)
         yield

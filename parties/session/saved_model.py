@@ -1,7 +1,7 @@
 """Saved model: reads the files of a finished run and checks their digests.
 
-The digests, in the manifest, detect damaged and mixed-up files. They do not detect manipulation by
-an account that may write into the folder, because such an account can write the manifest too.
+The digests in the manifest detect damaged and mixed-up files. The digests do not detect changes by
+an account that may write into the folder, because that account can also change the manifest.
 """
 
 import json
@@ -49,8 +49,9 @@ class SavedModel:
     Attributes:
         folder: folder of the files.
         run: the training run, 16 bytes; equal for all parties of the run.
-        parameters: the network's parameters by name, ``[...]`` of any shape; empty without network.
-        fitted: fitted preprocessing; None without features.
+        parameters: the network's parameters by name, ``[...]`` of any shape; empty without a
+            network.
+        fitted: fitted preprocessing; None if the party has no features.
     """
 
     folder: Path
@@ -60,16 +61,18 @@ class SavedModel:
 
 
 def read_saved_model(folder: Path, name: str, agreement: HasArchitecture) -> SavedModel:
-    """Read the saved model of party ``name``; all files are checked before any is used.
+    """Read the saved model of party ``name``; all files are checked before any file is used.
 
     Raises:
         StorageError: the folder has no saved model.
-        IntegrityError: a file is missing, damaged, of another party or of another format.
+        IntegrityError: a file is missing, is damaged, or has another party or another format.
         ConfigError: the model was trained for another agreement.
     """
     manifest = _manifest(folder)
     if manifest.get("party") != name:
-        raise IntegrityError(f"{folder} holds the model of another party than {name}", RESTORE_HINT)
+        raise IntegrityError(
+            f"{folder} does not contain the model of {name}, but of another party", RESTORE_HINT
+        )
     _refuse_other_agreement(folder, manifest, agreement)
     files = {file: _verified(folder, file, digest) for file, digest in _digests(folder, manifest)}
     return SavedModel(
@@ -120,7 +123,7 @@ def _refuse_other_agreement(
     if differences:
         keys = ", ".join(key for key, *_ in differences[:10])
         raise ConfigError(
-            f"the model in {folder} was trained for another agreement: {keys}",
+            f"the model in {folder} was trained for another agreement, which differs in: {keys}",
             "use the agreement of the training run",
         )
 
@@ -131,7 +134,7 @@ def _run(folder: Path, manifest: Mapping[str, Any]) -> bytes:
     except (KeyError, TypeError, ValueError):
         run = b""
     if len(run) != RUN_BYTES:
-        raise IntegrityError(f"{folder / MANIFEST} names no run", RESTORE_HINT)
+        raise IntegrityError(f"{folder / MANIFEST} does not name a valid run", RESTORE_HINT)
     return run
 
 
@@ -142,7 +145,7 @@ def _digests(folder: Path, manifest: Mapping[str, Any]) -> list[tuple[str, str]]
         isinstance(digest, str) and file == Path(file).name for file, digest in digests.items()
     )
     if not isinstance(digests, dict) or not legal:
-        raise IntegrityError(f"{folder / MANIFEST} lists no files", RESTORE_HINT)
+        raise IntegrityError(f"{folder / MANIFEST} has no valid list of files", RESTORE_HINT)
     return sorted(digests.items())
 
 
@@ -171,7 +174,8 @@ def _fitted(folder: Path, content: bytes) -> FittedPreprocessing:
         return read_statistics(json.loads(content))
     except (ValueError, RecursionError, DataError) as error:
         raise IntegrityError(
-            f"{folder / PREPROCESSING} holds no preprocessing statistics", RESTORE_HINT
+            f"{folder / PREPROCESSING} does not contain valid preprocessing statistics",
+            RESTORE_HINT,
         ) from error
 
 
@@ -180,8 +184,11 @@ def _refuse_other_parameters(saved: SavedModel, network: nn.Module) -> None:
     expected = {name: (each.shape, each.dtype) for name, each in network.state_dict().items()}
     found = {name: (each.shape, each.dtype) for name, each in saved.parameters.items()}
     if expected != found:
-        raise IntegrityError(f"{saved.folder / MODEL} holds another network", RESTORE_HINT)
+        raise IntegrityError(
+            f"{saved.folder / MODEL} contains another network than that of the agreement",
+            RESTORE_HINT,
+        )
     if not all_finite(saved.parameters.values()):
         raise IntegrityError(
-            f"{saved.folder / MODEL} holds numbers that are not finite", RESTORE_HINT
+            f"{saved.folder / MODEL} contains numbers that are not finite", RESTORE_HINT
         )

@@ -1,4 +1,4 @@
-"""Options of a party's start: its folders, its checkpoints, the address of its hub."""
+"""Options of a party's start: folders, use of checkpoints, address of the hub."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,11 +21,11 @@ class Begin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:
-    """Options of one start of a party; they take precedence over the party settings.
+    """Options of one start of a party, which take precedence over the party settings.
 
     Attributes:
         out: folder of the runs.
-        data: folder in which relative data paths begin.
+        data: folder in which relative data paths are resolved.
         certificates: folder of the party's key and certificates.
         begin: use of the checkpoints of an unfinished run.
     """
@@ -37,14 +37,15 @@ class StartOptions:
 
 
 def hub_address(settings: "PartySettingsBase", name: str, given: str | None) -> str:
-    """Return the address that ``name`` dials or listens on: ``given``, or that of its settings.
+    """Return ``given``, or the address in the settings, for party ``name`` to connect or listen.
 
     Raises:
-        ConfigError: neither ``given`` nor the settings hold an address.
+        ConfigError: neither ``given`` nor the settings contain an address.
     """
     address = given or settings.hub or settings.listen
     if address is None:
         raise ConfigError(
-            f"the settings of {name} have no address", 'add hub = "host:7700", or give --hub'
+            f"the settings of {name} have no address",
+            'add hub = "host:7700" to the settings, or give --hub',
         )
     return address

@@ -35,9 +35,9 @@ class SimulationPlan:
 
     Attributes:
         config: file with the agreement and the settings of all parties.
-        changes: changed settings, as ``--set`` gives them.
+        changes: changed settings, in the form of ``--set``.
         out: folder of the runs.
-        data: folder in which relative data paths begin.
+        data: folder in which relative data paths are resolved.
         begin: use of the checkpoints of an unfinished run.
     """
 

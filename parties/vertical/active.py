@@ -1,4 +1,4 @@
-"""The active party's role program: it has the labels, drives every step and returns the metrics."""
+"""Program of the active party, which has the labels, controls every step and returns metrics."""
 
 import platform
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ from parties.vertical.engine.train import (
     EpochResult,
     accuracy_on_rows,
     best_epoch,
-    early_copy_epoch,
+    early_checkpoint_epoch,
     train_model,
 )
 from parties.vertical.evaluation.compare import compare_methods
@@ -57,12 +57,13 @@ LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn", "grpcio", "protobuf", "cry
 
 
 def run_active(party: VerticalParty, port: handshake.SpokePort, publish: Publish) -> dict[str, Any]:
-    """Run the active party: accept the spokes, align or resume, train, carry out all requests.
+    """Run the active party: accept the passive parties, align or resume, train, and unlearn.
 
     Args:
         party: the active party.
-        port: accepts the passive parties' lines.
-        publish: receives the metrics before the goodbye, or the partial metrics after a failure.
+        port: accepts the connections of the passive parties.
+        publish: called with the metrics before the ``Goodbye`` message, or with partial metrics
+            after a failure.
 
     Returns:
         The metrics of the run.
@@ -131,7 +132,7 @@ def _train_and_unlearn(split_model: SplitModel, metrics: dict[str, Any]) -> None
     chosen = split_model.once("requests", list[RequestRows], lambda: _select_rows(split_model))
     plant_in_training_rows(split_model, chosen)
     planted = np.concatenate([np.empty(0, np.int64), *(each.canaries for each in chosen)])
-    early = early_copy_epoch(split_model.agreement)
+    early = early_checkpoint_epoch(split_model.agreement)
     epochs = train_model(split_model, vfl_pb2.TRAIN_ROWS, ORIGINAL, "training", early)
     metrics["training"] = _training_record(split_model, epochs)
     accuracy = split_model.once("test", float, lambda: accuracy_on_rows(split_model, vfl_pb2.TEST))
@@ -179,7 +180,7 @@ def _search(split_model: SplitModel, name: str) -> dict[str, list[str]]:
 def _remaining_state(split_model: SplitModel) -> list[str]:
     """State that still depends on the forgotten rows, for the report."""
     fitted = [FITTED] if split_model.agreement.preprocessing == "fitted" else []
-    early = [COPY] if early_copy_epoch(split_model.agreement) else []
+    early = [COPY] if early_checkpoint_epoch(split_model.agreement) else []
     return [*fitted, *early, *KEPT]
 
 

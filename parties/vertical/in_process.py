@@ -1,4 +1,4 @@
-"""A vertical run in this process: parties in threads, connected by memory lines."""
+"""A vertical run in one process: each party is a thread, and messages are passed in memory."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -22,14 +22,14 @@ def run_in_process(plan: SimulationPlan, listener: ProgressListener) -> dict[str
         The metrics of the run.
 
     Raises:
-        ConfigError: the config is of a horizontal run.
+        ConfigError: the config is for a horizontal run.
         RuntimeError: the active party returned no metrics.
-        Exception: the failure of a party, as it was raised.
+        Exception: the unchanged exception of a party that failed.
     """
     with trial_certificates(plan) as (config, _, keys):
         if not isinstance(config, VerticalConfig):
             raise ConfigError(
-                "--in-process is for vertical runs; this config is of a horizontal run",
+                "--in-process works only for vertical runs, but the config is for a horizontal run",
                 "remove --in-process",
             )
         options, port = StartOptions(plan.out, plan.data, keys, plan.begin), MemoryPort()

@@ -1,4 +1,4 @@
-"""The passive party's role program: it has no labels, sends embeddings and applies gradients."""
+"""Program of a passive party, which has no labels, sends embeddings and applies gradients."""
 
 from collections import deque
 from collections.abc import Callable
@@ -34,10 +34,10 @@ from protocol.message import Message
 
 
 def run_passive(party: VerticalParty, connect: Callable[[], Line]) -> None:
-    """Run a passive party: join the hub, align or resume, and handle messages until the goodbye.
+    """Run a passive party: join the hub, align or resume, and handle messages until ``Goodbye``.
 
     Raises:
-        ProtocolError: the hub broke the protocol, or does not return after its line broke.
+        ProtocolError: the hub broke the protocol, or did not come back after a lost connection.
     """
     reconnect = Reconnect(party, partial(newest_checkpoint, party))
     while True:
@@ -62,7 +62,7 @@ def _run_session(party: VerticalParty, channel: Channel) -> None:
 
 
 class PassiveSession:
-    """A passive party between the handshake and the goodbye."""
+    """The session of a passive party, from the handshake to ``Goodbye``."""
 
     def __init__(self, party: VerticalParty, channel: Channel, ours: Checkpoints) -> None:
         self._party, self._channel, self._checkpoints = party, channel, ours
@@ -146,7 +146,7 @@ class PassiveSession:
 
     def _apply_gradient(self, gradient: vfl_pb2.Gradient, message: Message) -> None:
         if not self._pending:
-            raise RemoteProtocolError("sent a gradient, but no embedding waits for one")
+            raise RemoteProtocolError("sent a gradient, but no embedding is waiting for a gradient")
         embedding, place = self._pending.popleft()
         dtype = np.dtype(self._party.agreement.dtype).type
         received = message.tensor(dtype, *embedding.shape)
@@ -180,7 +180,7 @@ class PassiveSession:
     def _network(self, stream: str, inputs: ModelInputs | None) -> nn.Module:
         """A fresh bottom model; ``stream`` draws its weights."""
         if inputs is None:
-            raise LookupError("a passive party always has features")
+            raise LookupError("this passive party has no features")
         party, name = self._party, self._party.name
         plan, shape = party.agreement.parties[name], tuple(inputs.values.shape[1:])
         learns = party.agreement.privacy.embed_once is None
@@ -200,14 +200,16 @@ class PassiveSession:
 
         No other party receives these rows.
         """
-        self._require_rows(rows, "stamp")
+        self._require_rows(rows, "plant a trigger in")
         self._state.plant_trigger(rows)
         self._channel.send(vfl_pb2.Done())
 
     def _require_rows(self, rows: Index, what: str) -> None:
         count = len(self._state.features.rows)
         if not len(rows) or rows[0] < 0 or rows[-1] >= count or (np.diff(rows) <= 0).any():
-            raise RemoteProtocolError(f"rows to {what} must ascend between 0 and {count - 1}")
+            raise RemoteProtocolError(
+                f"sent invalid rows to {what}; expected ascending indices from 0 to {count - 1}"
+            )
 
     def _purge(self) -> None:
         """Delete all state that depends on forgotten rows, except for the present model."""

@@ -1,6 +1,6 @@
 """The end of a request: purge its rows at all parties, and search for residues.
 
-A cache, copy or checkpoint that the purge missed would restore the rows.
+A cache, copy or checkpoint that the purge missed would still contain information on the rows.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from parties.common.shared_randomness import Index
 from parties.session.checkpoint import CheckpointContent, Checkpoints
-from parties.vertical.engine.local_model import EARLY
+from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.party_state import PartyState
 from parties.vertical.engine.split_model import SplitModel
 from protocol import vfl_pb2
@@ -21,7 +21,7 @@ def purge_request(split_model: SplitModel, name: str) -> dict[str, list[str]]:
     """Let every party delete the state that depends on the rows of the request ``name``.
 
     Returns:
-        What each party deleted.
+        Descriptions of the deleted state, by party.
     """
     replayed = split_model.replaying
     purged = split_model.once(f"purge of {name}", dict, lambda: _purge(split_model), durable=False)
@@ -32,9 +32,9 @@ def purge_request(split_model: SplitModel, name: str) -> dict[str, list[str]]:
 
 
 def search_residues(split_model: SplitModel) -> dict[str, list[str]]:
-    """The places where each party still finds rows of the last request, in memory and in files.
+    """Search memory and files of each party for data of the rows of the last request.
 
-    Call it within ``once`` only, because it sends messages.
+    Call this function only within ``once``, because the function sends messages.
     """
     replies = split_model.send_to_passive(
         vfl_pb2.UNLEARN, vfl_pb2.ModelCommand(search_residue=vfl_pb2.SearchResidue())
@@ -62,7 +62,7 @@ def _purge(split_model: SplitModel) -> dict[str, list[str]]:
 
 
 def residues(state: PartyState, checkpoints: Checkpoints) -> list[str]:
-    """The places of one party that still hold rows of the last request; empty after its purge."""
+    """Names of one party's data that still contains rows of the last request; empty if none."""
     return [*_in_memory(state), *_in_files(checkpoints, state.requested_rows)]
 
 
@@ -107,7 +107,7 @@ def _in_checkpoint(content: CheckpointContent, forgotten: Index) -> Iterator[str
 
 def _stale_copies(slots: Iterable[str], members: Iterable[str]) -> list[str]:
     """Copies besides the present model and the start of the next request."""
-    return [slot for slot in slots if slot not in {*members, EARLY}]
+    return [slot for slot in slots if slot not in {*members, EARLY_CHECKPOINT}]
 
 
 def _is_output(tensor: Tensor) -> bool:

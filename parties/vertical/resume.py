@@ -26,7 +26,7 @@ _PLACE = vfl_pb2.Place(task=vfl_pb2.CHECKPOINT, epoch=0, step=0, microbatch=0)
 
 
 def party_checkpoints(party: VerticalParty) -> Checkpoints:
-    """The checkpoints of a party; they are valid for one agreement and one data set."""
+    """The checkpoints of a party, which are valid for one agreement and one data set."""
     plan = party.agreement
     bare = {name: each.model_copy(update={"pins": ()}) for name, each in plan.parties.items()}
     agreement = canonical_agreement(plan.model_copy(update={"parties": bare}))
@@ -52,7 +52,7 @@ def prepare_start(party: VerticalParty, begin: Begin) -> None:
 
 
 def newest_checkpoint(party: VerticalParty) -> int:
-    """The number of the party's newest checkpoint; 0 without a checkpoint."""
+    """The number of the party's newest checkpoint; 0 if there is no checkpoint."""
     return max(party_checkpoints(party).offer().numbers, default=0)
 
 
@@ -62,7 +62,7 @@ def start_split_model(
     """Resume the newest checkpoint that all parties have, or align the rows.
 
     Raises:
-        RemoteProtocolError: a party's checkpoint has other common rows.
+        RemoteProtocolError: a party's checkpoint has different common rows.
     """
     checkpoints = party_checkpoints(party)
     offer = checkpoints.offer()
@@ -89,13 +89,13 @@ def start_split_model(
 def start_party_state(
     party: VerticalParty, channel: Channel, checkpoints: Checkpoints, build: NetworkBuilder
 ) -> tuple[PartyState, bytes]:
-    """Start as a passive party: resume the hub's checkpoint, or align the rows.
+    """Start a passive party: resume the checkpoint that the hub names, or align the rows.
 
     Returns:
-        The state of the party, and 16 bytes that name the run.
+        The state of the party, and 16 bytes that identify the run.
 
     Raises:
-        RemoteProtocolError: the hub resumes a checkpoint that was not offered.
+        RemoteProtocolError: the hub names a checkpoint that this party did not offer.
     """
     message = channel.receive(party.agreement.limits.idle_seconds)
     if not isinstance(message.body, vfl_pb2.Resume):
@@ -110,7 +110,7 @@ def start_party_state(
         return PartyState(party, rows, build, None), channel.session or b""
     number, offer = message.body.checkpoint, checkpoints.offer()
     if number not in offer.numbers:
-        raise RemoteProtocolError(f"resumes checkpoint {number}, which was not offered")
+        raise RemoteProtocolError(f"resumes checkpoint {number}, which {party.name} did not offer")
     checkpoints.prune(number, number)
     content = checkpoints.read(number)
     state = PartyState.from_content(party, content, build)
@@ -151,6 +151,6 @@ def _digest(party: VerticalParty, rows: Index, channel: Channel) -> bytes:
 def _require_same(name: str, checkpoints: bytes, peer_digest: bytes) -> None:
     if not compare_digest(checkpoints, peer_digest):
         raise RemoteProtocolError(
-            f"{name} has a checkpoint with other common rows",
+            f"{name} has a checkpoint with different common rows",
             "start all parties with --begin fresh",
         )

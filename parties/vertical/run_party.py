@@ -1,6 +1,7 @@
-"""One party's whole vertical run, over gRPC or over memory lines.
+"""One party's whole vertical run, over gRPC or in memory.
 
-The modules that only the active party needs (audits, plots) are imported when it runs.
+The modules that only the active party needs (audits, plots) are imported when the active party
+runs.
 """
 
 from collections.abc import Callable
@@ -56,7 +57,7 @@ def open_line_server(party: VerticalParty, address: str) -> LineServer:
 def run_party_in_process(
     party: VerticalParty, port: SpokePort, connect: Callable[[], Line], out: Path
 ) -> dict[str, Any] | None:
-    """Run one party over memory lines; the active party returns its metrics."""
+    """Run one party with in-memory messages; the active party returns its metrics."""
     if party.name == party.agreement.active:
         return run_active_and_report(party, port, out)
     run_passive(party, connect)

@@ -96,14 +96,14 @@ def _refuse_other_columns(holding: Holding, agreed: int | None) -> None:
     if agreed is not None and held != agreed:
         raise DataError(
             f"the data has {held} feature columns, but the agreement has columns = {agreed}",
-            "select columns with numeric and categorical in the party settings, or change the "
-            "agreement",
+            "select columns with the keys numeric and categorical in the party settings, or change "
+            "columns in the agreement",
         )
 
 
 def admit_passive_party(party: VerticalParty, certificate: object) -> str:
-    """The passive party that a certificate names; raises ``IdentityError`` for any other."""
+    """The name of the passive party in a certificate; raises ``IdentityError`` for other names."""
     name = party.trust.check(certificate, party.now())  # type: ignore[arg-type]
     if name not in party.agreement.passive:
-        raise IdentityError(f"{name} is no passive party of this agreement")
+        raise IdentityError(f"{name} is not a passive party of this agreement")
     return name

@@ -34,14 +34,16 @@ class RequestRefused(Exception):
 
 
 def parse_serve_address(text: str) -> tuple[str, int]:
-    """Return host and port of ``--serve``; without a host, the loopback address.
+    """Return host and port of ``--serve``; the default host is the loopback address.
 
     Raises:
         ConfigError: the text is not an address.
     """
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65_535:
-        raise ConfigError(f"--serve {text} is no address", "give host:port, such as 127.0.0.1:8080")
+        raise ConfigError(
+            f"--serve {text} is not an address", "give host:port, such as 127.0.0.1:8080"
+        )
     return host.strip("[]") or LOOPBACK, int(port)
 
 
@@ -57,7 +59,7 @@ def serve_http(address: tuple[str, int], service: PredictionService) -> Iterator
     except OSError as error:
         raise StorageError(
             f"cannot listen on {address[0]}:{address[1]}: {error.strerror}",
-            "check that the port is free and the address is of this machine",
+            "check that the port is free and that this machine has the address",
         ) from error
     thread = Thread(target=server.serve_forever, args=(0.1,), name="http", daemon=True)
     thread.start()
@@ -102,10 +104,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _guard(self, path: str, answer: Callable[[], dict[str, Any]]) -> None:
         try:
             if self.headers.get("Origin"):  # a web page in a browser must not read predictions
-                raise RequestRefused(403, "requests of web pages are refused")
+                raise RequestRefused(
+                    403, "requests from web pages are refused", "send no Origin header"
+                )
             if self.path != path:
                 raise RequestRefused(
-                    404, "no such path or method", "use POST /predict or GET /health"
+                    404, "the path or method does not exist", "use POST /predict or GET /health"
                 )
             self._respond(200, answer())
         except RequestRefused as error:
@@ -129,12 +133,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _ids(self) -> list[str]:
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or "Transfer-Encoding" in self.headers:
-            raise RequestRefused(411, "the request has no Content-Length")
+            raise RequestRefused(
+                411, "the request has no valid Content-Length", "send the length of the body"
+            )
         if int(length) > MAX_BODY:
             raise RequestRefused(
                 413,
-                f"the body has {length} bytes; at most {MAX_BODY} are allowed",
-                "split the request",
+                f"the body has {length} bytes, expected at most {MAX_BODY}",
+                "split the IDs into several requests",
             )
         try:
             content = json.loads(self.rfile.read(int(length)))

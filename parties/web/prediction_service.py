@@ -27,7 +27,7 @@ MAX_LATENCIES = 10_000  # latest requests whose latencies are stored
 
 
 class ServiceStopped(ProtocolError):
-    """The operator stopped the service while it waited for parties."""
+    """The operator stopped the service while the service waited for parties."""
 
 
 class Unavailable(Exception):
@@ -44,7 +44,7 @@ class Unavailable(Exception):
 
 
 class Latencies:
-    """Durations of the latest requests, and counts of all requests and rows."""
+    """Durations of the latest requests, and numbers of all requests and rows."""
 
     def __init__(self) -> None:
         self._seconds: deque[float] = deque(maxlen=MAX_LATENCIES)
@@ -58,7 +58,7 @@ class Latencies:
             self.requests, self.rows = self.requests + 1, self.rows + rows
 
     def summary(self) -> dict[str, Any]:
-        """Return the counts, and the median and 99th percentile of latencies in milliseconds."""
+        """Return both numbers, and the median and 99th percentile of latencies in milliseconds."""
         with self._lock:
             seconds, counts = list(self._seconds), (self.requests, self.rows)
         p50, p99 = np.percentile(seconds, [50, 99]) * 1e3 if seconds else (None, None)
@@ -113,9 +113,9 @@ class PredictionService:
     """Predicts for callers in other threads.
 
     Attributes:
-        stopped: set this event to end the service.
-        latencies: latencies of answered requests; the HTTP server adds them.
-        failure: the error that ended the worker, if any.
+        stopped: event that stops the service when it is set.
+        latencies: latencies of answered requests, which the HTTP server adds.
+        failure: the error that stopped the worker thread, if any.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class PredictionService:
         return self._party.settings.data
 
     def probabilities(self, ids: Sequence[bytes]) -> Probabilities:
-        """Return class probabilities, ``[ids, classes]``; NaN for rows that not all parties have.
+        """Return class probabilities, ``[ids, classes]``; NaN for rows that a party lacks.
 
         Raises:
             Unavailable: a party is absent, or the prediction takes too long.
@@ -155,7 +155,7 @@ class PredictionService:
             return job.result.result(patience)
         except TimeoutError:
             job.result.cancel()
-            raise Unavailable(f"no answer in {patience:g} s", "try again") from None
+            raise Unavailable(f"no prediction within {patience:g} s", "try again") from None
 
     def health(self) -> dict[str, Any]:
         """Return the state of each party, the number of common rows, and latencies."""
@@ -178,7 +178,8 @@ class PredictionService:
                 self._jobs.put_nowait(job)
             except Full:
                 raise Unavailable(
-                    f"{MAX_WAITING} requests wait already", "send more IDs in one request"
+                    f"the queue is full: {MAX_WAITING} requests wait",
+                    "send more IDs in one request",
                 ) from None
 
     def _absent(self) -> list[str]:
@@ -203,7 +204,7 @@ class PredictionService:
     # --- the worker -------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Serve until ``stopped`` is set; if a party is lost, wait for it and align again."""
+        """Serve until ``stopped`` is set; wait for a lost party and then align the rows again."""
         while not self.stopped.is_set():
             try:
                 self._run_session()

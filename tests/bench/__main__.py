@@ -1,7 +1,7 @@
-"""``make bench``: measure what the project promises, print a table, write ``docs/bench.json``.
+"""``make bench``: measure the promised figures, print a table, write ``docs/bench.json``.
 
-What is promised of forgetting goes to ``docs/fedora.json``, of the horizontal mode to
-``docs/horizontal.json`` and of language models to ``docs/llm.json``, beside the figures of
+Figures of forgetting are written to ``docs/fedora.json``, of the horizontal mode to
+``docs/horizontal.json`` and of language models to ``docs/llm.json``, together with those of
 ``vfl bench``.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SHARED = ("parties", "protocol", "psi", "unlearning")  # what tests of these folders share
+SHARED = ("parties", "protocol", "psi", "unlearning")  # helper modules of these test folders
 for folder in (HERE, HERE.parents[1], *(HERE.parent / name for name in SHARED)):
     sys.path.insert(0, str(folder))
 
@@ -43,13 +43,13 @@ from parties.experiments.bench.record import merge_rows  # noqa: E402
 ROOT = HERE.parents[1]
 FORGETTING = ("certified", "shards", "cost")  # sections whose rows are those of docs/fedora.json
 HORIZONTAL = ("aggregating", "simulated", "client kills")  # and of docs/horizontal.json
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
-def sections(data: Path) -> dict[str, Callable[[Tell], Iterator[Row]]]:
-    """What can be measured."""
+def sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]:
+    """Return the sections by name."""
     return {
-        "equality": lambda tell: equality(),
+        "equality": lambda report: equality(),
         "intersection": intersection,
         "transport": transport,
         "scale": scale,
@@ -57,45 +57,45 @@ def sections(data: Path) -> dict[str, Callable[[Tell], Iterator[Row]]]:
         "commands": commands,
         "bad input": bad_input,
         "trajectory": trajectory,
-        "steps": lambda tell: steps(data, tell),
+        "steps": lambda report: steps(data, report),
         "growth": growth,
         "resume": resume,
-        "accuracy": lambda tell: accuracy(data, tell),
-        "digits": lambda tell: digits(data, tell),
-        "adult": lambda tell: adult(data, tell),
-        "certified": lambda tell: certified(data, tell),
-        "shards": lambda tell: shards(data, tell),
-        "fashion": lambda tell: fashion(data, tell),
-        "cost": lambda tell: cost(data, tell),
-        "aggregating": lambda tell: aggregating(data, tell),
-        "simulated": lambda tell: simulated(data, tell),
+        "accuracy": lambda report: accuracy(data, report),
+        "digits": lambda report: digits(data, report),
+        "adult": lambda report: adult(data, report),
+        "certified": lambda report: certified(data, report),
+        "shards": lambda report: shards(data, report),
+        "fashion": lambda report: fashion(data, report),
+        "cost": lambda report: cost(data, report),
+        "aggregating": lambda report: aggregating(data, report),
+        "simulated": lambda report: simulated(data, report),
         "client kills": client_kills,
-        "language models": lambda tell: language_models(data, tell),
+        "language models": lambda report: language_models(data, report),
     }
 
 
 def main() -> None:
-    """Measure all sections, or those that are named."""
+    """Measure all sections, or the sections given as arguments."""
     options = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    options.add_argument("only", nargs="*", help="sections; all without any")
+    options.add_argument("only", nargs="*", help="sections (default: all)")
     options.add_argument("--data", type=Path, help="folder of the data sets")
-    given = options.parse_args()
-    data = given.data or Path(os.environ.get("VFL_DATA", ROOT.parent / "shared" / "data"))
+    arguments = options.parse_args()
+    data = arguments.data or Path(os.environ.get("VFL_DATA", ROOT.parent / "shared" / "data"))
     torch.set_num_threads(1)
     console = Console()
     measured: dict[str, list[Row]] = {}
     with console.status("measuring") as status:
         for name, measure in sections(data).items():
-            if not given.only or name in given.only:
-                measured[name] = list(_told(measure(status.update), console))
-                _keep(name, measured[name])
+            if not arguments.only or name in arguments.only:
+                measured[name] = list(_print_rows(measure(status.update), console))
+                _store(name, measured[name])
     rows = [row for rows in measured.values() for row in rows]
     console.print(_table(rows))
     sys.exit(any(row.ok is False for row in rows))
 
 
-def _keep(section: str, rows: list[Row]) -> None:
-    """Write a section's rows to the file in which they stand."""
+def _store(section: str, rows: list[Row]) -> None:
+    """Write the rows of a section to their file in ``docs``."""
     if section in FORGETTING:
         merge_rows(ROOT / "docs" / "fedora.json", [asdict(row) for row in rows])
     elif section in HORIZONTAL:
@@ -106,15 +106,15 @@ def _keep(section: str, rows: list[Row]) -> None:
         write({section: rows}, ROOT / "docs" / "bench.json")
 
 
-def _told(rows: Iterator[Row], console: Console) -> Iterator[Row]:
+def _print_rows(rows: Iterator[Row], console: Console) -> Iterator[Row]:
     for row in rows:
         console.print(f"{_mark(row)} {row.name}: {_value(row)} {row.unit}", highlight=False)
         yield row
 
 
 def _table(rows: list[Row]) -> Table:
-    table = Table(title="What was wanted", title_justify="left")
-    for heading in ("", "figure", "value", "wanted"):
+    table = Table(title="Limits", title_justify="left")
+    for heading in ("", "figure", "value", "limit"):
         table.add_column(heading, overflow="fold")
     for row in rows:
         if row.ok is not None:

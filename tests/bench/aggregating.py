@@ -1,4 +1,4 @@
-"""Figures: the server's mean of a hundred clients' updates: how exact it is, and what it takes."""
+"""Figures: accuracy and time of the server's mean of a hundred clients' updates."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from ledger import Row, at_most, shown
-from many_clients import Many
+from many_clients import ManyClients
 from numpy.typing import NDArray
 
 from models.server_optimisers import FedAvg
@@ -27,7 +27,7 @@ from protocol.channel import Channel
 from protocol.envelope import FrameDigest
 
 CLIENTS, ROUNDS = 100, 9
-MANY, ENTRIES = 1000, 2000  # of made vectors
+MANY, ENTRIES = 1000, 2000  # number and length of the random vectors
 LOCAL_TASK = LocalTask(stream="aggregating", batch=40, learning_rate=0.05, steps=1)
 CONFIG = f"""
 federation = "hundred"
@@ -50,56 +50,56 @@ sample = {{ fraction = 0.2 }}
 """
 
 
-def aggregating(data: Path, tell: Callable[[str], None]) -> Iterator[Row]:
-    """Real clients at lines in memory teach the MLP of Fashion-MNIST one step."""
+def aggregating(data: Path, report: Callable[[str], None]) -> Iterator[Row]:
+    """Clients over memory lines train an MLP on Fashion-MNIST for one step."""
     with TemporaryDirectory() as name:
         path = Path(name) / "hundred.toml"
         path.write_text(CONFIG)
-        tell("aggregating: setting up the clients")
-        many = Many.read(path, Path(name), data)
+        report("aggregating: setting up the clients")
+        many = ManyClients.read(path, Path(name), data)
         model = initial_parameters(many.config.agreement, "original")
         members = [Member(each) for each in many.config.agreement.spokes]
         with many.cohort() as cohort:
-            tell("aggregating: what the clients learn")
+            report("aggregating: the clients train")
             updates = dict(cohort.updates(members, LOCAL_TASK, {"model": model}))
-            tell("aggregating: by math.fsum")
+            report("aggregating: by math.fsum")
             yield from _exactness(updates)
-            yield from _time(cohort, model.clone, updates, tell)
+            yield from _measure_rounds(cohort, model.clone, updates, report)
 
 
 def _exactness(updates: dict[Member, LocalUpdate]) -> Iterator[Row]:
     name = "horizontal: weighted mean of"
     yield at_most(f"{name} {CLIENTS} clients' updates beside math.fsum's, entry by entry",
-                  _apart(list(updates.values())), 1e-12, "relative, largest")  # fmt: skip
+                  _relative_error(list(updates.values())), 1e-12, "relative, largest")  # fmt: skip
     random = np.random.default_rng(0)
     wide = [
         10.0 ** random.uniform(-6, 3, ENTRIES) * random.standard_normal(ENTRIES)
         for _ in range(MANY)
     ]
-    made = [
+    random_updates = [
         LocalUpdate(
             torch.from_numpy(each.astype(np.float32)), int(random.integers(1, 10_000)), 0.0, 1
         )
         for each in wide
     ]
     title = f"{name} {MANY} vectors over nine decades, which cancel, beside math.fsum's"
-    yield shown(f"{title}, entry by entry", _apart(made), "relative, largest")
+    yield shown(f"{title}, entry by entry", _relative_error(random_updates), "relative, largest")
 
 
-def _apart(updates: Sequence[LocalUpdate]) -> float:
-    """The largest distance of an entry of the server's mean, relative to the exact one's size."""
+def _relative_error(updates: Sequence[LocalUpdate]) -> float:
+    """Return the largest relative error of an entry of the server's mean."""
     total, members = WeightedMean(), [Member(f"client-{place}") for place in range(len(updates))]
-    for member, learned in zip(members, updates, strict=True):
-        total.add(member, learned)
-    found, wanted = total.result(members, 1.0).delta.numpy(), _by_fsum(updates)
-    there = wanted != 0
-    if found[~there].any():
+    for member, update in zip(members, updates, strict=True):
+        total.add(member, update)
+    mean, expected = total.result(members, 1.0).delta.numpy(), _by_fsum(updates)
+    nonzero = expected != 0
+    if mean[~nonzero].any():
         return math.inf
-    return float((np.abs(found - wanted)[there] / np.abs(wanted[there])).max())
+    return float((np.abs(mean - expected)[nonzero] / np.abs(expected[nonzero])).max())
 
 
 def _by_fsum(updates: Sequence[LocalUpdate]) -> NDArray[np.float64]:
-    """The mean by rows, each entry a sum that is rounded once.
+    """Return the mean weighted by rows; each entry is a sum that is rounded once.
 
     A product of a float32 and a number of rows below 2^29 is exact in float64.
     """
@@ -109,105 +109,105 @@ def _by_fsum(updates: Sequence[LocalUpdate]) -> NDArray[np.float64]:
     return np.array([math.fsum(entry) for entry in weighted.tolist()]) / sum(rows)
 
 
-def _time(
+def _measure_rounds(
     cohort: HubCohort,
     model: Callable[[], Any],
     updates: dict[Member, LocalUpdate],
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> Iterator[Row]:
     members, arrays = list(updates), [each.delta.numpy() for each in updates.values()]
     parts: list[dict[str, float]] = []
     sums: dict[str, list[float]] = {"float64": [], "float32": [], "np.sum": []}
     for number in range(ROUNDS):
-        tell(f"aggregating: round {number + 1} of {ROUNDS}")
-        start = model()  # nobody holds it yet: it is sent
+        report(f"aggregating: round {number + 1} of {ROUNDS}")
+        start = model()  # a copy that no client has received yet
         with _clocked() as clock:
             mean = cohort.mean_update(members, LOCAL_TASK, {"model": start})
             FedAvg().step(start, mean.delta.to(start.dtype))
         parts.append(clock.spent)
-        sums["float64"].append(_summed(arrays, np.float64))
-        sums["float32"].append(_summed(arrays, np.float32))
-        began = thread_time()
+        sums["float64"].append(_sum_seconds(arrays, np.float64))
+        sums["float32"].append(_sum_seconds(arrays, np.float32))
+        started = thread_time()
         np.sum(arrays, axis=0)
-        sums["np.sum"].append(thread_time() - began)
-    yield from _times(parts, {name: median(each) for name, each in sums.items()})
+        sums["np.sum"].append(thread_time() - started)
+    yield from _time_rows(parts, {name: median(each) for name, each in sums.items()})
 
 
-def _times(parts: Sequence[dict[str, float]], numpy: dict[str, float]) -> Iterator[Row]:
-    mine = {name: median(each[name] for each in parts) for name in parts[0]}
-    in_memory = mine["adding"] + mine["taking in"]
+def _time_rows(parts: Sequence[dict[str, float]], numpy: dict[str, float]) -> Iterator[Row]:
+    ours = {name: median(each[name] for each in parts) for name in parts[0]}
+    in_memory = ours["adding"] + ours["taking in"]
     title = f"horizontal: server's time of a round of {CLIENTS} clients, 784-400-400-10"
     over = "over NumPy's float64 sum of the same arrays"
     yield at_most(f"{title}: weighting, adding, mean and step, {over}",
-                  mine["adding"] / numpy["float64"], 2.0, "x")  # fmt: skip
+                  ours["adding"] / numpy["float64"], 2.0, "x")  # fmt: skip
     yield at_most(f"{title}: the same with decoding and checking every frame, {over}",
                   in_memory / numpy["float64"], 2.0, "x")  # fmt: skip
     yield shown(f"{title}: the same over NumPy's sum in float32, in place",
                 in_memory / numpy["float32"], "x")  # fmt: skip
     yield shown(f"{title}: the same over numpy.sum of a list",
                 in_memory / numpy["np.sum"], "x")  # fmt: skip
-    whole = sum(mine.values())
+    whole = sum(ours.values())
     yield shown(f"{title}: all of it, with the model's way out and SHA-256 over all frames, {over}",
                 whole / numpy["float64"], "x")  # fmt: skip
-    told = {**mine, **{f"NumPy, {name}": each for name, each in numpy.items()}}
-    listed = "; ".join(f"{name} {1e3 * each:.1f}" for name, each in told.items())
-    yield shown(f"{title}: its parts", listed, "ms of its thread, medians")
+    durations = {**ours, **{f"NumPy, {name}": each for name, each in numpy.items()}}
+    text = "; ".join(f"{name} {1e3 * each:.1f}" for name, each in durations.items())
+    yield shown(f"{title}: its parts", text, "ms of its thread, medians")
 
 
-def _summed(arrays: Sequence[NDArray[Any]], dtype: Any) -> float:
-    """Seconds of this thread."""
-    began = thread_time()
+def _sum_seconds(arrays: Sequence[NDArray[Any]], dtype: Any) -> float:
+    """Return the time of this thread in seconds."""
+    started = thread_time()
     total = np.zeros(len(arrays[0]), dtype)
     for each in arrays:
         total += each
-    return thread_time() - began
+    return thread_time() - started
 
 
 @dataclass
 class _Clock:
-    """This thread's time in some functions, each without what it calls of the others.
+    """Time of this thread in some functions, without the time of the nested ones.
 
-    What came is taken in once all clients have answered: theirs are other machines, and would not
-    take this one's cores and caches.
+    The replies are received once all clients have sent them: real clients run on other machines
+    and do not use the cores and caches of the server.
     """
 
     spent: dict[str, float] = field(default_factory=dict)
     inside: list[str] = field(default_factory=lambda: ["adding"])
     since: float = field(default_factory=thread_time)
     thread: int = field(default_factory=get_ident)
-    answers: Semaphore = field(default_factory=lambda: Semaphore(0))
+    replies: Semaphore = field(default_factory=lambda: Semaphore(0))
     waited: bool = False
 
-    def turn(self) -> None:
-        """Book what passed since the last turn."""
+    def record(self) -> None:
+        """Add the time since the last call to the current function."""
         now, name = thread_time(), self.inside[-1]
         self.spent[name] = self.spent.get(name, 0.0) + now - self.since
         self.since = now
 
-    def around(self, name: str, work: Callable[..., Any]) -> Callable[..., Any]:
-        """The same work, whose time goes to ``name``."""
+    def timed(self, name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function ``work``, timed under ``name``."""
 
         def clocked(*given: Any, **named: Any) -> Any:
-            if get_ident() != self.thread:  # a client's
+            if get_ident() != self.thread:  # a thread of a client
                 done = work(*given, **named)
                 if name == "sending" and isinstance(given[1], vfl_pb2.LocalUpdate):
-                    self.answers.release()
+                    self.replies.release()
                 return done
-            self.turn()
+            self.record()
             self.inside.append(name)
             try:
                 if name == "taking in":
                     self._wait()
                 return work(*given, **named)
             finally:
-                self.turn()
+                self.record()
                 self.inside.pop()
 
         return clocked
 
     def _wait(self) -> None:
         for _ in range(0 if self.waited else CLIENTS):
-            self.answers.acquire()
+            self.replies.acquire()
         self.waited = True
 
 
@@ -219,12 +219,12 @@ def _clocked() -> Iterator[_Clock]:
         (Channel, "receive", "taking in"),
         (FrameDigest, "value", "hashing"),
     ]
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in places]
+    originals = [(owner, name, getattr(owner, name)) for owner, name, _ in places]
     for owner, name, part in places:
-        setattr(owner, name, clock.around(part, getattr(owner, name)))
+        setattr(owner, name, clock.timed(part, getattr(owner, name)))
     try:
         yield clock
     finally:
-        clock.turn()
-        for owner, name, work in before:
+        clock.record()
+        for owner, name, work in originals:
             setattr(owner, name, work)

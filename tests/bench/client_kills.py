@@ -1,4 +1,4 @@
-"""Figures: clients killed with SIGKILL in the middle of a round, and what the round ends with."""
+"""Figures: clients killed with SIGKILL during a round, and the model of that round."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from threading import Timer
 from time import monotonic, sleep
 
 import torch
-from client_processes import SERVER, Wood
+from client_processes import SERVER, ClientProcesses
 from kills import Running
 from ledger import Row, shown
 from local_cohort import LocalCohort
@@ -28,79 +28,87 @@ from parties.horizontal.setup import set_up_horizontal_party
 from parties.session.setup import StartOptions
 
 KILLS = 10
-PATIENCE = 120.0  # seconds for a client to come back, however loaded the machine is
+PATIENCE = 120.0  # seconds for a client to reconnect, also on a loaded machine
 SETTINGS = "training = { epochs = 40, batch = 16, learning_rate = 0.02, quorum = 0.6 }"
 
 
-def client_kills(tell: Callable[[str], None]) -> Iterator[Row]:
-    """Every client in turn; its place is taken again before the next one is killed."""
-    sound = missing = back = 0
+def client_kills(report: Callable[[str], None]) -> Iterator[Row]:
+    """Kill each client in turn; each one reconnects before the next kill."""
+    exact = missing = reconnected = 0
     with TemporaryDirectory() as name:
-        wood = Wood(Path(name), SETTINGS)
+        wood = ClientProcesses(Path(name), SETTINGS)
         with _rounds(wood) as (rounds, running):
-            usual = min(rounds.one().seconds for _ in range(3))
+            round_seconds = min(rounds.one().seconds for _ in range(3))
             for number in range(KILLS):
                 victim = wood.clients[number % len(wood.clients)]
-                tell(f"client kills: {number + 1} of {KILLS}, {victim}")
-                timer = Timer(Random(number).uniform(0.0, usual), running[victim].process.kill)
+                report(f"client kills: {number + 1} of {KILLS}, {victim}")
+                timer = Timer(
+                    Random(number).uniform(0.0, round_seconds), running[victim].process.kill
+                )
                 timer.start()
-                told = rounds.one()
+                outcome = rounds.one()
                 timer.join()
                 running[victim].process.wait()
-                sound += told.sound and set(told.absent) <= {victim}
-                missing += victim in told.absent
+                exact += outcome.exact and set(outcome.absent) <= {victim}
+                missing += victim in outcome.absent
                 running[victim] = wood.start(victim)
-                back += rounds.full()
+                reconnected += rounds.complete()
     title = f"horizontal: of {KILLS} kills -9 of a client at a random moment of a round over mTLS"
-    kept = "rounds that went on, named nobody but the killed one, and whose model is bit for bit"
-    yield Row(f"{title}, {kept} that of those who answered", sound, "", f"{KILLS}",
-              sound == KILLS)  # fmt: skip
+    measure = "rounds that went on, named nobody but the killed one, and whose model is bit for bit"
+    yield Row(f"{title}, {measure} that of those who answered", exact, "", f"{KILLS}",
+              exact == KILLS)  # fmt: skip
     yield shown(f"{title}, rounds that lost its contribution", missing, "")
-    yield Row(f"{title}, times that it came back and took part again, bit for bit", back, "",
-              f"{KILLS}", back == KILLS)  # fmt: skip
+    yield Row(f"{title}, times that it came back and took part again, bit for bit", reconnected, "",
+              f"{KILLS}", reconnected == KILLS)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class _Told:
-    """How one round went."""
+class _RoundOutcome:
+    """Result of one round."""
 
     seconds: float
     absent: list[str]
-    sound: bool  # the model is that of the others' contributions, bit for bit
+    exact: bool  # the model equals the mean of the other clients, bit for bit
 
 
 class _Rounds:
-    """A server's rounds in this process, each compared with the same clients in one process."""
+    """Rounds of a server, each compared with the same clients in this process."""
 
-    def __init__(self, wood: Wood, cohort: HubCohort, own: dict[str, NetworkClientTask]) -> None:
-        self._agreement, self._cohort, self._own = wood.config.agreement, cohort, own
+    def __init__(
+        self, wood: ClientProcesses, cohort: HubCohort, client_tasks: dict[str, NetworkClientTask]
+    ) -> None:
+        self._agreement, self._cohort, self._client_tasks = (
+            wood.config.agreement,
+            cohort,
+            client_tasks,
+        )
         self._model, self._number = initial_parameters(self._agreement, "original"), 0
         self._members = [Member(name) for name in self._agreement.spokes]
 
-    def one(self) -> _Told:
-        """The next round."""
-        began, means = monotonic(), list[MeanUpdate]()
+    def one(self) -> _RoundOutcome:
+        """Run the next round."""
+        started, means = monotonic(), list[MeanUpdate]()
         after = self._after(self._cohort, means)
-        seconds, absent = monotonic() - began, [each.client for each in means[0].absent]
-        alone = LocalCohort(self._own, 0.0, lambda member, _: member.client not in absent)
-        wanted = self._after(alone, [])
-        sound = torch.equal(after, wanted)
+        seconds, absent = monotonic() - started, [each.client for each in means[0].absent]
+        local = LocalCohort(self._client_tasks, 0.0, lambda member, _: member.client not in absent)
+        expected = self._after(local, [])
+        exact = torch.equal(after, expected)
         self._model, self._number = after, self._number + 1
-        return _Told(seconds, absent, sound)
+        return _RoundOutcome(seconds, absent, exact)
 
-    def full(self) -> bool:
-        """A round once everybody is back; whether all took part, and it was what it must be."""
+    def complete(self) -> bool:
+        """Run a round with all clients; return whether all took part and the model is exact."""
         names = self._agreement.spokes
         deadline = monotonic() + PATIENCE
         while len(self._cohort.evaluate(names, "test", self._model)) < len(names):
             if monotonic() > deadline:
                 return False
             sleep(0.2)
-        told = self.one()
-        return told.sound and not told.absent
+        outcome = self.one()
+        return outcome.exact and not outcome.absent
 
     def _after(self, cohort: Cohort, means: list[MeanUpdate]) -> Tensor:
-        """The model after the round that is next."""
+        """Return the model after the next round."""
         round_plan = network_training_plan(self._agreement, "original")
         round_plan = replace(round_plan, first=self._number, rounds=self._number + 1)
 
@@ -111,25 +119,29 @@ class _Rounds:
 
 
 @contextmanager
-def _rounds(wood: Wood) -> Iterator[tuple[_Rounds, dict[str, Running]]]:
-    """A server that all clients have joined, and the clients."""
+def _rounds(wood: ClientProcesses) -> Iterator[tuple[_Rounds, dict[str, Running]]]:
+    """Yield a server with all clients connected, and the processes of the clients."""
     config = wood.config
-    place, names = StartOptions(wood.out, None, wood.keys), wood.clients
-    party = set_up_horizontal_party(config, SERVER, place, lambda _: None)
+    start_options, names = StartOptions(wood.out, None, wood.keys), wood.clients
+    server = set_up_horizontal_party(config, SERVER, start_options, lambda _: None)
     network = build_whole_network(config.agreement, "shape")
-    own = {}
+    client_tasks = {}
     for name in names:
-        apart = replace(place, out=wood.folder / "apart")
-        settings = set_up_horizontal_party(config, name, apart, lambda _: None)
-        own[name] = NetworkClientTask(name, network, settings.shelf, config.agreement.seed)
-    with listen_for_clients(party, wood.address) as port, wood.all(*names) as running:
-        door = Admission(party, port)
-        manner = CohortSettings(
+        options = replace(start_options, out=wood.folder / "apart")
+        client = set_up_horizontal_party(config, name, options, lambda _: None)
+        client_tasks[name] = NetworkClientTask(
+            name, network, client.client_data, config.agreement.seed
+        )
+    with listen_for_clients(server, wood.address) as port, wood.all(*names) as running:
+        admission = Admission(server, port)
+        cohort_settings = CohortSettings(
             config.agreement.training.quorum, config.agreement.limits.idle_seconds
         )
-        cohort = HubCohort(names, door.open(), door.arrivals, manner, lambda _: None)
+        cohort = HubCohort(
+            names, admission.open(), admission.arrivals, cohort_settings, lambda _: None
+        )
         try:
-            yield _Rounds(wood, cohort, own), running
+            yield _Rounds(wood, cohort, client_tasks), running
             cohort.goodbye()
         finally:
             cohort.close()

@@ -1,4 +1,4 @@
-"""Figures: how long the two commands take that a newcomer tries first."""
+"""Figures: duration of the demo and of ``--help``."""
 
 import subprocess
 import sys
@@ -13,9 +13,9 @@ ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 
 
-def commands(tell: Callable[[str], None]) -> Iterator[Row]:
-    """The demo, and help."""
-    tell("the demo")
+def commands(report: Callable[[str], None]) -> Iterator[Row]:
+    """Measure the demo and the help text."""
+    report("the demo")
     with TemporaryDirectory() as folder:
         config = ROOT / "configs" / "vertical" / "digits.toml"
         seconds = _time([str(BIN / "vfl"), "simulate", str(config), "--out", folder])

@@ -1,4 +1,4 @@
-"""Figures: FedORA beside Retrain, over seeds, on the shipped runs with the default policy."""
+"""Figures: FedORA compared with Retrain over seeds, on the shipped configs."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -16,24 +16,24 @@ from unlearning.audit.divergence import JsRatio
 from unlearning.audit.intervals import ConfidenceInterval
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "vertical"
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
-def accuracy(data: Path, tell: Tell) -> Iterator[Row]:
-    """Split training on Adult beside the same model in one process, with nothing planted."""
-    run = _run("income", data, 0, tell, "unlearn=[]")
-    tell("income: one process")
-    alone = one_process(CONFIGS / "income.toml", data, ("seed=0", "unlearn=[]"))
-    alone.train()
+def accuracy(data: Path, report: Report) -> Iterator[Row]:
+    """Compare split training on Adult with one process, without canaries."""
+    run = _run("income", data, 0, report, "unlearn=[]")
+    report("income: one process")
+    single = one_process(CONFIGS / "income.toml", data, ("seed=0", "unlearn=[]"))
+    single.train()
     reached = run["run"]["test_accuracy"]
     yield at_least("Adult: test accuracy, three processes, seed 0", reached, 0.850, "")
-    apart = 100 * abs(reached - alone.accuracy(alone.rows.test))
-    yield at_most("Adult: distance to the one-process model", apart, 0.3, "points")
+    distance = 100 * abs(reached - single.accuracy(single.rows.test))
+    yield at_most("Adult: distance to the one-process model", distance, 0.3, "points")
 
 
-def adult(data: Path, tell: Tell) -> Iterator[Row]:
-    """FedORA with canaries over five seeds."""
-    runs = [_run("income", data, seed, tell) for seed in range(5)]
+def adult(data: Path, report: Report) -> Iterator[Row]:
+    """Measure FedORA with canaries over five seeds."""
+    runs = [_run("income", data, seed, report) for seed in range(5)]
     yield from _utility("Adult", runs, 1.0)
     audits = [run["requests"][0]["canary_audit"] for run in runs]
     original, fedora = (_canary_ratio(runs, name) for name in ("original", "fedora"))
@@ -49,9 +49,9 @@ def adult(data: Path, tell: Tell) -> Iterator[Row]:
     yield from _rows("Adult", runs)
 
 
-def digits(data: Path, tell: Tell) -> Iterator[Row]:
-    """Five seeds of the demo."""
-    runs = [_run("digits", data, seed, tell) for seed in range(5)]
+def digits(data: Path, report: Report) -> Iterator[Row]:
+    """Measure five seeds of the demo."""
+    runs = [_run("digits", data, seed, report) for seed in range(5)]
     yield from _utility("digits", runs, 2.0)
     ratios = {name: _ratio(runs, name) for name in ("original", "fedora", "gradient-ascent")}
     name, value = "digits: JS ratio of FedORA on D_u", ratios["fedora"]
@@ -62,9 +62,9 @@ def digits(data: Path, tell: Tell) -> Iterator[Row]:
     yield from _rows("digits", runs)
 
 
-def fashion(data: Path, tell: Tell) -> Iterator[Row]:
-    """Three seeds of Fashion-MNIST."""
-    runs = [_run("fashion", data, seed, tell) for seed in range(3)]
+def fashion(data: Path, report: Report) -> Iterator[Row]:
+    """Measure three seeds of Fashion-MNIST."""
+    runs = [_run("fashion", data, seed, report) for seed in range(3)]
     yield below(
         "Fashion-MNIST: JS ratio of FedORA on D_u",
         _ratio(runs, "fedora"),
@@ -76,16 +76,16 @@ def fashion(data: Path, tell: Tell) -> Iterator[Row]:
     yield from _rows("Fashion-MNIST", runs)
 
 
-def cost(data: Path, tell: Tell) -> Iterator[Row]:
-    """What FedORA costs on Fashion-MNIST between real processes, five seeds."""
-    few = ("unlearning.compare=['fine-tune','relabel']", "unlearning.retrains=2")
-    runs = [_run("fashion", data, seed, tell, *few) for seed in range(5)]
+def cost(data: Path, report: Report) -> Iterator[Row]:
+    """Measure the cost of FedORA on Fashion-MNIST between processes over five seeds."""
+    changes = ("unlearning.compare=['fine-tune','relabel']", "unlearning.retrains=2")
+    runs = [_run("fashion", data, seed, report, *changes) for seed in range(5)]
     for what, unit in (("bytes", "of Retrain's bytes"), ("seconds", "of Retrain's time")):
         part = _mean(runs, "fedora", "cost", f"{what}_of_retrain")
         yield at_most(f"Fashion-MNIST: {what} of FedORA over Retrain's", part, 0.15, unit)
 
 
-def _run(name: str, data: Path, seed: int, tell: Tell, *changes: str) -> dict[str, Any]:
+def _run(name: str, data: Path, seed: int, report: Report, *changes: str) -> dict[str, Any]:
     with TemporaryDirectory() as folder:
         settings = (f"seed={seed}", *changes)
         plan = SimulationPlan(CONFIGS / f"{name}.toml", settings, Path(folder), data)
@@ -93,23 +93,23 @@ def _run(name: str, data: Path, seed: int, tell: Tell, *changes: str) -> dict[st
         def listen(event: dict[str, Any]) -> None:
             if event.get("event") == "progress" and event["total"]:
                 part = f"{event['done']}/{event['total']}"
-                tell(f"{name}, seed {seed}: {event['phase']} {part}")
+                report(f"{name}, seed {seed}: {event['phase']} {part}")
 
         return simulate_processes(plan, listen)
 
 
-def _of(run: dict[str, Any], name: str) -> dict[str, Any]:
+def _method(run: dict[str, Any], name: str) -> dict[str, Any]:
     return next(each for each in run["requests"][0]["methods"] if each["name"] == name)
 
 
 def _mean(runs: Sequence[dict[str, Any]], name: str, *path: str) -> float:
-    def look(run: dict[str, Any]) -> float:
-        value: Any = _of(run, name)
+    def value_of(run: dict[str, Any]) -> float:
+        value: Any = _method(run, name)
         for step in path:
             value = value[step]
         return value
 
-    return fmean(look(run) for run in runs)
+    return fmean(value_of(run) for run in runs)
 
 
 def _ratio(runs: Sequence[dict[str, Any]], name: str, part: str = "forgotten") -> float:
@@ -117,9 +117,9 @@ def _ratio(runs: Sequence[dict[str, Any]], name: str, part: str = "forgotten") -
 
 
 def _interval(runs: Sequence[dict[str, Any]], name: str, part: str) -> Any:
-    """Ratio of means over seeds."""
-    found = [_of(run, name)["divergence"][part] for run in runs]
-    ratios = [JsRatio(each["js"], each["js"] / (each["ratio"] or math.inf)) for each in found]
+    """Return the ratio of means over seeds."""
+    divergences = [_method(run, name)["divergence"][part] for run in runs]
+    ratios = [JsRatio(each["js"], each["js"] / (each["ratio"] or math.inf)) for each in divergences]
     return _ratio_over_seeds(ratios, np.random.default_rng(0))
 
 
@@ -136,9 +136,9 @@ def _ratio_over_seeds(
 
 
 def _canary_ratio(runs: Sequence[dict[str, Any]], name: str) -> float:
-    found = [run["requests"][0]["canary_audit"] for run in runs]
-    above = fmean(each[f"{name}_js"] for each in found)
-    return above / fmean(each["between_retrains"] for each in found)
+    audits = [run["requests"][0]["canary_audit"] for run in runs]
+    above = fmean(each[f"{name}_js"] for each in audits)
+    return above / fmean(each["between_retrains"] for each in audits)
 
 
 def _auc(audits: Sequence[dict[str, Any]], name: str) -> list[float]:
@@ -168,7 +168,7 @@ def _cost(name: str, runs: Sequence[dict[str, Any]]) -> Row:
 
 
 def _rows(name: str, runs: Sequence[dict[str, Any]]) -> Iterator[Row]:
-    """Every method's figures."""
+    """Return one row per method."""
     for method in runs[0]["requests"][0]["methods"]:
         title = method["name"]
         ratio = _interval(runs, title, "forgotten")
@@ -181,12 +181,12 @@ def _rows(name: str, runs: Sequence[dict[str, Any]]) -> Iterator[Row]:
             f"(AUC {_mean(runs, title, 'membership', 'auc'):.3f}), "
             f"JS ratio D_u {ratio.value:.2f} {spread}, "
             f"D_r {_ratio(runs, title, 'retained'):.2f}, test {_ratio(runs, title, 'test'):.2f}"
-            + _spent(runs, title),
+            + _cost_text(runs, title),
             f"means over {len(runs)} seeds",
         )
 
 
-def _spent(runs: Sequence[dict[str, Any]], title: str) -> str:
+def _cost_text(runs: Sequence[dict[str, Any]], title: str) -> str:
     if title == "original":
         return ""
     parts = [

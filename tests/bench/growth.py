@@ -1,4 +1,4 @@
-"""Figures: how time and memory grow with rows and with parties."""
+"""Figures: growth of time and memory with rows and with parties."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
 from protocol import vfl_pb2
 
 SIZES = (10_000, 100_000, 1_000_000)
-COLUMNS, BATCH, LEAST_STEPS = 8, 256, 600
+COLUMNS, BATCH, MIN_STEPS = 8, 256, 600
 HEAD = """
 federation = "growth"
 [labels]
@@ -49,12 +49,12 @@ id = {{ columns = ["id"] }}
 """
 
 
-def growth(tell: Callable[[str], None]) -> Iterator[Row]:
-    """Rows from 1e4 to 1e6 with one passive party; 2 to 8 passive parties with 1e4 rows."""
+def growth(report: Callable[[str], None]) -> Iterator[Row]:
+    """Measure 1e4 to 1e6 rows with one passive party, and 2 and 8 passive parties with 1e4 rows."""
     seconds, peaks = [], []
     for rows in SIZES:
-        tell(f"growth: {rows} rows")
-        second, peak = _measured(rows, 1, tell)
+        report(f"growth: {rows} rows")
+        second, peak = _measured(rows, 1, report)
         seconds.append(second)
         peaks.append(peak)
     yield at_most("growth: time of a step, 1e6 rows over 1e4", seconds[2] / seconds[0], 1.2, "")
@@ -64,24 +64,24 @@ def growth(tell: Callable[[str], None]) -> Iterator[Row]:
     yield at_most(
         "growth: memory of a further row, above 1e5 rows over below", late / early, 1.2, ""
     )
-    two, eight = (_measured(SIZES[0], passives, tell)[0] for passives in (2, 8))
+    two, eight = (_measured(SIZES[0], passives, report)[0] for passives in (2, 8))
     yield at_most("growth: time of a step, 8 passive parties over 2", eight / two, 4.0, "")
 
 
-def _measured(rows: int, passives: int, tell: Callable[[str], None]) -> tuple[float, float]:
-    """Seconds of a step, and the peak memory of the first passive party in bytes."""
-    tell(f"growth: {rows} rows, {passives} passive parties")
+def _measured(rows: int, passives: int, report: Callable[[str], None]) -> tuple[float, float]:
+    """Return the seconds of a step and the peak memory of the first passive party in bytes."""
+    report(f"growth: {rows} rows, {passives} passive parties")
     with TemporaryDirectory() as name, TemporaryDirectory() as out:
         config = write(Path(name), rows, passives)
-        with open_split_model(config, Path(name), (), Path(out)) as (leading, children):
-            leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-            epochs = max(1, LEAST_STEPS * BATCH // len(leading.rows.train))
-            times = [_epoch(leading, epoch) for epoch in range(1, 3 + epochs)]
+        with open_split_model(config, Path(name), (), Path(out)) as (split_model, children):
+            split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+            epochs = max(1, MIN_STEPS * BATCH // len(split_model.rows.train))
+            times = [_epoch(split_model, epoch) for epoch in range(1, 3 + epochs)]
             return median(times[1:]), _peak(children[0])
 
 
-def _epoch(leading: SplitModel, number: int) -> float:
-    """Seconds of a step, drawing the epoch's order included."""
+def _epoch(split_model: SplitModel, number: int) -> float:
+    """Return the seconds of a step, including the shuffling of the epoch."""
     steps = 0
 
     def act(batch: TrainingBatch) -> BatchLoss:
@@ -90,7 +90,7 @@ def _epoch(leading: SplitModel, number: int) -> float:
         return BatchLoss(cross_entropy(batch.logits, batch.labels), DESCEND)
 
     started = perf_counter()
-    leading.loop.run_epoch(vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, number, BATCH, act)
+    split_model.loop.run_epoch(vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, number, BATCH, act)
     return (perf_counter() - started) / steps
 
 
@@ -100,7 +100,7 @@ def _peak(process: int) -> float:
 
 
 def write(folder: Path, rows: int, passives: int) -> Path:
-    """A config and its data: everybody has all rows, and the passive parties the same features."""
+    """Write a config and its data: all parties have all rows, passive parties the same features."""
     generator = np.random.default_rng(rows)
     label = generator.integers(0, 2, rows)
     values = generator.normal(size=(rows, COLUMNS)) + label[:, None]

@@ -1,4 +1,4 @@
-"""Figures: the hardened intersection, exact, and near to what its group operations cost."""
+"""Figures: correctness of the hardened intersection, and its time over its group operations."""
 
 from collections.abc import Callable, Iterator
 from hashlib import sha512
@@ -56,8 +56,8 @@ id = { columns = ["id"] }
 """
 
 
-def hardened(tell: Callable[[str], None]) -> Iterator[Row]:
-    """Exactness, the time at 2e4 IDs, and what a second worker brings."""
+def hardened(report: Callable[[str], None]) -> Iterator[Row]:
+    """Measure correctness, the time of 2e4 IDs, and the speed-up by a second worker."""
     failed = 0
     for case in range(CASES):
         try:
@@ -65,19 +65,19 @@ def hardened(tell: Callable[[str], None]) -> Iterator[Row]:
         except AssertionError:
             failed += 1
         if case % 20 == 0:
-            tell(f"hardened: random case {case} of {CASES}")
+            report(f"hardened: random case {case} of {CASES}")
     yield Row(f"hardened PSI: wrong results in {CASES} random cases", failed, "", "0", failed == 0)
-    tell("hardened: processor time of both sides")
+    report("hardened: processor time of both sides")
     yield from _work()
-    yield from _speed(tell)
-    tell("hardened: blinding with one worker and with two")
+    yield from _speed(report)
+    report("hardened: blinding with one worker and with two")
     name = "hardened PSI: blinding, one worker's {} over that of two"
     yield at_least(name.format("time"), _second_worker(), 1.8, "")
-    yield at_least(name.format("processor time on the longest way"), _longest_way(), 1.8, "")
+    yield at_least(name.format("processor time on the longest way"), _longest_path(), 1.8, "")
 
 
 def _work() -> Iterator[Row]:
-    """Processor time, which hardly depends on what else runs, over that of the group operations."""
+    """Compare the processor time of each side with that of its group operations."""
     ids = [b"person %d" % number for number in range(IDS)]
     leader, members = parties(ids[IDS // 4 :], {"shop": ids[: IDS - IDS // 4]})
     shop, sides = members["shop"], {"leader": 0.0, "member": 0.0}
@@ -107,11 +107,11 @@ def _work() -> Iterator[Row]:
         yield at_most(name, sides[side] / bound / (IDS - IDS // 4), 1.1, "")
 
 
-def _speed(tell: Callable[[str], None]) -> Iterator[Row]:
-    # The best of several rounds: what other programs take from the machine is no fault of ours.
+def _speed(report: Callable[[str], None]) -> Iterator[Row]:
+    # The best of several rounds, since other programs use the machine too.
     runs, costs = [], [_primitives()]
     for number in range(RUNS):
-        tell(f"hardened: two processes, {IDS} IDs each, run {number + 1} of {RUNS}")
+        report(f"hardened: two processes, {IDS} IDs each, run {number + 1} of {RUNS}")
         runs.append(_run())
         costs.append(_primitives())
     hashing, product, addition = (min(each) for each in zip(*costs, strict=True))
@@ -130,7 +130,7 @@ def _speed(tell: Callable[[str], None]) -> Iterator[Row]:
 
 
 def _run() -> dict[str, Any]:
-    """What the intersection took between two processes."""
+    """Return the traffic record of an intersection between two processes."""
     with TemporaryDirectory() as folder:
         data = Path(folder) / "data"
         data.mkdir()
@@ -142,18 +142,18 @@ def _run() -> dict[str, Any]:
 
 
 def _primitives(clock: Clock = perf_counter) -> tuple[float, float, float]:
-    """Seconds of one hash into the group, one multiplication and one addition, on one core."""
+    """Return the seconds of one hash to the group, one multiplication and one addition."""
     points = [point_from_uniform(urandom(UNIFORM_BYTES)) for _ in range(TRIALS)]
     scalars = [scalar_from_uniform(urandom(UNIFORM_BYTES)) for _ in range(TRIALS)]
     texts = [sha512(point).digest() for point in points]
     return (
-        _each(clock, hash_to_point, texts),
-        _each(clock, multiply_point, scalars, points),
-        _each(clock, add_points, points, points[1:] + points[:1]),
+        _seconds_per_call(clock, hash_to_point, texts),
+        _seconds_per_call(clock, multiply_point, scalars, points),
+        _seconds_per_call(clock, add_points, points, points[1:] + points[:1]),
     )
 
 
-def _each(clock: Clock, work: Callable[..., bytes], *arguments: list[bytes]) -> float:
+def _seconds_per_call(clock: Clock, work: Callable[..., bytes], *arguments: list[bytes]) -> float:
     started = clock()
     for each in zip(*arguments, strict=True):
         work(*each)
@@ -161,11 +161,13 @@ def _each(clock: Clock, work: Callable[..., bytes], *arguments: list[bytes]) -> 
 
 
 def _second_worker() -> float:
-    """The best of several interleaved rounds with one, over that with two."""
+    """Return the best time with one worker over the best time with two workers."""
     ids = [b"person %d" % number for number in range(32 * CHUNK_POINTS)]
     best = {1: float("inf"), 2: float("inf")}
     with parallel_workers(1, int) as one, parallel_workers(2, int) as two:
-        blind_ids(ids[: 4 * CHUNK_POINTS], b"session", urandom, two)  # until both have started
+        blind_ids(
+            ids[: 4 * CHUNK_POINTS], b"session", urandom, two
+        )  # wait until both workers have started
         for _ in range(ROUNDS):
             for count, parallel_map in ((1, one), (2, two)):
                 started = perf_counter()
@@ -174,15 +176,15 @@ def _second_worker() -> float:
     return best[1] / best[2]
 
 
-def _longest_way() -> float:
-    """As if two cores were free: what this process does, and half of what the workers do."""
+def _longest_path() -> float:
+    """Return the speed-up on two free cores: this process and half of the workers' time."""
     ids = [b"person %d" % number for number in range(64 * CHUNK_POINTS)]
 
     def spent(count: int) -> tuple[float, float]:
-        ours, theirs = process_time(), _of_children()
+        ours, theirs = process_time(), _child_seconds()
         with parallel_workers(2, int) as parallel_map:
             blind_ids(ids[:count], b"session", urandom, parallel_map)
-        return process_time() - ours, _of_children() - theirs
+        return process_time() - ours, _child_seconds() - theirs
 
     start = 4 * CHUNK_POINTS  # enough work that both workers start
     started = process_time()
@@ -194,20 +196,20 @@ def _longest_way() -> float:
     return one / (ours + theirs / 2)
 
 
-def _of_children() -> float:
-    """Processor seconds of the child processes that have ended."""
+def _child_seconds() -> float:
+    """Return the processor seconds of ended child processes."""
     used = getrusage(RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def _write(folder: Path) -> None:
-    """Half of both parties' IDs are common."""
+    """Write the IDs of both parties; half of them are common."""
     generator = np.random.default_rng(1)
     for number, name in enumerate(("hub", "shop")):
         people = np.r_[0 : IDS // 2, IDS * (number + 1) : IDS * (number + 1) + IDS // 2]
         generator.shuffle(people)
         head = "id,label" if name == "hub" else "id,x"
         value = ("no", "yes") if name == "hub" else ("0", "1")
-        rows = [f"{who},{value[who % 2]}" for who in people]
+        rows = [f"{person},{value[person % 2]}" for person in people]
         (folder / f"{name}.csv").write_text("\n".join([head, *rows]) + "\n")
     (folder / "people.toml").write_text(CONFIG)

@@ -1,8 +1,8 @@
-"""Figures of language models: a tiny Llama fine-tuned on TOFU by three clients, and forgetting it.
+"""Figures of language models: a tiny Llama fine-tuned on TOFU by three clients, and unlearning.
 
-The whole of it, base model included, is what a machine without weights or GPU can do. A metrics
-file of the same config that is there already may be named in ``VFL_LLM_METRICS``. Tables are made
-by ``vfl bench language``.
+The run includes the training of the base model and needs neither weights nor a GPU.
+``VFL_LLM_METRICS`` may name an existing metrics file of the same config. ``vfl bench language``
+creates the tables.
 """
 
 import json
@@ -28,36 +28,36 @@ from tests.parties.horizontal.language.ferries import connected_cohort, prepare_
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "configs" / "llm" / "tofu.toml"
-CLIENTS, EPOCHS = 1200, 4  # TOFU's rows that clients hold; passes of the base over public texts
+CLIENTS, EPOCHS = 1200, 4  # rows of TOFU at the clients; epochs of the base model on public texts
 COUNTS = {
     "Llama-3.2-1B": 22_544_384,
     "Llama-3.2-3B": 48_627_712,
     "Llama-3.1-8B": 83_886_080,
     "Llama-2-7B": 79_953_920,
 }
-ATTACKED = ("evaluation.relearn=20", "evaluation.quantise=true")
-FALLEN = {"npo-fedavgm": "NPO", "grad-diff-fedavgm": "GradDiff"}
+ATTACKS = ("evaluation.relearn=20", "evaluation.quantise=true")
+COLLAPSED = {"npo-fedavgm": "NPO", "grad-diff-fedavgm": "GradDiff"}
 NEARER = ("npo", "simnpo", "primal-dual")
 Models = Mapping[str, Mapping[str, float]]
 
 
-def language_models(data: Path, tell: Callable[[str], None]) -> Iterator[Row]:
-    """Counts, then the run."""
-    for name, wanted in COUNTS.items():
+def language_models(data: Path, report: Callable[[str], None]) -> Iterator[Row]:
+    """Measure parameter counts, bytes of a round and the run."""
+    for name, expected in COUNTS.items():
         load = TrainingLoad(batch=1, length=1, lora=AdapterSettings(rank=32))
         count = estimate_training(paper_configs()[name], load).gradients // 4  # float32
         title = f"llm: adapters of rank 32 on the seven projections of {name}"
-        yield Row(title, count, "numbers", f"exactly {wanted}", count == wanted)
-    yield _crossed()
-    metrics, base = _run(data, tell)
+        yield Row(title, count, "numbers", f"exactly {expected}", count == expected)
+    yield _round_bytes()
+    metrics, base = _run(data, report)
     yield from _rows(figures(metrics))
-    minutes, beside = metrics["run"]["seconds"] / 60, "" if base is None else "base model, "
-    yield at_most(f"llm: {beside}fine-tuning, every way and all figures, on two cores",
+    minutes, prefix = metrics["run"]["seconds"] / 60, "" if base is None else "base model, "
+    yield at_most(f"llm: {prefix}fine-tuning, every way and all figures, on two cores",
                   minutes + (base or 0.0), 30.0, "minutes")  # fmt: skip
 
 
-def _crossed() -> Row:
-    """A round of three clients with adapters, counted at the codec beside the formula."""
+def _round_bytes() -> Row:
+    """Compare the bytes of a round of three clients with the formula."""
     with (
         TemporaryDirectory() as folder,
         connected_cohort(*prepare_federation(Path(folder))) as (cohort, server),
@@ -66,10 +66,12 @@ def _crossed() -> Row:
         task = LocalTask(aim="text", stream="bytes", batch=8, learning_rate=0.01, text=TextTask())
         before = server.traffic.total().payload
         cohort.mean_update([Member(name) for name in names], task, {"model": model})
-        crossed = server.traffic.total().payload - before
-    wanted = 2 * 4 * len(model) * len(names)
+        payload = server.traffic.total().payload - before
+    expected = 2 * 4 * len(model) * len(names)
     title = "llm: bytes of a round of three clients with adapters, payload"
-    return Row(title, crossed, "bytes", f"exactly 2 · 4 · d · |S| = {wanted}", crossed == wanted)
+    return Row(
+        title, payload, "bytes", f"exactly 2 · 4 · d · |S| = {expected}", payload == expected
+    )
 
 
 def _rows(models: Models) -> Iterator[Row]:
@@ -78,59 +80,59 @@ def _rows(models: Models) -> Iterator[Row]:
     yield Row("llm: tiny Llama, TOFU forget10, 3 clients: probability of forgotten answers, "
               "fine-tuned over never seen", times, "x", "at least 20", times >= 20)  # fmt: skip
     for name in NEARER:
-        near, far = models[name]["forget_distance"], original["forget_distance"]
-        yield Row(f"llm: KS of truth ratios to Retrain's, {name}", near, "",
-                  f"below fine-tuning's {far:.4g}", near < far)  # fmt: skip
+        distance, trained = models[name]["forget_distance"], original["forget_distance"]
+        yield Row(f"llm: KS of truth ratios to Retrain's, {name}", distance, "",
+                  f"below fine-tuning's {trained:.4g}", distance < trained)  # fmt: skip
         utility = models[name]["model_utility"] / retrain["model_utility"]
         yield Row(f"llm: model utility over Retrain's, {name}", utility, "",
                   "within 0.1 of 1", abs(utility - 1) <= 0.1)  # fmt: skip
     for name in ("original", *NEARER, "retrain"):
-        yield from _attacked(name, models[name])
-    for name, way in FALLEN.items():
-        fallen = models[name]["model_utility"] / retrain["model_utility"]
-        yield Row(f"llm: model utility over Retrain's, {way} through FedAvgM without a rate",
-                  fallen, "", "it collapses: at most 0.1", fallen <= 0.1)  # fmt: skip
+        yield from _attack_rows(name, models[name])
+    for name, method in COLLAPSED.items():
+        ratio = models[name]["model_utility"] / retrain["model_utility"]
+        yield Row(f"llm: model utility over Retrain's, {method} through FedAvgM without a rate",
+                  ratio, "", "it collapses: at most 0.1", ratio <= 0.1)  # fmt: skip
     yield shown("llm: model utility of Retrain, of fine-tuning",
                 f"{retrain['model_utility']:.3f}, {original['model_utility']:.3f}", "")  # fmt: skip
 
 
-def _attacked(name: str, known: Mapping[str, float]) -> Iterator[Row]:
-    """What rounding and 20 steps of relearning make of the probability of forgotten answers."""
-    if "relearned" not in known:  # of a metrics file of a run without attacks
+def _attack_rows(name: str, figures: Mapping[str, float]) -> Iterator[Row]:
+    """Return the probability of forgotten answers after rounding and after relearning."""
+    if "relearned" not in figures:  # a metrics file of a run without attacks
         return
-    rounded = [known[f"rounded_{bits}_probability"] for bits in (8, 4)]
-    each = (known["forget_probability"], *rounded)
+    rounded = [figures[f"rounded_{bits}_probability"] for bits in (8, 4)]
+    each = (figures["forget_probability"], *rounded)
     yield shown(f"llm: probability of forgotten answers as it is, in 8 bits, in 4 bits, {name}",
                 ", ".join(f"{p:.4f}" for p in each), "")  # fmt: skip
     yield shown(f"llm: the same of 380 answers before and after relearning 20 others, {name}",
-                f"{known['relearned_before']:.4f}, {known['relearned']:.4f}", "")  # fmt: skip
+                f"{figures['relearned_before']:.4f}, {figures['relearned']:.4f}", "")  # fmt: skip
 
 
 def figures(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """By model, every figure that has a value."""
+    """Return the figures that have a value, by model."""
     return {
         each["name"]: {f["name"]: f["value"] for f in each["figures"] if f["value"] is not None}
         for each in metrics["requests"][0]["methods"]
     }
 
 
-def _run(data: Path, tell: Callable[[str], None]) -> tuple[dict[str, Any], float | None]:
-    """The metrics, and the minutes that the base model took where it was made now."""
-    if known := os.environ.get("VFL_LLM_METRICS"):
-        found: dict[str, Any] = json.loads(Path(known).read_text())
-        return found, None
-    began = monotonic()
+def _run(data: Path, report: Callable[[str], None]) -> tuple[dict[str, Any], float | None]:
+    """Return the metrics, and the minutes of the base model if it was trained here."""
+    if path := os.environ.get("VFL_LLM_METRICS"):
+        recorded: dict[str, Any] = json.loads(Path(path).read_text())
+        return recorded, None
+    started = monotonic()
     with TemporaryDirectory() as folder:
-        place = Path(folder)
-        copytree(data / "tofu", place / "tofu")
-        tell("llm: pre-training the tiny base")
-        recipe = TinyBasePlan(place / "tofu", CLIENTS, (), EPOCHS, 0, 1)
-        build_tiny_base(place / "tiny", recipe, lambda _: None)
-        minutes = (monotonic() - began) / 60
+        root = Path(folder)
+        copytree(data / "tofu", root / "tofu")
+        report("llm: pre-training the tiny base")
+        plan = TinyBasePlan(root / "tofu", CLIENTS, (), EPOCHS, 0, 1)
+        build_tiny_base(root / "tiny", plan, lambda _: None)
+        minutes = (monotonic() - started) / 60
 
-        def hear(event: dict[str, Any]) -> None:
+        def listen(event: dict[str, Any]) -> None:
             if event["event"] == "progress":
-                tell(f"llm: {event['phase']}, {event['done']} of {event['total'] or '?'}")
+                report(f"llm: {event['phase']}, {event['done']} of {event['total'] or '?'}")
 
-        metrics = simulate_federated(SimulationPlan(CONFIG, ATTACKED, place / "runs", place), hear)
+        metrics = simulate_federated(SimulationPlan(CONFIG, ATTACKS, root / "runs", root), listen)
     return metrics, minutes

@@ -1,4 +1,4 @@
-"""The rows of ``docs/bench.json``: what was measured, what was wanted, and whether it holds."""
+"""The rows of ``docs/bench.json``: the measured value, its limit, and whether it holds."""
 
 import json
 import os
@@ -14,7 +14,7 @@ LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn", "grpcio", "protobuf", "cry
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure; ``ok`` is None where nothing was demanded."""
+    """One figure; ``ok`` is None if it has no limit."""
 
     name: str
     value: float | str
@@ -24,27 +24,27 @@ class Row:
 
 
 def at_most(name: str, value: float, limit: float, unit: str) -> Row:
-    """A figure with an upper limit."""
+    """Return a figure with an upper limit."""
     return Row(name, value, unit, f"at most {limit:g}", value <= limit)
 
 
 def at_least(name: str, value: float, limit: float, unit: str) -> Row:
-    """A figure with a lower limit."""
+    """Return a figure with a lower limit."""
     return Row(name, value, unit, f"at least {limit:g}", value >= limit)
 
 
 def below(name: str, value: float, other: float, whose: str, unit: str) -> Row:
-    """A figure that must be smaller than another of the same run."""
+    """Return a figure that must be smaller than another figure of the same run."""
     return Row(name, value, unit, f"below {whose} ({other:.3g})", value < other)
 
 
 def shown(name: str, value: float | str, unit: str) -> Row:
-    """A figure that is printed and not judged."""
+    """Return a figure without limit."""
     return Row(name, value, unit)
 
 
 def write(measured: Mapping[str, Sequence[Row]], path: Path) -> None:
-    """Write the figures with machine, versions and date; other sections stay as they are."""
+    """Write the figures with machine, versions and date; keep all other sections."""
     before = json.loads(path.read_text()) if path.exists() else {"rows": [], "sections": {}}
     old = {row["name"]: row for row in before["rows"]}
     sections = {

@@ -32,7 +32,7 @@ class OneProcess:
     networks: Mapping[str, nn.Module]
 
     def logits(self, rows: np.ndarray) -> Tensor:
-        """Outputs for some common rows."""
+        """Return the logits of some common rows."""
         active = self.networks[self.agreement.active]
         embeddings = []
         for name in self.agreement.feature_parties:
@@ -41,13 +41,13 @@ class OneProcess:
         return active.top(embeddings)
 
     def train(self) -> None:
-        """As the agreement says, with early stopping."""
+        """Train by the settings of the agreement, with early stopping."""
         plan = self.agreement.training
         parameters = [p for network in self.networks.values() for p in network.parameters()]
         kind = torch.optim.Adam if plan.optimiser == "adam" else torch.optim.SGD
         extra = {} if plan.optimiser == "adam" else {"momentum": plan.momentum}
         descent = kind(parameters, plan.learning_rate, weight_decay=plan.weight_decay, **extra)
-        best, best_epoch, kept = float("inf"), 0, []
+        best, best_epoch, best_values = float("inf"), 0, []
         for epoch in range(1, plan.epochs + 1):
             order = self.rows.shuffled(vfl_pb2.TRAIN_ROWS, "original", epoch)
             for start in range(0, len(order), plan.batch):
@@ -58,32 +58,32 @@ class OneProcess:
             loss = self.loss(self.rows.validation)
             if loss < best:
                 best, best_epoch = loss, epoch
-                kept = [p.detach().clone() for p in parameters]
+                best_values = [p.detach().clone() for p in parameters]
             elif plan.patience is not None and epoch - best_epoch >= plan.patience:
                 break
         if plan.patience is not None:
             with torch.no_grad():
-                for parameter, value in zip(parameters, kept, strict=True):
+                for parameter, value in zip(parameters, best_values, strict=True):
                     parameter.copy_(value)
 
     @torch.no_grad()
     def loss(self, rows: np.ndarray) -> float:
-        """Mean cross entropy."""
+        """Return the mean cross entropy of some common rows."""
         return cross_entropy(self.logits(rows), self.labels[rows]).item()
 
     @torch.no_grad()
     def accuracy(self, rows: np.ndarray) -> float:
-        """Share of right answers."""
+        """Return the accuracy on some common rows."""
         return (self.logits(rows).argmax(1) == self.labels[rows]).double().mean().item()
 
 
 def one_process(config: Path, data: Path, changes: tuple[str, ...] = ()) -> OneProcess:
-    """Read every party's data, join it with plain sets, and build the untrained model."""
-    read = read_config(config, changes)
-    agreement = read.agreement
+    """Read the data of all parties, join it by ID, and return the untrained model."""
+    config_file = read_config(config, changes)
+    agreement = config_file.agreement
     holdings = {
         name: read_holding(
-            read.settings(name).data,
+            config_file.settings(name).data,
             folder=data,
             classes=agreement.labels.classes,
             active=name == agreement.active,
@@ -91,15 +91,22 @@ def one_process(config: Path, data: Path, changes: tuple[str, ...] = ()) -> OneP
         for name in agreement.parties
     }
     common = set.intersection(*(set(each.ids) for each in holdings.values()))
-    place = {name: _common_rows(agreement, each, common) for name, each in holdings.items()}
-    ours = holdings[agreement.active]
-    at = place[agreement.active]
-    rows = split_rows(agreement, [ours.ids[row] for row in at], ours.in_test[at])
+    common_rows = {name: _common_rows(agreement, each, common) for name, each in holdings.items()}
+    active_holding = holdings[agreement.active]
+    active_rows = common_rows[agreement.active]
+    rows = split_rows(
+        agreement,
+        [active_holding.ids[row] for row in active_rows],
+        active_holding.in_test[active_rows],
+    )
     inputs = {
-        name: _features(holdings[name], place[name], rows) for name in agreement.feature_parties
+        name: _features(holdings[name], common_rows[name], rows)
+        for name in agreement.feature_parties
     }
     networks = {name: _network(agreement, name, inputs.get(name)) for name in agreement.parties}
-    return OneProcess(agreement, rows, inputs, torch.from_numpy(ours.labels[at]), networks)
+    return OneProcess(
+        agreement, rows, inputs, torch.from_numpy(active_holding.labels[active_rows]), networks
+    )
 
 
 def _common_rows(agreement: VerticalAgreement, holding: Holding, common: set[bytes]) -> np.ndarray:
@@ -109,9 +116,9 @@ def _common_rows(agreement: VerticalAgreement, holding: Holding, common: set[byt
     return rows[common_order(lambda part: order_words(ids, rows, secret, part))]
 
 
-def _features(holding: Holding, place: np.ndarray, rows: RowSets) -> Tensor:
-    fitted = preprocess.fit(holding, place[rows.train])
-    return torch.from_numpy(np.asarray(fitted.transform(holding, place))).float()
+def _features(holding: Holding, places: np.ndarray, row_sets: RowSets) -> Tensor:
+    fitted = preprocess.fit(holding, places[row_sets.train])
+    return torch.from_numpy(np.asarray(fitted.transform(holding, places))).float()
 
 
 def _network(agreement: VerticalAgreement, name: str, features: Tensor | None) -> nn.Module:

@@ -1,4 +1,4 @@
-"""Draw ``docs/demo.svg`` from a real run of the demo: one moment of the live view, then its end.
+"""Draw ``docs/demo.svg`` from a run of the demo: its progress at one moment, then its result.
 
 Run it with ``python tests/bench/picture.py`` after the demo's output has changed.
 """
@@ -23,27 +23,27 @@ MOMENT = "retrain-2"
 
 
 def main() -> None:
-    """Run, look once in the middle, and draw."""
+    """Run the demo, record its progress once, and draw both."""
     console = Console(record=True, width=FULL_WIDTH, file=StringIO(), force_terminal=True)
     parties = read_config(DIGITS).agreement.parties
     view = ProgressView(console, {name: party.role for name, party in parties.items()})
     moments: list[Any] = []
 
-    def look(event: dict[str, Any]) -> None:
+    def listen(event: dict[str, Any]) -> None:
         view.show(event)
         halfway = event.get("phase") == MOMENT and event["done"] > event["total"] / 2
         if halfway and not moments:
             moments.append(view._table())
 
     with TemporaryDirectory() as folder:
-        metrics = simulate_processes(SimulationPlan(DIGITS, (), Path(folder), None), look)
+        metrics = simulate_processes(SimulationPlan(DIGITS, (), Path(folder), None), listen)
     console.print("[dim]$[/] make demo\n")
     console.print(moments[0])
     console.print("\n")
     console.print(vertical_tables(metrics, FULL_WIDTH))
     drawn = console.export_svg(title="make demo", theme=MONOKAI)
-    own = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)  # nothing from elsewhere
-    (ROOT / "docs" / "demo.svg").write_text(own.replace("Fira Code,", ""))
+    svg = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)  # no external fonts
+    (ROOT / "docs" / "demo.svg").write_text(svg.replace("Fira Code,", ""))
 
 
 main()

@@ -1,4 +1,4 @@
-"""Figures: a thousand simulated clients: all processes' memory, and what it grows with."""
+"""Figures: memory of all processes with a thousand simulated clients, and its growth."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ from parties.horizontal.simulation.pool import SHARED_MEMORY
 
 ROOT = Path(__file__).parents[2]
 ALL, FEW, AT_ONCE, WORKERS, ROUNDS = 1000, 100, 100, 2, 3
-PAUSE = 0.05  # seconds between two looks
+PAUSE = 0.05  # seconds between two measurements
 CONFIG = """
 federation = "thousand"
 mode = "horizontal"
@@ -39,53 +39,53 @@ labels = "fashion-mnist/train-labels-idx1-ubyte.gz"
 """
 
 
-def simulated(data: Path, tell: Callable[[str], None]) -> Iterator[Row]:
-    """Ten per cent of a thousand clients a round, and all of a hundred; the same with own heads."""
+def simulated(data: Path, report: Callable[[str], None]) -> Iterator[Row]:
+    """Compare 100 of 1000 clients per round with 100 of 100, also with personal heads."""
     at_a_time = f"{AT_ONCE} a round, {WORKERS} processes"
     for title, personal in (
         ("", ""),
         (", each with a head of its own", 'personal = { kind = "fedper" }'),
     ):
-        tell(f"simulated: {ALL} clients{title}")
+        report(f"simulated: {ALL} clients{title}")
         many = _peak(data, ALL, personal)
-        tell(f"simulated: {FEW} clients{title}")
+        report(f"simulated: {FEW} clients{title}")
         few = _peak(data, FEW, personal)
         name = f"horizontal: {ALL} simulated clients on Fashion-MNIST{title}, {at_a_time}"
         yield at_most(f"{name}: peak memory of all processes", many.size / 2**30, 4.0, "GiB")
         yield at_most(f"{name}: their peak over that of {FEW} clients",
                       many.size / few.size, 1.1, "x")  # fmt: skip
         yield shown(f"{name}: processes, files in memory, time",
-                    f"{len(many.processes)}; {many.board / 2**20:.0f} MiB; {many.seconds:.0f} s",
+                    f"{len(many.processes)}; {many.shared / 2**20:.0f} MiB; {many.seconds:.0f} s",
                     "")  # fmt: skip
 
 
 @dataclass
 class Peak:
-    """What a run's processes took at most, in bytes.
+    """Peak memory of the processes of a run in bytes.
 
-    Every process counts with its own highest resident size, whenever that was, and pages that
-    several share count at each: the true sum at any moment is smaller.
+    It is the sum of the peak resident sizes of all processes. Shared pages count several times, so
+    the true peak is smaller.
     """
 
     processes: dict[int, int] = field(default_factory=dict)
-    board: int = 0  # files in memory that appeared since the run began
+    shared: int = 0  # files in memory that appeared since the run began
     seconds: float = 0.0
 
     @property
     def size(self) -> int:
-        """Of all."""
-        return sum(self.processes.values()) + self.board
+        """Return the sum over all processes and files in memory."""
+        return sum(self.processes.values()) + self.shared
 
-    def look(self, first: int, before: set[Path]) -> None:
-        """Look once at a process, all that it began, and the files in memory."""
+    def measure(self, first: int, before: set[Path]) -> None:
+        """Measure a process, its descendants and the files in memory once."""
         for process in _tree(first):
-            self.processes[process] = max(self.processes.get(process, 0), _highest(process))
-        boards = set(SHARED_MEMORY.glob("vfl-vectors-*")) - before
-        self.board = max(self.board, sum(_size(each) for each in boards))
+            self.processes[process] = max(self.processes.get(process, 0), _peak_size(process))
+        files = set(SHARED_MEMORY.glob("vfl-vectors-*")) - before
+        self.shared = max(self.shared, sum(_size(each) for each in files))
 
 
 def _peak(data: Path, clients: int, personal: str) -> Peak:
-    peak, began = Peak(), monotonic()
+    peak, started = Peak(), monotonic()
     with TemporaryDirectory() as name:
         path, out = Path(name) / "thousand.toml", Path(name) / "runs"
         text = CONFIG.format(
@@ -101,22 +101,22 @@ def _peak(data: Path, clients: int, personal: str) -> Peak:
         command += [str(path)]
         command += ["--data", str(data), "--out", str(out), "--format", "json"]
         before = set(SHARED_MEMORY.glob("vfl-vectors-*"))
-        with (Path(name) / "said").open("w") as said:
-            run = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, cwd=ROOT)
+        with (Path(name) / "output").open("w") as output:
+            run = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=ROOT)
             while run.poll() is None:
-                peak.look(run.pid, before)
+                peak.measure(run.pid, before)
                 sleep(PAUSE)
         if run.returncode:
-            raise RuntimeError((Path(name) / "said").read_text()[-2000:])
+            raise RuntimeError((Path(name) / "output").read_text()[-2000:])
         metrics = json.loads((out / "thousand" / "metrics.json").read_text())
         if len(metrics["training"]["rounds"]) != ROUNDS:
             raise RuntimeError("not all rounds were run")
-    peak.seconds = monotonic() - began
+    peak.seconds = monotonic() - started
     return peak
 
 
 def _tree(first: int) -> list[int]:
-    """A process and all that it began, and they."""
+    """Return a process and all its descendants."""
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -124,15 +124,15 @@ def _tree(first: int) -> list[int]:
         except OSError:  # ended meanwhile
             continue
         children.setdefault(parent, []).append(int(path.parent.name))
-    found, look = list[int](), [first]
-    while look:
-        found.append(look.pop())
-        look += children.get(found[-1], [])
-    return found
+    processes, pending = list[int](), [first]
+    while pending:
+        processes.append(pending.pop())
+        pending += children.get(processes[-1], [])
+    return processes
 
 
-def _highest(process: int) -> int:
-    """Its highest resident size so far, in bytes; 0 once it has ended."""
+def _peak_size(process: int) -> int:
+    """Return the peak resident size of a process in bytes; 0 once it has ended."""
     try:
         status = Path(f"/proc/{process}/status").read_text()
     except OSError:
@@ -145,6 +145,6 @@ def _size(folder: Path) -> int:
     for path in folder.glob("*"):
         try:
             total += path.stat().st_size
-        except OSError:  # gone meanwhile
+        except OSError:  # deleted meanwhile
             continue
     return total

@@ -33,31 +33,33 @@ SETTINGS = (
 )  # fmt: skip
 
 
-def steps(data: Path, tell: Callable[[str], None]) -> Iterator[Row]:
-    """The ratio to one process with one and with two passive parties."""
-    for name, passives, overlap, wanted in (
+def steps(data: Path, report: Callable[[str], None]) -> Iterator[Row]:
+    """Compare with one process, for one and for two passive parties."""
+    for name, passives, overlap, minimum in (
         ("exact, one passive party", 1, "none", 0.75),
         ("exact, two passive parties", 2, "none", 0.6),
         ("micro-batches, one passive party", 1, "microbatch", None),
         ("pipeline, one passive party", 1, "pipeline", 0.95),
     ):
-        tell(f"steps: {name}")
+        report(f"steps: {name}")
         with TemporaryDirectory() as folder:
             changes = (*SETTINGS, f'training.overlap="{overlap}"')
-            ours, alone = _measure(_config(Path(folder), passives), data, changes)
+            ours, single = _measure(_config(Path(folder), passives), data, changes)
         title = f"training: steps a second over those of one process, {name}"
         yield (
-            at_least(title, ours / alone, wanted, "") if wanted else shown(title, ours / alone, "")
+            at_least(title, ours / single, minimum, "")
+            if minimum
+            else shown(title, ours / single, "")
         )
         yield shown(
-            f"training: steps a second, {name} / one process", f"{ours:.0f} / {alone:.0f}", ""
+            f"training: steps a second, {name} / one process", f"{ours:.0f} / {single:.0f}", ""
         )
 
 
 def _config(folder: Path, passives: int) -> Path:
     """The shipped income run with a top of one layer of 64.
 
-    With one passive party the active one brings the employer's columns beside its own.
+    With one passive party, the active party also has the columns of the employer.
     """
     text = INCOME.read_text().replace("hidden = [256]", "hidden = [64]")
     if passives == 1:
@@ -76,27 +78,27 @@ def _config(folder: Path, passives: int) -> Path:
 
 
 def _measure(config: Path, data: Path, changes: Sequence[str]) -> tuple[float, float]:
-    """Steps a second of the federation and of one process, blocks of both in turn."""
-    alone = one_process(config, data, tuple(changes))
-    parameters = [p for net in alone.networks.values() for p in net.parameters()]
+    """Return steps per second of the parties and of one process, measured alternately."""
+    single = one_process(config, data, tuple(changes))
+    parameters = [p for net in single.networks.values() for p in net.parameters()]
     descent = torch.optim.Adam(parameters)
     with (
         TemporaryDirectory() as out,
-        open_split_model(config, data, changes, Path(out)) as (leading, _),
+        open_split_model(config, data, changes, Path(out)) as (split_model, _),
     ):
-        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
         rates: dict[str, list[float]] = {"ours": [], "one": [], "two": []}
         for number in range(1, ROUNDS + 1):
-            rates["ours"].append(_ours(leading, number))
+            rates["ours"].append(_parties(split_model, number))
             for name, threads in (("one", 1), ("two", 2)):
                 torch.set_num_threads(threads)
-                rates[name].append(_alone(alone, descent, number))
+                rates[name].append(_one_process(single, descent, number))
             torch.set_num_threads(1)
     found = {name: median(each[2:]) for name, each in rates.items()}
     return found["ours"], max(found["one"], found["two"])
 
 
-def _ours(leading: SplitModel, epoch: int) -> float:
+def _parties(split_model: SplitModel, epoch: int) -> float:
     done = [0]
 
     def act(batch: TrainingBatch) -> BatchLoss:
@@ -106,11 +108,11 @@ def _ours(leading: SplitModel, epoch: int) -> float:
         return BatchLoss(loss * batch.share, DESCEND if batch.last else ACCUMULATE)
 
     started = perf_counter()
-    leading.loop.run_epoch(vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, epoch, BATCH, act)
+    split_model.loop.run_epoch(vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, epoch, BATCH, act)
     return done[0] / (perf_counter() - started)
 
 
-def _alone(model: OneProcess, descent: torch.optim.Optimizer, epoch: int) -> float:
+def _one_process(model: OneProcess, descent: torch.optim.Optimizer, epoch: int) -> float:
     order = model.rows.shuffled(vfl_pb2.TRAIN_ROWS, "original", epoch)
     started, count = perf_counter(), 0
     for start in range(0, len(order), BATCH):
@@ -128,19 +130,20 @@ def _alone(model: OneProcess, descent: torch.optim.Optimizer, epoch: int) -> flo
 def open_split_model(
     config: Path, data: Path, changes: Sequence[str], out: Path
 ) -> Iterator[tuple[SplitModel, list[int]]]:
-    """The active party in this process, the passive parties in others, whose numbers follow."""
+    """Yield the split model of the active party, and the process IDs of the passive parties."""
     plan = SimulationPlan(config, tuple(changes), out, data)
-    with trial_certificates(plan) as (read, pinned, keys), reserved_port() as port:
+    with trial_certificates(plan) as (config_file, pinned, keys), reserved_port() as port:
         address = f"127.0.0.1:{port}"
-        active = read.agreement.active
+        active = config_file.agreement.active
         children = [
-            _start(plan, name, pinned, keys, address, "passive") for name in read.agreement.passive
+            _start(plan, name, pinned, keys, address, "passive")
+            for name in config_file.agreement.passive
         ]
-        us = set_up_party(read, active, StartOptions(out, data, keys), lambda event: None)
+        party = set_up_party(config_file, active, StartOptions(out, data, keys), lambda event: None)
         try:
-            with open_line_server(us, address) as server:
-                hub, offers = handshake.accept_spokes(us, server)
-                yield start_split_model(us, hub, offers), [child.pid for child in children]
+            with open_line_server(party, address) as server:
+                hub, offers = handshake.accept_spokes(party, server)
+                yield start_split_model(party, hub, offers), [child.pid for child in children]
                 hub.abort("over", "measured")
                 hub.close()
         finally:

@@ -1,4 +1,4 @@
-"""Figures: the losses of training between parties, bit by bit those of one process."""
+"""Figures: the losses of training between parties equal those of one process bit for bit."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -30,50 +30,52 @@ from protocol.errors import ProtocolError
 ROWS, EPOCHS = 6000, 5
 
 
-def trajectory(tell: Callable[[str], None]) -> Iterator[Row]:
-    """One to three passive parties, over memory and over mutual TLS."""
+def trajectory(report: Callable[[str], None]) -> Iterator[Row]:
+    """Compare one to three passive parties, over memory lines and over mutual TLS."""
     for passives in (1, 2, 3):
-        tell(f"trajectory: {passives} passive parties")
+        report(f"trajectory: {passives} passive parties")
         with TemporaryDirectory() as folder, TemporaryDirectory() as out:
             config = write(Path(folder), ROWS, passives)
-            wanted = _alone(one_process(config, Path(folder)))
-            for line, meet in (("memory", _in_memory), ("mutual TLS", _apart)):
-                with meet(config, Path(folder), Path(out) / line) as leading:
-                    found = _losses(leading)
-                other = sum(a != b for a, b in zip(found, wanted, strict=True))
-                title = f"losses of {len(wanted)} steps that differ from one process's"
-                yield Row(f"{title}, {passives} passive, {line}", other, "", "0", other == 0)
+            expected = _one_process(one_process(config, Path(folder)))
+            for line, open_parties in (("memory", _in_memory), ("mutual TLS", _over_tls)):
+                with open_parties(config, Path(folder), Path(out) / line) as split_model:
+                    losses = _losses(split_model)
+                different = sum(a != b for a, b in zip(losses, expected, strict=True))
+                title = f"losses of {len(expected)} steps that differ from one process's"
+                yield Row(
+                    f"{title}, {passives} passive, {line}", different, "", "0", different == 0
+                )
 
 
 @contextmanager
-def _apart(config: Path, data: Path, out: Path) -> Iterator[SplitModel]:
-    with open_split_model(config, data, (), out) as (leading, _):
-        yield leading
+def _over_tls(config: Path, data: Path, out: Path) -> Iterator[SplitModel]:
+    with open_split_model(config, data, (), out) as (split_model, _):
+        yield split_model
 
 
 @contextmanager
 def _in_memory(config: Path, data: Path, out: Path) -> Iterator[SplitModel]:
-    with trial_certificates(SimulationPlan(config, (), out, data)) as (read, _, keys):
-        place, port = StartOptions(out, data, keys), MemoryPort()
+    with trial_certificates(SimulationPlan(config, (), out, data)) as (config_file, _, keys):
+        options, port = StartOptions(out, data, keys), MemoryPort()
 
-        def answer(name: str) -> None:
-            us = set_up_party(read, name, place, lambda event: None)
-            with suppress(ProtocolError):  # what was to be measured is measured
-                run_passive(us, lambda: port.connect(name))
+        def run(name: str) -> None:
+            party = set_up_party(config_file, name, options, lambda event: None)
+            with suppress(ProtocolError):  # the hub ends the line after the measurement
+                run_passive(party, lambda: port.connect(name))
 
-        threads = [Thread(target=answer, args=(name,)) for name in read.agreement.passive]
+        threads = [Thread(target=run, args=(name,)) for name in config_file.agreement.passive]
         for thread in threads:
             thread.start()
-        us = set_up_party(read, read.agreement.active, place, lambda event: None)
-        hub, offers = handshake.accept_spokes(us, port)
-        yield start_split_model(us, hub, offers)
+        party = set_up_party(config_file, config_file.agreement.active, options, lambda event: None)
+        hub, offers = handshake.accept_spokes(party, port)
+        yield start_split_model(party, hub, offers)
         hub.abort("over", "measured")
         hub.close()
         for thread in threads:
             thread.join()
 
 
-def _losses(leading: SplitModel) -> list[float]:
+def _losses(split_model: SplitModel) -> list[float]:
     losses: list[float] = []
 
     def act(batch: TrainingBatch) -> BatchLoss:
@@ -81,13 +83,13 @@ def _losses(leading: SplitModel) -> list[float]:
         losses.append(loss.item())
         return BatchLoss(loss, DESCEND)
 
-    leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+    split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
     for epoch in range(1, EPOCHS + 1):
-        leading.loop.run_epoch(vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, epoch, BATCH, act)
+        split_model.loop.run_epoch(vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, epoch, BATCH, act)
     return losses
 
 
-def _alone(model: OneProcess) -> list[float]:
+def _one_process(model: OneProcess) -> list[float]:
     parameters = [p for network in model.networks.values() for p in network.parameters()]
     descent, losses = torch.optim.Adam(parameters), list[float]()
     for epoch in range(1, EPOCHS + 1):

@@ -1,4 +1,4 @@
-"""Figures: a round trip and a large tensor over mutual TLS, against gRPC without us."""
+"""Figures: a round trip and a large tensor over mutual TLS, compared with bare gRPC."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -40,36 +40,36 @@ _BARE = "/bare.Echo/Echo"
 Times = dict[str, list[float]]
 
 
-def transport(tell: Callable[[str], None]) -> Iterator[Row]:
-    """Round trips, bulk and bytes on the wire; what is compared is measured by turns."""
+def transport(report: Callable[[str], None]) -> Iterator[Row]:
+    """Measure round trips, bulk transfers and bytes on the wire, alternately with bare gRPC."""
     step, large = np.ones(STEP, np.float32), np.ones(LARGE, np.float32)
     raw, chunks = step.tobytes(), [large.tobytes()[:CHUNK]] * (large.nbytes // CHUNK)
     with _both_ends() as ends:
         trips: dict[str, Callable[[], object]] = {
-            "ours": partial(_asked, ends.ours, step),
+            "ours": partial(_exchange_step, ends.ours, step),
             "bare": partial(ends.bare.trip, raw),
             "plain": partial(_plain_trip, ends.plain, raw),
         }
         loads: dict[str, Callable[[], object]] = {
-            "ours": partial(_asked, ends.ours, large),
+            "ours": partial(_exchange_step, ends.ours, large),
             "bare": partial(ends.bare.load, chunks),
         }
-        short, long = _by_turns(trips, TRIPS, tell), _by_turns(loads, LOADS, tell)
+        short, long = _alternate(trips, TRIPS, report), _alternate(loads, LOADS, report)
         ends.ours.send(pb.Goodbye())
         carried = _carried(ends.relayed, ends.relay, step) / (TRIPS * 2 * step.nbytes)
     yield from _rows(short, long, large.nbytes, carried)
 
 
-def _by_turns(
-    acts: dict[str, Callable[[], object]], times: int, tell: Callable[[str], None]
+def _alternate(
+    acts: dict[str, Callable[[], object]], times: int, report: Callable[[str], None]
 ) -> Times:
-    taken: Times = {name: [] for name in acts}
-    for number in range(-1, ROUNDS):  # the first warms up
-        tell(f"transport: round {number + 1} of {ROUNDS}")
+    seconds: Times = {name: [] for name in acts}
+    for number in range(-1, ROUNDS):  # the first round warms up
+        report(f"transport: round {number + 1} of {ROUNDS}")
         for name, act in acts.items():
-            found = [_seconds(act) for _ in range(times)]
-            taken[name] += found if number >= 0 else []
-    return taken
+            durations = [_seconds(act) for _ in range(times)]
+            seconds[name] += durations if number >= 0 else []
+    return seconds
 
 
 def _rows(
@@ -96,18 +96,18 @@ def _seconds(act: Callable[[], object]) -> float:
     return perf_counter() - started
 
 
-def _asked(channel: Channel, tensor: Tensor) -> None:
-    """One step of training, but for the arithmetic."""
+def _exchange_step(channel: Channel, tensor: Tensor) -> None:
+    """Exchange the messages of one training step."""
     channel.send(pb.Step(gradient=DESCEND, next_batch=ASK), tensor)
     channel.receive(60)
 
 
 def _carried(channel: Channel, relay: Relay, step: Tensor) -> int:
-    """The bytes of some round trips, TLS and HTTP/2 included, TCP and IP not."""
-    _asked(channel, step)
+    """Return the bytes of some round trips with TLS and HTTP/2, without TCP and IP."""
+    _exchange_step(channel, step)
     before = relay.carried
     for _ in range(TRIPS):
-        _asked(channel, step)
+        _exchange_step(channel, step)
     channel.send(pb.Goodbye())
     return relay.carried - before
 
@@ -122,9 +122,9 @@ class _Bare:
         credentials = grpc.ssl_channel_credentials(
             ring.authority_pem, ring.key_pem, ring.certificate_pem
         )
-        known_as = ("grpc.ssl_target_name_override", SPOKE)
+        name_override = ("grpc.ssl_target_name_override", SPOKE)
         self._channel = grpc.secure_channel(
-            f"127.0.0.1:{port}", credentials, [*grpc_options(DEFAULT_TIMEOUTS), known_as]
+            f"127.0.0.1:{port}", credentials, [*grpc_options(DEFAULT_TIMEOUTS), name_override]
         )
         self._out: SimpleQueue[bytes | None] = SimpleQueue()
         self._in = self._channel.stream_stream(_BARE)(iter(self._out.get, None))
@@ -135,7 +135,7 @@ class _Bare:
             raise ValueError("not an echo")
 
     def load(self, chunks: list[bytes]) -> None:
-        """All chunks there, one byte back."""
+        """Send all chunks and receive one byte."""
         for chunk in chunks:
             self._out.put(chunk)
         self._out.put(b"!")
@@ -160,7 +160,7 @@ class Ends:
 @contextmanager
 def _both_ends() -> Iterator[Ends]:
     spawned = get_context("spawn")
-    here, there = spawned.Pipe()
+    parent, remote = spawned.Pipe()
     with ExitStack() as open_:
         keys = Path(open_.enter_context(TemporaryDirectory()))
         make_authority(keys, "trial")
@@ -173,10 +173,10 @@ def _both_ends() -> Iterator[Ends]:
         )
         relay = open_.enter_context(Relay(server.port))
         peer = spawned.Process(
-            target=_peer, args=(keys, server.port, relay.port, there), daemon=True
+            target=_peer, args=(keys, server.port, relay.port, remote), daemon=True
         )
         peer.start()
-        bare_port, plain_port = here.recv()
+        bare_port, plain_port = parent.recv()
         lines = {line.peer: line for line in (server.accept(30), server.accept(30))}
         bare = _Bare(bare_port, ring)
         open_.callback(bare.close)
@@ -184,32 +184,34 @@ def _both_ends() -> Iterator[Ends]:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         ours, relayed = (_channel(lines[name], Side.HUB, HUB, name) for name in NAMES[1:])
         yield Ends(ours, relayed, bare, plain, relay)
-        here.send(None)
+        parent.send(None)
         peer.join(30)
 
 
 def _channel(line: Line, side: Side, me: str, peer: str) -> Channel:
-    """A channel amid training."""
-    made = Channel(line, side, ChannelTerms(me, peer, AGREEMENT), lambda crossing: None)
-    made._phases.phase, made.session, made.place = Phase.EMBEDDED, SESSION, PLACE
-    return made
+    """Return a channel in the phase of training."""
+    channel = Channel(line, side, ChannelTerms(me, peer, AGREEMENT), lambda crossing: None)
+    channel._phases.phase, channel.session, channel.place = Phase.EMBEDDED, SESSION, PLACE
+    return channel
 
 
-def _peer(keys: Path, hub: int, relay: int, tell: Connection) -> None:
-    """The other process: it answers on both lines, and echoes."""
+def _peer(keys: Path, hub: int, relay: int, parent: Connection) -> None:
+    """Main function of the other process: reply on both lines, and run both echo servers."""
     first, second = NAMES[1:]
     lines = [
         (name, dial_hub(f"127.0.0.1:{port}", read_keyring(keys, name), HUB))
         for name, port in ((first, hub), (second, relay))
     ]
     with _bare_server(read_keyring(keys, SPOKE)) as bare, _plain_server() as plain:
-        tell.send((bare, plain))
+        parent.send((bare, plain))
         for name, line in lines:
             channel = _channel(line, Side.SPOKE, name, HUB)
-            while isinstance((said := channel.receive(600)).body, pb.Step):
-                large = said.tensors[0].nbytes > CHUNK
-                channel.send(pb.Embedding(), said.tensors[0][:1, :1] if large else said.tensors[0])
-    tell.recv()  # until all is measured
+            while isinstance((message := channel.receive(600)).body, pb.Step):
+                large = message.tensors[0].nbytes > CHUNK
+                channel.send(
+                    pb.Embedding(), message.tensors[0][:1, :1] if large else message.tensors[0]
+                )
+    parent.recv()  # wait for the end of the measurement
 
 
 @contextmanager
@@ -236,27 +238,27 @@ def _bare_server(ring: Keyring) -> Iterator[int]:
 @contextmanager
 def _plain_server() -> Iterator[int]:
     def echo() -> None:
-        with suppress(OSError), listener.accept()[0] as there:
-            there.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with suppress(OSError), listener.accept()[0] as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             content = bytearray(4 * prod(STEP))
-            while _fill(there, content):
-                there.sendall(content)
+            while _fill(connection, content):
+                connection.sendall(content)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         Thread(target=echo, daemon=True).start()
         yield listener.getsockname()[1]
 
 
-def _plain_trip(there: socket.socket, content: bytes) -> None:
-    there.sendall(content)
-    _fill(there, bytearray(len(content)))
+def _plain_trip(connection: socket.socket, content: bytes) -> None:
+    connection.sendall(content)
+    _fill(connection, bytearray(len(content)))
 
 
-def _fill(there: socket.socket, content: bytearray) -> bool:
+def _fill(connection: socket.socket, content: bytearray) -> bool:
     rest = memoryview(content)
     while rest:
-        taken = there.recv_into(rest)
-        if not taken:
+        received = connection.recv_into(rest)
+        if not received:
             return False
-        rest = rest[taken:]
+        rest = rest[received:]
     return True

@@ -11,14 +11,14 @@ from configs.evaluation import (
 )
 
 
-def test_defaults_cost_nothing_extra() -> None:
+def test_default_evaluation_runs_no_expensive_audit() -> None:
     plan = EvaluationSettings()
     assert (plan.shadows, plan.relearn, plan.classifier_permutations) == (0, None, 0)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_fewer_than_four_shadow_models_are_refused(count: int) -> None:
-    with pytest.raises(ValidationError, match="4 or more shadow models"):
+    with pytest.raises(ValidationError, match="shadows must be at least 4"):
         EvaluationSettings(shadows=count)
 
 
@@ -27,11 +27,11 @@ def test_fewer_than_three_orders_are_refused() -> None:
         RelearnSettings(orders=2)
 
 
-def test_one_column_twice_is_no_trigger() -> None:
+def test_trigger_with_one_column_twice_is_refused() -> None:
     with pytest.raises(ValidationError, match="two different columns"):
         BackdoorSettings(party="shop", target="a", columns=("x", "x"))
 
 
-def test_a_backdoor_of_a_stranger_is_refused() -> None:
-    with pytest.raises(ValueError, match="not 'bank'; the passive parties are shop"):
+def test_backdoor_of_an_unknown_party_is_refused() -> None:
+    with pytest.raises(ValueError, match="the passive parties are shop"):
         check_backdoors([BackdoorSettings(party="bank", target="a")], ["shop"], ["a", "b"])

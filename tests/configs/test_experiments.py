@@ -45,7 +45,7 @@ def test_shipped_list_reads_and_feeds_every_table() -> None:
     assert fed == {"III", "IV", "V", "VI", "VII", "VIII", "IX", "4", "5", "6", "7", "8"}
 
 
-def test_changes_come_from_all_runs_then_the_variant_then_the_experiment(tmp_path: Path) -> None:
+def test_override_order_is_all_runs_variant_experiment(tmp_path: Path) -> None:
     listed = read_experiments(written(tmp_path, GOOD))
     only = listed.experiment[0]
     assert listed.changes(only, "plain") == ("a=2", "b=1", "c=1")  # a=1, but then a=2
@@ -53,10 +53,14 @@ def test_changes_come_from_all_runs_then_the_variant_then_the_experiment(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ('variants = ["plain"', 'variants = ["plan"', "unknown variant 'plan'"),
-        ('like = ["plain"]', 'like = ["more"]', "is like 'more'"),
+        (
+            'like = ["plain"]',
+            'like = ["more"]',
+            "names 'more': name a variant that has no key like",
+        ),
         (
             "[[experiment]]\n",
             GOOD[GOOD.index("[[exp") :] + "[[experiment]]\n",
@@ -65,14 +69,12 @@ def test_changes_come_from_all_runs_then_the_variant_then_the_experiment(tmp_pat
         (
             'changes = ["c=1"]',
             'backdoor = { party = "left", target = "0" }',
-            "backdoor needs the rows of request or first",
+            "backdoor needs rows to poison: set request or first",
         ),
     ],
 )
-def test_a_list_that_cannot_be_meant_is_refused(
-    tmp_path: Path, old: str, new: str, said: str
-) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_invalid_list_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         read_experiments(written(tmp_path, GOOD.replace(old, new, 1)))
 
 

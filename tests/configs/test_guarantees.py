@@ -15,25 +15,25 @@ REFUSED = {
     "a top that is not convex": (
         CERTIFIED,
         ["top.kind='mlp'"],
-        "needs a convex loss: top = { kind = 'sum' }",
+        "needs a convex loss: set top = { kind = 'sum' }",
     ),
     "a bottom that is not linear": (
         CERTIFIED,
         ["parties.bank.bottom.hidden=[4]"],
         "parties.bank.bottom = { kind = 'mlp', hidden = [] }",
     ),
-    "a bound in float32": (CERTIFIED, ["dtype='float32'"], "needs dtype = 'float64'"),
+    "a bound in float32": (CERTIFIED, ["dtype='float32'"], "set dtype = 'float64'"),
     "steps that overlap": (CERTIFIED, ["training.overlap='pipeline'"], "overlap = 'none'"),
     "fitted preprocessing with a bound": (
         CERTIFIED,
         ["preprocessing='fitted'"],
-        "needs preprocessing = 'declared'",
+        "set preprocessing = 'declared'",
     ),
     "a best epoch with shards": (SHARDS, ["training.patience=3"], "remove training.patience"),
     "fitted preprocessing with shards": (
         SHARDS,
         ["preprocessing='fitted'"],
-        "needs preprocessing = 'declared'",
+        "set preprocessing = 'declared'",
     ),
     "newton-cg from a model that batches trained": (
         CERTIFIED,
@@ -43,7 +43,7 @@ REFUSED = {
     "an early start where Newton steps trained": (
         CERTIFIED,
         ["unlearning.method='fedora'"],
-        "unlearning.fedora.start = 'original', or unlearning.method = 'newton-cg'",
+        "unlearning.fedora.start = 'original' or unlearning.method = 'newton-cg'",
     ),
     "cvfu beside frozen bottoms": (
         VOTES,
@@ -61,9 +61,9 @@ REFUSED = {
     "shards with another method": (
         SHARDS,
         ["unlearning.method='fedora'", "unlearning.compare=['fine-tune','relabel']"],
-        "go together",
+        "change one of the two keys",
     ),
-    "the method without shards": (SHARDS, ["sharding.shards=1"], "go together"),
+    "the method without shards": (SHARDS, ["sharding.shards=1"], "change one of the two keys"),
     "baselines beside shards": (
         SHARDS,
         ["unlearning.compare=['fine-tune']"],
@@ -74,20 +74,20 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_breaks_a_promise_is_refused(name: str) -> None:
-    path, changes, told = REFUSED[name]
+def test_settings_that_break_a_guarantee_are_refused(name: str) -> None:
+    path, changes, message = REFUSED[name]
     with pytest.raises(ConfigError) as caught:
         read_config(path, changes)
-    assert told in f"{caught.value} | {caught.value.hint}"
+    assert message in f"{caught.value} | {caught.value.hint}"
 
 
-def test_newton_steps_go_with_another_start_or_without_requests() -> None:
+def test_newton_with_a_legal_start_or_without_requests_is_accepted() -> None:
     fedora = "unlearning.method='fedora'"
     assert read_config(CERTIFIED, [fedora, "unlearning.fedora.start='original'"])
     assert read_config(CERTIFIED, [fedora, "unlearn=[]"])
 
 
-def test_a_range_is_from_low_to_high(tmp_path: Path) -> None:
+def test_range_with_low_above_high_is_refused(tmp_path: Path) -> None:
     wrong = tmp_path / CERTIFIED.name
     wrong.write_text(CERTIFIED.read_text().replace("[0, 20_000]", "[5, 5]"))
     with pytest.raises(ConfigError, match="low < high"):

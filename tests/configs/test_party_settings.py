@@ -6,7 +6,7 @@ import pytest
 
 from configs.errors import ConfigError
 from configs.federated_file import read_horizontal
-from tests.configs.wards import WARDS
+from tests.configs.four_clients import WARDS
 
 SETTINGS = """
 [settings.client]
@@ -27,7 +27,7 @@ data = {{ kind = "sklearn", name = "digits" }}
         'unlearn = { leaver = "ids.csv" }',
     ],
 )
-def test_what_the_horizontal_mode_does_not_know_is_refused(
+def test_unknown_settings_of_the_horizontal_mode_are_refused(
     tmp_path: Path, who: str, setting: str
 ) -> None:
     path, lines = tmp_path / "wards.toml", {"client": "", "server": "", who: setting}
@@ -39,8 +39,8 @@ def test_what_the_horizontal_mode_does_not_know_is_refused(
 def test_settings_of_every_party_are_read(tmp_path: Path) -> None:
     path = tmp_path / "wards.toml"
     path.write_text(WARDS + SETTINGS.format(client="threads = 2", server='listen = "localhost:1"'))
-    found = read_horizontal(path)
-    assert (found.settings("client-1").threads, found.settings("server").listen) == (
+    config = read_horizontal(path)
+    assert (config.settings("client-1").threads, config.settings("server").listen) == (
         2,
         "localhost:1",
     )

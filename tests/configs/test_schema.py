@@ -73,7 +73,7 @@ def test_good_config_reads(tmp_path: Path) -> None:
     assert list(agreement.feature_parties) == ["shop"]
 
 
-def test_byte_order_mark_is_taken(tmp_path: Path) -> None:
+def test_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     assert read(tmp_path, "\ufeff" + GOOD).agreement.seed == 3
 
 
@@ -92,9 +92,9 @@ def test_unknown_key_of_a_request_is_refused_with_the_nearest(tmp_path: Path) ->
 
 def test_unknown_key_of_party_settings_is_refused_with_the_nearest(tmp_path: Path) -> None:
     text = GOOD + SETTINGS.replace("features", "feature")
-    said = refusal(tmp_path, text)
-    assert "settings.bank.data.sklearn.feature" in said
-    assert "did you mean 'features'?" in said
+    error = refusal(tmp_path, text)
+    assert "settings.bank.data.sklearn.feature" in error
+    assert "did you mean 'features'?" in error
 
 
 def test_missing_key_is_refused(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_no_party_of_that_name_is_refused_with_the_parties(tmp_path: Path) -> No
     assert caught.value.hint == "the parties are bank, shop"
 
 
-def test_settings_may_stand_beside_the_config(tmp_path: Path) -> None:
+def test_settings_in_a_separate_file_are_read(tmp_path: Path) -> None:
     beside = tmp_path / "shop.party.toml"
     beside.write_text('hub = "bank.example:7700"\n[data]\nkind = "sklearn"\nname = "digits"\n')
     assert read(tmp_path).settings("shop").hub == "bank.example:7700"
@@ -168,7 +168,7 @@ def test_statistics_beside_declared_preprocessing_are_refused(tmp_path: Path) ->
     text = "preprocessing = 'declared'\n" + GOOD + SETTINGS
     text += "[settings.shop]\nstatistics = 'public.json'\n"
     with pytest.raises(
-        ConfigError, match=r"statistics in the settings of shop, but .* 'declared'"
+        ConfigError, match=r"the settings of shop have the key statistics, .* 'declared'"
     ) as it:
         read(tmp_path, text).settings("shop")
     assert "ranges and vocabulary" in (it.value.hint or "")
@@ -176,9 +176,9 @@ def test_statistics_beside_declared_preprocessing_are_refused(tmp_path: Path) ->
 
 
 def test_settings_of_no_party_are_refused(tmp_path: Path) -> None:
-    said = refusal(tmp_path, GOOD + SETTINGS.replace("settings.shop", "settings.shp"))
-    assert "[settings.shp] is no party" in said
-    assert "bank, shop" in said
+    error = refusal(tmp_path, GOOD + SETTINGS.replace("settings.shop", "settings.shp"))
+    assert "[settings.shp]: no party has this name" in error
+    assert "bank, shop" in error
 
 
 @pytest.mark.parametrize("address", ["bank", "bank:0", "bank:70000", ":7700", "::1:7700"])
@@ -188,24 +188,24 @@ def test_address_without_a_port_is_refused(tmp_path: Path, address: str) -> None
 
 
 def test_two_active_parties_are_refused(tmp_path: Path) -> None:
-    said = refusal(tmp_path, edited('role = "passive"', 'role = "active"'))
-    assert "one active party" in said
-    assert "bank, shop" in said
+    error = refusal(tmp_path, edited('role = "passive"', 'role = "active"'))
+    assert "one active party" in error
+    assert "bank, shop" in error
 
 
 def test_no_active_party_is_refused(tmp_path: Path) -> None:
-    said = refusal(tmp_path, edited('role = "active"', 'role = "passive"\nwidth = 2'))
-    assert "active parties here: none" in said
+    error = refusal(tmp_path, edited('role = "active"', 'role = "passive"\nwidth = 2'))
+    assert "(active parties: none)" in error
 
 
 def test_passive_party_without_width_is_refused(tmp_path: Path) -> None:
-    assert "a passive party needs width" in refusal(tmp_path, edited("width = 4", ""))
+    assert "a passive party needs the key width" in refusal(tmp_path, edited("width = 4", ""))
 
 
 def test_votes_of_another_width_than_classes_are_refused(tmp_path: Path) -> None:
-    said = refusal(tmp_path, edited("[training]", '[top]\nkind = "sum"\n[training]'))
-    assert "width = 2" in said
-    assert "parties.shop.width is 4" in said
+    error = refusal(tmp_path, edited("[training]", '[top]\nkind = "sum"\n[training]'))
+    assert "width = 2" in error
+    assert "parties.shop.width is 4" in error
 
 
 def test_party_name_that_is_no_dns_label_is_refused(tmp_path: Path) -> None:
@@ -213,8 +213,8 @@ def test_party_name_that_is_no_dns_label_is_refused(tmp_path: Path) -> None:
 
 
 def test_unknown_class_in_a_request_is_refused_with_the_classes(tmp_path: Path) -> None:
-    said = refusal(tmp_path, edited('classes = ["yes"]', 'classes = ["maybe"]'))
-    assert "request 'some' names class 'maybe'; the classes are no, yes" in said
+    error = refusal(tmp_path, edited('classes = ["yes"]', 'classes = ["maybe"]'))
+    assert "request 'some' names the unknown class 'maybe'; the classes are no, yes" in error
 
 
 def test_two_requests_with_one_name_are_refused(tmp_path: Path) -> None:
@@ -225,22 +225,22 @@ def test_two_requests_with_one_name_are_refused(tmp_path: Path) -> None:
 
 def test_official_split_with_a_test_share_is_refused(tmp_path: Path) -> None:
     text = edited("[training]", '[split]\nkind = "official"\ntest = 0.2\n[training]')
-    assert "remove test" in refusal(tmp_path, text)
+    assert "remove the key test" in refusal(tmp_path, text)
 
 
 def test_split_without_training_rows_is_refused(tmp_path: Path) -> None:
     text = edited("[training]", "[split]\nvalidation = 0.5\ntest = 0.5\n[training]")
-    assert "must leave rows for training" in refusal(tmp_path, text)
+    assert "so that rows remain for training" in refusal(tmp_path, text)
 
 
-def test_change_from_the_command_line_is_taken(tmp_path: Path) -> None:
+def test_override_from_the_command_line_is_applied(tmp_path: Path) -> None:
     changes = ("training.epochs=5", "training.optimiser=sgd", "unlearning.fedora.iterations=9")
     agreement = read(tmp_path, GOOD, *changes).agreement
     assert (agreement.training.epochs, agreement.training.optimiser) == (5, "sgd")
     assert agreement.unlearning.fedora.iterations == 9
 
 
-def test_change_of_party_settings_in_the_file_is_taken(tmp_path: Path) -> None:
+def test_override_of_party_settings_in_the_file_is_applied(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text(GOOD + SETTINGS)
     plain = read_config(path)
@@ -253,18 +253,20 @@ def test_change_of_party_settings_in_the_file_is_taken(tmp_path: Path) -> None:
     )
 
 
-def test_change_without_a_value_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"'training.epochs' is no setting") as caught:
+def test_override_without_a_value_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"'training.epochs' is not a setting") as caught:
         read(tmp_path, GOOD, "training.epochs")
     assert "training.epochs=5" in caught.value.hint
 
 
-def test_change_of_an_unknown_setting_is_refused(tmp_path: Path) -> None:
+def test_override_of_an_unknown_setting_is_refused(tmp_path: Path) -> None:
     assert "did you mean 'epochs'?" in refusal(tmp_path, GOOD, "training.epoch=5")
 
 
 @pytest.mark.parametrize("change", ["seed.x=5", "training.epochs.x=5", "unlearn.fraction=0.2"])
-def test_change_inside_what_is_no_table_is_refused(tmp_path: Path, change: str) -> None:
+def test_override_inside_a_value_that_is_not_a_table_is_refused(
+    tmp_path: Path, change: str
+) -> None:
     with pytest.raises(ConfigError):
         read(tmp_path, GOOD, change)
 

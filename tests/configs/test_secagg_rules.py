@@ -45,84 +45,90 @@ def read(tmp_path: Path, *changes: str) -> None:
 def test_a_method_that_needs_single_updates_is_refused(
     tmp_path: Path, kind: str, name: str
 ) -> None:
-    told = refusal(
+    error = refusal(
         tmp_path, f"aggregation.kind={kind}", *SECURE[:1], f"unlearning.method={name}", CLASSES
     )
-    assert f"unlearning.method: {name!r} needs single clients' updates" in told
-    assert "legal with it: fine-tune, mode, ewc-sga, adaclipping-like" in told
+    assert f"unlearning.method: {name!r} needs single clients' updates" in error
+    assert "legal with it: fine-tune, mode, ewc-sga, adaclipping-like" in error
 
 
 @pytest.mark.parametrize("kind", ["masks", "ckks"])
-def test_one_that_is_compared_is_refused_too(tmp_path: Path, kind: str) -> None:
-    told = refusal(
+def test_compared_method_that_needs_single_updates_is_refused(tmp_path: Path, kind: str) -> None:
+    error = refusal(
         tmp_path, f"aggregation.kind={kind}", *SECURE, 'unlearning.compare=["fine-tune", "sfu"]'
     )
-    assert "unlearning.compare: 'sfu' needs single clients' updates" in told
+    assert "unlearning.compare: 'sfu' needs single clients' updates" in error
 
 
 @pytest.mark.parametrize("name", sorted(LEAVING))
-def test_a_mean_over_one_client_that_leaves_is_refused(tmp_path: Path, name: str) -> None:
+def test_mean_of_one_leaving_client_is_refused(tmp_path: Path, name: str) -> None:
     changes = ["aggregation.kind=masks", *SECURE[:1], f"unlearning.method={name}"]
     changes += ["personal.kind=none"] if name == "mode" else []
-    told = refusal(tmp_path, *changes)
-    assert f"unlearning.method: {name!r} needs the update of the one leaving client" in told
-    assert "legal with it: fine-tune" in told
+    error = refusal(tmp_path, *changes)
+    assert f"unlearning.method: {name!r} needs the update of the one leaving client" in error
+    assert "legal with it: fine-tune" in error
     read(tmp_path, *changes, CLASSES)
 
 
-def test_sums_of_the_same_rounds_with_and_without_the_one_who_leaves_are_refused(
+def test_sums_with_and_without_the_leaving_client_are_refused(
     tmp_path: Path,
 ) -> None:
     changes = ["aggregation.kind=masks", *SECURE[:1], "unlearning.method=knot"]
     changes += ["personal.kind=none", "training.clusters=2", "clients=8"]
-    told = refusal(tmp_path, *changes)
-    assert "'knot' reveals, together with the sums of training, the leaving client's update" in told
+    error = refusal(tmp_path, *changes)
+    assert (
+        "'knot' reveals, together with the sums of training, the leaving client's update" in error
+    )
     read(tmp_path, *changes, CLASSES)
 
 
-def test_the_method_that_stands_in_no_file_is_refused_when_it_is_run(tmp_path: Path) -> None:
+def test_method_is_checked_if_requests_or_the_method_are_set(tmp_path: Path) -> None:
     changes = ["aggregation.kind=masks", "history.every=0"]
     assert "unlearning.method: 'fedosd'" in refusal(tmp_path, *changes)
     read(tmp_path, *changes, "unlearn=[]")
-    told = refusal(tmp_path, *changes, "unlearn=[]", "unlearning.method=fedosd")
-    assert "unlearning.method: 'fedosd'" in told
+    error = refusal(tmp_path, *changes, "unlearn=[]", "unlearning.method=fedosd")
+    assert "unlearning.method: 'fedosd'" in error
 
 
 @pytest.mark.parametrize("kind", ["masks", "ckks"])
-def test_sums_are_enough_for_the_others(tmp_path: Path, kind: str) -> None:
+def test_methods_that_need_only_sums_are_accepted(tmp_path: Path, kind: str) -> None:
     read(tmp_path, f"aggregation.kind={kind}", *SECURE)
     read(tmp_path, f"unlearning.method={sorted(SINGLE)[0]}")
 
 
-def test_kept_rounds_and_rounds_of_too_few_are_refused(tmp_path: Path) -> None:
-    told = refusal(tmp_path, "aggregation.kind=ckks", *SECURE, "history.every=2")
-    assert "history.every saves single clients' updates" in told
-    told = refusal(tmp_path, "aggregation.kind=ckks", *SECURE, "training.share=0.4")
-    assert "with training.share 2 of the 4 remaining clients take part in a round" in told
-    told = refusal(tmp_path, "aggregation.kind=ckks", *SECURE, "clients=3")
-    assert "with training.share 2 of the 2 remaining clients take part in a round" in told
+def test_saved_rounds_and_small_rounds_are_refused(tmp_path: Path) -> None:
+    error = refusal(tmp_path, "aggregation.kind=ckks", *SECURE, "history.every=2")
+    assert "history.every saves single clients' updates" in error
+    error = refusal(tmp_path, "aggregation.kind=ckks", *SECURE, "training.share=0.4")
+    assert "only 2 of the 4 remaining clients take part in a round" in error
+    error = refusal(tmp_path, "aggregation.kind=ckks", *SECURE, "clients=3")
+    assert "only 2 of the 2 remaining clients take part in a round" in error
     read(tmp_path, "aggregation.kind=ckks", *SECURE, "clients=3", CLASSES)
 
 
-def test_asking_clients_one_by_one_is_refused(tmp_path: Path) -> None:
-    told = refusal(tmp_path, "aggregation.kind=masks", *SECURE, "evaluation.conflicts=true")
-    assert "evaluation.conflicts needs single clients' replies" in told
+def test_evaluation_of_conflicts_is_refused(tmp_path: Path) -> None:
+    error = refusal(tmp_path, "aggregation.kind=masks", *SECURE, "evaluation.conflicts=true")
+    assert "evaluation.conflicts needs single clients' replies" in error
 
 
 @pytest.mark.parametrize(
-    ("keepers", "told"),
+    ("key_holders", "message"),
     [
-        ('["client-1"]', "must name two clients or more"),
-        ('["client-1", "client-1"]', "must name two clients or more"),
-        ('["client-1", "server"]', "and clients only"),
+        ('["client-1"]', "must name at least two parties"),
+        ('["client-1", "client-1"]', "must name at least two parties"),
+        ('["client-1", "server"]', "all of which are clients"),
     ],
 )
-def test_keepers_are_two_clients_or_more(tmp_path: Path, keepers: str, told: str) -> None:
-    said = refusal(tmp_path, "aggregation.kind=ckks", *SECURE, f"aggregation.key_holders={keepers}")
-    assert told in said
+def test_key_holders_must_be_at_least_two_clients(
+    tmp_path: Path, key_holders: str, message: str
+) -> None:
+    error = refusal(
+        tmp_path, "aggregation.kind=ckks", *SECURE, f"aggregation.key_holders={key_holders}"
+    )
+    assert message in error
 
 
-def test_encryption_that_is_looked_for_elsewhere_is_shown_its_place(tmp_path: Path) -> None:
+def test_encryption_under_another_key_is_refused_with_the_right_key(tmp_path: Path) -> None:
     assert "for encrypted sums use aggregation.kind = 'ckks'" in refusal(
         tmp_path, "ckks.degree=8192"
     )
@@ -144,11 +150,13 @@ GATES = {
 
 @pytest.mark.parametrize("kind", ["masks", "ckks"])
 @pytest.mark.parametrize("chosen", GATES)
-def test_classes_cannot_be_told_in_a_sum_of_models(tmp_path: Path, kind: str, chosen: str) -> None:
+def test_gate_on_classes_is_refused_with_secure_aggregation(
+    tmp_path: Path, kind: str, chosen: str
+) -> None:
     changes = ("history.every=0", CLASSES, *GATES[chosen])
-    told = refusal(tmp_path, f"aggregation.kind={kind}", *changes)
-    assert "gate = 'classes' needs the leaving clients to send their classes" in told
-    assert f"aggregation.kind = {kind!r} hides; legal: gate = 'features'" in told
+    error = refusal(tmp_path, f"aggregation.kind={kind}", *changes)
+    assert "gate = 'classes' needs the leaving clients to send their classes" in error
+    assert f"aggregation.kind = {kind!r} hides: set gate = 'features'" in error
     read(tmp_path, *changes)
     read(
         tmp_path,
@@ -157,14 +165,14 @@ def test_classes_cannot_be_told_in_a_sum_of_models(tmp_path: Path, kind: str, ch
     )
 
 
-def test_keepers_go_with_ckks(tmp_path: Path) -> None:
+def test_key_holders_need_ckks(tmp_path: Path) -> None:
     both = 'aggregation.key_holders=["client-1", "client-2"]'
-    told = refusal(tmp_path, "aggregation.kind=masks", *SECURE, both)
-    assert "aggregation.key_holders goes with aggregation.kind = 'ckks'" in told
+    error = refusal(tmp_path, "aggregation.kind=masks", *SECURE, both)
+    assert "aggregation.key_holders needs aggregation.kind = 'ckks'" in error
     read(tmp_path, "aggregation.kind=ckks", *SECURE, both)
 
 
-def test_the_lists_are_those_of_the_methods(tmp_path: Path) -> None:
+def test_lists_of_methods_match_the_registry(tmp_path: Path) -> None:
     (tmp_path / "wards.toml").write_text(GOOD)
     agreement = read_horizontal(tmp_path / "wards.toml").agreement
     names = get_args(ClientMethod)

@@ -13,8 +13,8 @@ def compared(*names: str) -> str:
     return f"unlearning.compare={list(names)!r}".replace("'", '"')
 
 
-def test_every_table_carries_the_trivial_baselines(tmp_path: Path) -> None:
-    assert "compare lacks relabel" in refusal(tmp_path, GOOD, compared("fine-tune"))
+def test_comparison_must_contain_the_trivial_baselines(tmp_path: Path) -> None:
+    assert "compare must contain relabel" in refusal(tmp_path, GOOD, compared("fine-tune"))
     read(tmp_path, GOOD, compared("fine-tune"), "unlearning.method=relabel")
 
 
@@ -28,20 +28,20 @@ def test_an_unknown_method_is_refused(tmp_path: Path) -> None:
 
 
 def test_cvfu_without_a_sum_of_votes_is_refused(tmp_path: Path) -> None:
-    told = refusal(tmp_path, GOOD, "unlearning.method=cvfu")
-    assert "it needs [top] kind = 'sum'" in told
-    assert "it needs [top]" in refusal(tmp_path, GOOD, compared("fine-tune", "relabel", "cvfu"))
+    error = refusal(tmp_path, GOOD, "unlearning.method=cvfu")
+    assert "set top.kind = 'sum'" in error
+    assert "set top.kind" in refusal(tmp_path, GOOD, compared("fine-tune", "relabel", "cvfu"))
 
 
-def test_cvfu_with_a_sum_of_votes_is_taken(tmp_path: Path) -> None:
+def test_cvfu_with_a_sum_of_votes_is_accepted(tmp_path: Path) -> None:
     plan = read(tmp_path, SUM, compared("fine-tune", "relabel", "cvfu")).agreement.unlearning
     assert plan.compare[-1] == "cvfu"
 
 
 @pytest.mark.parametrize("who", ['["bank"]', '["nobody"]', '["shop", "mill"]'])
-def test_offline_parties_are_passive_and_not_all(tmp_path: Path, who: str) -> None:
-    told = refusal(tmp_path, MORE, "unlearning.method=cvfu", f"unlearning.cvfu.offline={who}")
-    assert "legal: passive parties (mill, shop), but not all of them" in told
+def test_offline_parties_must_be_passive_and_not_all(tmp_path: Path, who: str) -> None:
+    error = refusal(tmp_path, MORE, "unlearning.method=cvfu", f"unlearning.cvfu.offline={who}")
+    assert "must name passive parties (mill, shop), but not all of them" in error
     read(tmp_path, MORE, "unlearning.method=cvfu", 'unlearning.cvfu.offline=["shop"]')
 
 
@@ -56,12 +56,12 @@ def test_adaptive_steps_can_be_switched_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["score=false", "extrapolate=true"])
-def test_the_literal_dual_has_no_ablation(tmp_path: Path, change: str) -> None:
-    told = refusal(tmp_path, GOOD, "unlearning.fedora.dual=literal", f"unlearning.fedora.{change}")
-    assert "go with dual = 'scalar'" in told
+def test_ablation_of_the_literal_dual_is_refused(tmp_path: Path, change: str) -> None:
+    error = refusal(tmp_path, GOOD, "unlearning.fedora.dual=literal", f"unlearning.fedora.{change}")
+    assert "or dual = 'scalar'" in error
 
 
-def test_steps_follow_the_training_s_learning_rate_unless_they_are_set(tmp_path: Path) -> None:
+def test_default_steps_equal_the_learning_rate_of_training(tmp_path: Path) -> None:
     changes = ("unlearning.fedora.primal_step=0.5", "unlearning.fedora.primal=plain")
     own, plain = (read(tmp_path, GOOD, change).agreement.unlearning.fedora for change in changes)
     follow = read(tmp_path, GOOD).agreement.unlearning.fedora

@@ -13,25 +13,27 @@ def plan(*variants: dict[str, object]) -> ClientUnlearning:
     return ClientUnlearning.model_validate({**PLAN, "variants": variants}, strict=False)
 
 
-def test_a_variant_changes_what_it_names_and_nothing_else() -> None:
+def test_variant_changes_only_its_own_settings() -> None:
     settings = {"variant": "ascent", "unlearn": {"learning_rate": 0.5}}
-    found = plan({"name": "m1", "method": "fedosd", "settings": settings})
-    own = found.at(found.variants[0]).fedosd
+    agreement = plan({"name": "m1", "method": "fedosd", "settings": settings})
+    own = agreement.at(agreement.variants[0]).fedosd
     assert (own.variant, own.project) == ("ascent", "always")
     assert (own.unlearn.rounds, own.unlearn.learning_rate) == (7, 0.5)
-    assert found.fedosd.variant == "full"
+    assert agreement.fedosd.variant == "full"
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"variant": "none"}, r"variant 'm1': fedosd\.variant: Input should be 'full'"),
         ({"strength": 1}, r"variant 'm1': fedosd\.strength: Extra inputs"),
         ({"unlearn": 3}, r"variant 'm1': fedosd\.unlearn: "),
     ],
 )
-def test_what_the_method_cannot_take_is_refused(settings: dict[str, object], told: str) -> None:
-    with pytest.raises(ValidationError, match=told):
+def test_invalid_settings_of_a_method_are_refused(
+    settings: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValidationError, match=message):
         plan({"name": "m1", "method": "fedosd", "settings": settings})
 
 
@@ -42,16 +44,16 @@ def test_a_method_without_settings_has_no_variant() -> None:
 
 @pytest.mark.parametrize("name", ["original", "retrain-2"])
 @pytest.mark.parametrize("kind", [ClientUnlearning, TextUnlearning])
-def test_the_names_of_what_is_compared_with_are_taken(
+def test_names_of_references_are_reserved(
     kind: type[ClientUnlearning | TextUnlearning], name: str
 ) -> None:
     variants = [{"name": name, "method": "fine-tune", "settings": {}}]
-    with pytest.raises(ValidationError, match="has the name of a Retrain or of the trained model"):
+    with pytest.raises(ValidationError, match="must not begin with 'retrain' or 'original'"):
         kind.model_validate({"variants": variants}, strict=False)
 
 
 @pytest.mark.parametrize("name", ["fedosd", "m1"])
-def test_a_name_stands_once(name: str) -> None:
+def test_duplicate_variant_name_is_refused(name: str) -> None:
     first = {"name": "m1", "method": "fedosd", "settings": {}}
     with pytest.raises(ValidationError, match="has the name of another variant or of a method"):
         plan(first, {"name": name, "method": "fedosd", "settings": {}})

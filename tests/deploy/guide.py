@@ -19,16 +19,16 @@ _STEP = re.compile(
 class Typed:
     """Commands of one organisation."""
 
-    who: str
+    organisation: str
     commands: str
     background: bool
 
 
 @dataclass(frozen=True)
 class Written:
-    """A file that one organisation writes; both write it if ``who`` is empty."""
+    """A file that one organisation writes; both write it if ``organisation`` is empty."""
 
-    who: str
+    organisation: str
     name: str
     text: str
 
@@ -51,14 +51,14 @@ Step = Typed | Written | Carried | Pinned
 
 def steps() -> Iterator[Step]:
     """Yield the steps of the guide; code blocks without a place are for real machines only."""
-    for found in _STEP.finditer(GUIDE.read_text()):
-        if found["pins"]:
+    for match in _STEP.finditer(GUIDE.read_text()):
+        if match["pins"]:
             yield Pinned()
-        elif found["source"]:
-            yield Carried(found["source"], found["target"])
-        elif found["kind"] == "toml":
-            who, _, name = found["info"].rpartition(":")
-            yield Written(who, name, found["text"])
+        elif match["source"]:
+            yield Carried(match["source"], match["target"])
+        elif match["kind"] == "toml":
+            organisation, _, name = match["info"].rpartition(":")
+            yield Written(organisation, name, match["text"])
         else:
-            who, *how = found["info"].split()
-            yield Typed(who, found["text"], how == ["background"])
+            organisation, *options = match["info"].split()
+            yield Typed(organisation, match["text"], options == ["background"])

@@ -23,12 +23,14 @@ def write_tables(machines: dict[str, Machine]) -> None:
     people = [(f"c{number:04d}", draw.gauss(0, 1)) for number in range(PEOPLE)]
     lines = {"bank": ["customer_id,bought,age,town"], "shop": ["customer_id,visits,spent"]}
     for name, lot in lines.items():
-        for who, leaning in draw.sample(people, HELD):
+        for organisation, leaning in draw.sample(people, HELD):
             bought = "yes" if leaning > 0 else "no"
             if name == "bank":
-                lot.append(f"{who},{bought},{draw.randint(18, 90)},{draw.choice(['ulm', 'bern'])}")
+                lot.append(
+                    f"{organisation},{bought},{draw.randint(18, 90)},{draw.choice(['ulm', 'bern'])}"
+                )
             else:
-                lot.append(f"{who},{leaning + draw.gauss(0, 0.5):.4f},{draw.random():.4f}")
+                lot.append(f"{organisation},{leaning + draw.gauss(0, 0.5):.4f},{draw.random():.4f}")
         (machines[name].home / "customers.csv").write_text("\n".join(lot) + "\n")
 
 
@@ -41,7 +43,7 @@ class Guided:
         self.output: dict[str, str] = dict.fromkeys(machines, "")
 
     def type(self, step: Typed) -> None:
-        machine = self.machines[step.who]
+        machine = self.machines[step.organisation]
         if step.background:
             self.running.append(
                 subprocess.Popen(
@@ -51,10 +53,10 @@ class Guided:
             )  # fmt: skip
             wait_for_port(machine, self.running[-1])
         else:
-            self.output[step.who] += machine.type(step.commands)
+            self.output[step.organisation] += machine.type(step.commands)
 
     def write(self, step: Written) -> None:
-        for name in [step.who] if step.who else list(self.machines):
+        for name in [step.organisation] if step.organisation else list(self.machines):
             (self.machines[name].home / step.name).write_text(step.text)
 
     def carry(self, step: Carried) -> None:
@@ -73,10 +75,10 @@ class Guided:
                 text = text.replace(f"[parties.{party}]\n", f"[parties.{party}]\n{pin}\n")
             file.write_text(text)
 
-    def _pin(self, who: str, file: str) -> str:
-        found = PIN.search(self.machines[who].type(f"vfl certs fingerprint {file}"))
-        assert found, file
-        return found[0]
+    def _pin(self, organisation: str, file: str) -> str:
+        match = PIN.search(self.machines[organisation].type(f"vfl certs fingerprint {file}"))
+        assert match, file
+        return match[0]
 
     def stop(self) -> None:
         for process in self.running:
@@ -102,7 +104,7 @@ def watch(machines: dict[str, Machine], over: Event, seen: dict[str, list[set[in
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_the_guide_leads_two_machines_to_a_report(tmp_path: Path) -> None:
+def test_commands_of_the_guide_produce_a_report_on_two_machines(tmp_path: Path) -> None:
     if why := missing():
         pytest.skip(why)
     over, seen = Event(), {"bank": list[set[int]](), "shop": list[set[int]]()}
@@ -122,13 +124,13 @@ def test_the_guide_leads_two_machines_to_a_report(tmp_path: Path) -> None:
                         guided.carry(step)
                     case Pinned():
                         guided.pin()
-            said, _ = guided.running[0].communicate(timeout=60)
+            output, _ = guided.running[0].communicate(timeout=60)
         finally:
             over.set()
             watcher.join()
             guided.stop()
     bank, shop = machines["bank"].home, machines["shop"].home
-    assert guided.running[0].returncode == 0, said
+    assert guided.running[0].returncode == 0, output
     assert (bank / "runs/people/report.html").read_text().startswith("<!doctype html>")
     metrics = json.loads((bank / "runs/people/metrics.json").read_text())
     assert metrics["run"]["common_rows"] >= HELD - (PEOPLE - HELD)
@@ -153,10 +155,10 @@ def keys_are_at_home(bank: Path, shop: Path) -> None:
     assert not any(path.read_bytes() == key for path in bank.rglob("*") if path.is_file())
 
 
-def test_every_block_of_the_guide_has_its_place() -> None:
-    found = list(steps())
-    kinds = [type(step) for step in found]
+def test_every_block_of_the_guide_is_a_known_step() -> None:
+    all_steps = list(steps())
+    kinds = [type(step) for step in all_steps]
     assert {kind: kinds.count(kind) for kind in (Typed, Written, Carried, Pinned)} == {
         Typed: 10, Written: 3, Carried: 4, Pinned: 1,
     }  # fmt: skip
-    assert {step.who for step in found if isinstance(step, Typed)} == {"bank", "shop"}
+    assert {step.organisation for step in all_steps if isinstance(step, Typed)} == {"bank", "shop"}

@@ -48,25 +48,25 @@ def service() -> dict[str, str]:
         ("TimeoutStopSec", "30"),
     ],
 )
-def test_the_unit_shuts_the_party_in(line: str, value: str) -> None:
+def test_unit_restricts_the_process(line: str, value: str) -> None:
     assert service()[line] == value
 
 
-def test_it_stays_down_where_starting_again_would_not_help() -> None:
+def test_unit_does_not_restart_after_permanent_errors() -> None:
     stays = {int(code) for code in service()["RestartPreventExitStatus"].split()}
     again = {UNEXPECTED, EXIT_CODES[ProtocolError], EXIT_CODES[StorageError]}
     assert stays == {USAGE, *EXIT_CODES.values()} - again
     assert {EXIT_CODES[kind] for kind in (DataError, IdentityError, PolicyError)} <= stays
 
 
-def test_the_guide_s_table_says_the_same() -> None:
+def test_exit_codes_of_the_guide_equal_those_of_the_unit() -> None:
     rows = re.findall(r"^\| (\d) \| .* \| (.*) \|$", GUIDE.read_text(), re.MULTILINE)
     down = {int(code) for code, does in rows if does.startswith("stays down")}
     assert {int(code) for code, _ in rows} == {0, UNEXPECTED, USAGE, *EXIT_CODES.values()}
     assert down == {int(code) for code in service()["RestartPreventExitStatus"].split()}
 
 
-def test_libraries_can_be_unpacked_where_the_unit_says() -> None:
+def test_unit_has_an_executable_temporary_folder() -> None:
     """rbcl runs what it unpacks, and /tmp may be mounted noexec."""
     folder = service()["Environment"].removeprefix("TMPDIR=")
     assert folder == f"%C/{service()['CacheDirectory']}"

@@ -56,7 +56,7 @@ def test_a_snapshot_is_unchanged_by_a_step_and_can_be_restored() -> None:
 
 
 def test_restoring_another_models_snapshot_is_refused() -> None:
-    with pytest.raises(ValueError, match="the copy is of another model"):
+    with pytest.raises(ValueError, match="the saved tensors are from another model"):
         restore([nn.Parameter(torch.zeros(2))], [torch.zeros(1)])
 
 

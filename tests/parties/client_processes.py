@@ -46,7 +46,7 @@ label = true
 """
 
 
-class Wood:
+class ClientProcesses:
     """A federation of processes: its config, its keys and its port."""
 
     def __init__(self, folder: Path, settings: str, clients: Sequence[str] = CLIENTS) -> None:

@@ -83,7 +83,7 @@ class Runs:
                     each.process.kill()
                     each.process.wait()
 
-    def undisturbed(self, out: Path) -> dict[str, str]:
+    def run_uninterrupted(self, out: Path) -> dict[str, str]:
         """Run without a kill; return the digests."""
         with self.all(out) as (running, _):
             finish(running)
@@ -127,5 +127,5 @@ def finish(running: dict[str, Running]) -> None:
 
 def digests(out: Path) -> dict[str, str]:
     """Return the digests of the final models and row maps of all parties."""
-    found = sorted((out / "digits").glob("*/*.safetensors"))
-    return {f"{f.parent.name}/{f.name}": sha256(f.read_bytes()).hexdigest() for f in found}
+    files = sorted((out / "digits").glob("*/*.safetensors"))
+    return {f"{f.parent.name}/{f.name}": sha256(f.read_bytes()).hexdigest() for f in files}

@@ -1,4 +1,4 @@
-"""Many clients of one data set in this process, real but for the network between them."""
+"""ManyClients clients of one data set in this process, real but for the network between them."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +21,7 @@ from protocol.keyring import issue_certificate, make_authority
 
 
 @dataclass(frozen=True)
-class Many:
+class ManyClients:
     """A config, its keys, and every client's party; the data set is read once."""
 
     config: HorizontalConfig
@@ -29,16 +29,16 @@ class Many:
     clients: dict[str, HorizontalParty]
 
     @classmethod
-    def read(cls, path: Path, folder: Path, data: Path | None) -> "Many":
+    def read(cls, path: Path, folder: Path, data: Path | None) -> "ManyClients":
         """Set up all parties; keys and states lie in ``folder``."""
         config = read_horizontal(path)
         agreement, keys = config.agreement, folder / "certs"
         make_authority(keys, agreement.federation)
         for name in (agreement.hub, *agreement.spokes):
             issue_certificate(keys, agreement.federation, name)
-        place = StartOptions(folder / "runs", data, keys)
-        server = set_up_horizontal_party(config, agreement.hub, place, lambda _: None)
-        first = set_up_horizontal_party(config, agreement.spokes[0], place, lambda _: None)
+        options = StartOptions(folder / "runs", data, keys)
+        server = set_up_horizontal_party(config, agreement.hub, options, lambda _: None)
+        first = set_up_horizontal_party(config, agreement.spokes[0], options, lambda _: None)
         whole = read_partitioned_data(
             agreement, first.settings.data, data or path.parent, lambda _: None
         )  # type: ignore[attr-defined]
@@ -47,7 +47,7 @@ class Many:
             known = load_identity(config, name, keys, datetime.now(UTC))
             clients[name] = replace(
                 first, name=name, keyring=known.keyring, trust=known.trust,
-                client_data=client_data_of(agreement, name, whole), state=place.out / name,
+                client_data=client_data_of(agreement, name, whole), state=options.out / name,
             )  # fmt: skip
         return cls(config, server, clients)
 
@@ -59,12 +59,12 @@ class Many:
         with ThreadPoolExecutor(len(names)) as pool:
             for name, party in self.clients.items():
                 pool.submit(run_client, party, lambda name=name: port.connect(name))  # type: ignore[misc]
-            door = Admission(self.server, port)
-            manner = CohortSettings(agreement.training.quorum, limits.idle_seconds)
+            admission = Admission(self.server, port)
+            settings = CohortSettings(agreement.training.quorum, limits.idle_seconds)
             warn = self.server.progress.warn
-            found = HubCohort(names, door.open(), door.arrivals, manner, warn)
+            cohort = HubCohort(names, admission.open(), admission.arrivals, settings, warn)
             try:
-                yield found
-                found.goodbye()
+                yield cohort
+                cohort.goodbye()
             finally:
-                found.close()
+                cohort.close()

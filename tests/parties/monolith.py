@@ -16,27 +16,29 @@ ORDER = ("hub", "left", "right")
 class Monolith:
     """All parties' networks as one module, on all parties' features."""
 
-    halves: dict[str, nn.Module]
+    networks: dict[str, nn.Module]
     inputs: Mapping[str, Tensor]
     labels: Tensor
 
     @classmethod
     def copy(
-        cls, halves: Mapping[str, nn.Module], inputs: Mapping[str, Tensor], labels: Tensor
+        cls, networks: Mapping[str, nn.Module], inputs: Mapping[str, Tensor], labels: Tensor
     ) -> "Monolith":
         """A model of its own with the same parameters."""
-        return cls({name: copy.deepcopy(half) for name, half in halves.items()}, inputs, labels)
+        return cls(
+            {name: copy.deepcopy(network) for name, network in networks.items()}, inputs, labels
+        )
 
     @property
     def parameters(self) -> list[nn.Parameter]:
         """All parameters, party by party."""
-        return [p for name in ORDER for p in self.halves[name].parameters()]
+        return [p for name in ORDER for p in self.networks[name].parameters()]
 
     def logits(self, rows: Sequence[int]) -> Tensor:
         """Outputs for some common rows."""
-        hub = self.halves["hub"]
+        hub = self.networks["hub"]
         embeddings = {
-            name: (hub.bottom if name == "hub" else self.halves[name])(self.inputs[name][rows])
+            name: (hub.bottom if name == "hub" else self.networks[name])(self.inputs[name][rows])
             for name in ORDER
         }
         out: Tensor = hub.top([embeddings[name] for name in ORDER])  # type: ignore[operator]
@@ -71,7 +73,7 @@ class Fedora:
     omega: float = 2.0
     cap: float = 5.0
     extrapolate: bool = False
-    price: float = 0.0
+    multiplier: float = 0.0
     steepest: float = 0.0
     scores: tuple[float, ...] = ()
     changes: tuple[float, ...] = ()
@@ -96,14 +98,16 @@ class Fedora:
         if self.extrapolate and self.scores:
             ahead = 2 * score.item() - self.scores[-1]
         self.scores = (*self.scores, score.item())
-        self.price = min(self.cap, max(0.0, self.price + self.sigma * (self.gamma - ahead)))
+        self.multiplier = min(
+            self.cap, max(0.0, self.multiplier + self.sigma * (self.gamma - ahead))
+        )
         for batch in batches or [[]]:
             gradients = [torch.zeros_like(p) for p in parameters]
             if len(batch):
                 gradients = self.model.gradient(self.model.loss(batch))
             with torch.no_grad():
                 for p, g, u, p0 in zip(parameters, gradients, held, self.start, strict=True):
-                    p.sub_(self.tau * (g - self.price * u + self.rho * (p - p0)))
+                    p.sub_(self.tau * (g - self.multiplier * u + self.rho * (p - p0)))
 
     def _adapt(self, change: float) -> None:
         ratio = change / self.changes[-1] if self.changes else 1.0

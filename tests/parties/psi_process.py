@@ -100,7 +100,7 @@ def people(number: int, count: int) -> IdList:
     order = np.concatenate([np.arange(r.start, r.stop, dtype=np.uint32) for r in ranges])
     np.random.default_rng(number).shuffle(order)
     parts = (order[at : at + 65_536].tolist() for at in range(0, count, 65_536))
-    return IdList.of(b"person-%d" % who for part in parts for who in part)
+    return IdList.of(b"person-%d" % person for part in parts for person in part)
 
 
 def take_part(folder: Path, name: str, parties: int, ids: Sequence[bytes]) -> VerticalParty:
@@ -130,20 +130,20 @@ def align(party: VerticalParty, port: int) -> Alignment:
     if party.name != HUB:
         channel = handshake.join_hub(party, lambda: dial_hub(address, party.keyring, HUB))
         opened = channel.receive(party.agreement.limits.idle_seconds).expect(vfl_pb2.StartAlignment)
-        found = align_passive(party, channel, opened)
+        alignment = align_passive(party, channel, opened)
         channel.receive(60).expect(vfl_pb2.Goodbye)  # closing at once might overtake what we said
         channel.close()
-        return found
+        return alignment
     spokes = len(party.agreement.passive)
     with LineServer(
         address, party.keyring, lambda leaf: party.trust.check(leaf, party.now()), spokes
     ) as server:
         hub, _ = handshake.accept_spokes(party, server)
         try:
-            found = align_active(party, hub)
+            alignment = align_active(party, hub)
             hub.move_to(vfl_pb2.Place(task=vfl_pb2.CLOSE, epoch=0, step=0, microbatch=0))
             hub.broadcast(vfl_pb2.Goodbye())
-            return found
+            return alignment
         finally:
             hub.close()
 
@@ -155,18 +155,18 @@ def main() -> None:
     number = names(int(parties)).index(name)
     party = take_part(Path(folder), name, int(parties), people(number, int(count)))
     try:
-        found = align(party, int(port))
+        alignment = align(party, int(port))
     except ProtocolError as error:
         print(json.dumps({"event": "error", "party": name, "message": str(error)}), flush=True)
         sys.exit(1)
     psi = next(each for each in party.traffic.by_phase() if each["phase"] == "psi")
-    ids = b"\n".join(party.holding.ids[row] for row in found.rows[:1000].tolist())
+    ids = b"\n".join(party.holding.ids[row] for row in alignment.rows[:1000].tolist())
     used = resource.getrusage(resource.RUSAGE_SELF)
     # Not used.ru_maxrss, which is at least that of the process that started this one.
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     figures = {
         "party": name,
-        "common": len(found),
+        "common": len(alignment),
         "order": hashlib.sha256(ids).hexdigest(),
         "seconds": psi["seconds"],
         "bytes": psi["bytes"],

@@ -79,34 +79,36 @@ def test_backbone_learns_and_unlearns(
             "dual_step": 1.0, "check_every": 9, "utility_loss": 1.0,
         }},
     }  # fmt: skip
-    with open_split_model(tmp_path, ROWS, **changes) as (leading, answerers):
-        leading.initialise("stream", vfl_pb2.TRAIN_ROWS, TRAIN)
-        epochs = train_epochs(leading, TrainingPlan("training", TRAIN, vfl_pb2.TRAIN_ROWS, 2, 5))
+    with open_split_model(tmp_path, ROWS, **changes) as (split_model, sessions):
+        split_model.initialise("stream", vfl_pb2.TRAIN_ROWS, TRAIN)
+        epochs = train_epochs(
+            split_model, TrainingPlan("training", TRAIN, vfl_pb2.TRAIN_ROWS, 2, 5)
+        )
         assert epochs[-1].loss < epochs[0].loss
-        whole = networks(leading, answerers)
+        whole = networks(split_model, sessions)
         before = {name: arithmetic.snapshot(each.parameters()) for name, each in whole.items()}
-        leading.keep_copy("trained", TRAIN)
-        forget_some(leading, 4)
-        leading.restore_copy("trained", "stream", UNLEARN)
-        found = run_fedora(leading, thresholds.uniform_threshold(2, 2.0), 0.0)
-        first, last = found.iterations[0], found.iterations[-1]
+        split_model.keep_copy("trained", TRAIN)
+        forget_some(split_model, 4)
+        split_model.restore_copy("trained", "stream", UNLEARN)
+        result = run_fedora(split_model, thresholds.uniform_threshold(2, 2.0), 0.0)
+        first, last = result.iterations[0], result.iterations[-1]
         assert last.forgetting > first.forgetting
         for name, network in whole.items():
             assert arithmetic.all_finite(network.parameters())
             assert arithmetic.squared_distance(network.parameters(), before[name]) > 0
-        assert torch.isfinite(leading.logits(vfl_pb2.FORGOTTEN)).all()
+        assert torch.isfinite(split_model.logits(vfl_pb2.FORGOTTEN)).all()
         if overlap == "pipeline":
-            leading.checkpoint()
-            for answerer in answerers.values():
-                assert_same_after_reading(answerer)
+            split_model.checkpoint()
+            for session in sessions.values():
+                assert_same_after_reading(session)
 
 
-def assert_same_after_reading(answerer: PassiveSession) -> None:
+def assert_same_after_reading(session: PassiveSession) -> None:
     """Check that the newest checkpoint restores each parameter bit by bit."""
-    ours, here = answerer._checkpoints, answerer._state.local_model.model.network
+    ours, here = session._checkpoints, session._state.local_model.model.network
     content = ours.read(ours.offer().numbers[-1])
     read = PartyState.from_content(
-        answerer._party, content, answerer._network
+        session._party, content, session._network
     ).local_model.model.network
     pairs = zip(here.parameters(), read.parameters(), strict=True)
     assert all(torch.equal(one, other) for one, other in pairs)

@@ -38,12 +38,12 @@ def test_every_kind_gives_embeddings_of_the_agreed_width(bottom, shape) -> None:
 
 
 @pytest.mark.parametrize("bottom", [CnnBottom(kind="cnn"), BackboneBottom(kind="resnet50")])
-def test_a_table_cannot_feed_a_network_for_images(bottom) -> None:
+def test_image_network_refuses_a_table(bottom) -> None:
     with pytest.raises(ConfigError, match=f"'{bottom.kind}' needs images"):
         build_bottom(plan(bottom), None, (3,))
 
 
-def test_a_strip_too_narrow_for_a_densenet_is_refused() -> None:
+def test_images_too_narrow_for_a_densenet_are_refused() -> None:
     with pytest.raises(ConfigError, match="8 or more pixels per side") as caught:
         build_bottom(plan(BackboneBottom(kind="densenet121")), None, (3, 32, 4))
     assert "larger part" in caught.value.hint
@@ -59,13 +59,13 @@ def test_a_party_s_own_module_is_built() -> None:
     assert network(torch.zeros(2, 3)).shape == (2, 5)
 
 
-def test_a_module_other_than_agreed_is_refused() -> None:
+def test_module_that_differs_from_the_agreement_is_refused() -> None:
     with pytest.raises(ConfigError, match="the agreement has sha256:00"):
         build_bottom(own("sha256:" + "0" * 64), "own_net:Bottom", (3,))
 
 
 @pytest.mark.parametrize("path", ["nowhere:Bottom", "own_net:Top", "own_net:WIDTH"])
-def test_a_module_that_cannot_be_had_is_refused(path: str) -> None:
+def test_module_that_cannot_be_imported_is_refused(path: str) -> None:
     with pytest.raises(ConfigError, match=r"cannot import|not a subclass"):
         build_bottom(own(module_source_digest(Bottom)), path, (3,))
 
@@ -114,7 +114,7 @@ def test_a_run_on_image_halves_with_cnns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["Remembers", "Forgets"])
-def test_a_module_that_keeps_statistics_or_draws_is_refused(name: str) -> None:
-    found = getattr(own_net, name)
+def test_module_with_statistics_or_randomness_is_refused(name: str) -> None:
+    module = getattr(own_net, name)
     with pytest.raises(ConfigError, match=r"BatchNorm1d|Dropout"):
-        build_bottom(own(module_source_digest(found)), f"own_net:{name}", (3,))
+        build_bottom(own(module_source_digest(module)), f"own_net:{name}", (3,))

@@ -7,7 +7,7 @@ from time import sleep
 from typing import Any
 
 import pytest
-from handshake_parties import meeting, party
+from handshake_parties import open_hub_port, party
 
 from parties.session import handshake
 from parties.session.checkpoint import NO_CHECKPOINTS
@@ -18,24 +18,24 @@ from tests.conftest import HUB, SPOKE
 
 
 @pytest.mark.parametrize("transport", ["memory", "grpc"])
-def test_who_is_told_that_it_is_busy_greets_again_until_it_is_heard(
+def test_spoke_repeats_hello_while_the_hub_is_busy(
     keys: Path, tmp_path: Path, transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client that lost its line sends Hello again until the hub has finished a long round."""
     monkeypatch.setattr(handshake, "WELCOME_SECONDS", 0.1)
     bank, shop = party(keys, HUB, []), party(keys, SPOKE, [])
-    with meeting(transport, bank, keys, tmp_path) as at, ThreadPoolExecutor(3) as pool:
+    with open_hub_port(transport, bank, keys, tmp_path) as at, ThreadPoolExecutor(3) as pool:
         dial = partial(at.connect, SPOKE)
         waiting = pool.submit(join_hub, shop, dial, NO_CHECKPOINTS, 0.5, busy_seconds=60.0)
         sleep(3.5)
         assert not waiting.done(), waiting.exception()
-        leading = pool.submit(accept_spokes, bank, at.port)
+        accepting = pool.submit(accept_spokes, bank, at.port)
         pool.submit(join_hub, party(keys, "hospital", []), lambda: at.connect("hospital"))
         assert waiting.result(30).phase is Phase.JOINED
-        assert {*leading.result(30)[0].channels} == {SPOKE, "hospital"}
+        assert {*accepting.result(30)[0].channels} == {SPOKE, "hospital"}
 
 
-def test_a_greeting_that_waited_is_not_a_clock_that_is_late(
+def test_delayed_hello_is_not_a_clock_difference(
     keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The clock in Hello is as old as the line."""
@@ -43,18 +43,18 @@ def test_a_greeting_that_waited_is_not_a_clock_that_is_late(
     monkeypatch.setattr(handshake, "CLOCK_LIMIT", 1.5)
     events: list[Any] = []
     bank = party(keys, HUB, events)
-    with meeting("memory", bank, keys, tmp_path) as at, ThreadPoolExecutor(3) as pool:
-        found = [
+    with open_hub_port("memory", bank, keys, tmp_path) as at, ThreadPoolExecutor(3) as pool:
+        joining = [
             pool.submit(join_hub, party(keys, name, []), partial(at.connect, name))
             for name in (SPOKE, "hospital")
         ]
         sleep(2.5)
         accept_spokes(bank, at.port)
-        assert all(each.result(30).phase is Phase.JOINED for each in found)
+        assert all(each.result(30).phase is Phase.JOINED for each in joining)
     assert not [each for each in events if "clocks" in str(each)]
 
 
-def test_nobody_waits_longer_than_was_agreed(keys: Path, tmp_path: Path) -> None:
+def test_spoke_waits_at_most_the_agreed_time(keys: Path, tmp_path: Path) -> None:
     bank, shop = party(keys, HUB, []), party(keys, SPOKE, [])
-    with meeting("memory", bank, keys, tmp_path) as at, pytest.raises(PeerSilent):
+    with open_hub_port("memory", bank, keys, tmp_path) as at, pytest.raises(PeerSilent):
         join_hub(shop, lambda: at.connect(SPOKE), NO_CHECKPOINTS, 0.5)

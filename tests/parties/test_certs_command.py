@@ -20,16 +20,16 @@ def certs(*options: str | Path) -> Result:
 def test_authority_request_and_certificate_make_a_keyring(tmp_path: Path) -> None:
     authority, home = tmp_path / "authority", tmp_path / "home"
     assert certs("authority", DIGITS, "--out", authority).exit_code == 0
-    asked = certs("request", DIGITS, "--party", "left", "--out", home, "--format", "json")
-    assert asked.exit_code == 0
+    requested = certs("request", DIGITS, "--party", "left", "--out", home, "--format", "json")
+    assert requested.exit_code == 0
     signed = certs(
         "sign", DIGITS, home / "left.csr", "--party", "left", "--authority", authority,
         "--out", home, "--format", "json",
     )  # fmt: skip
     assert signed.exit_code == 0
-    pins = {json.loads(line).get("pin") for line in (asked.output + signed.output).splitlines()} - {
-        None
-    }
+    pins = {
+        json.loads(line).get("pin") for line in (requested.output + signed.output).splitlines()
+    } - {None}
     assert len(pins) == 1
     (home / "ca.pem").write_bytes((authority / "ca.pem").read_bytes())
     assert read_keyring(home, "left").identity.name == "left"
@@ -46,12 +46,12 @@ def test_a_server_of_either_mode_gets_its_keys(config: str, tmp_path: Path) -> N
     assert certs("request", path, "--party", "server", "--out", tmp_path / "home").exit_code == 0
 
 
-def test_options_may_stand_before_the_config(tmp_path: Path) -> None:
+def test_options_are_accepted_before_the_config(tmp_path: Path) -> None:
     assert certs("--out", tmp_path / "all", DIGITS).exit_code == 0
     assert (tmp_path / "all" / "office.pem").exists()
 
 
-def test_a_party_that_the_agreement_does_not_name_is_refused(tmp_path: Path) -> None:
+def test_party_outside_the_agreement_is_refused(tmp_path: Path) -> None:
     result = certs("request", DIGITS, "--party", "lefft", "--out", tmp_path)
     assert result.exit_code == 3
     assert "left, office, right" in result.output
@@ -70,7 +70,7 @@ def test_a_request_of_another_party_is_not_signed(tmp_path: Path) -> None:
     assert not (tmp_path / "right.pem").exists()
 
 
-def test_a_certificate_is_never_written_over_another(tmp_path: Path) -> None:
+def test_existing_certificate_is_not_overwritten(tmp_path: Path) -> None:
     certs("authority", DIGITS, "--out", tmp_path)
     certs("request", DIGITS, "--party", "left", "--out", tmp_path)
     command = (
@@ -85,7 +85,7 @@ def test_a_certificate_is_never_written_over_another(tmp_path: Path) -> None:
     assert (tmp_path / "left.pem").read_bytes() == first
 
 
-def test_a_folder_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
+def test_read_only_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for command in (
         ["authority", DIGITS, "--out", tmp_path / "file"],

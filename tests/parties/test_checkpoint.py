@@ -59,7 +59,7 @@ def test_only_the_owner_may_read_checkpoints(saved: Checkpoints) -> None:
 
 def test_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").write_text("a file")
-    with pytest.raises(StorageError, match=r"cannot use .*checkpoints: File exists"):
+    with pytest.raises(StorageError, match=r"cannot use the folder .*checkpoints: File exists"):
         store(tmp_path).write(1, RUN, content(1))
 
 
@@ -155,7 +155,7 @@ def test_swapped_tensor_files_are_refused(tmp_path: Path, saved: Checkpoints) ->
         store(tmp_path).offer()  # each checkpoint uses one of the two files
 
 
-def test_run_does_not_restart_when_all_checkpoints_are_damaged(
+def test_run_does_not_start_when_all_checkpoints_are_damaged(
     tmp_path: Path, saved: Checkpoints
 ) -> None:
     for path in files(saved, "json"):
@@ -206,7 +206,7 @@ def test_checkpoint_before_training_does_not_block_a_changed_run(
 
 
 def test_checkpoints_of_another_party_are_refused(tmp_path: Path, saved: Checkpoints) -> None:
-    with pytest.raises(IntegrityError, match="are of shop, not bank"):
+    with pytest.raises(IntegrityError, match="are of shop, not of bank"):
         store(tmp_path, party="bank").offer()
 
 
@@ -216,5 +216,5 @@ def test_checkpoints_of_a_newer_format_are_refused(
     monkeypatch.setattr("parties.session.checkpoint.FORMAT", 3)
     saved.write(4, RUN, content(4))
     monkeypatch.undo()
-    with pytest.raises(IntegrityError, match="have format 3, not 2"):
+    with pytest.raises(IntegrityError, match="have format 3, expected 2"):
         store(tmp_path).offer()

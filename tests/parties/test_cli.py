@@ -24,69 +24,69 @@ def run_party(role: str, name: str, *options: str) -> Result:
     return vfl_party("--role", role, "--config", str(DIGITS), "--party", name, *options)
 
 
-def test_help_teaches_every_option() -> None:
-    said = vfl_party("--help").output
+def test_help_describes_every_option() -> None:
+    output = vfl_party("--help").output
     for word in ("--role", "--config", "--party", "--hub", "--data", "--certificates", "Example"):
-        assert word in said
+        assert word in output
 
 
 @pytest.mark.parametrize("role", ["server", "client"])
-def test_a_role_of_the_other_mode_is_refused_with_the_party_s_own(role: str) -> None:
+def test_role_of_another_mode_is_refused_with_the_expected_role(role: str) -> None:
     result = run_party(role, "left")
     assert result.exit_code == 3
     assert "left is passive" in result.output
     assert "--role passive" in result.output
 
 
-def test_an_unknown_role_is_refused_with_the_legal_ones() -> None:
+def test_unknown_role_is_refused_with_the_legal_roles() -> None:
     result = run_party("pasive", "left")
     assert result.exit_code == 2
     assert "passive" in result.output
 
 
-def test_a_role_other_than_agreed_is_refused() -> None:
+def test_role_that_differs_from_the_agreement_is_refused() -> None:
     result = run_party("active", "left")
     assert result.exit_code == 3
     assert "left is passive in" in result.output
     assert "--role passive" in result.output
 
 
-def test_an_unknown_party_is_refused_with_the_known_ones() -> None:
+def test_unknown_party_is_refused_with_the_known_parties() -> None:
     result = run_party("passive", "lefft")
     assert result.exit_code == 3
     assert "no party 'lefft'" in result.output
     assert "left, office, right" in result.output
 
 
-def test_a_simulated_client_has_no_process() -> None:
+def test_simulated_client_cannot_be_started_as_a_process() -> None:
     path = str(DIGITS.parents[1] / "horizontal" / "digits.toml")
     result = vfl_party("--role", "client", "--config", path, "--party", "client-0")
     assert result.exit_code == 3
-    assert "client-0 is simulated in" in result.output
+    assert "client-0 is a simulated client in" in result.output
 
 
-def test_a_config_that_is_absent_is_refused(tmp_path: Path) -> None:
+def test_missing_config_is_refused(tmp_path: Path) -> None:
     gone = str(tmp_path / "none.toml")
     result = vfl_party("--role", "passive", "--config", gone, "--party", "left")
     assert result.exit_code == 3
     assert "No such file" in result.output
 
 
-def test_certificates_that_are_absent_are_refused(tmp_path: Path) -> None:
+def test_missing_certificates_are_refused(tmp_path: Path) -> None:
     result = run_party("passive", "left", "--certificates", str(tmp_path), "--hub", "localhost:1")
     assert result.exit_code == 5
     assert "ca.pem" in result.output
     assert "vfl certs" in result.output
 
 
-def test_failures_are_one_json_object_for_programs() -> None:
+def test_json_format_prints_each_error_as_one_object() -> None:
     result = run_party("passive", "lefft", "--format", "json")
-    said = json.loads(result.output)
-    assert (said["event"], said["exit"]) == ("error", 3)
-    assert said["hint"] == "the parties are left, office, right"
+    event = json.loads(result.output)
+    assert (event["event"], event["exit"]) == ("error", 3)
+    assert event["hint"] == "the parties are left, office, right"
 
 
-def test_data_that_is_absent_says_where_one_gets_it(tmp_path: Path) -> None:
+def test_missing_data_is_refused_with_its_origin(tmp_path: Path) -> None:
     config = DIGITS.with_name("income.toml")
     folders = ["--data", str(tmp_path / "data"), "--out", str(tmp_path / "runs")]
     options = [str(config), "--in-process", *folders]
@@ -97,7 +97,7 @@ def test_data_that_is_absent_says_where_one_gets_it(tmp_path: Path) -> None:
     assert "archive.ics.uci.edu" in result.output
 
 
-def test_an_unexpected_failure_shows_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_error_shows_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(path: Path, changes: object) -> None:
         raise ZeroDivisionError("secret 4711")
 
@@ -108,11 +108,11 @@ def test_an_unexpected_failure_shows_no_data(monkeypatch: pytest.MonkeyPatch) ->
     assert "4711" not in result.output
 
 
-def test_certificates_are_made_for_every_party_and_never_overwritten(tmp_path: Path) -> None:
+def test_certificates_are_created_for_every_party_and_not_overwritten(tmp_path: Path) -> None:
     made = CliRunner().invoke(app, ["certs", str(DIGITS), "--out", str(tmp_path / "certs")])
     assert made.exit_code == 0
-    said = made.output.rpartition("wrote")[0]
-    pins = tomllib.loads(said)["parties"]
+    pin_tables = made.output.rpartition("wrote")[0]
+    pins = tomllib.loads(pin_tables)["parties"]
     assert {name: len(party["pins"]) for name, party in pins.items()} == {
         "left": 1, "office": 1, "right": 1,
     }  # fmt: skip
@@ -133,7 +133,7 @@ def test_a_setting_can_be_changed_and_is_checked() -> None:
     assert "training.epochs" in result.output
 
 
-def test_a_peer_s_words_are_shown_and_never_obeyed() -> None:
+def test_markup_in_texts_of_a_peer_is_not_interpreted() -> None:
     console = Console(file=StringIO(), width=200)
     with ProgressView(console, {"hub": "active"}) as view:
         view.show({"event": "warning", "party": "hub", "text": "left runs 'vfl [/x] [red]0.1'"})

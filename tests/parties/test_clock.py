@@ -50,7 +50,7 @@ def jumps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[timedelta]]:
     Jumping.shift = timedelta()
 
 
-def test_jumps_of_the_wall_clock_change_no_result(
+def test_wall_clock_jumps_do_not_change_the_result(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     steady = trained(tmp_path / "steady")

@@ -35,19 +35,19 @@ FORBIDDEN = set("\n\r\x1b\x07\0\x9b\u202e\u200b\ufeff\ud800")
 
 
 @pytest.mark.parametrize("name", EVIL)
-def test_evil_text_is_one_short_harmless_line(name: str) -> None:
+def test_control_characters_are_escaped_in_one_short_line(name: str) -> None:
     shown = printable(EVIL[name])
     assert not FORBIDDEN & set(shown)
     assert shown.isprintable()
     assert len(shown) < LONGEST + 40
 
 
-def test_harmless_text_is_left_as_it_is() -> None:
+def test_harmless_text_is_unchanged() -> None:
     for text in ("", "left runs 'vfl 0.1'", "Größe ≤ 5 (ε, δ)", "地址"):
         assert printable(text) == text
 
 
-def test_every_text_of_an_event_is_made_harmless() -> None:
+def test_every_text_of_an_event_is_escaped() -> None:
     event = {"event": "warning", "text": EVIL["colour"], "deep": {"a\nb": [EVIL["new line"], 5]}}
     shown = printable_event(event)
     assert not FORBIDDEN & set(json.dumps(shown, ensure_ascii=False))
@@ -56,7 +56,7 @@ def test_every_text_of_an_event_is_made_harmless() -> None:
 
 @pytest.mark.parametrize("form", ["text", "json"])
 @pytest.mark.parametrize("name", EVIL)
-def test_evil_words_forge_no_line_of_output(
+def test_untrusted_text_cannot_forge_output_lines(
     capsys: pytest.CaptureFixture[str], name: str, form: str
 ) -> None:
     console = Console("bank", json_lines=form == "json", debug=True)
@@ -82,13 +82,13 @@ def test_evil_words_forge_no_line_of_output(
 
 
 @pytest.mark.parametrize("name", ["new line", "colour", "turned"])
-def test_field_names_of_a_peer_are_harmless_in_our_refusal(
+def test_field_names_of_a_peer_are_escaped_in_errors(
     keys: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     """A peer chooses the keys of the agreement that it sends."""
     evil = json.dumps({**AGREED, EVIL[name]: 1})
     port, events = MemoryPort(), list[Any]()
-    shop = party(keys, SPOKE, [], PartyVariant(said=evil))
+    shop = party(keys, SPOKE, [], PartyVariant(agreement_text=evil))
     console = Console("bank", json_lines=False, debug=False)
 
     def lead() -> None:
@@ -106,7 +106,7 @@ def test_field_names_of_a_peer_are_harmless_in_our_refusal(
     assert len(output.splitlines()) == 2  # the error and its hint
 
 
-def test_crash_in_a_thread_shows_no_value(
+def test_crash_in_a_thread_shows_no_values(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def crash() -> None:
@@ -116,13 +116,13 @@ def test_crash_in_a_thread_shows_no_value(
     thread = threading.Thread(target=crash)
     thread.start()
     thread.join()
-    said = capsys.readouterr().err
-    assert "test_console.py" in said
-    assert "KeyError: " in said
-    assert "4711" not in said
+    output = capsys.readouterr().err
+    assert "test_console.py" in output
+    assert "KeyError: " in output
+    assert "4711" not in output
 
 
-def test_log_of_a_library_shows_no_value() -> None:
+def test_log_of_a_library_shows_no_values() -> None:
     try:
         raise KeyError("canary 4711")
     except KeyError:
@@ -133,7 +133,7 @@ def test_log_of_a_library_shows_no_value() -> None:
     assert RedactingFormatter().format(record) == "grpc._server: error at _server.py:9 KeyError"
 
 
-def test_every_program_prepares_its_output() -> None:
+def test_every_program_installs_the_output_hooks() -> None:
     """Each entry point sets the hooks before it parses options."""
     for entry in ("main", "party_main", "simulate_main"):
         check = "import sys, threading, logging, parties.cli.main as c, parties.cli.console as t\n"

@@ -83,7 +83,7 @@ def test_rows_without_ids_are_named_by_file_and_line(tmp_path: Path) -> None:
     assert list(held(tmp_path, data).ids) == [b"rows.csv:4", b"rows.csv:5"]
 
 
-def test_parties_that_shuffle_one_file_name_its_rows_alike(tmp_path: Path) -> None:
+def test_generated_ids_of_one_file_are_equal_at_all_parties(tmp_path: Path) -> None:
     text = "age,town,y\n" + "".join(f"{age},x,{CLASSES[age % 2]}\n" for age in range(40))
     ours = csv(
         tmp_path, text, id="row", numeric=("age",), sample=SampleSettings(fraction=0.8, seed=1)
@@ -132,7 +132,7 @@ def test_several_id_columns_are_joined_with_lengths(tmp_path: Path) -> None:
     ]
 
 
-def test_blanks_around_labels_and_texts_are_no_part_of_them(tmp_path: Path) -> None:
+def test_blanks_around_labels_and_texts_are_removed(tmp_path: Path) -> None:
     text = "id,age,town,y\n1,3, Bonn ,no \n2,4,Bonn, yes\n"
     holding = held(tmp_path, csv(tmp_path, text))
     assert holding.labels is not None
@@ -149,7 +149,7 @@ def test_test_file_rows_are_marked(tmp_path: Path) -> None:
     assert holding.table.frame()["age"].iloc[3] == 20
 
 
-def test_sample_keeps_the_rows_together(tmp_path: Path) -> None:
+def test_sample_keeps_features_and_labels_of_a_row_together(tmp_path: Path) -> None:
     (tmp_path / "test.csv").write_text("id,age,town,y\nd1,20,Bonn,yes\n")
     data = csv(tmp_path, test_path=Path("test.csv"), sample=SampleSettings(seed=5))
     holding = held(tmp_path, data)
@@ -167,17 +167,17 @@ def test_absent_file_is_refused_with_where_to_get_it(tmp_path: Path) -> None:
     data = CsvData(
         kind="csv", path=Path("adult/adult.data"), label="y", origin="https://uci.example"
     )
-    said = refusal(tmp_path, data)
-    assert f"no file adult/adult.data: looked for {tmp_path}/adult/adult.data" in said
-    assert "https://uci.example" in said
-    assert "--data DIR" in said
+    error = refusal(tmp_path, data)
+    assert f"no file adult/adult.data: looked for {tmp_path}/adult/adult.data" in error
+    assert "https://uci.example" in error
+    assert "--data DIR" in error
 
 
 def test_folder_pipe_and_device_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe", Path("/dev/zero")):
         data = CsvData(kind="csv", path=path, label="y")
-        assert "no regular file" in refusal(tmp_path, data)
+        assert "is not a regular file" in refusal(tmp_path, data)
 
 
 def test_file_that_is_read_whole_is_refused_beyond_the_limit(tmp_path: Path) -> None:
@@ -192,22 +192,22 @@ def test_file_that_is_read_whole_is_refused_beyond_the_limit(tmp_path: Path) -> 
 
 def test_duplicate_ids_are_refused_with_lines(tmp_path: Path) -> None:
     text = TABLE + "a7,1,x,no\nb8,1,x,no\n"
-    said = refusal(tmp_path, csv(tmp_path, text))
-    assert "2 duplicate IDs: " in said
-    assert "rows.csv line 2 and rows.csv line 5; rows.csv line 3 and rows.csv line 6" in said
+    error = refusal(tmp_path, csv(tmp_path, text))
+    assert "2 duplicate IDs: " in error
+    assert "rows.csv line 2 and rows.csv line 5; rows.csv line 3 and rows.csv line 6" in error
 
 
 def test_duplicate_ids_across_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "test.csv").write_text("id,age,town,y\na7,20,Bonn,yes\n")
-    said = refusal(tmp_path, csv(tmp_path, test_path=Path("test.csv")))
-    assert "rows.csv line 2 and test.csv line 2" in said
+    error = refusal(tmp_path, csv(tmp_path, test_path=Path("test.csv")))
+    assert "rows.csv line 2 and test.csv line 2" in error
 
 
 def test_train_and_test_file_of_one_name_cannot_name_rows(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "rows.csv").write_text(TABLE)
     data = csv(tmp_path, id="row", numeric=(), test_path=Path("sub/rows.csv"))
-    assert "both files are called rows.csv" in refusal(tmp_path, data)
+    assert "both files are named rows.csv" in refusal(tmp_path, data)
 
 
 @pytest.mark.parametrize(
@@ -217,69 +217,71 @@ def test_two_raw_forms_of_one_normal_form_are_refused(
     tmp_path: Path, pair: tuple[str, str]
 ) -> None:
     text = f"id,y\n{pair[0]},no\n{pair[1]},yes\n"
-    said = refusal(tmp_path, csv(tmp_path, text, numeric=()))
-    assert "1 duplicate IDs" in said
-    assert "line 2 and rows.csv line 3" in said
+    error = refusal(tmp_path, csv(tmp_path, text, numeric=()))
+    assert "1 duplicate IDs" in error
+    assert "line 2 and rows.csv line 3" in error
 
 
-def test_ids_that_only_look_alike_stay_apart(tmp_path: Path) -> None:
+def test_ids_that_look_alike_stay_distinct(tmp_path: Path) -> None:
     text = "id,y\n1,no\n01,yes\n1.0,no\nA,no\na,no\n"
     assert len(held(tmp_path, csv(tmp_path, text, numeric=()))) == 5
 
 
 @pytest.mark.parametrize("empty", ["", '""', "   ", "\u00a0"])
 def test_empty_ids_are_refused_with_lines(tmp_path: Path, empty: str) -> None:
-    said = refusal(tmp_path, csv(tmp_path, TABLE + f"{empty},1,x,no\n"))
-    assert "no ID in 1 line of rows.csv (5)" in said
+    error = refusal(tmp_path, csv(tmp_path, TABLE + f"{empty},1,x,no\n"))
+    assert "no ID in 1 line of rows.csv (5)" in error
 
 
 # Refused labels and features
 
 
 def test_label_at_a_passive_party_is_refused(tmp_path: Path) -> None:
-    assert "labels at a passive party" in refusal(tmp_path, csv(tmp_path), active=False)
+    assert "the data of a passive party has labels" in refusal(
+        tmp_path, csv(tmp_path), active=False
+    )
     digits = SklearnData(kind="sklearn", name="digits", label=True)
-    assert "labels at a passive party" in refusal(tmp_path, digits, active=False)
+    assert "the data of a passive party has labels" in refusal(tmp_path, digits, active=False)
     idx = IdxData(kind="idx", images=Path("i"), test_labels=Path("l"))
-    assert "labels at a passive party" in refusal(tmp_path, idx, active=False)
+    assert "the data of a passive party has labels" in refusal(tmp_path, idx, active=False)
 
 
 def test_active_party_without_label_is_refused(tmp_path: Path) -> None:
-    assert "set label in the party settings" in refusal(tmp_path, csv(tmp_path, label=None))
-    assert "set labels in the party settings" in refusal(
+    assert "set data.label in the party settings" in refusal(tmp_path, csv(tmp_path, label=None))
+    assert "set data.labels in the party settings" in refusal(
         tmp_path, IdxData(kind="idx", images=Path("i"))
     )
 
 
 def test_passive_party_without_features_is_refused(tmp_path: Path) -> None:
-    said = refusal(tmp_path, csv(tmp_path, label=None, numeric=()), active=False)
-    assert "a passive party needs features" in said
+    error = refusal(tmp_path, csv(tmp_path, label=None, numeric=()), active=False)
+    assert "a passive party needs features" in error
 
 
 def test_missing_labels_are_refused_with_lines(tmp_path: Path) -> None:
-    said = refusal(tmp_path, csv(tmp_path, TABLE + "d1,1,x,\nd2,1,x,?\n"))
-    assert "no label in 2 lines of rows.csv (5, 6)" in said
+    error = refusal(tmp_path, csv(tmp_path, TABLE + "d1,1,x,\nd2,1,x,?\n"))
+    assert "no label in 2 lines of rows.csv (5, 6)" in error
 
 
-def test_labels_that_are_no_class_are_refused_with_count_and_first_lines(tmp_path: Path) -> None:
+def test_unknown_labels_are_refused_with_count_and_first_lines(tmp_path: Path) -> None:
     extra = "".join(f"d{at},1,x,perhaps\n" for at in range(8))
-    said = refusal(tmp_path, csv(tmp_path, TABLE + extra))
-    assert "an unknown label in 8 lines of rows.csv (5, 6, 7, 8, 9, ...)" in said
-    assert "the classes are no, yes" in said
+    error = refusal(tmp_path, csv(tmp_path, TABLE + extra))
+    assert "an unknown label in 8 lines of rows.csv (5, 6, 7, 8, 9, ...)" in error
+    assert "use one of the classes no, yes" in error
 
 
 def test_labels_of_one_class_are_refused(tmp_path: Path) -> None:
     assert "same label" in refusal(tmp_path, csv(tmp_path, "id,y\n1,no\n2,no\n", numeric=()))
 
 
-def test_label_strip_takes_the_full_stop_off(tmp_path: Path) -> None:
+def test_label_strip_removes_the_full_stop(tmp_path: Path) -> None:
     text = "id,y\n1,no.\n2,yes\n"
     labels = held(tmp_path, csv(tmp_path, text, numeric=(), label_strip=".")).labels
     assert labels is not None
     assert labels.tolist() == [0, 1]
 
 
-def test_column_without_any_value_is_refused(tmp_path: Path) -> None:
+def test_column_without_values_is_refused(tmp_path: Path) -> None:
     text = "id,age,town,y\n1,,x,no\n2,?,x,yes\n"
     assert "no value in any row of column 'age'" in refusal(tmp_path, csv(tmp_path, text))
     text = "id,age,town,y\n1,3,,no\n2,4,?,yes\n"
@@ -304,11 +306,11 @@ FAULTY = {
 
 
 @pytest.mark.parametrize("text", FAULTY.values(), ids=FAULTY)
-def test_no_refusal_repeats_a_value_or_id(tmp_path: Path, text: str) -> None:
+def test_errors_contain_no_values_or_ids(tmp_path: Path, text: str) -> None:
     with pytest.raises(DataError) as caught:
         held(tmp_path, csv(tmp_path, text, categorical=()))
-    said = "".join(traceback.format_exception_only(caught.value)) + caught.value.hint
+    error = "".join(traceback.format_exception_only(caught.value)) + caught.value.hint
     chained = caught.value.__cause__
-    said += "" if chained is None else str(chained)
-    assert "SECRET" not in said
-    assert "515" not in said
+    error += "" if chained is None else str(chained)
+    assert "SECRET" not in error
+    assert "515" not in error

@@ -32,7 +32,7 @@ def test_device_of_another_name_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["cuda", "cuda:1"])
 def test_absent_gpu_is_refused_with_a_hint(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ConfigError, match="sees 0 CUDA devices here") as caught:
+    with pytest.raises(ConfigError, match="finds 0 CUDA devices") as caught:
         prepare_device(name)
     assert 'device = "cpu" in the party settings' in caught.value.hint
 
@@ -40,11 +40,11 @@ def test_absent_gpu_is_refused_with_a_hint(monkeypatch: pytest.MonkeyPatch, name
 def test_gpu_beyond_those_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    with pytest.raises(ConfigError, match="sees 2 CUDA devices"):
+    with pytest.raises(ConfigError, match="finds 2 CUDA devices"):
         prepare_device("cuda:2")
 
 
-def test_work_is_deterministic_once_a_device_is_ready() -> None:
+def test_computation_is_deterministic_after_device_setup() -> None:
     """In a separate process, because both settings hold for a whole process."""
     script = (
         "import os, torch\n"
@@ -58,7 +58,7 @@ def test_work_is_deterministic_once_a_device_is_ready() -> None:
     subprocess.run([sys.executable, "-c", script], cwd=root, check=True)
 
 
-def test_network_without_parameters_lies_in_main_memory() -> None:
+def test_network_without_parameters_is_in_main_memory() -> None:
     assert device_of(nn.Flatten()) == torch.device("cpu")
 
 
@@ -74,16 +74,16 @@ class Elsewhere(nn.Module):
         return torch.ones(len(features), 2)
 
 
-def test_features_follow_the_network_and_embeddings_come_back() -> None:
+def test_features_move_to_the_network_and_embeddings_to_main_memory() -> None:
     assert embed(Elsewhere(), torch.ones(3, 2)).device.type == "cpu"
 
 
-def test_blocks_of_a_checkpoint_follow_the_network() -> None:
-    (found,) = _block({"0000": torch.ones(3)}, torch.device("meta"))
-    assert found.device.type == "meta"
+def test_checkpoint_blocks_move_to_the_device_of_the_network() -> None:
+    (block,) = _block({"0000": torch.ones(3)}, torch.device("meta"))
+    assert block.device.type == "meta"
 
 
-def test_all_parts_of_a_half_lie_where_the_settings_say(
+def test_all_parts_of_a_local_model_are_on_the_configured_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A new local model is moved to the party's device, for both roles."""
@@ -95,14 +95,14 @@ def test_all_parts_of_a_half_lie_where_the_settings_say(
         return original(module, *where)
 
     monkeypatch.setattr(nn.Module, "to", to)
-    with open_split_model(tmp_path) as (leading, _):
-        leading.initialise("stream", 1, TRAIN)
+    with open_split_model(tmp_path) as (split_model, _):
+        split_model.initialise("stream", 1, TRAIN)
     assert moved == [torch.device("cpu")] * 3
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="NOT RUN: no GPU")
 @pytest.mark.parametrize("where", [("left",), ("hub", "left", "right")])
-def test_a_run_on_a_gpu_ends_near_that_on_the_cpu(
+def test_run_on_a_gpu_is_close_to_the_run_on_the_cpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: tuple[str, ...]
 ) -> None:
     import three_parties  # noqa: PLC0415
@@ -113,9 +113,9 @@ def test_a_run_on_a_gpu_ends_near_that_on_the_cpu(
     plain = three_parties.party_settings
 
     def settings(*given: object) -> dict[str, VerticalPartySettings]:
-        found = plain(*given)  # type: ignore[arg-type]
-        placed = {name: found[name].model_copy(update={"device": "cuda"}) for name in where}
-        return found | placed
+        cpu_settings = plain(*given)  # type: ignore[arg-type]
+        placed = {name: cpu_settings[name].model_copy(update={"device": "cuda"}) for name in where}
+        return cpu_settings | placed
 
     monkeypatch.setattr(three_parties, "party_settings", settings)
     on_gpu = run(tmp_path / "gpu")

@@ -18,19 +18,19 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 
 @pytest.fixture(scope="module")
-def wanted(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def expected(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The digests of a run without interruptions."""
-    return runs.undisturbed(tmp_path_factory.mktemp("undisturbed"))
+    return runs.run_uninterrupted(tmp_path_factory.mktemp("undisturbed"))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_killed_parties_come_back_and_the_parameters_are_the_same(
-    runs: Runs, wanted: dict[str, str], tmp_path: Path
+def test_restarted_parties_reach_the_same_parameters(
+    runs: Runs, expected: dict[str, str], tmp_path: Path
 ) -> None:
     """Each of the three parties is killed once, in one run."""
     random = Random(0)
-    assert len(wanted) == 6
+    assert len(expected) == 6
     with runs.all(tmp_path) as (running, port):
         for victim, phase in (("left", "training"), ("office", "fedora"), ("right", "retrain")):
             wait_for(running["office"], phase)
@@ -40,13 +40,13 @@ def test_killed_parties_come_back_and_the_parameters_are_the_same(
             running[victim] = runs.start(victim, tmp_path, port)
             wait_for_note(running[victim], "resumed checkpoint")
         finish(running)
-    assert digests(tmp_path) == wanted
+    assert digests(tmp_path) == expected
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_parties_that_are_told_to_stop_end_well_and_the_run_goes_on(
-    runs: Runs, wanted: dict[str, str], tmp_path: Path
+def test_terminated_parties_exit_cleanly_and_the_run_continues(
+    runs: Runs, expected: dict[str, str], tmp_path: Path
 ) -> None:
     """SIGTERM to a passive party, then to the active party."""
     with runs.all(tmp_path) as (running, port):
@@ -60,14 +60,12 @@ def test_parties_that_are_told_to_stop_end_well_and_the_run_goes_on(
             for other, before in others:
                 wait_for_note(other, *HUNG_UP, after=before)
         finish(running)
-    assert digests(tmp_path) == wanted
+    assert digests(tmp_path) == expected
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_run_whose_party_does_not_come_back_leaves_a_partial_report(
-    runs: Runs, tmp_path: Path
-) -> None:
+def test_run_that_a_party_leaves_writes_a_partial_report(runs: Runs, tmp_path: Path) -> None:
     with runs.all(tmp_path / "out", "limits.rejoin_seconds=0") as (running, _):
         wait_for(running["office"], "fedora")
         running["right"].process.kill()

@@ -17,13 +17,13 @@ def losses(folder: Path, **training: Any) -> list[float]:
     return [epoch["loss"] for epoch in metrics["training"]["epochs"]]
 
 
-def test_micro_batches_learn_the_same_but_for_rounding(tmp_path: Path) -> None:
+def test_micro_batches_give_equal_losses_except_for_rounding(tmp_path: Path) -> None:
     exact = losses(tmp_path / "exact")
-    found = losses(tmp_path / "halves", overlap="microbatch")
-    assert found == pytest.approx(exact, rel=1e-9)
+    microbatched = losses(tmp_path / "halves", overlap="microbatch")
+    assert microbatched == pytest.approx(exact, rel=1e-9)
 
 
-def test_a_pipeline_learns_from_gradients_that_are_one_step_late(tmp_path: Path) -> None:
+def test_pipelining_changes_losses_by_delayed_gradients(tmp_path: Path) -> None:
     exact, late = losses(tmp_path / "exact"), losses(tmp_path / "late", overlap="pipeline")
     assert late != exact
     assert late[-1] < late[0]
@@ -32,7 +32,7 @@ def test_a_pipeline_learns_from_gradients_that_are_one_step_late(tmp_path: Path)
 
 
 @pytest.mark.parametrize("overlap", ["microbatch", "pipeline"])
-def test_unlearning_follows_every_way_of_training(tmp_path: Path, overlap: str) -> None:
+def test_unlearning_runs_in_every_overlap_mode(tmp_path: Path, overlap: str) -> None:
     request = ({"name": "half", "classes": ["a"], "fraction": 0.5},)
     metrics = run(tmp_path, training={**TRAINING, "overlap": overlap}, unlearn=request)
     names = [method["name"] for method in metrics["requests"][0]["methods"]]

@@ -58,16 +58,16 @@ def mixed() -> pd.DataFrame:
     return pd.DataFrame({"age": age, "pay": pay, "town": pd.Series(town), "sex": sex})
 
 
-def test_numbers_worked_out_by_hand() -> None:
+def test_numeric_columns_equal_hand_computed_values() -> None:
     table = pd.DataFrame({"x": [1.0, np.nan, 5.0, 3.0, 100.0]})
-    found = fit_preprocessing(
+    fitted = fit_preprocessing(
         holding(table, 5), np.arange(4)
     )  # median 3; 1, 3, 5, 3: mean 3, variance 2
-    [how] = found.numeric.values()
+    [how] = fitted.numeric.values()
     assert (how.median, how.mean) == (3, 3)
     np.testing.assert_allclose(how.scale, np.sqrt(2))
     expected = (np.array([1, 3, 5, 3, 100]) - 3) / np.sqrt(2)
-    np.testing.assert_allclose(found.transform(holding(table, 5), np.arange(5))[:, 0], expected)
+    np.testing.assert_allclose(fitted.transform(holding(table, 5), np.arange(5))[:, 0], expected)
 
 
 def test_transform_equals_column_transformer() -> None:
@@ -84,7 +84,7 @@ def test_transform_equals_column_transformer() -> None:
     assert ours.dtype == np.float64
 
 
-def test_only_the_given_rows_are_looked_at() -> None:
+def test_only_the_given_rows_are_used() -> None:
     table = mixed()
     before = fit_preprocessing(holding(table), TRAINING).statistics()
     table.loc[30:, "age"] *= 1000
@@ -101,24 +101,22 @@ def test_rows_come_in_the_order_asked_for() -> None:
     )
 
 
-def test_absent_value_is_a_category_of_its_own() -> None:
+def test_missing_value_is_its_own_category() -> None:
     fitted = fit_preprocessing(holding(mixed()), TRAINING)
     assert fitted.categorical["town"] == ("Bonn", "Kiel", "Ulm", None)
-    found = fitted.transform(holding(mixed()), np.array([5, 33]))
-    np.testing.assert_equal(found[:, 2:6], [[0, 0, 0, 1], [0, 0, 0, 1]])
+    rows = fitted.transform(holding(mixed()), np.array([5, 33]))
+    np.testing.assert_equal(rows[:, 2:6], [[0, 0, 0, 1], [0, 0, 0, 1]])
 
 
-def test_category_that_no_training_row_has_is_all_zeros() -> None:
-    found = fit_preprocessing(holding(mixed()), TRAINING).transform(
-        holding(mixed()), np.array([31])
-    )
-    np.testing.assert_equal(found[0, 2:6], [0, 0, 0, 0])
+def test_category_absent_in_training_is_all_zeros() -> None:
+    rows = fit_preprocessing(holding(mixed()), TRAINING).transform(holding(mixed()), np.array([31]))
+    np.testing.assert_equal(rows[0, 2:6], [0, 0, 0, 0])
 
 
-def test_statistics_go_through_json_and_transform_identically() -> None:
+def test_statistics_restored_from_json_transform_identically() -> None:
     fitted = fit_preprocessing(holding(mixed()), TRAINING)
-    kept = json.loads(json.dumps(fitted.statistics(), allow_nan=False, sort_keys=True))
-    restored = read_statistics(kept)
+    stored = json.loads(json.dumps(fitted.statistics(), allow_nan=False, sort_keys=True))
+    restored = read_statistics(stored)
     np.testing.assert_allclose(
         restored.transform(holding(mixed()), ALL),
         fitted.transform(holding(mixed()), ALL),
@@ -153,7 +151,7 @@ def test_constant_column_is_scaled_by_one_with_a_warning() -> None:
     np.testing.assert_equal(fitted.transform(holding(table), np.array([0, 35]))[:, 0], [0, 2])
 
 
-def test_column_with_absent_values_is_not_called_constant() -> None:
+def test_column_with_missing_values_is_not_reported_as_constant() -> None:
     table = pd.DataFrame({"c": pd.Series(["a", None] * (COUNT // 2), dtype=object)})
     assert fit_preprocessing(holding(table), TRAINING).warnings == ()
 
@@ -187,11 +185,11 @@ def test_too_many_categories_are_refused() -> None:
 def test_number_too_far_from_the_training_rows_is_refused() -> None:
     table = mixed()
     table.loc[35, "pay"] = 1e90
-    with pytest.raises(DataError, match="column 'pay' has numbers more than 1e\\+30 scales"):
+    with pytest.raises(DataError, match="column 'pay' has numbers that are beyond ±1e\\+30"):
         fit_preprocessing(holding(table), TRAINING).transform(holding(table), ALL)
 
 
-def test_other_columns_than_those_fitted_are_refused() -> None:
+def test_columns_other_than_the_fitted_ones_are_refused() -> None:
     fitted = fit_preprocessing(holding(mixed()), TRAINING)
     with pytest.raises(DataError, match="other columns or images") as caught:
         fitted.transform(holding(mixed().drop(columns="sex")), ALL)
@@ -201,11 +199,11 @@ def test_other_columns_than_those_fitted_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "kept", [None, [], {}, {"numeric": [{"column": "x"}], "categorical": [], "image": None}]
+    "stored", [None, [], {}, {"numeric": [{"column": "x"}], "categorical": [], "image": None}]
 )
-def test_what_are_no_statistics_are_refused(kept: object) -> None:
+def test_invalid_statistics_are_refused(stored: object) -> None:
     with pytest.raises(DataError, match="invalid form"):
-        read_statistics(kept)
+        read_statistics(stored)
 
 
 # --- declared -------------------------------------------------------------------------------------
@@ -218,7 +216,7 @@ DECLARED = CsvData(
 )
 
 
-def test_declared_preprocessing_by_hand() -> None:
+def test_declared_preprocessing_equals_hand_computed_values() -> None:
     rows = pd.DataFrame(
         {
             "age": [0.0, 100.0, np.nan],
@@ -227,18 +225,18 @@ def test_declared_preprocessing_by_hand() -> None:
             "sex": ["f", "m", "m"],
         }
     )
-    found = declared_preprocessing(holding(rows, 3), DECLARED).transform(
+    transformed = declared_preprocessing(holding(rows, 3), DECLARED).transform(
         holding(rows, 3), np.arange(3)
     )
     # age and pay; Kiel, Ulm, absent; f, m, absent
-    assert found.tolist() == [
+    assert transformed.tolist() == [
         [-1, 0, 0, 1, 0, 1, 0, 0],
         [1, 1, 0, 0, 0, 0, 1, 0],
         [0, 3, 0, 0, 1, 0, 1, 0],
     ]
 
 
-def test_declared_preprocessing_is_the_same_whatever_rows_there_are() -> None:
+def test_declared_preprocessing_does_not_depend_on_the_rows() -> None:
     whole, part = mixed(), mixed().iloc[5:20].reset_index(drop=True)
     of_whole, of_part = (
         declared_preprocessing(holding(whole), DECLARED),

@@ -50,7 +50,7 @@ def test_three_processes_train_unlearn_and_equal_one_process(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_party_that_fails_ends_the_simulation_with_its_own_code(tmp_path: Path) -> None:
+def test_failed_party_ends_the_simulation_with_its_exit_code(tmp_path: Path) -> None:
     failed = simulate(tmp_path, "--set", "psi.minimum=5000")
     assert failed.returncode == 8
     assert re.search(r"fewer common\s+rows than psi.minimum = 5000", failed.stderr)

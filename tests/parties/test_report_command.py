@@ -32,12 +32,12 @@ def test_the_page_is_rebuilt_from_a_folder_or_a_file(run: Path, named: str) -> N
     assert "every method beside Retrain" in result.output
 
 
-def test_the_page_is_that_of_the_run(run: Path) -> None:
+def test_rebuilt_page_equals_the_page_of_the_run(run: Path) -> None:
     report(run)
     assert (run / "report.html").read_text() == vertical_page(json.loads(canonical_json(sample())))
 
 
-def test_programs_are_told_where_it_lies(run: Path) -> None:
+def test_json_output_contains_the_path_of_the_page(run: Path) -> None:
     result = report(run, "--format", "json")
     assert json.loads(result.output) == {
         "event": "result",
@@ -46,7 +46,7 @@ def test_programs_are_told_where_it_lies(run: Path) -> None:
     }
 
 
-def test_a_run_that_has_only_begun_has_a_report_too(run: Path) -> None:
+def test_unfinished_run_has_a_report(run: Path) -> None:
     partial = sample() | {"training": None, "requests": None, "traffic": None, "peers": None}
     (run / "metrics.json").write_bytes(canonical_json(partial))
     assert report(run).exit_code == 0
@@ -57,9 +57,9 @@ def without(part: str) -> Callable[[dict[str, Any]], Any]:
 
 
 WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
-    "another program's": (lambda _: {"accuracy": 0.9}, "holds no metrics of a run"),
-    "a list": (lambda metrics: [metrics], "holds no metrics of a run"),
-    "without a part": (without("training"), "holds no metrics of a run"),
+    "another program's": (lambda _: {"accuracy": 0.9}, "does not hold the metrics of a run"),
+    "a list": (lambda metrics: [metrics], "does not hold the metrics of a run"),
+    "without a part": (without("training"), "does not hold the metrics of a run"),
     "no version": (without("version"), "has version None"),
     "a later version": (lambda metrics: metrics | {"version": 3}, "has version 3"),
     "a run that is a word": (lambda metrics: metrics | {"run": "x"}, "lacks values that the"),
@@ -68,18 +68,18 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_metrics_that_are_not_ours_are_refused(run: Path, case: str) -> None:
-    change, told = WRONG[case]
+def test_metrics_of_another_program_are_refused(run: Path, case: str) -> None:
+    change, message = WRONG[case]
     (run / "metrics.json").write_text(json.dumps(change(sample())))
     result = report(run)
     assert result.exit_code == 4, result.output
-    assert told in " ".join(result.output.split())
+    assert message in " ".join(result.output.split())
     assert "hint:" in result.output
     assert not (run / "report.html").exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[" * 100_000, b'{"run": NaN}'])
-def test_what_is_not_json_is_refused(run: Path, content: bytes) -> None:
+def test_file_that_is_not_json_is_refused(run: Path, content: bytes) -> None:
     (run / "metrics.json").write_bytes(content)
     result = report(run)
     assert result.exit_code == 4

@@ -27,61 +27,63 @@ def request(**fields) -> tuple[dict, ...]:
     return ({"name": "request", **fields},)
 
 
-def the(metrics: dict) -> dict:
+def only_request(metrics: dict) -> dict:
     return metrics["requests"][0]
 
 
-def test_half_of_a_class(tmp_path: Path) -> None:
+def test_request_for_half_of_a_class(tmp_path: Path) -> None:
     metrics = run(tmp_path, unlearn=request(classes=["a"], fraction=0.5))
-    found = the(metrics)
-    assert 0 < found["forgotten"] < metrics["run"]["rows"]["learn"] / 3
-    assert found["forgotten"] + found["retained"] == metrics["run"]["rows"]["learn"]
-    names = [method["name"] for method in found["methods"]]
+    request_result = only_request(metrics)
+    assert 0 < request_result["forgotten"] < metrics["run"]["rows"]["learn"] / 3
+    assert (
+        request_result["forgotten"] + request_result["retained"] == metrics["run"]["rows"]["learn"]
+    )
+    names = [method["name"] for method in request_result["methods"]]
     assert names == [
         "original", "fedora", "fine-tune", "gradient-ascent", "relabel", "retrain",
         "retrain-2", "retrain-paired",
     ]  # fmt: skip
-    assert set(found["purged"]) == {"hub", "left", "right"}
-    for gone in found["purged"].values():
+    assert set(request_result["purged"]) == {"hub", "left", "right"}
+    for gone in request_result["purged"].values():
         assert "optimiser state of train" in gone
         assert "copy 'original' of the model" in gone
 
 
 def test_all_of_a_class_reports_the_remaining_classes(tmp_path: Path) -> None:
-    found = the(run(tmp_path, unlearn=request(classes=["a"])))
-    retrain = next(each for each in found["methods"] if each["name"] == "retrain")
+    request_result = only_request(run(tmp_path, unlearn=request(classes=["a"])))
+    retrain = next(each for each in request_result["methods"] if each["name"] == "retrain")
     assert retrain["accuracy"]["forgotten"] == 0.0  # never saw the class
     assert retrain["accuracy"]["test_remaining_classes"] > retrain["accuracy"]["test"]
 
 
-def test_one_row_of_a_file(tmp_path: Path) -> None:
+def test_request_for_one_row_of_a_file(tmp_path: Path) -> None:
     metrics = run(tmp_path, unlearn=request(), ids={"request": training_ids(tmp_path, 1)})
-    assert the(metrics)["forgotten"] == 1
+    assert only_request(metrics)["forgotten"] == 1
 
 
 def test_a_repeated_id_counts_once(tmp_path: Path) -> None:
     ids = training_ids(tmp_path, 3)
     metrics = run(tmp_path, unlearn=request(), ids={"request": ids + ids})
-    assert the(metrics)["forgotten"] == 3
+    assert only_request(metrics)["forgotten"] == 3
 
 
 def test_rows_outside_training_are_dropped_and_reported(tmp_path: Path) -> None:
     everyone = common_ids(tmp_path)
     ids = "\n".join(everyone[:60]) + "\n"
-    found = the(run(tmp_path, unlearn=request(), ids={"request": ids}))
-    assert found["dropped"]["test"] > 0
-    assert found["forgotten"] + sum(found["dropped"].values()) == 60
+    request_result = only_request(run(tmp_path, unlearn=request(), ids={"request": ids}))
+    assert request_result["dropped"]["test"] > 0
+    assert request_result["forgotten"] + sum(request_result["dropped"].values()) == 60
 
 
 def test_no_row_in_training_is_a_no_op_that_still_drops_and_reports(tmp_path: Path) -> None:
     learned = set(training_ids(tmp_path, 10_000).split())
     outside = [name for name in common_ids(tmp_path) if name not in learned][:5]
     metrics = run(tmp_path, unlearn=request(), ids={"request": "\n".join(outside)})
-    found = the(metrics)
-    assert found["forgotten"] == 0
-    assert "nothing to forget" in found["stopped"]
-    assert sum(found["dropped"].values()) == 5
-    assert all("row map" in " ".join(gone) for gone in found["purged"].values())
+    request_result = only_request(metrics)
+    assert request_result["forgotten"] == 0
+    assert "nothing to forget" in request_result["stopped"]
+    assert sum(request_result["dropped"].values()) == 5
+    assert all("row map" in " ".join(gone) for gone in request_result["purged"].values())
     assert erased_rows(tmp_path) == [5, 5, 5]
     assert "Nothing was to be forgotten" in vertical_page(metrics)
     Console(file=StringIO()).print(vertical_tables(metrics))
@@ -95,9 +97,11 @@ def erased_rows(folder: Path) -> list[int]:
 
 def test_unknown_ids_are_refused_by_line_without_naming_them(tmp_path: Path) -> None:
     ids = training_ids(tmp_path, 1) + "stranger-77\n"
-    with pytest.raises(DataError, match=r"1 IDs are not among the common rows \(lines 2\)") as said:
+    with pytest.raises(
+        DataError, match=r"1 IDs are not among the common rows \(lines 2\)"
+    ) as raised:
         run(tmp_path, unlearn=request(), ids={"request": ids})
-    assert "stranger" not in str(said.value)
+    assert "stranger" not in str(raised.value)
 
 
 def test_an_id_that_only_some_parties_hold_is_refused(tmp_path: Path) -> None:
@@ -114,7 +118,7 @@ def test_all_training_rows_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_request_without_classes_or_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="needs classes, or a file in the settings of hub"):
+    with pytest.raises(ConfigError, match="neither classes nor a file in the settings of hub"):
         run(tmp_path, unlearn=request())
 
 
@@ -127,15 +131,15 @@ def test_a_second_request_starts_from_the_purged_state(tmp_path: Path) -> None:
 
 
 def test_features_of_forgotten_rows_are_erased_request_after_request(tmp_path: Path) -> None:
-    with open_split_model(tmp_path) as (leading, answerers):
-        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+    with open_split_model(tmp_path) as (split_model, answerers):
+        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
         gone = np.empty(0, np.int64)
         for _ in range(2):
-            rows = np.sort(leading.rows.train[:7])
+            rows = np.sort(split_model.rows.train[:7])
             gone = np.concatenate([gone, rows])
-            leading.forget(rows)
-            purge_request(leading, "some")
-        for values in inputs(leading, answerers).values():
+            split_model.forget(rows)
+            purge_request(split_model, "some")
+        for values in inputs(split_model, answerers).values():
             assert (values[gone] == 0).all()
             assert (values != 0).any()
 
@@ -145,9 +149,9 @@ def test_canaries_of_two_requests_are_different_rows(tmp_path: Path) -> None:
         {"name": name, "classes": ["a", "b"], "fraction": 0.8, "canaries": 9}
         for name in ("first", "second")
     ]
-    with open_split_model(tmp_path, unlearn=plan) as (leading, _):
-        ids = leading.state.features.rows
-        chosen = select_request_rows(leading.party, ids, leading.rows, leading.labels)
+    with open_split_model(tmp_path, unlearn=plan) as (split_model, _):
+        ids = split_model.state.features.rows
+        chosen = select_request_rows(split_model.party, ids, split_model.rows, split_model.labels)
         assert [len(each.canaries) for each in chosen] == [9, 9]
         assert not np.isin(chosen[0].canaries, chosen[1].canaries).any()
 
@@ -158,7 +162,7 @@ def test_a_request_that_is_all_canaries_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_class_without_held_out_rows_is_refused_before_it_is_forgotten(tmp_path: Path) -> None:
-    with pytest.raises(PolicyError, match="the test rows lack a class of its rows"):
+    with pytest.raises(PolicyError, match="the test rows lack a class of the requested rows"):
         run(
             tmp_path,
             split={"test": 0.01, "validation": 0.1},
@@ -167,9 +171,11 @@ def test_a_class_without_held_out_rows_is_refused_before_it_is_forgotten(tmp_pat
 
 
 def test_canaries_learn_a_wrong_label(tmp_path: Path) -> None:
-    found = the(run(tmp_path, unlearn=request(classes=["a", "b"], fraction=0.5, canaries=8)))
-    assert found["canary_audit"]["count"] == 8
-    assert found["canary_audit"]["verdict"]
+    request_result = only_request(
+        run(tmp_path, unlearn=request(classes=["a", "b"], fraction=0.5, canaries=8))
+    )
+    assert request_result["canary_audit"]["count"] == 8
+    assert request_result["canary_audit"]["result"]
 
 
 def ids_of(folder: Path, name: str) -> list[str]:

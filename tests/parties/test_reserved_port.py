@@ -11,12 +11,12 @@ from protocol.keyring import read_keyring
 from tests.conftest import HUB, listening
 
 
-def test_nobody_else_binds_it(port: int) -> None:
+def test_other_processes_cannot_bind_a_reserved_port(port: int) -> None:
     with socket.socket() as other, pytest.raises(OSError, match="in use"):
         other.bind(("127.0.0.1", port))
 
 
-def test_one_hub_at_a_time_listens_on_it(port: int, keys: Path) -> None:
+def test_one_hub_at_a_time_listens_on_a_reserved_port(port: int, keys: Path) -> None:
     address = f"127.0.0.1:{port}"
     for _ in range(2):
         with listening(read_keyring(keys, HUB), address) as (server, _):

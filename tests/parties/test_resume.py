@@ -86,12 +86,12 @@ def _crash_after(party: VerticalParty, last: int) -> None:
 
 def digests(folder: Path) -> dict[str, str]:
     """Digests of the final models and row maps of all parties."""
-    found = sorted((folder / "runs" / "trio").glob("*/*.safetensors"))
-    return {f"{f.parent.name}/{f.name}": sha256(f.read_bytes()).hexdigest() for f in found}
+    files = sorted((folder / "runs" / "trio").glob("*/*.safetensors"))
+    return {f"{f.parent.name}/{f.name}": sha256(f.read_bytes()).hexdigest() for f in files}
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Ending:
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Ending:
     folder = tmp_path_factory.mktemp("undisturbed")
     prepare(folder)
     ending = play(folder)
@@ -107,21 +107,21 @@ def prepare(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", PARTIES)
 @pytest.mark.parametrize("message", range(30, MESSAGES, 170))
-def test_a_run_that_crashed_ends_as_if_it_had_not(
-    tmp_path: Path, undisturbed: Ending, name: str, message: int
+def test_resumed_run_equals_an_uninterrupted_run(
+    tmp_path: Path, uninterrupted: Ending, name: str, message: int
 ) -> None:
     prepare(tmp_path)
     play(tmp_path, (name, 2 * message if name == "hub" else message))
     ending = play(tmp_path)
     assert any(note.startswith("resumed checkpoint") for note in ending.notes)
-    assert ending.files == undisturbed.files
-    compare(ending.metrics, undisturbed.metrics)
+    assert ending.files == uninterrupted.files
+    compare(ending.metrics, uninterrupted.metrics)
 
 
-def compare(found: Any, wanted: Any) -> None:
+def compare(metrics: Any, expected_metrics: Any) -> None:
     """Check equality except for values of a clock, of a new session and of the crash."""
     for part in ("training", "requests"):
-        assert _timeless(found[part]) == _timeless(wanted[part])
+        assert _timeless(metrics[part]) == _timeless(expected_metrics[part])
 
 
 def _timeless(value: Any) -> Any:
@@ -130,14 +130,16 @@ def _timeless(value: Any) -> Any:
     return [_timeless(each) for each in value] if isinstance(value, list) else value
 
 
-def test_crash_after_crash_ends_as_if_there_were_none(tmp_path: Path, undisturbed: Ending) -> None:
+def test_run_after_several_crashes_equals_an_uninterrupted_run(
+    tmp_path: Path, uninterrupted: Ending
+) -> None:
     prepare(tmp_path)
     for crash in (("left", 60), ("hub", 130), ("right", 90), ("hub", 40), ("left", 101)):
         play(tmp_path, crash)
-    assert play(tmp_path).files == undisturbed.files
+    assert play(tmp_path).files == uninterrupted.files
 
 
-def test_a_loss_that_always_comes_back_ends_the_run_and_counts_nothing_twice(
+def test_repeated_connection_loss_ends_the_run_and_counts_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three times in a row without new work: then the party that is lost is named."""
@@ -170,7 +172,7 @@ AUDITED = {
 
 
 @pytest.mark.parametrize(("name", "message"), [("right", 40), ("left", 330), ("hub", 840)])
-def test_audits_that_crashed_end_as_if_they_had_not(
+def test_audits_after_a_crash_equal_uninterrupted_audits(
     tmp_path: Path, audited: Ending, name: str, message: int
 ) -> None:
     prepare(tmp_path)

@@ -40,7 +40,7 @@ from protocol.errors import Aborted, PeerSilent, RemoteProtocolError
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
 
 
-def test_a_party_stores_its_own_half_and_nothing_else(tmp_path: Path) -> None:
+def test_each_party_stores_only_its_own_local_model(tmp_path: Path) -> None:
     run(tmp_path, unlearn=FORGET)
     for name in ("left", "right"):
         folder = tmp_path / "runs" / "trio" / name
@@ -53,7 +53,7 @@ def test_a_party_stores_its_own_half_and_nothing_else(tmp_path: Path) -> None:
             assert sha256((folder / file).read_bytes()).hexdigest() == digest
 
 
-def test_forgotten_rows_are_gone_from_the_row_map_of_every_party(tmp_path: Path) -> None:
+def test_forgotten_rows_are_removed_from_every_row_map(tmp_path: Path) -> None:
     metrics = run(tmp_path, unlearn=FORGET)
     forgotten = metrics["requests"][0]["forgotten"]
     maps = [
@@ -66,7 +66,7 @@ def test_forgotten_rows_are_gone_from_the_row_map_of_every_party(tmp_path: Path)
     assert (erased[0] == erased[2]).all()
 
 
-def test_one_agreement_gives_one_run(tmp_path: Path) -> None:
+def test_equal_agreements_give_equal_runs(tmp_path: Path) -> None:
     runs = [run(folder, unlearn=FORGET) for folder in fresh(tmp_path, 2)]
     models = [
         (folder / "runs" / "trio" / "left" / "model.safetensors").read_bytes()
@@ -118,15 +118,15 @@ def test_an_empty_intersection_stops_every_party(tmp_path: Path) -> None:
         run(tmp_path, before=rename)
 
 
-def test_passive_parties_learn_that_and_why_it_stopped(tmp_path: Path) -> None:
+def test_passive_parties_receive_the_reason_of_the_stop(tmp_path: Path) -> None:
     write_data(tmp_path)
     certify(tmp_path)
-    plan, port, said = agreement(psi={"minimum": 1000}), MemoryPort(), {}
+    plan, port, errors = agreement(psi={"minimum": 1000}), MemoryPort(), {}
 
     def follow(name: str) -> None:
         with pytest.raises(Aborted) as raised:
             run_passive(party(tmp_path, name, plan, []), lambda: port.connect(name))
-        said[name] = raised.value
+        errors[name] = raised.value
 
     threads = [Thread(target=follow, args=(name,)) for name in ("left", "right")]
     for thread in threads:
@@ -135,20 +135,20 @@ def test_passive_parties_learn_that_and_why_it_stopped(tmp_path: Path) -> None:
         run_active(party(tmp_path, "hub", plan, []), port, lambda metrics: None)
     for thread in threads:
         thread.join(10)
-    assert all("fewer common rows" in str(error) for error in said.values())
-    assert all(error.code == "policy" for error in said.values())
+    assert all("fewer common rows" in str(error) for error in errors.values())
+    assert all(error.code == "policy" for error in errors.values())
 
 
-def test_a_party_that_goes_silent_is_named_with_task_and_step(tmp_path: Path) -> None:
+def test_silent_party_is_named_with_task_and_step(tmp_path: Path) -> None:
     limits = {"join_seconds": 20.0, "step_seconds": 0.5, "idle_seconds": 20.0}
-    with open_split_model(tmp_path, limits=limits) as (leading, answerers):
-        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        stuck, over = answerers["right"], Event()
-        embed, count = stuck._embed, SimpleNamespace(asked=0)
+    with open_split_model(tmp_path, limits=limits) as (split_model, sessions):
+        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        stuck, over = sessions["right"], Event()
+        embed, count = stuck._embed, SimpleNamespace(requests=0)
 
         def stall(ask: vfl_pb2.BatchRequest) -> None:
-            count.asked += 1
-            if count.asked == 4:
+            count.requests += 1
+            if count.requests == 4:
                 over.wait(10)
             embed(ask)
 
@@ -157,196 +157,198 @@ def test_a_party_that_goes_silent_is_named_with_task_and_step(tmp_path: Path) ->
             PeerSilent, match=r"right: sent no message for 0.5 s \(train, epoch 1, step 3\)"
         ):
             train_epochs(
-                leading, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 1, 16)
+                split_model, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 1, 16)
             )
         over.set()
 
 
-def test_embeddings_that_are_not_finite_stop_training_and_name_the_party(tmp_path: Path) -> None:
-    with open_split_model(tmp_path) as (leading, answerers):
-        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        poison(answerers["left"])
+def test_non_finite_embeddings_stop_training_and_name_the_party(tmp_path: Path) -> None:
+    with open_split_model(tmp_path) as (split_model, sessions):
+        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        poison(sessions["left"])
         with pytest.raises(RemoteProtocolError, match="left sent embeddings that are not finite"):
             train_epochs(
-                leading, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 1, 16)
+                split_model, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 1, 16)
             )
 
 
 def test_fedora_rolls_back_when_a_party_diverges(tmp_path: Path) -> None:
-    with open_split_model(tmp_path, unlearning={"fedora": PAPER}) as (leading, answerers):
-        forget_some(leading)
-        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        leading.keep_copy("original", vfl_pb2.TRAIN)
-        leading.restore_copy("original", "original", vfl_pb2.UNLEARN)
-        before = leading.logits(vfl_pb2.VALIDATION)
-        keep = leading.keep_copy
+    with open_split_model(tmp_path, unlearning={"fedora": PAPER}) as (split_model, sessions):
+        forget_some(split_model)
+        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        split_model.keep_copy("original", vfl_pb2.TRAIN)
+        split_model.restore_copy("original", "original", vfl_pb2.UNLEARN)
+        before = split_model.logits(vfl_pb2.VALIDATION)
+        keep = split_model.keep_copy
 
         def keep_then_poison(slot: str, task: vfl_pb2.Task) -> None:
             keep(slot, task)
-            poison(answerers["left"])
+            poison(sessions["left"])
 
-        leading.keep_copy = keep_then_poison  # type: ignore[method-assign]
-        went = fedora.run_fedora(leading, 1.0, 0.0)
-        assert went.decision.value == "not finite"
-        assert torch.equal(leading.logits(vfl_pb2.VALIDATION), before)
+        split_model.keep_copy = keep_then_poison  # type: ignore[method-assign]
+        result = fedora.run_fedora(split_model, 1.0, 0.0)
+        assert result.decision.value == "not finite"
+        assert torch.equal(split_model.logits(vfl_pb2.VALIDATION), before)
 
 
-def poison(answerer) -> None:
+def poison(session) -> None:
     with torch.no_grad():
-        next(answerer._state.local_model.model.network.parameters()).fill_(torch.nan)
+        next(session._state.local_model.model.network.parameters()).fill_(torch.nan)
 
 
 def test_fedora_rolls_back_when_it_costs_too_much_accuracy(tmp_path: Path) -> None:
     settings = {"check_every": 1, "utility_loss": 1e-6, "primal_step": 1.0}
-    with open_split_model(tmp_path, unlearning={"fedora": PAPER | settings}) as (leading, _):
-        forget_some(leading)
-        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        train_epochs(leading, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 5, 16))
-        leading.keep_copy("original", vfl_pb2.TRAIN)
-        before = leading.logits(vfl_pb2.VALIDATION)
-        leading.restore_copy("original", "original", vfl_pb2.UNLEARN)
-        went = fedora.run_fedora(leading, 2.19, 1.0)
-        assert went.decision.value == "utility lost"
-        assert torch.equal(leading.logits(vfl_pb2.VALIDATION), before)
+    with open_split_model(tmp_path, unlearning={"fedora": PAPER | settings}) as (split_model, _):
+        forget_some(split_model)
+        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        train_epochs(
+            split_model, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 5, 16)
+        )
+        split_model.keep_copy("original", vfl_pb2.TRAIN)
+        before = split_model.logits(vfl_pb2.VALIDATION)
+        split_model.restore_copy("original", "original", vfl_pb2.UNLEARN)
+        result = fedora.run_fedora(split_model, 2.19, 1.0)
+        assert result.decision.value == "utility lost"
+        assert torch.equal(split_model.logits(vfl_pb2.VALIDATION), before)
 
 
 @pytest.mark.parametrize("settings", [{"dual": "literal"}, {"retain_share": 0.0}])
-def test_fedora_s_other_forms_run(tmp_path: Path, settings: dict) -> None:
+def test_fedora_variants_run(tmp_path: Path, settings: dict) -> None:
     plan = PAPER | {"iterations": 3, "check_every": 9, "utility_loss": 1.0, **settings}
-    with open_split_model(tmp_path, unlearning={"fedora": plan}) as (leading, _):
-        forget_some(leading)
-        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        leading.keep_copy("original", vfl_pb2.TRAIN)
-        before = leading.logits(vfl_pb2.FORGOTTEN)
-        leading.restore_copy("original", "original", vfl_pb2.UNLEARN)
-        went = fedora.run_fedora(leading, 2.19, 0.0)
-        assert len(went.iterations) == 3
-        assert not torch.equal(leading.logits(vfl_pb2.FORGOTTEN), before)
+    with open_split_model(tmp_path, unlearning={"fedora": plan}) as (split_model, _):
+        forget_some(split_model)
+        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        split_model.keep_copy("original", vfl_pb2.TRAIN)
+        before = split_model.logits(vfl_pb2.FORGOTTEN)
+        split_model.restore_copy("original", "original", vfl_pb2.UNLEARN)
+        result = fedora.run_fedora(split_model, 2.19, 0.0)
+        assert len(result.iterations) == 3
+        assert not torch.equal(split_model.logits(vfl_pb2.FORGOTTEN), before)
 
 
 @pytest.mark.parametrize("policy", ["uniform", "heldout", "proxy"])
-def test_every_threshold_policy_gives_a_score_that_can_be_reached(
-    tmp_path: Path, policy: str
-) -> None:
-    found = run(tmp_path, unlearn=FORGET, fedora={"policy": policy})["requests"][0]["threshold"]
-    assert found["policy"] == policy
-    assert -2.2 < found["gamma"] < 2.2  # ω log C = 2 log 3
+def test_every_threshold_policy_gives_a_reachable_score(tmp_path: Path, policy: str) -> None:
+    threshold = run(tmp_path, unlearn=FORGET, fedora={"policy": policy})["requests"][0]["threshold"]
+    assert threshold["policy"] == policy
+    assert -2.2 < threshold["gamma"] < 2.2  # ω log C = 2 log 3
 
 
-def test_bytes_of_one_fedora_iteration_are_those_of_the_formula(tmp_path: Path) -> None:
+def test_bytes_of_one_fedora_iteration_equal_the_formula(tmp_path: Path) -> None:
     """Payload per passive party: 2 · itemsize · width · (n_u + R · B), and one look at the end."""
     plan = {"iterations": 1, "check_every": 9, "utility_loss": 1.0, "batch": 16}
     plan = PAPER | {"retain_share": 0.05, **plan}
-    with open_split_model(tmp_path, unlearning={"fedora": plan}) as (leading, _):
-        forget_some(leading)
-        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        leading.keep_copy("original", vfl_pb2.TRAIN)
-        leading.restore_copy("original", "original", vfl_pb2.UNLEARN)
-        before = unlearning_payload(leading)
-        fedora.run_fedora(leading, 1.0, 0.0)
-        crossed = unlearning_payload(leading) - before
-        steps = max(1, -(-round(0.05 * len(leading.rows.retain)) // 16))
-        widths, forgotten = {"left": 4, "right": 2}, len(leading.rows.forgotten)
+    with open_split_model(tmp_path, unlearning={"fedora": plan}) as (split_model, _):
+        forget_some(split_model)
+        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        split_model.keep_copy("original", vfl_pb2.TRAIN)
+        split_model.restore_copy("original", "original", vfl_pb2.UNLEARN)
+        before = unlearning_payload(split_model)
+        fedora.run_fedora(split_model, 1.0, 0.0)
+        transferred = unlearning_payload(split_model) - before
+        steps = max(1, -(-round(0.05 * len(split_model.rows.retain)) // 16))
+        widths, forgotten = {"left": 4, "right": 2}, len(split_model.rows.forgotten)
         # FedORA (paper 004) Table II, in bytes: embeddings and their gradients of n_u + R B rows.
         iteration = sum(2 * 8 * width * (forgotten + steps * 16) for width in widths.values())
-        validation = 8 * (4 + 2) * len(leading.rows.validation)  # embeddings without gradients
-        assert crossed == iteration + validation
+        validation = 8 * (4 + 2) * len(split_model.rows.validation)  # embeddings without gradients
+        assert transferred == iteration + validation
 
 
-def unlearning_payload(leading) -> int:
-    phases = leading.party.traffic.by_phase()
+def unlearning_payload(split_model) -> int:
+    phases = split_model.party.traffic.by_phase()
     return next(each["payload"] for each in phases if each["phase"] == "unlearning")
 
 
-def test_training_that_diverges_says_so(tmp_path: Path) -> None:
+def test_diverged_training_is_reported(tmp_path: Path) -> None:
     training = {"optimiser": "sgd", "learning_rate": 1e30, "batch": 16, "epochs": 3}
     with pytest.raises((Diverged, RemoteProtocolError), match=r"finite|NaN"):
         run(tmp_path, training=training)
 
 
-def test_gradient_ascent_goes_back_when_a_party_diverges(tmp_path: Path) -> None:
-    with open_split_model(tmp_path, unlearning={"ascent": {"steps": 3}}) as (leading, answerers):
-        forget_some(leading)
-        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        leading.keep_copy("original", vfl_pb2.TRAIN)
-        leading.restore_copy("original", "original", vfl_pb2.GRADIENT_ASCENT)
-        before = leading.logits(vfl_pb2.VALIDATION)
-        climb = leading.ascent_step
+def test_gradient_ascent_is_rolled_back_when_a_party_diverges(tmp_path: Path) -> None:
+    with open_split_model(tmp_path, unlearning={"ascent": {"steps": 3}}) as (split_model, sessions):
+        forget_some(split_model)
+        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        split_model.keep_copy("original", vfl_pb2.TRAIN)
+        split_model.restore_copy("original", "original", vfl_pb2.GRADIENT_ASCENT)
+        before = split_model.logits(vfl_pb2.VALIDATION)
+        climb = split_model.ascent_step
 
         def climb_then_poison(step_size: float, task: vfl_pb2.Task) -> None:
             climb(step_size, task)
-            poison(answerers["left"])
+            poison(sessions["left"])
 
-        leading.ascent_step = climb_then_poison  # type: ignore[method-assign]
-        assert len(run_gradient_ascent(leading).losses) == 1
-        assert torch.equal(leading.logits(vfl_pb2.VALIDATION), before)
+        split_model.ascent_step = climb_then_poison  # type: ignore[method-assign]
+        assert len(run_gradient_ascent(split_model).losses) == 1
+        assert torch.equal(split_model.logits(vfl_pb2.VALIDATION), before)
 
 
-def test_a_loss_that_is_not_finite_names_its_place(tmp_path: Path) -> None:
-    with open_split_model(tmp_path) as (leading, _):
-        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+def test_non_finite_loss_is_reported_with_its_place(tmp_path: Path) -> None:
+    with open_split_model(tmp_path) as (split_model, _):
+        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
         with torch.no_grad():
-            next(leading.local_model.model.network.top.parameters()).fill_(torch.nan)
+            next(split_model.local_model.model.network.top.parameters()).fill_(torch.nan)
         with pytest.raises(Diverged, match=r"train, epoch 1, step 0"):
             train_epochs(
-                leading, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 1, 16)
+                split_model, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 1, 16)
             )
 
 
 @pytest.mark.parametrize("name", ["hub", "left"])
-def test_a_divergence_in_the_last_sub_step_is_seen_before_the_model_is_kept(
+def test_divergence_in_the_last_sub_step_is_detected_before_the_model_is_kept(
     tmp_path: Path, name: str
 ) -> None:
     plan = PAPER | {"iterations": 3, "check_every": 1, "utility_loss": 1.0}
-    with open_split_model(tmp_path, unlearning={"fedora": plan}) as (leading, answerers):
-        forget_some(leading)
-        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        leading.keep_copy("original", vfl_pb2.TRAIN)
-        leading.restore_copy("original", "original", vfl_pb2.UNLEARN)
-        before = leading.logits(vfl_pb2.VALIDATION)
+    with open_split_model(tmp_path, unlearning={"fedora": plan}) as (split_model, sessions):
+        forget_some(split_model)
+        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        split_model.keep_copy("original", vfl_pb2.TRAIN)
+        split_model.restore_copy("original", "original", vfl_pb2.UNLEARN)
+        before = split_model.logits(vfl_pb2.VALIDATION)
         sweep, half = (
-            leading.loop.run_batches,
-            {"hub": leading.local_model, "left": answerers["left"]._state.local_model}[name],
+            split_model.loop.run_batches,
+            {"hub": split_model.local_model, "left": sessions["left"]._state.local_model}[name],
         )
 
-        def sweep_then_poison(*asked) -> None:
-            sweep(*asked)
-            leading.report_norms(
+        def sweep_then_poison(*arguments) -> None:
+            sweep(*arguments)
+            split_model.report_norms(
                 vfl_pb2.UNLEARN
             )  # a round trip: the last sub-step is done everywhere
             with torch.no_grad():
                 next(half.model.network.parameters()).fill_(torch.nan)
 
-        leading.loop.run_batches = sweep_then_poison  # type: ignore[method-assign]
-        went = fedora.run_fedora(leading, 1.0, 0.0)
-        assert went.decision.value == "not finite"
-        assert torch.equal(leading.logits(vfl_pb2.VALIDATION), before)
+        split_model.loop.run_batches = sweep_then_poison  # type: ignore[method-assign]
+        result = fedora.run_fedora(split_model, 1.0, 0.0)
+        assert result.decision.value == "not finite"
+        assert torch.equal(split_model.logits(vfl_pb2.VALIDATION), before)
 
 
-def test_a_step_that_is_far_too_long_rolls_back_instead_of_ending_the_run(tmp_path: Path) -> None:
+def test_too_large_step_is_rolled_back_without_ending_the_run(tmp_path: Path) -> None:
     plan = {"policy": "uniform", "primal_step": 30.0, "adaptive": False, "iterations": 8}
-    found = run(tmp_path, unlearn=FORGET, fedora=PAPER | plan)["requests"][0]
-    assert found["stopped"] in ("not finite", "utility lost")
-    original, fedora_model = found["methods"][:2]
+    request = run(tmp_path, unlearn=FORGET, fedora=PAPER | plan)["requests"][0]
+    assert request["stopped"] in ("not finite", "utility lost")
+    original, fedora_model = request["methods"][:2]
     assert fedora_model["accuracy"]["test"] == original["accuracy"]["test"]
 
 
-def test_a_method_after_a_divergence_starts_clean(tmp_path: Path) -> None:
-    with open_split_model(tmp_path) as (leading, _):
-        forget_some(leading)
-        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        leading.keep_copy("original", vfl_pb2.TRAIN)
+def test_method_after_a_divergence_starts_from_the_original(tmp_path: Path) -> None:
+    with open_split_model(tmp_path) as (split_model, _):
+        forget_some(split_model)
+        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        split_model.keep_copy("original", vfl_pb2.TRAIN)
         with torch.no_grad():
-            next(leading.local_model.model.network.top.parameters()).fill_(torch.nan)
-        run_gradient_ascent(leading)
-        leading.restore_copy("original", "fine-tune", vfl_pb2.FINE_TUNE)
-        train_epochs(leading, TrainingPlan("fine-tune", vfl_pb2.FINE_TUNE, vfl_pb2.RETAIN, 1, 16))
+            next(split_model.local_model.model.network.top.parameters()).fill_(torch.nan)
+        run_gradient_ascent(split_model)
+        split_model.restore_copy("original", "fine-tune", vfl_pb2.FINE_TUNE)
+        train_epochs(
+            split_model, TrainingPlan("fine-tune", vfl_pb2.FINE_TUNE, vfl_pb2.RETAIN, 1, 16)
+        )
 
 
-def test_a_reference_that_diverges_gives_way_to_heldout(tmp_path: Path) -> None:
+def test_diverged_reference_falls_back_to_heldout(tmp_path: Path) -> None:
     plan = {"policy": "proxy", "reference_learning_rate": 1e30}
-    found = run(tmp_path, unlearn=FORGET, fedora=plan)["requests"][0]
-    assert found["threshold"]["policy"] == "heldout"
+    request = run(tmp_path, unlearn=FORGET, fedora=plan)["requests"][0]
+    assert request["threshold"]["policy"] == "heldout"
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,12 @@ def test_canonical_json_does_not_depend_on_the_order_of_keys() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_number_that_is_not_finite_is_refused_by_its_place(value: float) -> None:
+def test_non_finite_number_is_refused_by_its_path(value: float) -> None:
     with pytest.raises(ValueError, match=r"\$\.methods\[1\]\.test"):
         canonical_json({"methods": [{"test": 1.0}, {"test": value}]})
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_no_half(
+def test_failed_write_keeps_the_old_file_and_leaves_no_partial_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "report"
@@ -45,12 +45,12 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_half(
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_files_are_for_this_account_alone(tmp_path: Path) -> None:
+def test_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     write_atomically(tmp_path / "file", b"content")
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o600
 
 
-def test_every_start_has_a_higher_incarnation(tmp_path: Path) -> None:
+def test_each_start_increments_the_incarnation(tmp_path: Path) -> None:
     assert [next_incarnation(tmp_path / "state") for _ in range(3)] == [1, 2, 3]
 
 

@@ -40,25 +40,25 @@ def test_rows_are_counted_while_they_are_read(
     assert counts == sorted(counts)
 
 
-def test_other_columns_than_agreed_are_refused(folder: Path) -> None:
+def test_columns_that_differ_from_the_agreement_are_refused(folder: Path) -> None:
     party(folder, "left", agreed(3), [])
     with pytest.raises(DataError, match="3 feature columns, but the agreement has columns = 4"):
         party(folder, "left", agreed(4), [])
 
 
-def test_parties_that_agreed_on_other_columns_notice_at_the_greeting(folder: Path) -> None:
+def test_different_numbers_of_columns_fail_the_handshake(folder: Path) -> None:
     hub, left = party(folder, "hub", agreed(3), []), party(folder, "left", agreement(), [])
     port = MemoryPort()
     with ThreadPoolExecutor(1) as pool:
-        led = pool.submit(handshake.accept_spokes, hub, port)
+        accepting = pool.submit(handshake.accept_spokes, hub, port)
         with pytest.raises(ProtocolError, match=r"parties\.left\.columns is 3 at hub and None"):
             handshake.join_hub(left, lambda: port.connect("left"))
-        refused = led.exception(10)
+        refused = accepting.exception(10)
     assert refused is not None
     assert exit_code(refused) == 6
 
 
-def test_a_column_without_a_declared_range_is_refused_before_anybody_is_dialled(
+def test_column_without_declared_range_is_refused_before_connecting(
     folder: Path,
 ) -> None:
     plan = agreement(preprocessing="declared")

@@ -38,15 +38,15 @@ def fixed(size: int) -> bytes:
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_the_bytes_do_not_depend_on_the_workers(number: int) -> None:
+def test_results_do_not_depend_on_the_number_of_workers(number: int) -> None:
     steps = count()
     with parallel_workers(number, lambda: next(steps)) as parallel_map:
-        found = blind_ids(IDS, b"session", fixed, parallel_map)
-    assert found == blind_ids(IDS, b"session", fixed, serial_map)
+        blinded = blind_ids(IDS, b"session", fixed, parallel_map)
+    assert blinded == blind_ids(IDS, b"session", fixed, serial_map)
     assert next(steps) == 4
 
 
-def test_a_refusal_comes_back_from_a_worker_in_its_own_words() -> None:
+def test_error_of_a_worker_keeps_its_type_and_text() -> None:
     points, scalars = blind_ids(IDS, b"session", fixed, serial_map)
     at = 32 * (CHUNK_POINTS + 3)
     broken = points[:at] + bytes(32) + points[at + 32 :]
@@ -57,7 +57,7 @@ def test_a_refusal_comes_back_from_a_worker_in_its_own_words() -> None:
         multiply_points(scalars, broken, "shop: evaluated IDs", 0, parallel_map)
 
 
-def test_a_worker_ends_when_its_parent_was_killed(tmp_path: Path) -> None:
+def test_worker_exits_when_its_parent_is_killed(tmp_path: Path) -> None:
     """Otherwise the worker would wait for work forever."""
     script = tmp_path / "one_worker.py"
     script.write_text(ONE_WORKER)

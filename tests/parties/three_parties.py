@@ -111,8 +111,8 @@ def party_settings(folder: Path, requests: Iterable[str] = ()) -> dict[str, Vert
 def public_statistics(folder: Path) -> None:
     """Write preprocessing statistics, which the settings of the passive parties then name."""
     numeric = [{"column": name, "median": 0, "mean": 0.5, "scale": 2} for name in "xyz"]
-    found = {"numeric": numeric, "categorical": [], "image": None}
-    (folder / STATISTICS).write_text(json.dumps(found))
+    statistics = {"numeric": numeric, "categorical": [], "image": None}
+    (folder / STATISTICS).write_text(json.dumps(statistics))
 
 
 def party(
@@ -144,14 +144,14 @@ def open_split_model(
     write_data(folder, rows)
     certify(folder)
     plan, port = agreement(**changes), MemoryPort()
-    answerers: dict[str, PassiveSession] = {}
+    sessions: dict[str, PassiveSession] = {}
 
     def answer(name: str) -> None:
         us = party(folder, name, plan, [])
         channel = handshake.join_hub(us, lambda: port.connect(name), CheckpointOffer(), 20.0)
         try:
-            answerers[name] = PassiveSession(us, channel, party_checkpoints(us))
-            while answerers[name].handle(channel.receive(20.0)):
+            sessions[name] = PassiveSession(us, channel, party_checkpoints(us))
+            while sessions[name].handle(channel.receive(20.0)):
                 pass
         except ProtocolError as error:
             channel.abort(*abort_reason(error))  # if anybody hears it: the test may have ended
@@ -161,9 +161,9 @@ def open_split_model(
         thread.start()
     us = party(folder, "hub", plan, [])
     hub, offers = handshake.accept_spokes(us, port, 20.0)
-    leading = start_split_model(us, hub, offers)
+    split_model = start_split_model(us, hub, offers)
     try:
-        yield leading, answerers
+        yield split_model, sessions
     finally:
         hub.abort("test", "over")
         hub.close()
@@ -172,21 +172,23 @@ def open_split_model(
 
 
 def networks(
-    leading: SplitModel, answerers: Mapping[str, PassiveSession]
+    split_model: SplitModel, sessions: Mapping[str, PassiveSession]
 ) -> dict[str, torch.nn.Module]:
     """Every party's network."""
-    halves = {name: each._state.local_model for name, each in answerers.items()} | {
-        "hub": leading.local_model
+    local_models = {name: each._state.local_model for name, each in sessions.items()} | {
+        "hub": split_model.local_model
     }
-    return {name: half.model.network for name, half in halves.items()}
+    return {name: local_model.model.network for name, local_model in local_models.items()}
 
 
-def inputs(leading: SplitModel, answerers: Mapping[str, PassiveSession]) -> dict[str, torch.Tensor]:
+def inputs(
+    split_model: SplitModel, sessions: Mapping[str, PassiveSession]
+) -> dict[str, torch.Tensor]:
     """Every party's features of the common rows."""
-    halves = {name: each._state.local_model for name, each in answerers.items()} | {
-        "hub": leading.local_model
+    local_models = {name: each._state.local_model for name, each in sessions.items()} | {
+        "hub": split_model.local_model
     }
-    return {name: half.model.inputs.values for name, half in halves.items()}  # type: ignore[union-attr]
+    return {name: local_model.model.inputs.values for name, local_model in local_models.items()}  # type: ignore[union-attr]
 
 
 def now() -> datetime:
@@ -194,9 +196,9 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def forget_some(leading: SplitModel, count: int = 20) -> None:
+def forget_some(split_model: SplitModel, count: int = 20) -> None:
     """Request the first rows of D."""
-    leading.forget(np.sort(leading.rows.train[:count]))
+    split_model.forget(np.sort(split_model.rows.train[:count]))
 
 
 TRAIN, UNLEARN = vfl_pb2.TRAIN, vfl_pb2.UNLEARN

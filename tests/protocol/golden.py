@@ -141,7 +141,7 @@ def _not_utf8() -> bytes:
 
 
 def _envelopes() -> dict[str, tuple[bytes, str]]:
-    told = {
+    absent_errors = {
         "version": "envelope.version is 7; expected 2",
         "session": "envelope.session differs from this party's session",
         "agreement": "envelope.agreement differs from this party's agreement",
@@ -150,24 +150,27 @@ def _envelopes() -> dict[str, tuple[bytes, str]]:
         "seq": "envelope.seq is 7; expected 1",
         "transcript": "envelope.transcript differs from this party's transcript",
     }
-    found = {}
-    for name, text in told.items():
+    frames_by_name = {}
+    for name, text in absent_errors.items():
         wrong, absent = sent_by(Side.HUB), sent_by(Side.HUB)
         kind = type(getattr(wrong, name))
         setattr(wrong, name, {int: 7, str: "thief", bytes: b"thief"}[kind])
         absent.ClearField(name)  # type: ignore[arg-type]
         missing = text if name == "session" else f"the envelope lacks {name}"
-        found[f"{name}-wrong"] = (frame(Message(ASK), wrong), text)
-        found[f"{name}-absent"] = (frame(Message(ASK), absent), missing)
+        frames_by_name[f"{name}-wrong"] = (frame(Message(ASK), wrong), text)
+        frames_by_name[f"{name}-absent"] = (frame(Message(ASK), absent), missing)
     grpc_channel, lost = _header(Message(ASK)), sent_by(Side.HUB)
     grpc_channel.ClearField("envelope")
     lost.place.task = 99  # type: ignore[assignment]
-    found["no-envelope"] = (raw(grpc_channel.SerializeToString()), "the message lacks its envelope")
-    found["task-unknown"] = (
-        frame(Message(ASK), lost),
-        "envelope.place.task is 99, which is no task",
+    frames_by_name["no-envelope"] = (
+        raw(grpc_channel.SerializeToString()),
+        "the message lacks its envelope",
     )
-    return found
+    frames_by_name["task-unknown"] = (
+        frame(Message(ASK), lost),
+        "envelope.place.task is 99, which is not a task",
+    )
+    return frames_by_name
 
 
 def _contents() -> dict[str, tuple[bytes, str]]:
@@ -175,7 +178,7 @@ def _contents() -> dict[str, tuple[bytes, str]]:
     empty.ClearField("body")  # type: ignore[arg-type]
     blank.batch_request.ClearField("index")
     strange.batch_request.rows = 99  # type: ignore[assignment]
-    turn = frame(Message(pb.StartAlignment(rows=1, completed_buckets=0)), sent_by(Side.HUB))
+    legal_phase = frame(Message(pb.StartAlignment(rows=1, completed_buckets=0)), sent_by(Side.HUB))
     ours = frame(Message(pb.Done()), sent_by(Side.HUB))
     return {
         "no-content": (
@@ -191,7 +194,7 @@ def _contents() -> dict[str, tuple[bytes, str]]:
             "BatchRequest lacks a legal value of rows",
         ),
         "wrong-turn": (
-            turn,
+            legal_phase,
             "the peer (hub) must not send StartAlignment in phase 'ready'; legal here: Abort, B",
         ),
         "wrong-side": (ours, "the peer (hub) must not send Done in phase 'ready'"),
@@ -199,10 +202,10 @@ def _contents() -> dict[str, tuple[bytes, str]]:
 
 
 def _shaped(*shapes: pb.TensorShape, payload: bytes = bytes(24)) -> bytes:
-    spoilt = _header(Message(DESCEND, (floats(2, 3),)))
-    del spoilt.tensors[:]
-    spoilt.tensors.extend(shapes)
-    return raw(spoilt.SerializeToString(), payload)
+    altered = _header(Message(DESCEND, (floats(2, 3),)))
+    del altered.tensors[:]
+    altered.tensors.extend(shapes)
+    return raw(altered.SerializeToString(), payload)
 
 
 def _of(*dims: int, dtype: int = pb.FLOAT32) -> pb.TensorShape:
@@ -258,13 +261,16 @@ def _payloads() -> dict[str, tuple[bytes, str]]:
 
 
 def _values() -> dict[str, tuple[bytes, str]]:
-    found = {}
+    frames_by_name = {}
     for name, value in {"nan": np.nan, "inf": np.inf, "-inf": -np.inf, "large": 10_001}.items():
         tensor = floats(2, 3)
         tensor[1, 1] = value
         content = frame(Message(DESCEND, (tensor,)), sent_by(Side.HUB))
-        found[f"value-{name}"] = (content, "row 1 of a tensor is NaN, infinite or beyond ±10000")
-    return found
+        frames_by_name[f"value-{name}"] = (
+            content,
+            "row 1 of a tensor is NaN, infinite or beyond ±10000",
+        )
+    return frames_by_name
 
 
 def write() -> None:
@@ -277,7 +283,7 @@ def write() -> None:
     for name, (content, _) in illegal_frames().items():
         if len(content) < MAX_HEADER:  # larger frames are made in the test
             (INDEX.parent / f"{name}.bin").write_bytes(content)
-    lines = (f"{name}\t{told}\n" for name, (_, told) in sorted(illegal_frames().items()))
+    lines = (f"{name}\t{error}\n" for name, (_, error) in sorted(illegal_frames().items()))
     INDEX.write_text("".join(lines))
 
 

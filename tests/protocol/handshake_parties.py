@@ -42,7 +42,7 @@ PLAN: dict[str, Any] = {
 }
 
 
-class Untouched:
+class UnreadableRows:
     """Stands for a party's rows; reading them during the handshake fails the test."""
 
     def __getattr__(self, name: str) -> object:
@@ -56,33 +56,37 @@ class PartyVariant:
     plan: Mapping[str, Any] = field(default_factory=lambda: PLAN)
     shift: float = 0.0  # seconds by which the party's clock is ahead
     pins: Mapping[str, list[str]] = field(default_factory=dict)
-    said: str | None = None  # agreement text that replaces the real one
+    agreement_text: str | None = None  # agreement text that replaces the real one
 
 
 def party(
-    keys: Path, name: str, events: list[Any], how: PartyVariant | None = None
+    keys: Path, name: str, events: list[Any], variant: PartyVariant | None = None
 ) -> VerticalParty:
     """Return a party that takes part in a handshake only."""
-    how = how or PartyVariant()
-    ring, watch = read_keyring(keys, name), ProgressReporter(name, events.append)
-    taken = VerticalParty(
+    variant = variant or PartyVariant()
+    keyring, watch = read_keyring(keys, name), ProgressReporter(name, events.append)
+    correct_party = VerticalParty(
         name=name,
-        agreement=VerticalAgreement.model_validate_json(json.dumps(how.plan), strict=True),
+        agreement=VerticalAgreement.model_validate_json(json.dumps(variant.plan), strict=True),
         settings=VerticalPartySettings(data=SklearnData(kind="sklearn", name="digits")),
-        holding=cast(Holding, Untouched()),
-        keyring=ring,
-        trust=make_trust(ring, "trial", dict(how.pins)),
+        holding=cast(Holding, UnreadableRows()),
+        keyring=keyring,
+        trust=make_trust(keyring, "trial", dict(variant.pins)),
         state=Path("nowhere"),
         incarnation=1,
-        now=lambda: datetime.now(UTC) + timedelta(seconds=how.shift),
+        now=lambda: datetime.now(UTC) + timedelta(seconds=variant.shift),
         entropy=os.urandom,
         progress=watch,
         traffic=TrafficCounter(watch.add_bytes),
     )
-    return taken if how.said is None else _saying(taken, how.said)
+    return (
+        correct_party
+        if variant.agreement_text is None
+        else with_agreement_text(correct_party, variant.agreement_text)
+    )
 
 
-def _saying(taken: VerticalParty, text: str) -> VerticalParty:
+def with_agreement_text(original_party: VerticalParty, text: str) -> VerticalParty:
     """Return the same party with another agreement text, legal or not."""
     members = {
         "__slots__": (),
@@ -90,11 +94,13 @@ def _saying(taken: VerticalParty, text: str) -> VerticalParty:
         "digest": property(lambda _: sha256(text.encode()).digest()),
     }
     other = type("Saying", (VerticalParty,), members)
-    return other(**{each.name: getattr(taken, each.name) for each in fields(taken)})
+    return other(
+        **{each.name: getattr(original_party, each.name) for each in fields(original_party)}
+    )
 
 
 @dataclass(frozen=True)
-class Meeting:
+class OpenPort:
     """The hub's port, and a function that connects a spoke to it."""
 
     port: SpokePort
@@ -102,11 +108,13 @@ class Meeting:
 
 
 @contextmanager
-def meeting(transport: str, hub: VerticalParty, keys: Path, folder: Path) -> Iterator[Meeting]:
+def open_hub_port(
+    transport: str, hub: VerticalParty, keys: Path, folder: Path
+) -> Iterator[OpenPort]:
     """Open the hub's port on one transport; its lines are cut at the end."""
     if transport == "memory":
         memory = MemoryPort()
-        yield Meeting(memory, memory.connect)
+        yield OpenPort(memory, memory.connect)
         return
     address, lines = f"unix:{folder}/hub", list[GrpcLine]()
 
@@ -115,7 +123,7 @@ def meeting(transport: str, hub: VerticalParty, keys: Path, folder: Path) -> Ite
         return lines[-1]
 
     with LineServer(address, hub.keyring, lambda leaf: admit_passive_party(hub, leaf), 2) as server:
-        yield Meeting(server, connect)
+        yield OpenPort(server, connect)
         for line in lines:
             line.cut()
 

@@ -275,7 +275,7 @@ def endpoint(line: Line, side: Side, phase: Phase = Phase.JOINING) -> Endpoint:
 
 
 @dataclass
-class Pair:
+class Conversation:
     """Both sides of one conversation."""
 
     hub: Endpoint
@@ -284,25 +284,25 @@ class Pair:
     def of(self, side: Side) -> Endpoint:
         return self.hub if side is Side.HUB else self.spoke
 
-    def carry(self, side: Side, body: Body, *tensors: Tensor) -> Message:
+    def exchange(self, side: Side, body: Body, *tensors: Tensor) -> Message:
         """Send a message from ``side``, and return it as the other side received it."""
         self.of(side).channel.send(body, *tensors, timeout=5)
         return self.of(side.other).channel.receive(5)
 
-    def play(self, script: list[ScriptLine]) -> Iterator[tuple[ScriptLine, Message]]:
+    def run_script(self, script: list[ScriptLine]) -> Iterator[tuple[ScriptLine, Message]]:
         """Transfer all messages of a script; yield each line and the received message."""
         for side, body, tensors in script:
             if isinstance(body, pb.Welcome):
                 self.hub.channel.session = SESSION
-            yield (side, body, tensors), self.carry(side, body, *tensors)
+            yield (side, body, tensors), self.exchange(side, body, *tensors)
 
 
-def pair(hub: Line, spoke: Line, phase: Phase = Phase.JOINING) -> Pair:
+def open_conversation(hub: Line, spoke: Line, phase: Phase = Phase.JOINING) -> Conversation:
     """Return both sides of a conversation in ``phase``."""
-    return Pair(endpoint(hub, Side.HUB, phase), endpoint(spoke, Side.SPOKE, phase))
+    return Conversation(endpoint(hub, Side.HUB, phase), endpoint(spoke, Side.SPOKE, phase))
 
 
-def turn(kind: type[Body]) -> tuple[Phase, Side]:
+def legal_phase(kind: type[Body]) -> tuple[Phase, Side]:
     """Return a phase in which ``kind`` is legal, and its sender."""
     return next((p, s) for p, moves in TRANSITIONS.items() for s, k in moves if k is kind)
 

@@ -35,8 +35,8 @@ def ours() -> str:
     return party_uri(FEDERATION, "shop")
 
 
-def refuse(keys: Path, path: Path, told: str) -> None:
-    with pytest.raises(IdentityError, match=told) as caught:
+def refuse(keys: Path, path: Path, message: str) -> None:
+    with pytest.raises(IdentityError, match=message) as caught:
         sign_request(keys, FEDERATION, "shop", path)
     assert caught.value.hint
 
@@ -50,9 +50,9 @@ def test_a_request_becomes_a_keyring_and_the_key_is_not_sent(keys: Path, tmp_pat
     assert b"PRIVATE" not in sent.read_bytes()
     (home / "shop.pem").write_bytes(sign_request(keys, FEDERATION, "shop", sent, days=30))
     (home / "ca.pem").write_bytes((keys / "ca.pem").read_bytes())
-    ring = read_keyring(home, "shop")
-    trusted = make_trust(ring, FEDERATION, {"shop": [pin]})
-    assert trusted.check(ring.identity.certificate, datetime.now(UTC)) == "shop"
+    keyring = read_keyring(home, "shop")
+    trusted = make_trust(keyring, FEDERATION, {"shop": [pin]})
+    assert trusted.check(keyring.identity.certificate, datetime.now(UTC)) == "shop"
     assert [path.name for path in far.iterdir()] == ["shop.csr"]
     assert (home / "shop.key").stat().st_mode & 0o777 == 0o600
 
@@ -166,5 +166,5 @@ def test_an_authority_that_has_ended_signs_nothing(tmp_path: Path) -> None:
     make_authority(tmp_path, FEDERATION, days=0)
     sleep(1.1)  # certificates have a resolution of one second
     request_certificate(tmp_path, FEDERATION, "shop")
-    with pytest.raises(IdentityError, match="ended on"):
+    with pytest.raises(IdentityError, match="expired on"):
         sign_request(tmp_path, FEDERATION, "shop", tmp_path / "shop.csr")

@@ -26,8 +26,8 @@ def trust(root: Authority) -> Trust:
     return Trust("trial", root.certificate)
 
 
-def refused(trust: Trust, leaf: x509.Certificate, told: str) -> None:
-    with pytest.raises(IdentityError, match=told):
+def refused(trust: Trust, leaf: x509.Certificate, message: str) -> None:
+    with pytest.raises(IdentityError, match=message):
         trust.check(leaf, NOW)
 
 
@@ -36,8 +36,8 @@ def test_good_certificate_names_its_party(root: Authority, trust: Trust) -> None
 
 
 def test_certificates_of_the_keyring_are_good(keys: Path) -> None:
-    ring = read_keyring(keys, "shop")
-    assert make_trust(ring, "trial", {}).check(ring.identity.certificate, NOW) == "shop"
+    keyring = read_keyring(keys, "shop")
+    assert make_trust(keyring, "trial", {}).check(keyring.identity.certificate, NOW) == "shop"
 
 
 def test_two_uris_are_refused(root: Authority, trust: Trust) -> None:
@@ -164,8 +164,8 @@ def test_absent_extension_is_refused_by_name(
 def test_other_pin_is_refused_with_both(root: Authority, trust: Trust) -> None:
     leaf, other = Leaf().issue(root)[0], Leaf().issue(root)[0]
     pinned = replace(trust, pins={"shop": [fingerprint(other)]})
-    told = f"the key of shop is {fingerprint(leaf)}; pinned: {fingerprint(other)}"
-    refused(pinned, leaf, told)
+    message = f"the key of shop is {fingerprint(leaf)}; pinned: {fingerprint(other)}"
+    refused(pinned, leaf, message)
     assert replace(trust, pins={"shop": [fingerprint(other), fingerprint(leaf)]}).check(leaf, NOW)
     assert replace(trust, pins={"bank": [fingerprint(other)]}).check(leaf, NOW) == "shop"
 
@@ -224,7 +224,7 @@ def test_key_file_open_to_others_is_refused_with_a_hint(folder: Path, mode: int)
     (folder / "shop.key").chmod(mode)
     with pytest.raises(IdentityError, match="can be read by other users") as error:
         read_keyring(folder, "shop")
-    assert error.value.hint == f"chmod 600 {folder / 'shop.key'}"
+    assert error.value.hint == f"run chmod 600 {folder / 'shop.key'}"
 
 
 @pytest.mark.parametrize("name", ["ca.pem", "shop.pem", "shop.key"])
@@ -255,9 +255,9 @@ def test_key_with_a_password_is_refused(folder: Path) -> None:
 
 
 def test_files_are_never_overwritten(keys: Path) -> None:
-    with pytest.raises(IdentityError, match=r"ca\.key exists and is not overwritten"):
+    with pytest.raises(IdentityError, match=r"ca\.key already exists and is not overwritten"):
         make_authority(keys, "trial")
-    with pytest.raises(IdentityError, match=r"shop\.key exists and is not overwritten"):
+    with pytest.raises(IdentityError, match=r"shop\.key already exists and is not overwritten"):
         issue_certificate(keys, "trial", "shop")
 
 
@@ -266,6 +266,6 @@ def test_keys_are_written_for_the_owner_alone(keys: Path) -> None:
 
 
 def test_nothing_of_a_key_is_shown(keys: Path) -> None:
-    ring = read_keyring(keys, "shop")
-    assert "PRIVATE" not in repr(ring) + repr(ring.identity) + str(ring)
-    assert "key=" not in repr(ring.identity)
+    keyring = read_keyring(keys, "shop")
+    assert "PRIVATE" not in repr(keyring) + repr(keyring.identity) + str(keyring)
+    assert "key=" not in repr(keyring.identity)

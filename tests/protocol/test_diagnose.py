@@ -106,7 +106,10 @@ CAUSES = {
     ),
     other_party: (IdentityError, "is not that of bank: .*Hostname mismatch"),
     expired_hub: (IdentityError, "is not that of bank: certificate has expired"),
-    hub_of_others: (IdentityError, "closed the connection after it received our certificate"),
+    hub_of_others: (
+        IdentityError,
+        "closed the connection after receiving this party's certificate",
+    ),
     no_tls: (IdentityError, "does not use TLS"),
 }
 
@@ -115,17 +118,17 @@ CAUSES = {
 def test_every_cause_has_its_own_error(
     dialled: Dial, keys: Path, tmp_path: Path, cause: Cause
 ) -> None:
-    kind, told = CAUSES[cause]
+    kind, message = CAUSES[cause]
     with cause(keys, tmp_path / "certs") as address:
         error = end_of(dialled(address, SPOKE))
     assert type(error) is kind
     assert error.hint
-    with pytest.raises(kind, match=told):
+    with pytest.raises(kind, match=message):
         raise error
 
 
 def test_errors_differ() -> None:
-    assert len({told for _, told in CAUSES.values()}) == len(CAUSES)
+    assert len({message for _, message in CAUSES.values()}) == len(CAUSES)
 
 
 def test_error_of_an_expired_spoke_has_its_date(dialled: Dial, keys: Path, tmp_path: Path) -> None:
@@ -134,7 +137,7 @@ def test_error_of_an_expired_spoke_has_its_date(dialled: Dial, keys: Path, tmp_p
     with listening(read_keyring(keys, HUB)) as (_, address):
         error = end_of(dialled(address, SPOKE, tmp_path / "certs"))
     assert isinstance(error, IdentityError)
-    assert "closed the connection after it received our certificate" in str(error)
+    assert "closed the connection after receiving this party's certificate" in str(error)
     assert (
         f"the certificate is valid until {old[0].not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
         in error.hint

@@ -8,13 +8,13 @@ from message_examples import (
     ASK,
     COMMANDS,
     PLACE,
-    Pair,
+    Conversation,
     envelope,
     example,
     floats,
     frame,
     header,
-    pair,
+    open_conversation,
     raw,
 )
 
@@ -25,7 +25,7 @@ from protocol.message import BODY_FIELDS, Message
 from protocol.phases import Phase, Side
 from tests.conftest import Lines
 
-SPOILT: dict[str, tuple[Callable[[pb.Envelope], object], str]] = {
+ALTERED: dict[str, tuple[Callable[[pb.Envelope], object], str]] = {
     "version": (lambda e: setattr(e, "version", 3), "envelope.version is 3; expected 2"),
     "session": (lambda e: setattr(e, "session", b"x" * 16), "envelope.session differs"),
     "short session": (lambda e: setattr(e, "session", b""), "envelope.session differs"),
@@ -48,8 +48,11 @@ SPOILT: dict[str, tuple[Callable[[pb.Envelope], object], str]] = {
         lambda e: setattr(e.place, "task", pb.EVALUATE),
         "the reply is for evaluate, epoch 3",
     ),
-    "no task": (lambda e: setattr(e.place, "task", 0), "place.task is 0, which is no task"),
-    "unknown task": (lambda e: setattr(e.place, "task", 99), "place.task is 99, which is no task"),
+    "no task": (lambda e: setattr(e.place, "task", 0), "place.task is 0, which is not a task"),
+    "unknown task": (
+        lambda e: setattr(e.place, "task", 99),
+        "place.task is 99, which is not a task",
+    ),
     "epoch": (lambda e: setattr(e.place, "epoch", 4), "the reply is for train, epoch 4"),
     "step": (lambda e: setattr(e.place, "step", 18), "the reply is for train, epoch 3, step 18"),
     "microbatch": (
@@ -85,87 +88,87 @@ MAY_BE_ABSENT = {
 }
 
 
-def request_pending(lines: Lines) -> Pair:
+def request_pending(lines: Lines) -> Conversation:
     """Return a conversation in which the spoke's next message is Done, its second one."""
-    talk = pair(*lines, Phase.READY)
-    talk.carry(Side.HUB, ASK)
-    talk.carry(Side.SPOKE, pb.Embedding(), floats(4, 3))
-    talk.carry(Side.HUB, pb.Purge())
-    return talk
+    conversation = open_conversation(*lines, Phase.READY)
+    conversation.exchange(Side.HUB, ASK)
+    conversation.exchange(Side.SPOKE, pb.Embedding(), floats(4, 3))
+    conversation.exchange(Side.HUB, pb.Purge())
+    return conversation
 
 
-def refused(talk: Pair, lines: Lines, spoilt: bytes, told: str) -> None:
-    before = talk.hub.channel.phase, list(talk.hub.records)
-    lines.spoke.send(spoilt, 5)
-    with pytest.raises(RemoteProtocolError, match=told) as error:
-        talk.hub.channel.receive(5)
+def refused(conversation: Conversation, lines: Lines, altered: bytes, error_text: str) -> None:
+    before = conversation.hub.channel.phase, list(conversation.hub.records)
+    lines.spoke.send(altered, 5)
+    with pytest.raises(RemoteProtocolError, match=error_text) as error:
+        conversation.hub.channel.receive(5)
     assert error.value.peer == "shop"
-    assert (talk.hub.channel.phase, talk.hub.records) == before
+    assert (conversation.hub.channel.phase, conversation.hub.records) == before
 
 
-@pytest.mark.parametrize("name", SPOILT)
+@pytest.mark.parametrize("name", ALTERED)
 def test_wrong_field_is_refused_by_name(lines: Lines, name: str) -> None:
-    talk = request_pending(lines)
-    spoil, told = SPOILT[name]
-    spoilt = envelope(talk.spoke.channel)
-    spoil(spoilt)
-    refused(talk, lines, frame(Message(pb.Done()), spoilt), told)
+    conversation = request_pending(lines)
+    alter, error_text = ALTERED[name]
+    altered = envelope(conversation.spoke.channel)
+    alter(altered)
+    refused(conversation, lines, frame(Message(pb.Done()), altered), error_text)
 
 
 @pytest.mark.parametrize("name", NEEDED)
 def test_absent_field_is_refused_by_name(lines: Lines, name: str) -> None:
-    talk = request_pending(lines)
-    spoilt = envelope(talk.spoke.channel)
-    spoilt.ClearField(name)  # type: ignore[arg-type]
-    refused(talk, lines, frame(Message(pb.Done()), spoilt), f"the envelope lacks .*{name}")
+    conversation = request_pending(lines)
+    altered = envelope(conversation.spoke.channel)
+    altered.ClearField(name)  # type: ignore[arg-type]
+    refused(conversation, lines, frame(Message(pb.Done()), altered), f"the envelope lacks .*{name}")
 
 
 @pytest.mark.parametrize("name", [field.name for field in pb.Place.DESCRIPTOR.fields])
 def test_absent_part_of_the_place_is_refused_by_name(lines: Lines, name: str) -> None:
-    talk = request_pending(lines)
-    spoilt = envelope(talk.spoke.channel)
-    spoilt.place.ClearField(name)  # type: ignore[arg-type]
-    told = f"the envelope lacks place.{name}"
-    refused(talk, lines, frame(Message(pb.Done()), spoilt), told)
+    conversation = request_pending(lines)
+    altered = envelope(conversation.spoke.channel)
+    altered.place.ClearField(name)  # type: ignore[arg-type]
+    error_text = f"the envelope lacks place.{name}"
+    refused(conversation, lines, frame(Message(pb.Done()), altered), error_text)
 
 
 def test_absent_session_is_refused(lines: Lines) -> None:
-    talk = request_pending(lines)
-    spoilt = envelope(talk.spoke.channel)
-    spoilt.ClearField("session")
-    told = "envelope.session differs from this party's session"
-    refused(talk, lines, frame(Message(pb.Done()), spoilt), told)
+    conversation = request_pending(lines)
+    altered = envelope(conversation.spoke.channel)
+    altered.ClearField("session")
+    error_text = "envelope.session differs from this party's session"
+    refused(conversation, lines, frame(Message(pb.Done()), altered), error_text)
 
 
 @pytest.mark.parametrize(
     "text", ["a\nb", "\x1b[31mred", "../../etc/passwd", "\u202eabc", "x" * 40_000]
 )
 def test_name_of_a_sender_is_shown_safely(lines: Lines, text: str) -> None:
-    talk = request_pending(lines)
-    spoilt = envelope(talk.spoke.channel)
-    spoilt.sender = text
-    lines.spoke.send(frame(Message(pb.Done()), spoilt), 5)
+    conversation = request_pending(lines)
+    altered = envelope(conversation.spoke.channel)
+    altered.sender = text
+    lines.spoke.send(frame(Message(pb.Done()), altered), 5)
     with pytest.raises(RemoteProtocolError) as error:
-        talk.hub.channel.receive(5)
+        conversation.hub.channel.receive(5)
     assert str(error.value).isprintable()
     assert len(str(error.value)) < 250
 
 
 def test_empty_message_is_refused(lines: Lines) -> None:
-    talk = request_pending(lines)
-    refused(talk, lines, raw(b""), "the message lacks its envelope or its body")
+    conversation = request_pending(lines)
+    refused(conversation, lines, raw(b""), "the message lacks its envelope or its body")
 
 
 def test_message_without_envelope_is_refused(lines: Lines) -> None:
-    talk = request_pending(lines)
+    conversation = request_pending(lines)
     grpc_channel = pb.Header(done=pb.Done()).SerializeToString()
-    refused(talk, lines, raw(grpc_channel), "the message lacks its envelope")
+    refused(conversation, lines, raw(grpc_channel), "the message lacks its envelope")
 
 
 def test_message_without_body_is_refused(lines: Lines) -> None:
-    talk = request_pending(lines)
-    grpc_channel = pb.Header(envelope=envelope(talk.spoke.channel)).SerializeToString()
-    refused(talk, lines, raw(grpc_channel), "or its body")
+    conversation = request_pending(lines)
+    grpc_channel = pb.Header(envelope=envelope(conversation.spoke.channel)).SerializeToString()
+    refused(conversation, lines, raw(grpc_channel), "or its body")
 
 
 # --- absent fields of the content ---------------------------------------------------------------
@@ -213,7 +216,7 @@ def test_absent_field_of_the_content_is_refused_by_name(kind: str, name: str) ->
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "error_text"),
     [
         (pb.ModelCommand(), "ModelCommand lacks a legal value of command"),
         (
@@ -238,9 +241,9 @@ def test_absent_field_of_the_content_is_refused_by_name(kind: str, name: str) ->
     ],
 )
 def test_absent_choice_or_unknown_word_is_refused(
-    body: pb.ModelCommand | pb.Gradient | pb.Step | pb.BatchRequest | pb.KeyShares, told: str
+    body: pb.ModelCommand | pb.Gradient | pb.Step | pb.BatchRequest | pb.KeyShares, error_text: str
 ) -> None:
-    with pytest.raises(RemoteProtocolError, match=told):
+    with pytest.raises(RemoteProtocolError, match=error_text):
         require_complete(body, 1, RemoteProtocolError)
 
 
@@ -255,16 +258,16 @@ def test_optional_fields_may_be_absent() -> None:
 
 
 def test_incomplete_message_is_refused_over_the_line(lines: Lines) -> None:
-    talk = pair(*lines, Phase.READY)
+    conversation = open_conversation(*lines, Phase.READY)
     with pytest.raises(
         LocalProtocolError, match="BatchRequest lacks a legal value of rows, order, size, index"
     ):
-        talk.hub.channel.send(pb.BatchRequest())
-    spoilt = header(Message(ASK), envelope(talk.hub.channel))
-    spoilt.batch_request.ClearField("index")
-    lines.hub.send(raw(spoilt.SerializeToString()), 5)
+        conversation.hub.channel.send(pb.BatchRequest())
+    altered = header(Message(ASK), envelope(conversation.hub.channel))
+    altered.batch_request.ClearField("index")
+    lines.hub.send(raw(altered.SerializeToString()), 5)
     with pytest.raises(
         RemoteProtocolError, match="bank: BatchRequest lacks a legal value of index"
     ):
-        talk.spoke.channel.receive(5)
-    assert talk.spoke.channel.place == PLACE
+        conversation.spoke.channel.receive(5)
+    assert conversation.spoke.channel.place == PLACE

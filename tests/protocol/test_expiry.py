@@ -32,13 +32,13 @@ WATCHFUL = LineTimeouts(recheck=0.2, now=later)
 @contextmanager
 def admitted(keys: Path, folders: dict[str, Path], denied: set[str]) -> Iterator[Lines]:
     """Open a line whose hub reads ``denied`` at every check."""
-    ring = read_keyring(folders[HUB], HUB)
+    keyring = read_keyring(folders[HUB], HUB)
 
     def admit(leaf: Certificate) -> str:
-        trust = Trust(FEDERATION, ring.authority, denied=frozenset(denied))
+        trust = Trust(FEDERATION, keyring.authority, denied=frozenset(denied))
         return trust.check(leaf, datetime.now(UTC))
 
-    with LineServer("127.0.0.1:0", ring, admit, 1, WATCHFUL) as server:
+    with LineServer("127.0.0.1:0", keyring, admit, 1, WATCHFUL) as server:
         spoke_ring = read_keyring(folders[SPOKE], SPOKE)
         spoke = dial_hub(f"127.0.0.1:{server.port}", spoke_ring, HUB, WATCHFUL)
         yield Lines(server.accept(10), spoke)
@@ -52,11 +52,11 @@ def short_lived(keys: Path, tmp_path: Path, name: str) -> Path:
     return write(tmp_path / "short", keys, name, leaf.issue(authority(keys)))
 
 
-def send_until_refused(hears: Side, lines: Lines) -> IdentityError:
+def send_until_refused(side: Side, lines: Lines) -> IdentityError:
     """Send frames until the receiving side refuses the certificate; return the error."""
     deadline = monotonic() + 20
-    receiver = endpoint(lines[0 if hears is Side.HUB else 1], hears, Phase.READY)
-    sender = lines[1 if hears is Side.HUB else 0]
+    receiver = endpoint(lines[0 if side is Side.HUB else 1], side, Phase.READY)
+    sender = lines[1 if side is Side.HUB else 0]
     while monotonic() < deadline:
         sender.send(b"word", 5)
         try:
@@ -75,9 +75,11 @@ def test_certificate_that_ends_during_a_run_ends_the_line(
     """At the hub, for the peer's certificate and for the hub's own."""
     folders = {HUB: keys, SPOKE: keys, whose: short_lived(keys, tmp_path, whose)}
     with admitted(keys, folders, set()) as lines:
-        told = str(send_until_refused(Side.HUB, lines))
+        error_text = str(send_until_refused(Side.HUB, lines))
         end = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
-        assert re.match(rf"^shop: the certificate of {whose} ended at {end} \(train, ", told)
+        assert re.match(
+            rf"^shop: the certificate of {whose} expired at {end} \(train, ", error_text
+        )
         assert isinstance(end_of(lines.spoke), LineBroken)
         assert isinstance(end_of(lines.hub), IdentityError)  # also at every later call
 
@@ -85,8 +87,8 @@ def test_certificate_that_ends_during_a_run_ends_the_line(
 def test_spoke_notices_that_its_own_certificate_ended(keys: Path, tmp_path: Path) -> None:
     folders = {HUB: keys, SPOKE: short_lived(keys, tmp_path, SPOKE)}
     with admitted(keys, folders, set()) as lines:
-        told = str(send_until_refused(Side.SPOKE, lines))
-        assert told.startswith("bank: the certificate of shop ended at ")
+        error_text = str(send_until_refused(Side.SPOKE, lines))
+        assert error_text.startswith("bank: the certificate of shop expired at ")
 
 
 def test_key_that_is_revoked_during_a_run_ends_the_line(keys: Path) -> None:
@@ -96,8 +98,8 @@ def test_key_that_is_revoked_during_a_run_ends_the_line(keys: Path) -> None:
         assert lines.hub.receive(5) == b"word"
         pin = fingerprint(read_keyring(keys, SPOKE).identity.certificate)
         denied.add(pin)
-        told = str(send_until_refused(Side.HUB, lines))
-        assert told.startswith(f"shop: the key of shop is denied ({pin})")
+        error_text = str(send_until_refused(Side.HUB, lines))
+        assert error_text.startswith(f"shop: the key of shop is denied ({pin})")
         assert isinstance(end_of(lines.spoke), LineBroken)
 
 

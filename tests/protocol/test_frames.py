@@ -12,7 +12,7 @@ from golden import illegal_frames, legal_frames, sent_by
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from message_examples import ASK, DESCEND, blob, endpoint, floats, pair, raw
+from message_examples import ASK, DESCEND, blob, endpoint, floats, open_conversation, raw
 
 from protocol import vfl_pb2 as pb
 from protocol.errors import LineBroken, LocalProtocolError, ProtocolError, RemoteProtocolError
@@ -52,8 +52,8 @@ def read(*frames: bytes) -> Message:
 @settings(max_examples=150)
 @given(TENSORS)
 def test_any_tensor_is_decoded_unchanged(tensor: Tensor) -> None:
-    heard = read(*encode_message(Message(pb.Embedding(), (tensor,)), sent_by(Side.SPOKE)))
-    (back,) = heard.tensors
+    received = read(*encode_message(Message(pb.Embedding(), (tensor,)), sent_by(Side.SPOKE)))
+    (back,) = received.tensors
     assert (back.dtype, back.shape) == (tensor.dtype, tensor.shape)
     assert back.tobytes() == tensor.tobytes()
     assert back.flags.writeable  # PyTorch uses a writeable array without a copy
@@ -63,8 +63,8 @@ def test_any_tensor_is_decoded_unchanged(tensor: Tensor) -> None:
 @given(TENSORS.filter(lambda tensor: tensor.ndim > 1))
 def test_any_view_of_a_tensor_is_decoded_unchanged(tensor: Tensor) -> None:
     view = tensor.T[::-1]
-    heard = read(*encode_message(Message(pb.Embedding(), (view,)), sent_by(Side.SPOKE)))
-    assert heard.tensors[0].tobytes() == view.tobytes()
+    received = read(*encode_message(Message(pb.Embedding(), (view,)), sent_by(Side.SPOKE)))
+    assert received.tensors[0].tobytes() == view.tobytes()
 
 
 @settings(max_examples=400)
@@ -130,8 +130,12 @@ def test_missing_chunk_is_a_broken_line() -> None:
 
 @pytest.mark.parametrize("name", [name for name in REFUSED if "over-the-cap" not in name])
 def test_refusal_allocates_no_memory_for_described_tensors(name: str) -> None:
-    content, told = REFUSED[name]
-    if "tensor" not in told and "dimension" not in told and "follow the header" not in told:
+    content, error_text = REFUSED[name]
+    if (
+        "tensor" not in error_text
+        and "dimension" not in error_text
+        and "follow the header" not in error_text
+    ):
         return
     tracemalloc.start()
     try:
@@ -161,7 +165,7 @@ class Fixed:
 
 
 @pytest.mark.parametrize(
-    ("tensor", "told"),
+    ("tensor", "message"),
     [
         (np.zeros(3, ">f4"), "a tensor has type >f4; legal: float32, float64, int64"),
         (np.zeros(3, object), "a tensor has type object"),
@@ -176,9 +180,9 @@ class Fixed:
         ),
     ],
 )
-def test_illegal_tensor_is_not_sent(tensor: Tensor, told: str) -> None:
+def test_illegal_tensor_is_not_sent(tensor: Tensor, message: str) -> None:
     hub = endpoint(memory_lines()[0], Side.HUB, Phase.EMBEDDED)
-    with pytest.raises(LocalProtocolError, match=told):
+    with pytest.raises(LocalProtocolError, match=message):
         hub.channel.send(DESCEND, tensor)
     assert hub.line.sent == []
 
@@ -206,18 +210,18 @@ def test_wrong_number_of_tensors_is_not_sent(tensors: tuple[Tensor, ...]) -> Non
 def test_bad_number_is_refused_by_row_without_its_value(
     lines: Lines, bad: float, row: int, dtype: type
 ) -> None:
-    talk = pair(*lines, Phase.EMBEDDED)
+    conversation = open_conversation(*lines, Phase.EMBEDDED)
     tensor = floats(4, 3).astype(dtype)
     tensor[row, 2] = bad
     with pytest.raises(RemoteProtocolError, match=f"row {row} of a tensor") as error:
-        talk.carry(Side.HUB, DESCEND, tensor)
-    told = str(error.value).replace("±10000", "").replace("NaN, infinite", "")
-    assert all(word not in told for word in ("nan", "inf", f"{bad:g}", repr(bad)))
+        conversation.exchange(Side.HUB, DESCEND, tensor)
+    message = str(error.value).replace("±10000", "").replace("NaN, infinite", "")
+    assert all(word not in message for word in ("nan", "inf", f"{bad:g}", repr(bad)))
 
 
 def test_largest_numbers_are_accepted(lines: Lines) -> None:
-    talk = pair(*lines, Phase.EMBEDDED)
-    talk.carry(Side.HUB, DESCEND, np.array([[1e4, -1e4, -0.0]], np.float32))
+    conversation = open_conversation(*lines, Phase.EMBEDDED)
+    conversation.exchange(Side.HUB, DESCEND, np.array([[1e4, -1e4, -0.0]], np.float32))
 
 
 @pytest.mark.parametrize(
@@ -227,8 +231,8 @@ def test_tensor_of_another_shape_than_agreed_is_refused(
     dtype: type, shape: tuple[int, ...]
 ) -> None:
     message = Message(pb.Embedding(), (floats(*shape).astype(dtype),))
-    told = r"Embedding has tensors \[.*\]; expected one float32 of \['any', 3\]"
-    with pytest.raises(RemoteProtocolError, match=told):
+    error_text = r"Embedding has tensors \[.*\]; expected one float32 of \['any', 3\]"
+    with pytest.raises(RemoteProtocolError, match=error_text):
         message.tensor(np.float32, None, 3)
 
 
@@ -246,14 +250,14 @@ def test_frame_over_the_limit_is_refused_at_the_hub(keys: Path, tmp_path: Path) 
     with listening(read_keyring(keys, HUB), address) as (server, _):
         frames: Queue[bytes | None] = Queue()
         with unlimited_channel(keys, address) as channel:
-            talk = channel.stream_stream("/vfl.Line/Talk")(iter(frames.get, None))
+            stream = channel.stream_stream("/vfl.Line/Talk")(iter(frames.get, None))
             hub = endpoint(server.accept(5), Side.HUB, Phase.READY)
             frames.put(bytes(MAX_FRAME + 1))
-            told = f"shop: a frame has {MAX_FRAME + 1} bytes; at most {MAX_FRAME} are legal"
-            with pytest.raises(RemoteProtocolError, match=told):
+            message = f"shop: a frame has {MAX_FRAME + 1} bytes; at most {MAX_FRAME} are legal"
+            with pytest.raises(RemoteProtocolError, match=message):
                 hub.channel.receive(5)
             frames.put(None)
-            talk.cancel()
+            stream.cancel()
 
 
 def test_frame_of_twice_the_limit_does_not_arrive(keys: Path, tmp_path: Path) -> None:
@@ -261,13 +265,13 @@ def test_frame_of_twice_the_limit_does_not_arrive(keys: Path, tmp_path: Path) ->
     with listening(read_keyring(keys, HUB), address) as (server, _):
         frames: Queue[bytes | None] = Queue()
         with unlimited_channel(keys, address) as channel:
-            talk = channel.stream_stream("/vfl.Line/Talk")(iter(frames.get, None))
+            stream = channel.stream_stream("/vfl.Line/Talk")(iter(frames.get, None))
             hub = endpoint(server.accept(5), Side.HUB, Phase.READY)
             frames.put(bytes(2 * MAX_FRAME + 1))
             with pytest.raises(LineBroken, match="shop: closed the connection"):
                 hub.channel.receive(5)
             frames.put(None)
-            assert talk.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert stream.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 def test_frame_over_the_limit_is_reported_at_its_sender(keys: Path, tmp_path: Path) -> None:
@@ -279,9 +283,9 @@ def test_frame_over_the_limit_is_reported_at_its_sender(keys: Path, tmp_path: Pa
 
 def unlimited_channel(keys: Path, address: str) -> grpc.Channel:
     """Return a gRPC channel of the spoke without a limit on the size of its frames."""
-    ring = read_keyring(keys, SPOKE)
+    keyring = read_keyring(keys, SPOKE)
     credentials = grpc.ssl_channel_credentials(
-        ring.authority_pem, ring.key_pem, ring.certificate_pem
+        keyring.authority_pem, keyring.key_pem, keyring.certificate_pem
     )
     usual = [
         (name, -1 if "send_message" in name else value)

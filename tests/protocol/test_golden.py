@@ -30,7 +30,7 @@ def test_every_golden_frame_has_a_file() -> None:
     small = {name for name, (content, _) in REFUSED.items() if len(content) < MAX_HEADER}
     assert {path.stem for path in INDEX.parent.glob("*.bin")} == small
     assert dict(line.split("\t") for line in INDEX.read_text().splitlines()) == {
-        name: told for name, (_, told) in REFUSED.items()
+        name: error_text for name, (_, error_text) in REFUSED.items()
     }
 
 
@@ -43,7 +43,7 @@ def test_illegal_frame_is_golden(name: str) -> None:
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_illegal_frame_is_refused_with_its_error(lines: Lines, name: str) -> None:
-    content, told = REFUSED[name]
+    content, error_text = REFUSED[name]
     spoke = endpoint(lines.spoke, Side.SPOKE, Phase.READY)
     if (
         not 0 < len(content) <= MAX_FRAME
@@ -53,6 +53,6 @@ def test_illegal_frame_is_refused_with_its_error(lines: Lines, name: str) -> Non
     lines.hub.send(content, 5)
     with pytest.raises(RemoteProtocolError) as error:
         spoke.channel.receive(1)
-    assert str(error.value).startswith(f"bank: {told}")
+    assert str(error.value).startswith(f"bank: {error_text}")
     assert spoke.channel.phase is Phase.READY
     assert spoke.records == []

@@ -42,7 +42,7 @@ def check_still_open(server: LineServer, address: str, dialled: Dial) -> None:
 def test_party_outside_the_agreement_is_refused_with_a_ticket(hub: Port, dialled: Dial) -> None:
     server, address = hub
     stranger = dialled(address, "stranger")
-    with pytest.raises(IdentityError, match="stranger is no passive party") as ours:
+    with pytest.raises(IdentityError, match="stranger is not a passive party") as ours:
         server.accept(5)
     theirs = end_of(stranger)
     assert isinstance(theirs, IdentityError)
@@ -53,7 +53,7 @@ def test_party_outside_the_agreement_is_refused_with_a_ticket(hub: Port, dialled
 
 
 @pytest.mark.parametrize(
-    ("leaf", "told"),
+    ("leaf", "message"),
     [
         (Leaf(uris=[]), "has 0 URI names"),
         (Leaf(uris=["spiffe://trial/party/shop", "spiffe://trial/party/bank"]), "has 2 URI names"),
@@ -64,12 +64,12 @@ def test_party_outside_the_agreement_is_refused_with_a_ticket(hub: Port, dialled
     ids=["no URI", "two URIs", "other federation", "no DNS name", "authority as leaf"],
 )
 def test_certificate_that_only_grpc_accepts_is_refused(
-    hub: Port, dialled: Dial, keys: Path, tmp_path: Path, leaf: Leaf, told: str
+    hub: Port, dialled: Dial, keys: Path, tmp_path: Path, leaf: Leaf, message: str
 ) -> None:
     server, address = hub
     folder = write(tmp_path / "certs", keys, SPOKE, leaf.issue(authority(keys)))
     line = dialled(address, SPOKE, folder)
-    with pytest.raises(IdentityError, match=told):
+    with pytest.raises(IdentityError, match=message):
         server.accept(5)
     assert "ticket" in str(end_of(line))
     check_still_open(server, address, dialled)
@@ -81,12 +81,12 @@ def test_refused_parties_receive_the_same_error(
     """Except for the ticket: the spoke does not learn which rule it broke."""
     server, address = hub
     folder = write(tmp_path / "certs", keys, SPOKE, Leaf(uris=[]).issue(authority(keys)))
-    told = set()
+    errors = set()
     for line in (dialled(address, "stranger"), dialled(address, SPOKE, folder)):
         with pytest.raises(IdentityError):
             server.accept(5)
-        told.add(str(end_of(line)).partition("(")[0])
-    assert told == {"the hub refused this party's certificate "}
+        errors.add(str(end_of(line)).partition("(")[0])
+    assert errors == {"the hub refused this party's certificate "}
 
 
 def test_second_connection_of_one_party_waits_for_the_earlier_one_to_end(
@@ -96,9 +96,9 @@ def test_second_connection_of_one_party_waits_for_the_earlier_one_to_end(
     first = dialled(address, SPOKE)
     line = server.accept(5)
     for _ in range(3):
-        told = end_of(dialled(address, SPOKE))
-        assert isinstance(told, LineBroken)  # so that the handshake tries again
-        assert str(told) == "an earlier connection of this party to the hub is still open"
+        error = end_of(dialled(address, SPOKE))
+        assert isinstance(error, LineBroken)  # so that the handshake tries again
+        assert str(error) == "an earlier connection of this party to the hub is still open"
     with pytest.raises(IdentityError, match="shop opened a second connection"):
         server.accept(5)
     first.send(b"still here", 5)
@@ -167,9 +167,9 @@ def test_connection_without_tls_is_refused(hub: Port, dialled: Dial) -> None:
     server, address = hub
     with grpc.insecure_channel(address) as channel:
         frames: Queue[bytes | None] = Queue()
-        talk = channel.stream_stream("/vfl.Line/Talk")(iter(frames.get, None), timeout=5)
+        conversation = channel.stream_stream("/vfl.Line/Talk")(iter(frames.get, None), timeout=5)
         with pytest.raises(grpc.RpcError) as error:
-            next(talk)
+            next(conversation)
         frames.put(None)
     assert error.value.code() is grpc.StatusCode.UNAVAILABLE
     with pytest.raises(PeerSilent, match="no party connected"):
@@ -187,9 +187,9 @@ def test_web_browser_at_the_port_is_refused(hub: Port, dialled: Dial) -> None:
 
 
 def test_unknown_method_is_refused(hub: Port, dialled: Dial, keys: Path) -> None:
-    ring = read_keyring(keys, SPOKE)
+    keyring = read_keyring(keys, SPOKE)
     credentials = grpc.ssl_channel_credentials(
-        ring.authority_pem, ring.key_pem, ring.certificate_pem
+        keyring.authority_pem, keyring.key_pem, keyring.certificate_pem
     )
     override = [("grpc.ssl_target_name_override", HUB)]
     with grpc.secure_channel(hub[1], credentials, override) as channel:
@@ -209,15 +209,17 @@ def test_lost_hub_is_a_broken_line(keys: Path, tmp_path: Path) -> None:
 
 
 def test_grpc_never_retries_and_is_bounded() -> None:
-    told = dict(grpc_options(DEFAULT_TIMEOUTS))
-    assert len(told) == len(grpc_options(DEFAULT_TIMEOUTS))
-    assert told["grpc.enable_retries"] == 0
-    assert told["grpc.max_send_message_length"] == MAX_FRAME
-    assert told["grpc.max_receive_message_length"] == 2 * MAX_FRAME
-    assert told["grpc.max_metadata_size"] == told["grpc.absolute_max_metadata_size"] == 8192
-    assert told["grpc.so_reuseport"] == 0
+    options = dict(grpc_options(DEFAULT_TIMEOUTS))
+    assert len(options) == len(grpc_options(DEFAULT_TIMEOUTS))
+    assert options["grpc.enable_retries"] == 0
+    assert options["grpc.max_send_message_length"] == MAX_FRAME
+    assert options["grpc.max_receive_message_length"] == 2 * MAX_FRAME
+    assert options["grpc.max_metadata_size"] == options["grpc.absolute_max_metadata_size"] == 8192
+    assert options["grpc.so_reuseport"] == 0
     # the server closes a connection that pings more often than this
-    assert told["grpc.http2.min_ping_interval_without_data_ms"] < told["grpc.keepalive_time_ms"]
+    assert (
+        options["grpc.http2.min_ping_interval_without_data_ms"] < options["grpc.keepalive_time_ms"]
+    )
 
 
 def test_port_in_use_is_refused_by_its_address(hub: Port, keys: Path) -> None:

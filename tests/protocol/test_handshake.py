@@ -11,10 +11,10 @@ from handshake_parties import (
     AGREED,
     FIELDS,
     PLAN,
-    Meeting,
+    OpenPort,
     PartyVariant,
     changed,
-    meeting,
+    open_hub_port,
     party,
     run_scripted_hub,
     sign_correctly,
@@ -49,32 +49,32 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handshake, "sleep", lambda seconds: None)
 
 
-class Room:
+class JoinAttempt:
     """One attempt to join, with the hub and the spokes in threads."""
 
     def __init__(self, transport: str, keys: Path, folder: Path) -> None:
         self._transport, self._keys, self._folder = transport, keys, folder
         self.events: dict[str, list[Any]] = {}
 
-    def party(self, name: str, how: PartyVariant | None = None) -> VerticalParty:
+    def party(self, name: str, variant: PartyVariant | None = None) -> VerticalParty:
         self.events[name] = []
-        return party(self._keys, name, self.events[name], how)
+        return party(self._keys, name, self.events[name], variant)
 
-    def meet(
+    def join_all(
         self, hub: VerticalParty, *spokes: VerticalParty
     ) -> tuple[Future[Hub], list[Future[Channel]]]:
         """Return the outcome of the hub and of each spoke."""
         with (
-            meeting(self._transport, hub, self._keys, self._folder) as at,
+            open_hub_port(self._transport, hub, self._keys, self._folder) as at,
             ThreadPoolExecutor(4) as pool,
         ):
-            leading = pool.submit(lambda: accept_spokes(hub, at.port)[0])
-            joining = [pool.submit(self._greet, spoke, at) for spoke in spokes]
-            for each in [leading, *joining]:
+            hub_future = pool.submit(lambda: accept_spokes(hub, at.port)[0])
+            spoke_future = [pool.submit(self._greet, spoke, at) for spoke in spokes]
+            for each in [hub_future, *spoke_future]:
                 each.exception(20)
-        return leading, joining
+        return hub_future, spoke_future
 
-    def _greet(self, spoke: VerticalParty, at: Meeting) -> Channel:
+    def _greet(self, spoke: VerticalParty, at: OpenPort) -> Channel:
         return join_hub(spoke, lambda: at.connect(spoke.name))
 
     def warnings(self, name: str) -> list[str]:
@@ -82,8 +82,8 @@ class Room:
 
 
 @pytest.fixture
-def room(transport: str, keys: Path, tmp_path: Path) -> Room:
-    return Room(transport, keys, tmp_path)
+def attempt(transport: str, keys: Path, tmp_path: Path) -> JoinAttempt:
+    return JoinAttempt(transport, keys, tmp_path)
 
 
 def refused(outcome: Future[Any], kind: type[Exception]) -> str:
@@ -92,26 +92,28 @@ def refused(outcome: Future[Any], kind: type[Exception]) -> str:
     return str(error)
 
 
-def test_all_join_in_any_order(room: Room) -> None:
-    parties = [room.party(name) for name in ("bank", "shop", "hospital")]
-    leading, joining = room.meet(*parties)
-    hub, (shop, hospital) = leading.result(), [each.result() for each in joining]
+def test_all_join_in_any_order(attempt: JoinAttempt) -> None:
+    parties = [attempt.party(name) for name in ("bank", "shop", "hospital")]
+    hub_future, spoke_future = attempt.join_all(*parties)
+    hub, (shop, hospital) = hub_future.result(), [each.result() for each in spoke_future]
     assert list(hub) == ["hospital", "shop"]  # in the order of the agreement
     assert all(hub.channels[name].phase is Phase.JOINED for name in hub)
     assert shop.phase is hospital.phase is Phase.JOINED
     sessions = {shop.session, hospital.session, *(c.session for c in hub.channels.values())}
     assert len(sessions) == 1
     assert len(sessions.pop() or b"") == 16
-    assert room.warnings("bank") == room.warnings("shop") == []
+    assert attempt.warnings("bank") == attempt.warnings("shop") == []
 
 
 def test_sessions_and_nonces_are_new_each_time(keys: Path, tmp_path: Path) -> None:
-    room = Room("memory", keys, tmp_path)
-    found = set()
+    attempt = JoinAttempt("memory", keys, tmp_path)
+    sessions = set()
     for _ in range(3):
-        leading, _ = room.meet(*(room.party(name) for name in ("bank", "shop", "hospital")))
-        found |= {channel.session for channel in leading.result().channels.values()}
-    assert len(found) == 3
+        hub_future, _ = attempt.join_all(
+            *(attempt.party(name) for name in ("bank", "shop", "hospital"))
+        )
+        sessions |= {channel.session for channel in hub_future.result().channels.values()}
+    assert len(sessions) == 3
 
 
 # --- the agreement ------------------------------------------------------------------------------
@@ -125,68 +127,78 @@ def test_the_agreement_has_at_least_thirty_fields() -> None:
 def test_difference_in_one_field_is_named_at_both_sides(
     keys: Path, tmp_path: Path, path: tuple[str, ...]
 ) -> None:
-    differ(Room("memory", keys, tmp_path), path)
+    differ(JoinAttempt("memory", keys, tmp_path), path)
 
 
 @pytest.mark.parametrize("name", ["training.epochs", "parties.shop.width", "unlearn"])
-def test_difference_is_named_over_every_transport(room: Room, name: str) -> None:
-    differ(room, tuple(name.split(".")))
+def test_difference_is_named_over_every_transport(attempt: JoinAttempt, name: str) -> None:
+    differ(attempt, tuple(name.split(".")))
 
 
-def differ(room: Room, path: tuple[str, ...]) -> None:
-    said = PartyVariant(said=changed(AGREED, path))
-    leading, (joining,) = room.meet(room.party("bank"), room.party("shop", said))
-    ours = refused(leading, RemoteProtocolError)
-    theirs = refused(joining, Aborted)
-    for told in (ours, theirs):
-        assert f"the agreements differ: {'.'.join(path)} is " in told
-        assert " at bank and " in told
-        assert " at shop" in told
-        assert ";" not in told.partition("differ")[2].partition(" at shop")[2]  # nothing else
-    error = joining.exception()
+def differ(attempt: JoinAttempt, path: tuple[str, ...]) -> None:
+    variant = PartyVariant(agreement_text=changed(AGREED, path))
+    hub_future, (spoke_future,) = attempt.join_all(
+        attempt.party("bank"), attempt.party("shop", variant)
+    )
+    ours = refused(hub_future, RemoteProtocolError)
+    theirs = refused(spoke_future, Aborted)
+    for message in (ours, theirs):
+        assert f"the agreements differ: {'.'.join(path)} is " in message
+        assert " at bank and " in message
+        assert " at shop" in message
+        assert ";" not in message.partition("differ")[2].partition(" at shop")[2]  # nothing else
+    error = spoke_future.exception()
     assert isinstance(error, Aborted)
     assert error.code == "protocol"
 
 
-def test_missing_and_additional_fields_are_named(room: Room) -> None:
+def test_missing_and_additional_fields_are_named(attempt: JoinAttempt) -> None:
     more = changed({**AGREED, "more": 0}, ("more",))
-    leading, _ = room.meet(room.party("bank"), room.party("shop", PartyVariant(said=more)))
-    assert "more is None at bank and 1 at shop" in refused(leading, RemoteProtocolError)
+    hub_future, _ = attempt.join_all(
+        attempt.party("bank"), attempt.party("shop", PartyVariant(agreement_text=more))
+    )
+    assert "more is None at bank and 1 at shop" in refused(hub_future, RemoteProtocolError)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "5", "null", "[" * 5000, '"' + "x" * 40_000])
-def test_text_that_is_no_agreement_is_refused(room: Room, text: str) -> None:
-    leading, (joining,) = room.meet(room.party("bank"), room.party("shop", PartyVariant(said=text)))
-    assert "shop" in refused(leading, RemoteProtocolError)
-    refused(joining, Aborted)
+def test_text_that_is_no_agreement_is_refused(attempt: JoinAttempt, text: str) -> None:
+    hub_future, (spoke_future,) = attempt.join_all(
+        attempt.party("bank"), attempt.party("shop", PartyVariant(agreement_text=text))
+    )
+    assert "shop" in refused(hub_future, RemoteProtocolError)
+    refused(spoke_future, Aborted)
 
 
 # --- clocks, versions ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shift", [10.0, -10.0])
-def test_clocks_ten_seconds_apart_are_warned_of(room: Room, shift: float) -> None:
+def test_clocks_ten_seconds_apart_are_warned_of(attempt: JoinAttempt, shift: float) -> None:
     ahead = PartyVariant(shift=shift)
-    room.meet(room.party("bank"), room.party("shop", ahead), room.party("hospital"))[0].result()
+    attempt.join_all(
+        attempt.party("bank"), attempt.party("shop", ahead), attempt.party("hospital")
+    )[0].result()
     for name in ("bank", "shop"):
-        (told,) = room.warnings(name)
-        assert told.startswith("the clocks of ")
-        assert told.endswith(" are 10 s apart")
+        (warning,) = attempt.warnings(name)
+        assert warning.startswith("the clocks of ")
+        assert warning.endswith(" are 10 s apart")
 
 
 @pytest.mark.parametrize("shift", [400.0, -400.0])
-def test_clocks_far_apart_are_refused(room: Room, shift: float) -> None:
-    leading, (joining,) = room.meet(
-        room.party("bank"), room.party("shop", PartyVariant(shift=shift))
+def test_clocks_far_apart_are_refused(attempt: JoinAttempt, shift: float) -> None:
+    hub_future, (spoke_future,) = attempt.join_all(
+        attempt.party("bank"), attempt.party("shop", PartyVariant(shift=shift))
     )
-    assert "the clocks of bank and shop are 400 s apart" in refused(leading, ClocksApart)
-    assert "the clocks of bank and shop are 400 s apart" in refused(joining, Aborted)
+    assert "the clocks of bank and shop are 400 s apart" in refused(hub_future, ClocksApart)
+    assert "the clocks of bank and shop are 400 s apart" in refused(spoke_future, Aborted)
 
 
 # --- absent and refused parties -----------------------------------------------------------------
 
 
-def impatient(keys: Path, name: str, events: list[Any], seconds: float = 0.2) -> VerticalParty:
+def with_short_timeouts(
+    keys: Path, name: str, events: list[Any], seconds: float = 0.2
+) -> VerticalParty:
     limits = {"join_seconds": seconds, "step_seconds": seconds}
     return party(keys, name, events, PartyVariant(plan={**PLAN, "limits": limits}))
 
@@ -194,46 +206,49 @@ def impatient(keys: Path, name: str, events: list[Any], seconds: float = 0.2) ->
 def test_missing_parties_are_named_after_the_deadline(keys: Path) -> None:
     started = monotonic()
     with pytest.raises(PeerSilent, match=r"hospital, shop did not join within 0\.2 s"):
-        accept_spokes(impatient(keys, HUB, []), MemoryPort())
+        accept_spokes(with_short_timeouts(keys, HUB, []), MemoryPort())
     assert monotonic() - started < 1.2
 
 
 def test_spokes_that_joined_learn_who_did_not(keys: Path) -> None:
     port = MemoryPort()
     with ThreadPoolExecutor(1) as pool:
-        shop = impatient(keys, SPOKE, [])
-        joining = pool.submit(join_hub, shop, lambda: port.connect(SPOKE))
+        shop = with_short_timeouts(keys, SPOKE, [])
+        spoke_future = pool.submit(join_hub, shop, lambda: port.connect(SPOKE))
         with pytest.raises(PeerSilent, match=r"^hospital did not join within 0\.2 s"):
-            accept_spokes(impatient(keys, HUB, []), port)
+            accept_spokes(with_short_timeouts(keys, HUB, []), port)
         with pytest.raises(Aborted, match="hospital did not join"):
-            joining.result(5).receive(5)
+            spoke_future.result(5).receive(5)
 
 
 def test_refused_party_is_reported_and_the_others_join(keys: Path, tmp_path: Path) -> None:
     events: list[Any] = []
     hub = party(keys, HUB, events)
-    with meeting("grpc", hub, keys, tmp_path) as at, ThreadPoolExecutor(3) as pool:
-        leading = pool.submit(lambda: accept_spokes(hub, at.port)[0])
+    with open_hub_port("grpc", hub, keys, tmp_path) as at, ThreadPoolExecutor(3) as pool:
+        hub_future = pool.submit(lambda: accept_spokes(hub, at.port)[0])
         with pytest.raises(
             IdentityError, match="the hub refused this party's certificate"
         ) as theirs:
             join_hub(party(keys, "stranger", []), lambda: at.connect("stranger"))
-        joining = [
+        spoke_future = [
             pool.submit(join_hub, party(keys, name, []), partial(at.connect, name))
             for name in (SPOKE, "hospital")
         ]
-        assert {each.result(5).phase for each in joining} == {Phase.JOINED}
-        assert list(leading.result(5)) == ["hospital", "shop"]
-    (told,) = [event["text"] for event in events if event["event"] == "warning"]
-    assert "refused a connection: stranger is no passive party of this agreement (ticket " in told
-    assert told.rpartition("(")[2] in str(theirs.value)  # the ticket
+        assert {each.result(5).phase for each in spoke_future} == {Phase.JOINED}
+        assert list(hub_future.result(5)) == ["hospital", "shop"]
+    (warning,) = [event["text"] for event in events if event["event"] == "warning"]
+    assert (
+        "refused a connection: stranger is not a passive party of this agreement (ticket "
+        in warning
+    )
+    assert warning.rpartition("(")[2] in str(theirs.value)  # the ticket
 
 
 def test_spoke_that_sends_nothing_is_named(keys: Path) -> None:
     port = MemoryPort()
     port.connect(SPOKE)
     with pytest.raises(PeerSilent, match=r"shop: sent no message for 0\.2 s \(join\)"):
-        accept_spokes(impatient(keys, HUB, []), port)
+        accept_spokes(with_short_timeouts(keys, HUB, []), port)
 
 
 def test_spoke_connects_again_until_the_hub_accepts(keys: Path) -> None:
@@ -241,17 +256,17 @@ def test_spoke_connects_again_until_the_hub_accepts(keys: Path) -> None:
     dead[0].close()
     waiting = iter([dead[1], dead[1], ends[1]])
     with ThreadPoolExecutor(1) as pool:
-        leading = pool.submit(run_scripted_hub, party(keys, HUB, []), ends[0], sign_correctly)
+        hub_future = pool.submit(run_scripted_hub, party(keys, HUB, []), ends[0], sign_correctly)
         assert join_hub(party(keys, SPOKE, []), lambda: next(waiting)).phase is Phase.JOINED
-        leading.result(5)
+        hub_future.result(5)
 
 
 def test_spoke_gives_up_after_the_deadline_with_a_hint(keys: Path) -> None:
-    def nobody() -> Line:
+    def closed_line() -> Line:
         ends = memory_lines(SPOKE)
         ends[0].close()
         return ends[1]
 
     with pytest.raises(LineBroken, match="bank: closed the connection") as error:
-        join_hub(impatient(keys, SPOKE, [], 0.05), nobody)
+        join_hub(with_short_timeouts(keys, SPOKE, [], 0.05), closed_line)
     assert "check that bank is started" in error.value.hint

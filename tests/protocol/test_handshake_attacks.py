@@ -45,29 +45,29 @@ def hello(us: VerticalParty, **changes: Any) -> pb.Hello:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         (
             {"oldest_version": 3, "newest_version": 4},
-            "shop supports protocol versions 3 to 4, bank version 2",
+            "shop supports protocol versions 3 to 4, but bank supports only version 2",
         ),
         (
             {"oldest_version": 0, "newest_version": 1},
-            "shop supports protocol versions 0 to 1, bank version 2",
+            "shop supports protocol versions 0 to 1, but bank supports only version 2",
         ),
         ({"nonce": b"short"}, "shop"),
         ({"clock": float("nan")}, "clocks"),
         ({"clock": float("inf")}, "clocks"),
     ],
 )
-def test_bad_hello_is_refused(keys: Path, changes: dict[str, Any], told: str) -> None:
+def test_bad_hello_is_refused(keys: Path, changes: dict[str, Any], message: str) -> None:
     port = MemoryPort()
     shop = party(keys, SPOKE, [])
     channel = scripted_channel(port.connect(SPOKE), Side.SPOKE, shop)
     channel.send(hello(shop, **changes))
-    with pytest.raises(ProtocolError, match=told):
+    with pytest.raises(ProtocolError, match=message):
         accept_spokes(party(keys, HUB, []), port)
-    with pytest.raises(Aborted, match=told):
+    with pytest.raises(Aborted, match=message):
         channel.receive(5)
 
 
@@ -114,14 +114,14 @@ def join_scripted_hub(
         return ends[1]
 
     with ThreadPoolExecutor(1) as pool:
-        leading = pool.submit(run_scripted_hub, hub, ends[0], sign, **how)
+        hub_future = pool.submit(run_scripted_hub, hub, ends[0], sign, **how)
         try:
             return join_hub(party(keys, SPOKE, []), connect), len(dialled)
         except IdentityError:
             assert len(dialled) == 1  # no retry after a wrong certificate or signature
             raise
         finally:
-            leading.result(5)
+            hub_future.result(5)
 
 
 def test_scripted_hub_is_accepted(keys: Path) -> None:
@@ -144,7 +144,7 @@ def test_hub_without_certificate_is_refused(keys: Path) -> None:
 
 def test_other_party_in_the_place_of_the_hub_is_refused_by_its_signature(keys: Path) -> None:
     hospital = replace(party(keys, HUB, []), keyring=read_keyring(keys, "hospital"))
-    with pytest.raises(IdentityError, match="hospital signed in the place of bank"):
+    with pytest.raises(IdentityError, match="hospital signed instead of bank"):
         join_scripted_hub(keys, hospital, sign_correctly)
 
 
@@ -161,7 +161,7 @@ def test_clock_of_the_hub_is_checked_too(keys: Path) -> None:
 
 
 def test_short_nonce_of_the_hub_is_refused(keys: Path) -> None:
-    with pytest.raises(RemoteProtocolError, match="lacks a session or nonce"):
+    with pytest.raises(RemoteProtocolError, match="lacks a valid session or nonce"):
         join_scripted_hub(keys, party(keys, HUB, []), sign_correctly, nonce=b"m")
 
 
@@ -174,15 +174,18 @@ def test_name_in_the_certificate_of_the_hub_is_checked_over_grpc(
     for file in ("ca.pem", "ca.key"):
         shutil.copy(keys / file, folder / file)
     issue_certificate(folder, "trial", "hospital", hosts=[HUB])
-    ring = read_keyring(folder, "hospital")
-    hub = replace(party(keys, HUB, []), keyring=ring)
+    keyring = read_keyring(folder, "hospital")
+    hub = replace(party(keys, HUB, []), keyring=keyring)
     address = f"unix:{tmp_path}/hub"
-    with LineServer(address, ring, lambda leaf: SPOKE, 1) as server, ThreadPoolExecutor(1) as pool:
-        leading = pool.submit(lambda: run_scripted_hub(hub, server.accept(5), sign_correctly))
+    with (
+        LineServer(address, keyring, lambda leaf: SPOKE, 1) as server,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        hub_future = pool.submit(lambda: run_scripted_hub(hub, server.accept(5), sign_correctly))
         line = dial_hub(address, read_keyring(keys, SPOKE), HUB)
-        with pytest.raises(IdentityError, match="hospital signed in the place of bank"):
+        with pytest.raises(IdentityError, match="hospital signed instead of bank"):
             join_hub(party(keys, SPOKE, []), lambda: line)
-        leading.result(5)
+        hub_future.result(5)
         line.cut()
 
 
@@ -190,11 +193,11 @@ def test_spoke_whose_earlier_connection_is_still_open_keeps_trying(
     keys: Path, tmp_path: Path
 ) -> None:
     """The hub has not noticed that the spoke's earlier stream is broken."""
-    address, ring = f"unix:{tmp_path}/hub", read_keyring(keys, SPOKE)
+    address, keyring = f"unix:{tmp_path}/hub", read_keyring(keys, SPOKE)
     hub, lines = party(keys, HUB, []), list[GrpcLine]()
 
     def connect() -> Line:
-        lines.append(dial_hub(address, ring, HUB))
+        lines.append(dial_hub(address, keyring, HUB))
         return lines[-1]
 
     with (
@@ -215,17 +218,17 @@ def test_spoke_whose_earlier_connection_is_still_open_keeps_trying(
 
 
 def test_pinned_key_of_the_hub_is_checked(keys: Path) -> None:
-    def pin(ring: Keyring) -> str:
-        return fingerprint(ring.identity.certificate)
+    def pin(keyring: Keyring) -> str:
+        return fingerprint(keyring.identity.certificate)
 
     bank, hospital = read_keyring(keys, HUB), read_keyring(keys, "hospital")
     ends = memory_lines(SPOKE)
     shop = party(keys, SPOKE, [], PartyVariant(pins={HUB: [pin(hospital)]}))
     with ThreadPoolExecutor(1) as pool:
-        leading = pool.submit(run_scripted_hub, party(keys, HUB, []), ends[0], sign_correctly)
+        hub_future = pool.submit(run_scripted_hub, party(keys, HUB, []), ends[0], sign_correctly)
         with pytest.raises(IdentityError, match=f"the key of bank is {pin(bank)}; pinned"):
             join_hub(shop, lambda: ends[1])
-        leading.result(5)
+        hub_future.result(5)
 
 
 @pytest.mark.parametrize("signer", ["shop, other purpose", "hospital"])
@@ -237,15 +240,17 @@ def test_wrong_signature_of_a_spoke_is_refused(keys: Path, signer: str) -> None:
     def answer() -> None:
         nonce = channel.receive(5).expect(pb.Welcome).nonce
         bound = handshake._signed_fields(shop.digest, channel, HUB, SPOKE, b"n" * 32, nonce)
-        ring = read_keyring(keys, signer.partition(",")[0])
+        keyring = read_keyring(keys, signer.partition(",")[0])
         purpose = "welcome" if "," in signer else "accept"
         channel.send(
-            pb.Accept(certificate=ring.identity.der, signature=ring.identity.sign(purpose, *bound))
+            pb.Accept(
+                certificate=keyring.identity.der, signature=keyring.identity.sign(purpose, *bound)
+            )
         )
 
-    told = "the signature of shop" if "," in signer else "hospital signed in the place of shop"
+    message = "the signature of shop" if "," in signer else "hospital signed instead of shop"
     with ThreadPoolExecutor(1) as pool:
         request_pending = pool.submit(answer)
-        with pytest.raises(IdentityError, match=told):
+        with pytest.raises(IdentityError, match=message):
             accept_spokes(party(keys, HUB, []), port)
         request_pending.result(5)

@@ -62,7 +62,7 @@ def test_broadcast_reaches_all_and_gather_returns_all(star: Star) -> None:
         assert name in star.hub.channels
     answers = star.hub.gather(1)
     assert list(answers) == list(star.hub) == list(NAMES)
-    assert [len(said.tensors[0]) for said in answers.values()] == [1, 2, 3]
+    assert [len(reply.tensors[0]) for reply in answers.values()] == [1, 2, 3]
 
 
 def test_scatter_sends_each_spoke_its_own_tensor(star: Star) -> None:
@@ -110,10 +110,10 @@ def test_ask_sends_to_one_spoke_alone(star: Star) -> None:
     rows = np.array([5, 9])
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(star.hub.ask, "shop", 2.0, pb.PlantTrigger(), rows)
-        heard = star.spokes["shop"].receive(2)
+        received = star.spokes["shop"].receive(2)
         star.spokes["shop"].send(pb.Done())
         assert answer.result(2).body == pb.Done()
-    np.testing.assert_array_equal(heard.tensors[0], rows)
+    np.testing.assert_array_equal(received.tensors[0], rows)
     for name in ("hospital", "school"):
         assert star.hub.channels[name]._phases.phase is Phase.READY
         with pytest.raises(PeerSilent):

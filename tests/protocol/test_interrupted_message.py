@@ -7,7 +7,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from message_examples import ASK, DESCEND, Pair, TappedLine, blob, floats, pair
+from message_examples import ASK, DESCEND, Conversation, TappedLine, blob, floats, open_conversation
 
 from protocol import vfl_pb2 as pb
 from protocol.channel import Channel
@@ -33,8 +33,8 @@ class TearingLine(TappedLine):
 def test_nothing_is_sent_after_a_part_of_a_message(lines: Lines, reason: BaseException) -> None:
     tearing = TearingLine(lines.hub)
     tearing.reason = reason
-    talk = pair(tearing, lines.spoke, Phase.TRANSFERRING)
-    hub: Channel = talk.hub.channel
+    conversation = open_conversation(tearing, lines.spoke, Phase.TRANSFERRING)
+    hub: Channel = conversation.hub.channel
     with pytest.raises(type(reason)):
         hub.send(pb.OprfMatrix(), blob(3 * CHUNK))
     with pytest.raises(LocalProtocolError, match="an earlier message was sent only in part"):
@@ -42,29 +42,29 @@ def test_nothing_is_sent_after_a_part_of_a_message(lines: Lines, reason: BaseExc
     hub.abort("local", "interrupted")
     assert len(tearing.sent) == 2
     with pytest.raises(LineBroken, match="closed the connection"):
-        talk.spoke.channel.receive(5)
+        conversation.spoke.channel.receive(5)
 
 
 def test_message_that_is_refused_before_its_first_frame_is_not_interrupted() -> None:
     hub, _ = memory_lines()
-    talk = pair(hub, hub, Phase.TRANSFERRING)
+    conversation = open_conversation(hub, hub, Phase.TRANSFERRING)
     with pytest.raises(LocalProtocolError, match="a tensor has type bool"):
-        talk.hub.channel.send(pb.OprfMatrix(), blob(4).astype(bool))
-    talk.hub.channel.abort("local", "wrong type")
-    assert len(talk.hub.line.sent) == 1
+        conversation.hub.channel.send(pb.OprfMatrix(), blob(4).astype(bool))
+    conversation.hub.channel.abort("local", "wrong type")
+    assert len(conversation.hub.line.sent) == 1
 
 
 def test_reply_is_kept_until_the_next_message(lines: Lines) -> None:
     """A large reply must not stay in memory for the rest of the run."""
-    talk = pair(*lines, Phase.TRANSFERRING)
-    for _ in talk.hub.channel._reply, talk.spoke.channel._reply:
+    conversation = open_conversation(*lines, Phase.TRANSFERRING)
+    for _ in conversation.hub.channel._reply, conversation.spoke.channel._reply:
         assert _ == []
-    talk.carry(talk.spoke.channel.side, pb.KeyValueStore(), blob(2 * CHUNK))
-    assert sum(map(len, talk.spoke.channel._reply)) > 2 * CHUNK
-    talk.hub.channel.send(pb.MatchTags(digest=b"d" * 32), blob(4, 12))
-    assert talk.hub.channel._reply == []  # a hub never repeats a message
-    talk.spoke.channel.receive(5)
-    assert talk.spoke.channel._reply == []
+    conversation.exchange(conversation.spoke.channel.side, pb.KeyValueStore(), blob(2 * CHUNK))
+    assert sum(map(len, conversation.spoke.channel._reply)) > 2 * CHUNK
+    conversation.hub.channel.send(pb.MatchTags(digest=b"d" * 32), blob(4, 12))
+    assert conversation.hub.channel._reply == []  # a hub never repeats a message
+    conversation.spoke.channel.receive(5)
+    assert conversation.spoke.channel._reply == []
 
 
 LATER = 1000  # higher numbers are in the reply and the step; the request has fewer instructions
@@ -92,9 +92,9 @@ def after(moments: int) -> Callable[[FrameType, str, object], Any]:
     return trace
 
 
-def interrupted(talk: Pair, moments: int) -> bool:
+def interrupted(conversation: Conversation, moments: int) -> bool:
     """Exchange messages; return whether the hub was stopped at this instruction."""
-    hub, spoke = talk.hub.channel, talk.spoke.channel
+    hub, spoke = conversation.hub.channel, conversation.spoke.channel
     usual = sys.gettrace()
     sys.settrace(after(moments))
     try:
@@ -121,14 +121,14 @@ def receive_all(channel: Channel) -> None:
 @pytest.mark.parametrize("start", [0, LATER], ids=["question", "answer and step"])
 def test_party_that_is_stopped_at_any_instruction_sends_abort_or_nothing(start: int) -> None:
     """A transcript that was changed in part would make the last message illegal."""
-    told = 0
+    aborts = 0
     for moments in range(start + 1, start + LATER):
-        talk = pair(*memory_lines(), Phase.READY)
-        if not interrupted(talk, moments):
+        conversation = open_conversation(*memory_lines(), Phase.READY)
+        if not interrupted(conversation, moments):
             break
-        talk.hub.channel.abort("absent", "was told to stop")
+        conversation.hub.channel.abort("absent", "was told to stop")
         with pytest.raises((Aborted, LineBroken)) as ended:
-            receive_all(talk.spoke.channel)
-        told += ended.type is Aborted
+            receive_all(conversation.spoke.channel)
+        aborts += ended.type is Aborted
     assert moments > start + 100
-    assert told > 50
+    assert aborts > 50

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from handshake_parties import meeting, party
+from handshake_parties import open_hub_port, party
 
 from parties.session import handshake
 from parties.session.handshake import accept_spokes, join_hub
@@ -33,16 +33,16 @@ def meet(
         for name in (HUB, SPOKE, THIRD)
     }
     with (
-        meeting(transport, people[HUB], keys, folder) as at,
+        open_hub_port(transport, people[HUB], keys, folder) as at,
         ThreadPoolExecutor(3) as pool,
     ):
-        leading = pool.submit(lambda: accept_spokes(people[HUB], at.port)[0])
-        joining = pool.submit(join_hub, people[SPOKE], lambda: at.connect(SPOKE))
-        joining.exception(20)
-        if not joining.exception():
+        hub_future = pool.submit(lambda: accept_spokes(people[HUB], at.port)[0])
+        spoke_future = pool.submit(join_hub, people[SPOKE], lambda: at.connect(SPOKE))
+        spoke_future.exception(20)
+        if not spoke_future.exception():
             pool.submit(join_hub, people[THIRD], lambda: at.connect(THIRD)).result(20)
-        leading.exception(20)
-    return leading, joining
+        hub_future.exception(20)
+    return hub_future, spoke_future
 
 
 def refused(outcome: Future[Any], kind: type[Exception]) -> str:
@@ -52,35 +52,37 @@ def refused(outcome: Future[Any], kind: type[Exception]) -> str:
 
 
 def test_models_of_one_run_join(transport: str, keys: Path, tmp_path: Path) -> None:
-    leading, joining = meet(transport, keys, tmp_path, bank=RUN)
-    assert list(leading.result().channels) == [THIRD, SPOKE]
-    assert joining.result().session == leading.result().channels[SPOKE].session
+    hub_future, spoke_future = meet(transport, keys, tmp_path, bank=RUN)
+    assert list(hub_future.result().channels) == [THIRD, SPOKE]
+    assert spoke_future.result().session == hub_future.result().channels[SPOKE].session
 
 
 @pytest.mark.parametrize(
-    ("comes_for", "told"),
+    ("comes_for", "message"),
     [
-        ({HUB: RUN, SPOKE: b""}, "bank predicts, shop trains"),
-        ({HUB: b"", SPOKE: RUN}, "bank trains, shop predicts"),
+        ({HUB: RUN, SPOKE: b""}, "bank predicts, but shop trains"),
+        ({HUB: b"", SPOKE: RUN}, "bank trains, but shop predicts"),
     ],
 )
 def test_training_peer_against_predicting_peer_is_refused_at_both_sides(
-    transport: str, keys: Path, tmp_path: Path, comes_for: dict[str, bytes], told: str
+    transport: str, keys: Path, tmp_path: Path, comes_for: dict[str, bytes], message: str
 ) -> None:
-    leading, joining = meet(transport, keys, tmp_path, **comes_for)
-    assert told in refused(leading, RemoteProtocolError)
-    assert told in refused(joining, Aborted)
-    error = leading.exception()
+    hub_future, spoke_future = meet(transport, keys, tmp_path, **comes_for)
+    assert message in refused(hub_future, RemoteProtocolError)
+    assert message in refused(spoke_future, Aborted)
+    error = hub_future.exception()
     assert isinstance(error, ProtocolError)
-    assert error.hint == "start both with the same command"
+    assert error.hint == "start both parties with the same command"
 
 
 def test_models_of_different_runs_are_refused_and_both_are_named(
     transport: str, keys: Path, tmp_path: Path
 ) -> None:
-    leading, joining = meet(transport, keys, tmp_path, bank=RUN, shop=OTHER)
-    for told in (refused(leading, RemoteProtocolError), refused(joining, Aborted)):
-        assert f"bank has that of run {RUN.hex()}, shop that of run {OTHER.hex()}" in told
+    hub_future, spoke_future = meet(transport, keys, tmp_path, bank=RUN, shop=OTHER)
+    for message in (refused(hub_future, RemoteProtocolError), refused(spoke_future, Aborted)):
+        assert (
+            f"bank has a model of run {RUN.hex()}, shop has a model of run {OTHER.hex()}" in message
+        )
 
 
 @pytest.mark.parametrize(("hub", "spoke"), [(RUN, b""), (b"", RUN), (RUN, OTHER)])
@@ -93,5 +95,5 @@ def test_hub_that_accepts_every_purpose_is_refused_by_its_signature(
     spoke: bytes,
 ) -> None:
     monkeypatch.setattr(handshake, "_check_purpose", lambda *_: None)
-    _, joining = meet(transport, keys, tmp_path, bank=hub, shop=spoke)
-    assert "the signature of bank for 'welcome' is invalid" in refused(joining, IdentityError)
+    _, spoke_future = meet(transport, keys, tmp_path, bank=hub, shop=spoke)
+    assert "the signature of bank for 'welcome' is invalid" in refused(spoke_future, IdentityError)

@@ -10,7 +10,17 @@ from time import monotonic, sleep
 
 import grpc
 import pytest
-from message_examples import ASK, end_of, endpoint, envelope, example, floats, frame, pair, raw
+from message_examples import (
+    ASK,
+    end_of,
+    endpoint,
+    envelope,
+    example,
+    floats,
+    frame,
+    open_conversation,
+    raw,
+)
 
 from protocol import vfl_pb2 as pb
 from protocol.errors import IdentityError, PeerSilent, ProtocolError, RemoteProtocolError
@@ -27,13 +37,17 @@ _METHOD = "/vfl.Line/Talk"
 
 def grpc_channel(keys: Path, address: str, **changes: int) -> grpc.Channel:
     """Return a gRPC channel of the shop with other options."""
-    ring = read_keyring(keys, SPOKE)
+    keyring = read_keyring(keys, SPOKE)
     credentials = grpc.ssl_channel_credentials(
-        ring.authority_pem, ring.key_pem, ring.certificate_pem
+        keyring.authority_pem, keyring.key_pem, keyring.certificate_pem
     )
-    told = {**dict(grpc_options(DEFAULT_TIMEOUTS)), "grpc.use_local_subchannel_pool": 1, **changes}
+    all_options = {
+        **dict(grpc_options(DEFAULT_TIMEOUTS)),
+        "grpc.use_local_subchannel_pool": 1,
+        **changes,
+    }
     return grpc.secure_channel(
-        address, credentials, [*told.items(), ("grpc.ssl_target_name_override", HUB)]
+        address, credentials, [*all_options.items(), ("grpc.ssl_target_name_override", HUB)]
     )
 
 
@@ -120,14 +134,14 @@ def test_one_byte_too_many_is_refused_and_a_new_stream_is_accepted(
             for _ in first:
                 pass
         frames.put(None)
-        heard = None
-        while heard is None:
+        received = None
+        while received is None:
             again = channel.stream_stream(_METHOD)(iter([b"again"]))
             try:
-                heard = server.accept(5).receive(5)
+                received = server.accept(5).receive(5)
             except ProtocolError:
                 continue  # the hub saw the new stream before the end of the old one
-        assert heard == b"again"
+        assert received == b"again"
         again.cancel()
 
 
@@ -164,18 +178,18 @@ def test_deep_nesting_is_refused() -> None:
 
 
 def _varint(number: int) -> bytes:
-    found = b""
+    encoded = b""
     while number > 127:
-        found += bytes([number % 128 + 128])
+        encoded += bytes([number % 128 + 128])
         number //= 128
-    return found + bytes([number])
+    return encoded + bytes([number])
 
 
 def test_dropped_answers_act_once() -> None:
     """The hub repeats its request because every reply is lost."""
     hub, spoke = memory_lines(SPOKE)
-    talk = pair(hub, spoke, Phase.READY)
-    talk.carry(Side.HUB, pb.Purge())
+    talk = open_conversation(hub, spoke, Phase.READY)
+    talk.exchange(Side.HUB, pb.Purge())
     talk.spoke.channel.send(*_done())
     question = talk.hub.line.sent[0]
     for _ in range(5):
@@ -199,7 +213,7 @@ def test_ipv6_is_supported(keys: Path, dialled: Dial) -> None:
     with listening(read_keyring(keys, HUB), "[::1]:0") as (server, address):
         assert address == f"[::1]:{server.port}"
         line = dialled(address, SPOKE)
-        talk = pair(server.accept(10), line, Phase.READY)
-        talk.carry(Side.HUB, ASK)
-        talk.carry(Side.SPOKE, pb.Embedding(), floats(4, 3))
+        talk = open_conversation(server.accept(10), line, Phase.READY)
+        talk.exchange(Side.HUB, ASK)
+        talk.exchange(Side.SPOKE, pb.Embedding(), floats(4, 3))
     assert "closed the connection" in str(end_of(line)) or "no process listens" in str(end_of(line))

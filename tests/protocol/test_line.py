@@ -37,48 +37,48 @@ def test_writer_times_out_on_a_slow_reader() -> None:
 
 
 def test_waiting_writer_continues_when_there_is_room() -> None:
-    box, ready = FrameQueue(), Barrier(2)
+    queue, ready = FrameQueue(), Barrier(2)
     for _ in range(MAX_QUEUED_FRAMES):
-        box.put(b"x", 1)
+        queue.put(b"x", 1)
     with ThreadPoolExecutor(1) as pool:
-        writing = pool.submit(lambda: (ready.wait(5), box.put(b"last", 5)))
+        writing = pool.submit(lambda: (ready.wait(5), queue.put(b"last", 5)))
         ready.wait(5)
-        assert [box.get(5) for _ in range(MAX_QUEUED_FRAMES + 1)][-1] == b"last"
+        assert [queue.get(5) for _ in range(MAX_QUEUED_FRAMES + 1)][-1] == b"last"
         writing.result(5)
 
 
 def test_end_wakes_a_waiting_reader() -> None:
-    box, ready = FrameQueue(), Barrier(2)
+    queue, ready = FrameQueue(), Barrier(2)
     with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(lambda: (ready.wait(5), box.get(60)))
+        reading = pool.submit(lambda: (ready.wait(5), queue.get(60)))
         ready.wait(5)
-        box.end()
+        queue.end()
         with pytest.raises(LineBroken, match="closed the connection"):
             reading.result(5)
 
 
 def test_end_wakes_a_waiting_writer() -> None:
     """The end of the queue must not wait for the timeout."""
-    box, ready = FrameQueue(), Barrier(2)
+    queue, ready = FrameQueue(), Barrier(2)
     for _ in range(MAX_QUEUED_FRAMES):
-        box.put(b"x", 1)
+        queue.put(b"x", 1)
     with ThreadPoolExecutor(1) as pool:
-        writing = pool.submit(lambda: (ready.wait(5), box.put(b"late", 60)))
+        writing = pool.submit(lambda: (ready.wait(5), queue.put(b"late", 60)))
         ready.wait(5)
-        box.end(IdentityError("refused"))
+        queue.end(IdentityError("refused"))
         with pytest.raises(IdentityError, match="refused"):
             writing.result(5)
 
 
 def test_waiting_frames_are_delivered_before_the_first_error() -> None:
-    box = FrameQueue()
-    box.put(b"last words", 1)
-    box.end(IdentityError("refused"))
-    box.end(LineBroken("closed the connection"))
-    assert box.get(1) == b"last words"
+    queue = FrameQueue()
+    queue.put(b"last words", 1)
+    queue.end(IdentityError("refused"))
+    queue.end(LineBroken("closed the connection"))
+    assert queue.get(1) == b"last words"
     for _ in range(2):
         with pytest.raises(IdentityError, match="refused"):
-            box.get(1)
+            queue.get(1)
 
 
 def send_fails_soon(line: Line) -> None:

@@ -72,9 +72,9 @@ def test_messages_that_cross_lead_to_one_phase(phase: Phase) -> None:
     """Both orders of arrival lead to the same phase."""
     moves = TRANSITIONS[phase]
     for ours in [kind for side, kind in moves if side is Side.HUB and kind is not pb.Abort]:
-        asked = TRANSITIONS[moves[Side.HUB, ours]].get((Side.SPOKE, pb.Embedding))
-        answered = TRANSITIONS[moves[Side.SPOKE, pb.Embedding]].get((Side.HUB, ours))
-        assert asked is answered is not None
+        after_request = TRANSITIONS[moves[Side.HUB, ours]].get((Side.SPOKE, pb.Embedding))
+        after_reply = TRANSITIONS[moves[Side.SPOKE, pb.Embedding]].get((Side.HUB, ours))
+        assert after_request is after_reply is not None
 
 
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
@@ -188,12 +188,12 @@ def test_sequence_with_an_illegal_end_is_refused(sequence: list[type[Body]]) -> 
 def refuse(phase: Phase, side: Side, kind: type[Body]) -> None:
     moves = TRANSITIONS[phase]
     legal = sorted(k.__name__ for s, k in moves if s is side)
-    told = f"({side.value}) must not send {kind.__name__} in phase '{phase.value}'; legal here: "
+    message = f"({side.value}) must not send {kind.__name__} in phase '{phase.value}'; legal here: "
     sender, receiver = conversation(side, phase), conversation(side.other, phase)
     with pytest.raises(LocalProtocolError) as ours:
         sender.sent(kind)
     with pytest.raises(RemoteProtocolError) as theirs:
         receiver.received(kind)
-    assert str(ours.value) == f"this party {told}{', '.join(legal) or 'nothing'}"
-    assert str(theirs.value) == f"the peer {told}{', '.join(legal) or 'nothing'}"
+    assert str(ours.value) == f"this party {message}{', '.join(legal) or 'nothing'}"
+    assert str(theirs.value) == f"the peer {message}{', '.join(legal) or 'nothing'}"
     assert sender.phase is receiver.phase is phase

@@ -117,8 +117,8 @@ def test_stopped_process_is_named_with_its_place(keys: Path) -> None:
         hub = endpoint(line, Side.HUB, Phase.READY).channel
         hub.send(ASK)
         started = monotonic()
-        told = r"^shop: sent no heartbeat for 2 s \(train, epoch 3, step 17\)$"
-        with pytest.raises(PeerSilent, match=told):
+        message = r"^shop: sent no heartbeat for 2 s \(train, epoch 3, step 17\)$"
+        with pytest.raises(PeerSilent, match=message):
             hub.receive(600)
         assert monotonic() - started < 10
 

@@ -16,39 +16,39 @@ PARTS = (b"session", b"agreement", b"", b"shop")
 
 
 @pytest.fixture(scope="module")
-def ring(keys: Path) -> Keyring:
+def keyring(keys: Path) -> Keyring:
     return read_keyring(keys, "shop")
 
 
 @pytest.fixture(scope="module")
-def trust(ring: Keyring) -> Trust:
-    return Trust("trial", ring.authority)
+def trust(keyring: Keyring) -> Trust:
+    return Trust("trial", keyring.authority)
 
 
 @pytest.fixture(scope="module")
-def signed(ring: Keyring) -> bytes:
-    return ring.identity.sign("accept", *PARTS)
+def signed(keyring: Keyring) -> bytes:
+    return keyring.identity.sign("accept", *PARTS)
 
 
 def check(trust: Trust, der: bytes, signature: bytes, purpose: str, *parts: bytes) -> str:
     return verify_signature(trust, der, signature, NOW, purpose, *parts)
 
 
-def test_signature_is_valid(ring: Keyring, trust: Trust) -> None:
-    signature = ring.identity.sign("accept", *PARTS)
-    assert check(trust, ring.identity.der, signature, "accept", *PARTS) == "shop"
+def test_signature_is_valid(keyring: Keyring, trust: Trust) -> None:
+    signature = keyring.identity.sign("accept", *PARTS)
+    assert check(trust, keyring.identity.der, signature, "accept", *PARTS) == "shop"
 
 
-def test_other_purpose_is_refused(ring: Keyring, trust: Trust) -> None:
-    signature = ring.identity.sign("receipt", *PARTS)
+def test_other_purpose_is_refused(keyring: Keyring, trust: Trust) -> None:
+    signature = keyring.identity.sign("receipt", *PARTS)
     with pytest.raises(IdentityError, match="the signature of shop for 'accept' is invalid"):
-        check(trust, ring.identity.der, signature, "accept", *PARTS)
+        check(trust, keyring.identity.der, signature, "accept", *PARTS)
 
 
-def test_other_signer_is_refused(ring: Keyring, trust: Trust, keys: Path) -> None:
+def test_other_signer_is_refused(keyring: Keyring, trust: Trust, keys: Path) -> None:
     bank = read_keyring(keys, "bank").identity
     with pytest.raises(IdentityError, match="the signature of shop"):
-        check(trust, ring.identity.der, bank.sign("accept", *PARTS), "accept", *PARTS)
+        check(trust, keyring.identity.der, bank.sign("accept", *PARTS), "accept", *PARTS)
     signed = bank.sign("accept", *PARTS)
     assert check(trust, bank.der, signed, "accept", *PARTS) == "bank"
 
@@ -64,10 +64,12 @@ def test_other_signer_is_refused(ring: Keyring, trust: Trust, keys: Path) -> Non
         (),
     ],
 )
-def test_tampered_parts_are_refused(ring: Keyring, trust: Trust, parts: tuple[bytes, ...]) -> None:
-    signature = ring.identity.sign("accept", *PARTS)
+def test_tampered_parts_are_refused(
+    keyring: Keyring, trust: Trust, parts: tuple[bytes, ...]
+) -> None:
+    signature = keyring.identity.sign("accept", *PARTS)
     with pytest.raises(IdentityError, match="is invalid"):
-        check(trust, ring.identity.der, signature, "accept", *parts)
+        check(trust, keyring.identity.der, signature, "accept", *parts)
 
 
 def test_purpose_and_parts_cannot_be_mixed_up() -> None:
@@ -78,12 +80,12 @@ def test_purpose_and_parts_cannot_be_mixed_up() -> None:
 @settings(max_examples=60)
 @given(st.data())
 def test_changed_signature_is_refused(
-    ring: Keyring, trust: Trust, signed: bytes, data: st.DataObject
+    keyring: Keyring, trust: Trust, signed: bytes, data: st.DataObject
 ) -> None:
     signature = bytearray(signed)
     signature[data.draw(st.integers(0, len(signature) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     with pytest.raises(IdentityError):
-        check(trust, ring.identity.der, bytes(signature), "accept", *PARTS)
+        check(trust, keyring.identity.der, bytes(signature), "accept", *PARTS)
 
 
 # warning of the cryptography package for a negative serial number
@@ -91,9 +93,9 @@ def test_changed_signature_is_refused(
 @settings(max_examples=300)
 @given(st.data())
 def test_changed_certificate_is_refused(
-    ring: Keyring, trust: Trust, signed: bytes, data: st.DataObject
+    keyring: Keyring, trust: Trust, signed: bytes, data: st.DataObject
 ) -> None:
-    der = bytearray(ring.identity.der)
+    der = bytearray(keyring.identity.der)
     for _ in range(data.draw(st.integers(1, 3))):
         der[data.draw(st.integers(0, len(der) - 1))] = data.draw(st.integers(0, 255))
     try:
@@ -102,15 +104,15 @@ def test_changed_certificate_is_refused(
         return
     # bytes outside the signed part may change, and the signed part may not
     read = x509.load_der_x509_certificate(bytes(der))
-    assert read.tbs_certificate_bytes == ring.identity.certificate.tbs_certificate_bytes
+    assert read.tbs_certificate_bytes == keyring.identity.certificate.tbs_certificate_bytes
 
 
 def test_certificate_of_an_unknown_version_is_refused(
-    ring: Keyring, trust: Trust, signed: bytes
+    keyring: Keyring, trust: Trust, signed: bytes
 ) -> None:
     third = b"\xa0\x03\x02\x01\x02"
-    assert third in ring.identity.der
-    der = ring.identity.der.replace(third, b"\xa0\x03\x02\x01\x01")
+    assert third in keyring.identity.der
+    der = keyring.identity.der.replace(third, b"\xa0\x03\x02\x01\x01")
     with pytest.raises(IdentityError, match="no valid DER certificate"):
         check(trust, der, signed, "accept", *PARTS)
 

@@ -78,8 +78,10 @@ def intersect(
     for name, member in members.items():
         leader.receive_store(name, member.make_store())
     matches = leader.finish()
-    found = {name: find_tags(members[name].tags, tags, name) for name, tags in matches.tags.items()}
-    return {name: rows.tolist() for name, rows in {"leader": matches.rows, **found}.items()}
+    member_rows = {
+        name: find_tags(members[name].tags, tags, name) for name, tags in matches.tags.items()
+    }
+    return {name: rows.tolist() for name, rows in {"leader": matches.rows, **member_rows}.items()}
 
 
 def random_case(seed: int) -> None:

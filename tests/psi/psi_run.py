@@ -132,8 +132,8 @@ def intersect(
     for name, member in members.items():
         leader.receive_store(name, member.make_store())
     matches = leader.finish()
-    found = {name: members[name].finish(tags) for name, tags in matches.tags.items()}
-    return {name: rows.tolist() for name, rows in {"leader": matches.rows, **found}.items()}
+    member_rows = {name: members[name].finish(tags) for name, tags in matches.tags.items()}
+    return {name: rows.tolist() for name, rows in {"leader": matches.rows, **member_rows}.items()}
 
 
 def residual(leader: Leader, member: str, store: Bytes) -> Bytes:

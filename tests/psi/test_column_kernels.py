@@ -19,10 +19,10 @@ NUMBA = "Numba is not installed: pip install 'vfl[fast]'"
 
 @pytest.fixture
 def fast() -> ColumnKernels:
-    found = numba_kernels()
-    if found is None:
+    kernels = numba_kernels()
+    if kernels is None:
         pytest.skip(NUMBA)
-    return found
+    return kernels
 
 
 @pytest.mark.parametrize(("count", "rows"), [(0, 64), (1, 8192), (5000, 8192), (70_000, 122_560)])
@@ -48,14 +48,14 @@ def test_every_kernel_gives_the_same_bytes(fast: ColumnKernels, count: int, rows
 def test_outputs_of_the_oprf_are_the_same_bytes(fast: ColumnKernels) -> None:
     parameters = PsiParameters(session=SESSION, member="shop", leader_size=3000, member_size=3000)
     hashes = np.random.default_rng(1).integers(0, 256, (3000, 16), np.uint8)
-    found = []
+    outputs = []
     for each in (NUMPY_KERNELS, fast):
         row_bits = RowBits(3000, parameters.width, each)
         columns = column_positions(b"k" * 16, SESSION, hashes, parameters.rows, each)
         for where, _ in zip(columns, range(parameters.width), strict=False):
             row_bits.read(each.pack_zeros(where[:1500], parameters.rows), where)
-        found.append(b"".join(part.tobytes() for part in row_bits.outputs(parameters)))
-    assert found[0] == found[1]
+        outputs.append(b"".join(part.tobytes() for part in row_bits.outputs(parameters)))
+    assert outputs[0] == outputs[1]
 
 
 def test_small_sets_and_installations_without_numba_use_numpy(

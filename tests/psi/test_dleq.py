@@ -91,9 +91,9 @@ def test_a_true_claim_of_any_length_holds(count: int) -> None:
 def test_inverted_scalars_multiply_to_one() -> None:
     scalars = [scalar(name) for name in "abc"]
     for count in (1, 2, 3):
-        found = invert_scalars(scalars[:count])
-        assert len(found) == count
-        for one, back in zip(scalars, found, strict=False):
+        inverses = invert_scalars(scalars[:count])
+        assert len(inverses) == count
+        for one, back in zip(scalars, inverses, strict=False):
             assert number(one) * number(back) % ORDER == 1
 
 
@@ -110,32 +110,32 @@ def test_another_key_for_one_point() -> None:
     statement, key = claim(CHUNK_POINTS + 1)
     for place in (0, 1, CHUNK_POINTS):
         other = multiply_point(scalar("other key"), split_bytes(statement.blinded)[place])
-        spoilt = with_evaluated(statement, place, other)
-        refused(spoilt, proved(spoilt, key))
+        altered = with_evaluated(statement, place, other)
+        refused(altered, proved(altered, key))
 
 
 def test_errors_that_cancel_each_other() -> None:
     """The sum of all evaluated points is right; their weighted sum is not."""
     statement, key = claim()
     answers, error = split_bytes(statement.evaluated), multiply_generator(scalar("error"))
-    spoilt = with_evaluated(statement, 0, add_points(answers[0], error))
-    spoilt = with_evaluated(spoilt, 1, subtract_points(answers[1], error))
-    refused(spoilt, proved(spoilt, key))
+    altered = with_evaluated(statement, 0, add_points(answers[0], error))
+    altered = with_evaluated(altered, 1, subtract_points(answers[1], error))
+    refused(altered, proved(altered, key))
 
 
 def test_two_evaluated_points_exchanged() -> None:
     statement, key = claim()
     answers = split_bytes(statement.evaluated)
-    spoilt = with_evaluated(with_evaluated(statement, 0, answers[1]), 1, answers[0])
-    refused(spoilt, proved(spoilt, key))
+    altered = with_evaluated(with_evaluated(statement, 0, answers[1]), 1, answers[0])
+    refused(altered, proved(altered, key))
 
 
 def test_a_weight_depends_on_every_evaluated_point() -> None:
     """If one point could change without the other weights, a prover could search for a sum of 0."""
     statement, _ = claim()
-    spoilt = with_evaluated(statement, 2, multiply_generator(scalar("anything")))
+    altered = with_evaluated(statement, 2, multiply_generator(scalar("anything")))
     assert first_weight(statement) == first_weight(statement)
-    assert first_weight(statement) != first_weight(spoilt)
+    assert first_weight(statement) != first_weight(altered)
 
 
 def first_weight(statement: DleqStatement) -> bytes:
@@ -153,9 +153,9 @@ def test_replaced_commitment() -> None:
 
 def test_commitment_to_another_key_than_used() -> None:
     statement, key = claim()
-    spoilt = replace(statement, commitment=multiply_generator(scalar("other key")))
-    refused(spoilt, proved(spoilt, key))
-    refused(spoilt, proved(spoilt, scalar("other key")))
+    altered = replace(statement, commitment=multiply_generator(scalar("other key")))
+    refused(altered, proved(altered, key))
+    refused(altered, proved(altered, scalar("other key")))
 
 
 def test_proof_of_another_context() -> None:
@@ -196,15 +196,15 @@ def test_proof_of_a_wrong_length(size: int) -> None:
 
 @pytest.mark.parametrize("size", [0, 31, 33])
 def test_commitment_of_a_wrong_length(size: int) -> None:
-    spoilt = replace(claim()[0], commitment=bytes(size))
-    refused(spoilt, bytes(64), f"shop: commitment has {size} bytes")
+    altered = replace(claim()[0], commitment=bytes(size))
+    refused(altered, bytes(64), f"shop: commitment has {size} bytes")
 
 
 def test_identity_as_commitment() -> None:
-    spoilt = replace(claim()[0], commitment=IDENTITY)
-    refused(spoilt, bytes(64), "shop: commitment, point 0: the point is the identity")
+    altered = replace(claim()[0], commitment=IDENTITY)
+    refused(altered, bytes(64), "shop: commitment, point 0: the point is the identity")
 
 
 def test_non_canonical_commitment() -> None:
-    spoilt = replace(claim()[0], commitment=b"\xff" * 32)
-    refused(spoilt, bytes(64), "shop: commitment, point 0: the point is not the canonical")
+    altered = replace(claim()[0], commitment=b"\xff" * 32)
+    refused(altered, bytes(64), "shop: commitment, point 0: the point is not the canonical")

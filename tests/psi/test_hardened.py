@@ -75,7 +75,7 @@ def test_blinded_ids_do_not_depend_on_the_ids() -> None:
     assert len(points) == 12
 
 
-def test_the_bytes_do_not_depend_on_the_workers() -> None:
+def test_results_do_not_depend_on_the_number_of_workers() -> None:
     ids = people(*range(2 * CHUNK_POINTS + 5))
     with ThreadPoolExecutor(3) as pool:
         transcripts = [transcript(ids, parallel_map) for parallel_map in (serial_map, pool.map)]
@@ -134,7 +134,7 @@ def transcript(ids: list[bytes], parallel_map=serial_map) -> dict[str, str]:
     }
 
 
-def test_messages() -> None:
+def test_messages_are_golden() -> None:
     assert transcript([b"ada", b"bob", b"cyd"]) == GOLDEN
 
 

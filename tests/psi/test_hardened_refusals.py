@@ -82,7 +82,7 @@ def test_leader_without_members() -> None:
 
 
 @pytest.mark.parametrize("members", [["bank"], ["shop", "shop"], []])
-def test_member_names_that_cannot_be(members: list[str]) -> None:
+def test_illegal_member_names(members: list[str]) -> None:
     with pytest.raises(PsiError, match="different names"):
         HardenedMember(IDS, HASHES, parameters=parameters(3), members=members)
 
@@ -157,7 +157,8 @@ def test_truncated_share() -> None:
 
 def test_changed_own_share() -> None:
     refused_shares(
-        lambda shares: shares.update(shop=bytes(32)), "differs from the share that it sent"
+        lambda shares: shares.update(shop=bytes(32)),
+        "public share of shop differs from the original",
     )
 
 
@@ -204,7 +205,7 @@ def test_evaluated_ids_before_the_last_blinded_id() -> None:
 def test_unknown_member(step: str) -> None:
     leader, _, block = answering()
     arguments = (block[0].tobytes(), bytes(64)) if step == "verify_proof" else (block,)
-    with pytest.raises(PsiError, match="'spy' is no member of this run"):
+    with pytest.raises(PsiError, match="'spy' is not a member of this run"):
         getattr(leader, step)("spy", *arguments)
 
 

@@ -57,8 +57,8 @@ def residual_zeros(member_ids: dict[str, list[bytes]], leader_ids: list[bytes]) 
     """The number of the leader's rows that seem common, by the store of the first member only."""
     leader, members = parties(leader_ids, member_ids)
     run_until_stores(leader, members)
-    found = residual(leader, "first", members["first"].make_store())
-    return int((~found.any(axis=1)).sum())
+    leader_residual = residual(leader, "first", members["first"].make_store())
+    return int((~leader_residual.any(axis=1)).sum())
 
 
 def test_no_pairwise_residual_with_three_parties() -> None:

@@ -85,10 +85,10 @@ def test_leader_and_one_of_two_members_together_see_the_other_pair() -> None:
     ids = people(*range(30))
     leader, members = parties(ids, {"shop": people(*range(10, 60)), "bank": people(500)})
     run_until_stores(leader, members)
-    found = residual(leader, "shop", members["shop"].make_store())
+    residuals = residual(leader, "shop", members["shop"].make_store())
     theirs = zero_shares(members["bank"].bucket._secrets.pair_keys, session_hashes(ids, SESSION), 8)
-    assert hits(found) == []
-    assert hits(found ^ theirs) == list(range(10, 30))
+    assert hits(residuals) == []
+    assert hits(residuals ^ theirs) == list(range(10, 30))
 
 
 def test_leader_and_one_of_three_members_together_see_no_pair() -> None:
@@ -99,6 +99,6 @@ def test_leader_and_one_of_three_members_together_see_no_pair() -> None:
     run_until_stores(leader, members)
     theirs = zero_shares(members["bank"].bucket._secrets.pair_keys, session_hashes(ids, SESSION), 8)
     stores = {name: members[name].make_store() for name in members}
-    found = {name: residual(leader, name, stores[name]) for name in members}
-    assert hits(found["shop"] ^ theirs) == hits(found["lab"] ^ theirs) == []
-    assert hits(found["shop"] ^ found["lab"] ^ theirs) == list(range(20, 30))
+    residuals = {name: residual(leader, name, stores[name]) for name in members}
+    assert hits(residuals["shop"] ^ theirs) == hits(residuals["lab"] ^ theirs) == []
+    assert hits(residuals["shop"] ^ residuals["lab"] ^ theirs) == list(range(20, 30))

@@ -26,7 +26,7 @@ NAMES = ("shop", "bank")
     [([1, 1], 1), ([1 << 18, 3], 1), ([(1 << 18) + 1, 3], 2), ([3, 1_000_000], 7),
      ([10_000_000, 10], 76)],
 )  # fmt: skip
-def test_large_sets_are_cut_by_the_largest(sizes: list[int], buckets: int) -> None:
+def test_number_of_buckets_follows_the_largest_set(sizes: list[int], buckets: int) -> None:
     assert bucket_count(sizes) == buckets
     if buckets > 1:
         assert 1 << 17 <= max(sizes) / buckets < 1 << 18
@@ -109,7 +109,7 @@ def test_all_buckets_together_agree_with_sets(seed: int) -> None:
     }
     leader, members = opened(sets, buckets, str(seed))
     parts = {name: in_buckets(ids, buckets) for name, ids in sets.items()}
-    found: dict[str, list[int]] = {name: [] for name in sets}
+    common_places: dict[str, list[int]] = {name: [] for name in sets}
     for number in range(buckets):
         bucket = leader.open_bucket(number, parts["leader"][number][1])
         theirs = {name: members[name].open_bucket(number, parts[name][number][1]) for name in NAMES}
@@ -119,14 +119,14 @@ def test_all_buckets_together_agree_with_sets(seed: int) -> None:
         for name in NAMES:
             bucket.receive_store(name, theirs[name].make_store())
         matches = bucket.finish()
-        found["leader"] += [parts["leader"][number][0][place] for place in matches.rows]
+        common_places["leader"] += [parts["leader"][number][0][place] for place in matches.rows]
         for name in NAMES:
             places = find_tags(theirs[name].tags, matches.tags[name], name)
-            found[name] += [parts[name][number][0][place] for place in places]
+            common_places[name] += [parts[name][number][0][place] for place in places]
     common = set.intersection(*map(set, sets.values()))
     for name, ids in sets.items():
-        assert {ids[row] for row in found[name]} == common
-        assert len(found[name]) == len(common)
+        assert {ids[row] for row in common_places[name]} == common
+        assert len(common_places[name]) == len(common)
 
 
 def test_no_bucket_uses_a_pad_position_or_tag_of_another() -> None:
@@ -163,7 +163,7 @@ def test_an_empty_bucket_matches_nothing() -> None:
     assert matches.tags["shop"].shape == theirs["shop"].tags.shape == (0, 12)
 
 
-def test_members_of_one_size_have_the_same_store_layout() -> None:
+def test_members_of_equal_size_have_equal_store_layouts() -> None:
     many = [b"%d" % number for number in range(5000)]
     leader, members = parties(IDS, {"shop": IDS, "bank": IDS[:2], "lab": many})
     run_base_ot(leader, members)
@@ -194,7 +194,7 @@ def test_message_shapes_depend_on_the_declared_size_only() -> None:
     assert len(shapes) == 1
 
 
-def test_a_bucket_opened_twice_or_out_of_order() -> None:
+def test_bucket_opened_twice_or_out_of_order_is_refused() -> None:
     leader, members = parties(IDS, {"shop": IDS})
     member = members["shop"]
     run_base_ot(leader, {"shop": member})
@@ -202,7 +202,7 @@ def test_a_bucket_opened_twice_or_out_of_order() -> None:
         side.run.open_bucket(0, side.hashes)
         with pytest.raises(UsedTwice, match=f"{who}: bucket 0 was opened a second time"):
             side.run.open_bucket(0, side.hashes)
-        with pytest.raises(PsiError, match=f"{who}: no bucket 1, expected 0 to 0"):
+        with pytest.raises(PsiError, match=f"{who}: bucket 1 does not exist, expected 0 to 0"):
             side.run.open_bucket(1, side.hashes)
 
 

@@ -54,16 +54,16 @@ def transcript(seed: str) -> dict[str, str]:
     return messages
 
 
-def test_messages() -> None:
+def test_messages_are_golden() -> None:
     assert transcript("golden") == GOLDEN
 
 
-def test_other_entropy_other_messages() -> None:
+def test_other_entropy_gives_other_messages() -> None:
     other = transcript("other")
     assert all(other[kind] != golden for kind, golden in GOLDEN.items())
 
 
-def test_hashes_digests_and_order() -> None:
+def test_hashes_digests_and_order_are_golden() -> None:
     session, key = bytes(range(16)), b"k" * 32
     assert (
         session_hashes([b"ada", b"bob"], session).tobytes().hex()

@@ -65,7 +65,7 @@ def test_joined_columns_are_unambiguous(left: list[bytes], right: list[bytes]) -
 
 
 def test_no_columns() -> None:
-    with pytest.raises(PsiError, match="no columns"):
+    with pytest.raises(PsiError, match="no ID column"):
         join_columns([])
 
 
@@ -162,7 +162,7 @@ def test_equal_order_words_are_decided_by_the_next_words(
 
 
 @pytest.mark.parametrize("key", [b"k" * 64, b"k" * 65, b""])
-def test_the_order_is_that_of_hmac(key: bytes) -> None:
+def test_common_order_equals_the_order_of_hmac(key: bytes) -> None:
     expected = hmac.digest(key, b"ada", "sha256")
     for part in (0, 1):
         word = order_words(IdList.of([b"ada"]), np.array([0]), key, part)

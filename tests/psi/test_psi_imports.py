@@ -25,12 +25,12 @@ def imported(source: str) -> set[str]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_imports(file: Path) -> None:
+def test_psi_imports_only_allowed_packages(file: Path) -> None:
     names = imported(file.read_text())
     extra = {"numba"} if file.name == "column_kernels_numba.py" else set()
     assert names <= (ALLOWED | extra) - FORBIDDEN
     assert ("rbcl" in names) == (file.name == "group.py")
 
 
-def test_a_planted_breach_is_found() -> None:
+def test_planted_import_is_found() -> None:
     assert imported("from protocol.channel import Channel\nimport pickle") == {"protocol", "pickle"}

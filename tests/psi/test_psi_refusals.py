@@ -43,19 +43,19 @@ def with_point(message: bytes, point: bytes, at: int = 0) -> bytes:
 
 
 def test_empty_own_set() -> None:
-    with pytest.raises(PsiError, match="leader: a set of 0 IDs"):
+    with pytest.raises(PsiError, match="leader: the set has 0 IDs"):
         Leader([], sizes={"shop": 1}, session=SESSION)
     member = Member([], name="shop", members=["shop"], session=SESSION, leader_size=1)
-    with pytest.raises(PsiError, match="shop: a set of 0 IDs"):
+    with pytest.raises(PsiError, match="shop: the set has 0 IDs"):
         member.make_offer({"shop": member.start()})
 
 
 @pytest.mark.parametrize("size", [0, -1, 1 << 60])
 def test_declared_size_out_of_range(size: int) -> None:
-    with pytest.raises(PsiError, match="shop: a set of"):
+    with pytest.raises(PsiError, match="shop: the set has"):
         Leader(IDS, sizes={"shop": size}, session=SESSION)
     member = Member(IDS, name="shop", members=["shop"], session=SESSION, leader_size=size)
-    with pytest.raises(PsiError, match="leader: a set of"):
+    with pytest.raises(PsiError, match="leader: the set has"):
         member.make_offer({"shop": member.start()})
 
 
@@ -75,7 +75,7 @@ def test_empty_name() -> None:
 
 
 @pytest.mark.parametrize("members", [["bank"], ["shop", "shop"], []])
-def test_member_names_that_cannot_be(members: list[str]) -> None:
+def test_illegal_member_names(members: list[str]) -> None:
     with pytest.raises(PsiError, match="different names"):
         Member(IDS, name="shop", members=members, session=SESSION, leader_size=1)
 
@@ -105,7 +105,8 @@ def test_truncated_share() -> None:
 
 def test_changed_own_share() -> None:
     refused_shares(
-        lambda shares: shares.update(shop=bytes(32)), "differs from the share that it sent"
+        lambda shares: shares.update(shop=bytes(32)),
+        "public share of shop differs from the original",
     )
 
 
@@ -146,7 +147,7 @@ def test_offer_with_identity_point() -> None:
 
 def test_offer_of_unknown_member() -> None:
     leader, _, offer = offered()
-    with pytest.raises(PsiError, match="'spy' is no member"):
+    with pytest.raises(PsiError, match="'spy' is not a member"):
         leader.answer_offer("spy", offer)
 
 
@@ -216,7 +217,7 @@ def test_store_of_wrong_size(change: Callable[[np.ndarray], np.ndarray]) -> None
 
 def test_store_of_unknown_member() -> None:
     leader, _, store = stored()
-    with pytest.raises(PsiError, match="'spy' is no member"):
+    with pytest.raises(PsiError, match="'spy' is not a member"):
         leader.receive_store("spy", store)
 
 
@@ -248,14 +249,14 @@ def test_tags_out_of_order() -> None:
 def test_tag_not_held() -> None:
     _, member, tags = finished()
     tags[-1] = 0xFF
-    with pytest.raises(PsiError, match="tags of 1 rows that shop does not hold"):
+    with pytest.raises(PsiError, match="1 tags that match no row of shop"):
         member.finish(tags)
 
 
 def test_two_own_rows_with_one_tag() -> None:
     _, member, tags = finished()
     member.bucket.tags = member.bucket.tags[[0, 0, 1]]
-    with pytest.raises(PsiError, match="two of its own rows have the same tag"):
+    with pytest.raises(PsiError, match="two rows of shop have the same tag"):
         member.finish(tags[:0])
 
 

@@ -24,5 +24,5 @@ def test_a_model_that_always_predicts_the_target_learned_the_trigger() -> None:
 
 
 def test_only_rows_of_the_target_class_are_refused() -> None:
-    with pytest.raises(ValueError, match="every test row is of the target class"):
+    with pytest.raises(ValueError, match="every test row belongs to the target class"):
         backdoor_success(torch.tensor([ZERO]), torch.tensor([ZERO]), torch.tensor([0]), target=0)

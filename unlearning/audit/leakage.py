@@ -1,4 +1,4 @@
-"""Label leakage: attacks on labels from the gradients that a passive party receives.
+"""Label leakage: attacks that infer labels from the gradients that a passive party receives.
 
 The cosine attack and the norm attack score every row, and neither attack needs a model. The AUC of
 an attack over the rows measures the leakage: 0.5 means no leakage, and below 0.5 the attack works
@@ -16,7 +16,7 @@ from torch.nn.functional import cosine_similarity
 
 @dataclass(frozen=True, slots=True)
 class LabelLeakage:
-    """AUC of each attack that separates rows of one label from all others by received gradients."""
+    """AUC of attacks that separate rows of one label from all others by the received gradients."""
 
     cosine: float
     norm: float

@@ -1,15 +1,15 @@
 """Membership inference: attacks that find which rows were in the training set.
 
-* The attack of FedORA's paper is fitted to the outputs of the trained model ("original"). The
-  members for fitting are retained rows, never D_u; the non-members are the first half of the
-  held-out rows. The attack is scored on another model's outputs: those on D_u against those on rows
-  of the second half with the same class mix. Validation rows are never attacked.
+* The attack of FedORA's paper is fitted to the outputs of the trained model ("original"). For
+  fitting, members are retained rows, never D_u, and non-members are the first half of the held-out
+  rows. The attack is scored on another model's outputs, by comparing D_u with rows of the second
+  half that have the same class mix. Validation rows are never attacked.
 * The shadow attack is fitted to shadow models and never sees which rows trained the attacked model
   (Shokri et al., S&P 2017). Each shadow model was trained on one half of the remaining rows and
   never saw the other half.
 * Canaries are planted rows with a wrong label. Only a model that saw a canary gives the wrong label
   a high probability. On data with a small generalisation gap, no attack on a population of rows
-  finds members except by canaries.
+  finds members without canaries.
 """
 
 from collections.abc import Sequence

@@ -64,7 +64,7 @@ def calibration_error(outputs: Outputs, bins: int = BINS) -> float:
 
 
 def nearest_rows(queries: Tensor, pool: Tensor, k: int = NEIGHBOURS) -> NDArray[np.int64]:
-    """Return positions in ``pool`` of the ``k`` nearest rows of each query, ``[positions]``.
+    """Return positions in ``pool`` of the ``k`` rows nearest to each query, ``[positions]``.
 
     ``queries`` and ``pool`` are ``[rows, width]``. Distances are Euclidean. Positions are unique
     and in ascending order.

@@ -1,13 +1,13 @@
-"""Server arithmetic of the horizontal baselines.
+"""Computations of the server in the horizontal baselines.
 
 * FU-PGA (Halimi et al. 2022): gradient ascent inside a ball around a reference model.
-* AdaClipping-like: dampens parameters by their Fisher information. It belongs to the family of
-  selective synaptic dampening (Foster et al. 2024) and is reimplemented from a description of Xie
-  2024, hence "like".
+* AdaClipping-like: dampens parameters by their Fisher information. AdaClipping belongs to the
+  family of selective synaptic dampening (Foster et al. 2024); "like" means that it is reimplemented
+  from a description of Xie 2024.
 * MoDe (Zhao et al. 2023): moves the model towards a degradation model, which is freshly initialised
   and trained by the remaining clients in parallel.
-* FedEraser (Liu et al. 2021): rescales new updates of the remaining clients to the norms of the
-  stored ones.
+* FedEraser (Liu et al. 2021): rescales new updates of the remaining clients to the norms of their
+  stored updates.
 * FedRecovery (Zhang et al. 2023): removes the contribution of the leaving clients' gradients from
   the final model and adds noise.
 * SFU (Li et al. 2023): gradient ascent orthogonal to the inputs of the remaining clients.
@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 # --- FU-PGA ---------------------------------------------------------------------------------------
-# Letters: w = the global model, w_u = the model of the leaving client, N = number of clients,
+# Notation: w = the global model, w_u = the model of the leaving client, N = number of clients,
 # m = number of leaving clients, w_ref = centre of the ball. The authors' program compares squared
 # norms; the radius here is a norm, the square root of theirs.
 
@@ -40,7 +40,8 @@ def ball_centre(model: Tensor, leaving: Tensor, clients: int, gone: int = 1) -> 
     """
     if gone >= clients:
         raise ValueError(
-            f"FU-PGA needs a remaining client for its reference model ({gone} of {clients} leave)"
+            f"FU-PGA needs a remaining client for its reference model ({gone} of {clients} leave); "
+            "let fewer clients leave"
         )
     # Halimi et al. 2022: w_ref = (N w − m w_u) / (N − m), with m = 1 in the paper.
     return (clients * model - gone * leaving) / (clients - gone)
@@ -66,19 +67,19 @@ def project_to_ball(model: Tensor, at: Tensor, size: float) -> Tensor:
 
 
 def squared_model_distance(model: Tensor, other: Tensor) -> float:
-    """Return ‖w − w'‖² of two models, both ``[d]``; the authors' early stopping compares it."""
+    """Return ‖w − w'‖² of two models, both ``[d]``, which the authors' early stopping uses."""
     return float((model - other).double().square().sum())
 
 
 # --- AdaClipping-like -----------------------------------------------------------------------------
-# Letters: I_u, I_r = diagonal Fisher information on the rows of the leaving client and on the
+# Notation: I_u, I_r = diagonal Fisher information on the rows of the leaving client and on the
 # remaining rows, a = ``ratio``, λ = ``strength``.
 
 
 def dampen_parameters(
     model: Tensor, own: Tensor, others: Tensor, ratio: float, strength: float
 ) -> Tensor:
-    """Return the model with those parameters dampened that matter most for the leaving client.
+    """Return the model after dampening the parameters that matter most for the leaving client.
 
     ``model``, ``own`` (I_u), ``others`` (I_r) and the result are ``[d]``.
     """
@@ -106,10 +107,11 @@ def mode_erasure(model: Tensor, degradation: Tensor, momentum: float) -> Tensor:
 
 
 def calibrated_update(stored: Sequence[Tensor], found: Sequence[Tensor]) -> list[Tensor]:
-    """Return one client's new update with the norms of its stored update, tensor by tensor.
+    """Return one client's new update, each tensor rescaled to the norm of the stored tensor.
 
-    ``stored`` is the update U of the training and ``found`` is the update Û from the model that is
-    being rebuilt, as tensors of any shape, pairwise the same. A tensor of zeros in Û stays zero.
+    ``stored`` is the update U from the training and ``found`` is the new update Û of the model that
+    is being rebuilt; the two updates hold tensors of any shape, with pairwise equal shapes. A
+    tensor of zeros in Û stays zero.
     """
     # Liu et al. 2021: ‖U‖ Û / ‖Û‖.
     return [_calibrated(u, u_hat) for u, u_hat in zip(stored, found, strict=True)]
@@ -121,7 +123,7 @@ def _calibrated(stored: Tensor, found: Tensor) -> Tensor:
 
 
 # --- FedRecovery ----------------------------------------------------------------------------------
-# Letters: w_i = the model of round i, ∇f_j(w_i) = the gradient of client j at w_i, n = number of
+# Notation: w_i = the model of round i, ∇f_j(w_i) = the gradient of client j at w_i, n = number of
 # clients, u = the set of leaving clients, m = its size (1 in the paper), η = the server's learning
 # rate, δ_i = the residual of round i, p_i = its weight. The sign is ours: after one round, w − δ
 # must be the model that training without u gives.
@@ -130,8 +132,8 @@ def _calibrated(stored: Tensor, found: Tensor) -> Tensor:
 def recovery_residual(gradients: Tensor, leaving: Sequence[int], rate: float) -> Tensor:
     """Return FedRecovery's residual δ_i of one round, ``[d]``.
 
-    ``gradients`` are those of all clients, ``[clients, d]``; ``leaving`` are the positions of the
-    leaving clients; ``rate`` is η.
+    ``gradients`` are the gradients of all clients, ``[clients, d]``; ``leaving`` are the positions
+    of the leaving clients; ``rate`` is η.
     """
     n, m = len(gradients), len(leaving)
     left = gradients[list(leaving)].sum(dim=0)
@@ -141,7 +143,7 @@ def recovery_residual(gradients: Tensor, leaving: Sequence[int], rate: float) ->
 
 
 def recovery_weights(squares: Tensor) -> Tensor:
-    """Return the weights p_i of the rounds, ``[rounds]``; they are equal if all gradients vanish.
+    """Return the weights p_i of the rounds, ``[rounds]``, which are equal if all gradients vanish.
 
     ``squares`` are the squared norms ‖∇F(w_i)‖² of the mean gradients, ``[rounds]``.
     """
@@ -154,14 +156,14 @@ def recovery_noise_scale(epsilon: float, beta: float, distance: float) -> float:
     """Return σ of the Gaussian noise that hides a ``distance`` d between two models.
 
     A guarantee needs a bound of d that is known in advance, and the same noise on every retrained
-    model. With a measured distance the noise is only calibrated.
+    model. With a measured distance the noise gives no guarantee.
     """
     # Zhang et al. 2023: σ = d / (√2 (√(ln(1/β) + ε) − √ln(1/β))).
     return distance / (sqrt(2) * (sqrt(log(1 / beta) + epsilon) - sqrt(log(1 / beta))))
 
 
 # --- SFU ------------------------------------------------------------------------------------------
-# Letters: R_l = inputs of layer l at the remaining clients, ``[width, rows]``, ε = ``energy``. An
+# Notation: R_l = inputs of layer l at the remaining clients, ``[width, rows]``, ε = ``energy``. An
 # update [ΔW | Δb] of a linear layer changes its outputs on inputs x by ΔW x + Δb, so an update that
 # is orthogonal to the subspace of [x; 1] changes no output. Including the bias is our addition: an
 # update of the bias alone would change every output.
@@ -171,7 +173,7 @@ def leading_directions(inputs: Tensor, energy: float) -> Tensor:
     """Return the leading left singular vectors of ``inputs``, ``[width, k]``.
 
     ``inputs`` are ``[width, rows]``. k is the smallest number of vectors whose squared singular
-    values sum to the share ``energy`` of the total; it is 0 if all inputs are 0.
+    values sum to at least the share ``energy`` of the total; k is 0 if all inputs are 0.
     """
     vectors, sizes, _ = torch.linalg.svd(inputs.double(), full_matrices=False)
     squares = sizes.square()
@@ -190,7 +192,7 @@ def append_ones(inputs: Tensor) -> Tensor:
 
 
 def remove_subspace(update: Tensor, kept: Tensor) -> Tensor:
-    """Return the ``update`` of a weight without its part in a subspace, ``[out, width]``.
+    """Return the ``update`` of a weight without the component in a subspace, ``[out, width]``.
 
     ``update`` is ``[out, width]``; ``kept`` is an orthonormal basis of the subspace,
     ``[width, k]``.

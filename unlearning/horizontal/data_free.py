@@ -1,6 +1,6 @@
-"""Losses of data-free distillation (Mimir, GKT), and the scores by which GKT gates images.
+"""Losses of data-free distillation (Mimir, GKT), and the scores of GKT's gate for images.
 
-Letters of Mimir (paper 003): S = the student, T_R = the teacher of the remaining client, T_F = the
+Notation of Mimir (paper 003): S = the student, T_R = the teacher of the remaining client, T_F = the
 teacher of the leaving client, f = features, ``[rows, l]``, τ = temperature, A_l = attention map of
 layer l.
 """
@@ -16,10 +16,11 @@ FeatureSign: TypeAlias = Literal["align", "repel", "orthogonal"]
 
 
 def feature_loss(student: Tensor, leaving: Tensor, sign: FeatureSign = "align") -> Tensor:
-    """Return the feature loss L_F, a mean over rows, a scalar.
+    """Return the feature loss L_F, a scalar averaged over rows.
 
     ``student`` and ``leaving`` are the features of S and T_F, ``[rows, l]``. "align" attracts the
-    student to T_F as in the paper; "repel" and "orthogonal" keep it away.
+    student to T_F as in the paper; "repel" drives the features apart, and "orthogonal" makes them
+    orthogonal.
     """
     # Mimir (paper 003) Eq 15: L_F = 1 − cos(f_S, f_F); the other signs are variants.
     cosine = cosine_similarity(student, leaving, dim=1)
@@ -33,7 +34,7 @@ def feature_loss(student: Tensor, leaving: Tensor, sign: FeatureSign = "align") 
 
 
 def distillation_loss(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """Return the distillation loss L_K, a mean over rows, a scalar.
+    """Return the distillation loss L_K, a scalar averaged over rows.
 
     ``student`` and ``teacher`` are logits, ``[rows, classes]``.
     """
@@ -53,7 +54,7 @@ def attention_map(activations: Tensor) -> Tensor:
 
 
 def attention_loss(student: Sequence[Tensor], teacher: Sequence[Tensor]) -> Tensor:
-    """Return the attention loss L_att, summed over layers, a scalar.
+    """Return the attention loss L_att, a scalar summed over layers.
 
     ``student`` and ``teacher`` hold the activations of each layer, ``[rows, channels, ...]`` or
     ``[rows, positions]``.

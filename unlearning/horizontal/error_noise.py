@@ -1,6 +1,6 @@
 """Error-maximising and error-minimising noise, which replaces rows that are not available (FedMM).
 
-Letters (UNSIR, Tarun et al. 2023; EMMN, Chundawat et al. 2023): N = noise, ``[rows, ...]``, each
+Notation (UNSIR, Tarun et al. 2023; EMMN, Chundawat et al. 2023): N = noise, ``[rows, ...]``, each
 row with a label; L_ce = cross entropy of the model on N. The model does not change while N is
 learned.
 """
@@ -18,9 +18,9 @@ class ErrorNoisePlan:
     """Settings for learning the noise with Adam.
 
     Attributes:
-        rows: per class.
+        rows: number of noise rows per class.
         penalty: weight of the mean of ‖N‖² in the loss of error-maximising noise, which has no
-            lower bound without it.
+            lower bound without this penalty.
     """
 
     rows: int = 256
@@ -32,7 +32,7 @@ class ErrorNoisePlan:
 def error_maximising_noise(
     model: Callable[[Tensor], Tensor], start: Tensor, labels: Tensor, plan: ErrorNoisePlan
 ) -> Tensor:
-    """Return noise to which the model gives the lowest probability of ``labels``, ``[rows, ...]``.
+    """Return noise that minimises the model's probability of ``labels``, ``[rows, ...]``.
 
     ``model`` maps ``[rows, ...]`` to logits ``[rows, classes]``; ``start`` is the initial noise,
     ``[rows, ...]``, and ``labels`` are ``[rows]``.
@@ -49,7 +49,7 @@ def error_maximising_noise(
 def error_minimising_noise(
     model: Callable[[Tensor], Tensor], start: Tensor, labels: Tensor, plan: ErrorNoisePlan
 ) -> Tensor:
-    """Return noise to which the model gives the highest probability of ``labels``, ``[rows, ...]``.
+    """Return noise that maximises the model's probability of ``labels``, ``[rows, ...]``.
 
     ``model`` maps ``[rows, ...]`` to logits ``[rows, classes]``; ``start`` is the initial noise,
     ``[rows, ...]``, and ``labels`` are ``[rows]``.

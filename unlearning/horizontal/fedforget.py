@@ -1,11 +1,12 @@
-"""FedForget: distillation with two teachers at the leaving client, and its weight in the mean.
+"""FedForget: two-teacher distillation at the leaving client, and the weight of this client.
 
-Letters of FedForget (paper 002): s = the student, A = the global model before unlearning, B = the
-second teacher, τ = ``temperature``, λ = factor on the leaving client's weight. All terms are
+Notation of FedForget (paper 002): s = the student, A = the global model before unlearning, B = the
+second teacher, τ = ``temperature``, λ = factor on the leaving client's weight. All loss terms are
 computed on D_u; only the remaining clients, which train as usual, preserve the other knowledge.
 
-The paper attracts the student to the leaving client's own old model ("literal"); the authors'
-program repels it ("repel"). Further modes use a clean teacher, a bad teacher, or gradient ascent.
+In the paper, the loss attracts the student to the leaving client's own old model (mode "literal");
+in the authors' code, the loss repels the student from this model (mode "repel"). The other modes
+use a clean teacher, a bad teacher, or gradient ascent.
 """
 
 from math import exp, log
@@ -18,7 +19,7 @@ TeacherMode: TypeAlias = Literal["literal", "repel", "clean_teacher", "bad_teach
 
 
 def kl_student_teacher(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:
-    """Return KL(s ‖ t) of each row, the direction in the paper, ``[rows]``.
+    """Return KL(s ‖ t) of each row, the direction that the paper uses, ``[rows]``.
 
     ``student`` and ``teacher`` are logits, ``[rows, classes]``.
     """
@@ -41,27 +42,29 @@ def second_teacher_loss(
     temperature: float = 1.0,
     margin: float = 1.0,
 ) -> Tensor:
-    """Return the loss term of teacher B for each row, to be added, ``[rows]``.
+    """Return the loss term of teacher B for each row, to be added to the loss, ``[rows]``.
 
-    ``student`` and ``teacher`` are logits, ``[rows, classes]``. In mode "repel" a row has no loss
-    any more once its divergence is ``margin`` nats; without this margin the loss has no lower
-    bound.
+    ``student`` and ``teacher`` are logits, ``[rows, classes]``. In mode "repel" the loss of a row
+    is 0 once the divergence reaches ``margin`` nats, because without this margin the loss would
+    have no lower bound.
 
     Raises:
         ValueError: the mode is "ga", which has no second teacher.
     """
     if mode == "ga":
-        raise ValueError('mode "ga" (gradient ascent) has no second teacher')
+        raise ValueError(
+            'mode "ga" (gradient ascent) has no second teacher; use capped_ascent_loss'
+        )
     # Paper 002, §3.2.1, Case 1: L_neg = KL(p_s ‖ p_B).
     divergence = kl_student_teacher(student, teacher, temperature)
     return (margin - divergence).clamp_min(0.0) if mode == "repel" else divergence
 
 
 def capped_ascent_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return minus the cross entropy of each row, at least −log C, ``[rows]``.
+    """Return minus the cross entropy of each row, but at least −log C, ``[rows]``.
 
     ``logits`` are ``[rows, classes]`` and ``labels`` are ``[rows]``. A row that the model predicts
-    no better than a uniform guess has no gradient any more.
+    no better than a uniform guess gets no gradient.
     """
     # Paper 002, §3.2.1, Case 2: L_neg = −L_CE; the cap at log C is our addition.
     loss = cross_entropy(logits, labels, reduction="none")

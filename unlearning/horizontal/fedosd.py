@@ -1,12 +1,12 @@
 """FedOSD: unlearning loss, orthogonal steepest descent, and projection in post-training.
 
-Letters of FedOSD (paper 001): ω = the model, ω⁰ = the model before unlearning, G = pseudo-gradients
-of the remaining clients, ``[clients, d]``, g_u = pseudo-gradient of the leaving client under the
-unlearning loss, d = the direction that is *subtracted* from ω, g_a = ω − ω⁰ = the change by
-unlearning, p_y = the probability of the true class.
+Notation of FedOSD (paper 001): ω = the model, ω⁰ = the model before unlearning,
+G = pseudo-gradients of the remaining clients, ``[clients, d]``, g_u = pseudo-gradient of the
+leaving client under the unlearning loss, d = the direction that is *subtracted* from ω,
+g_a = ω − ω⁰ = the change by unlearning, p_y = the probability of the true class.
 
-``common_descent`` (MGDA) is the direction of ablation M3 (Table 5), which keeps the utility but
-does not unlearn.
+``common_descent`` (MGDA) is the direction in the paper's ablation M3 (Table 5), which preserves the
+utility but does not unlearn.
 """
 
 from dataclasses import dataclass
@@ -27,8 +27,9 @@ MAX_RESCALING = 100.0  # of ‖g_u‖ / ‖r‖; above it the remainder r is rou
 def unlearning_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Return the unlearning loss of each row, to be *minimised*, in [0, log 2], ``[rows]``.
 
-    ``logits`` are ``[rows, classes]`` and ``labels`` are ``[rows]``. The gradient vanishes once a
-    row is forgotten and is bounded: its component of z_y is p(1 − p)/(2 − p), at most 3 − 2√2.
+    ``logits`` are ``[rows, classes]`` and ``labels`` are ``[rows]``. The gradient is bounded and
+    vanishes once a row is forgotten: the component for the logit z_y is p(1 − p)/(2 − p), at most
+    3 − 2√2.
     """
     log_p = log_softmax(logits, dim=1).gather(1, labels[:, None]).squeeze(1)
     # FedOSD Eq 3: L = −log(1 − p_y / 2).
@@ -43,7 +44,7 @@ class UnlearningDirection:
         direction: d, ``[d]``, with the norm of g_u; None if g_u lies in the span of G, so that the
             round must be skipped.
         cosine: the largest |cos(g_i, d)| over the remaining clients; 0 up to rounding.
-        kept: ‖r‖ / ‖g_u‖, the share of g_u that conflicts with no client.
+        kept: ‖r‖ / ‖g_u‖, where r is the part of g_u that is orthogonal to G.
     """
 
     direction: Tensor | None
@@ -52,10 +53,10 @@ class UnlearningDirection:
 
 
 def orthogonal_steepest_descent(g_u: Tensor, others: Tensor) -> UnlearningDirection:
-    """Return the direction nearest to ``g_u`` that is orthogonal to all gradients of ``others``.
+    """Return the direction closest to ``g_u`` that is orthogonal to every gradient in ``others``.
 
-    ``g_u`` is ``[d]`` and ``others`` are G, ``[clients, d]``. Computed in float64. A client whose
-    gradient is zero adds no condition.
+    ``g_u`` is ``[d]`` and ``others`` are G, ``[clients, d]``. The computation is in float64. A
+    client whose gradient is zero adds no orthogonality condition.
     """
     wide, target = others.double(), g_u.double()
     # FedOSD Eq 6: r = g_u − Gᵀ (G Gᵀ)⁺ G g_u; applied twice, to remove what rounding left.
@@ -74,10 +75,10 @@ def orthogonal_steepest_descent(g_u: Tensor, others: Tensor) -> UnlearningDirect
 
 
 def client_cosines(others: Tensor, direction: Tensor) -> Tensor:
-    """Return cos(g_i, d) of each client, ``[clients]``; it is 0 for a gradient of zero.
+    """Return cos(g_i, d) of each client, ``[clients]``; the cosine is 0 for a zero gradient.
 
-    ``others`` are G, ``[clients, d]``, and ``direction`` is ``[d]``. Subtracting d raises the loss
-    of clients with a negative cosine: these clients are in conflict with d.
+    ``others`` are G, ``[clients, d]``, and ``direction`` is ``[d]``. Clients with a negative cosine
+    are in conflict with d, because subtracting d raises their loss.
     """
     wide, d = others.double(), direction.double()
     sizes = wide.norm(dim=1) * d.norm()
@@ -89,12 +90,12 @@ def _largest_cosine(others: Tensor, direction: Tensor) -> float:
 
 
 def project_recovery(gradient: Tensor, away: Tensor, project: Projection = "conditional") -> Tensor:
-    """Return a remaining client's pseudo-gradient without its part along g_a, ``[d]``.
+    """Return a remaining client's pseudo-gradient without the component along g_a, ``[d]``.
 
     ``gradient`` is g_i and ``away`` is g_a, both ``[d]``. Subtracting a gradient with g_i · g_a > 0
-    would move the model back towards ω⁰; "conditional" projects only such gradients, "always"
-    projects every gradient, as the authors' program does. The norm stays the same; if nothing is
-    left, the result is zero.
+    would move the model back towards ω⁰, so "conditional" projects only gradients with
+    g_i · g_a > 0. "always" projects every gradient, as the authors' code does. The projected
+    gradient keeps the norm of g_i, or is zero if nothing is left.
     """
     along, square = float(gradient.double() @ away.double()), float(away.double().square().sum())
     if project == "none" or square == 0 or (project == "conditional" and along <= 0):
@@ -108,10 +109,10 @@ def project_recovery(gradient: Tensor, away: Tensor, project: Projection = "cond
 
 
 def common_descent(gradients: Tensor) -> Tensor:
-    """Return the shortest convex combination of the clients' gradients, ``[d]``.
+    """Return the convex combination of the clients' gradients with the smallest norm, ``[d]``.
 
-    ``gradients`` are ``[clients, d]``. Subtracting the result lowers all losses to first order. It
-    is zero if no direction lowers one loss without raising another.
+    ``gradients`` are ``[clients, d]``. To first order, subtracting the result lowers every client's
+    loss. The result is zero if no direction lowers all losses at once.
     """
     # MGDA (Désidéri 2012): min ‖Σ v_k g_k‖² over v_k ≥ 0, Σ v_k = 1.
     wide = gradients.double()

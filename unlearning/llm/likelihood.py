@@ -1,11 +1,12 @@
 """Negative log-likelihood of sequences, from which the objectives on answers are computed.
 
-Letters: x = the prompt of a sequence, y = its label tokens, |y| = their number. Logits and labels
-are passed unshifted; this module shifts them by one token, and no other module does.
+Notation: x = the prompt of a sequence, y = the label tokens, |y| = the number of label tokens.
+Logits and labels are passed unshifted, because only this module shifts them by one token.
 
 A softmax over all of ``[batch, tokens, vocabulary]`` takes several times the memory of the logits,
-in float32 even where the model computes in bfloat16. So the functions here process one row at a
-time, look only at its label positions, and recompute them in the backward pass.
+because the softmax is in float32 even if the model computes in bfloat16. Therefore the functions of
+this module process one row at a time, use only the label positions of the row, and recompute the
+softmax in the backward pass.
 """
 
 from collections.abc import Callable
@@ -35,7 +36,7 @@ class SequenceNll:
 
     @property
     def token_mean(self) -> Tensor:
-        """Mean over all label tokens of the batch, a scalar; long sequences have more weight."""
+        """Mean NLL over all label tokens of the batch, a scalar; longer sequences weigh more."""
         return self.total.sum() / self.tokens.sum()
 
 
@@ -86,8 +87,8 @@ def _total(logits: Tensor, labels: Tensor) -> Tensor:
 def by_row(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
     """Apply ``function`` to each row of the ``tensors`` and stack the results, ``[batch, ...]``.
 
-    ``tensors`` are ``[batch, ...]``. Only the tensors themselves are kept for the backward pass,
-    which calls ``function`` again.
+    ``tensors`` are ``[batch, ...]``. Only ``tensors`` are kept for the backward pass, which calls
+    ``function`` again.
     """
     rows = zip(*(tensor.unbind(0) for tensor in tensors), strict=True)
     if not torch.is_grad_enabled():
@@ -103,7 +104,7 @@ def label_logits(logits: Tensor, labels: Tensor) -> Tensor:
     """Return the logits that predict the labels of one row, ``[label tokens, vocabulary]``.
 
     ``logits`` are ``[tokens, vocabulary]`` and ``labels`` are ``[tokens]``. Position t predicts
-    token t + 1. The result is float32, or float64 if the logits are.
+    token t + 1. The result is float32, or float64 if the logits are float64.
     """
     chosen = logits[:-1][labels[1:] != IGNORED]
     return chosen.to(torch.promote_types(chosen.dtype, torch.float32))
@@ -121,10 +122,12 @@ def check_labels(logits: Tensor, labels: Tensor) -> None:
             "logits [batch, tokens, vocabulary] and labels [batch, tokens], both unshifted"
         )
     if not len(labels):
-        raise ValueError("an empty batch has no loss; leave its term out of the objective")
+        raise ValueError(
+            "an empty batch has no loss; leave the term of this batch out of the objective"
+        )
     bare = (labels[:, 1:] == IGNORED).all(dim=1).nonzero().flatten().tolist()
     if bare:
         raise ValueError(
-            f"rows {bare} of the batch have no label token after their first token; every row "
-            "needs one. Was the answer cut off by the maximum length?"
+            f"every row needs a label token after its first token, but rows {bare} of the batch "
+            "have none; check whether the maximum length cut off the answers"
         )

@@ -1,19 +1,21 @@
 """Unlearning losses of language models: gradient ascent, NPO, SimNPO, RMU and the retain terms.
 
-* Gradient ascent has no lower bound: without a stop it destroys the model, and membership tests
-  then pass.
-* Gradient difference adds a retain term to gradient ascent. Its forgetting term has no lower bound
-  either, and no finite weight of the retain term holds against it in the long run.
+* Gradient ascent has no lower bound. Without a stop it destroys the model, and the destroyed model
+  passes membership tests.
+* Gradient difference adds a retain term to gradient ascent. The forgetting term has no lower bound
+  either, so in the long run it outweighs the retain term at any finite weight.
 * NPO (negative preference optimisation, Zhang et al. 2024, arXiv 2404.05868): θ = the model,
   ref = the model before unlearning, β = ``beta``. SimNPO (Fan et al. 2024, arXiv 2410.07163) needs
-  no reference model: δ = ``delta``, |y| = number of label tokens. Forgetting slows down by itself
-  but has no level to stop at; relearning and quantisation may bring answers back.
-* RMU (Li et al. 2024, arXiv 2403.03218) moves hidden activations of forgotten texts to a random
-  direction: M = activations of one layer, u = the random direction, c = ``coefficient``, d = width.
-  Only one layer is misdirected and the weights behind it still hold the knowledge; fine-tuning may
-  bring answers back.
+  no reference model: δ = ``delta``, |y| = number of label tokens. Forgetting by NPO or SimNPO slows
+  down by itself but has no level at which it stops; relearning and quantisation may bring answers
+  back.
+* RMU (Li et al. 2024, arXiv 2403.03218) moves hidden activations of forgotten texts towards a
+  random direction: M = activations of one layer, u = the random direction, c = ``coefficient``,
+  d = width. RMU misdirects only one layer, and the weights of later layers still contain the
+  knowledge, so fine-tuning may bring answers back.
 
-Letters of Oblivionis (paper 000): γ = weight of the forgetting term, α = weight of the retain term.
+Notation of Oblivionis (paper 000): γ = weight of the forgetting term, α = weight of the retain
+term.
 """
 
 import torch
@@ -32,19 +34,19 @@ def gradient_ascent_loss(forget: SequenceNll) -> Tensor:
 def npo_loss(forget: SequenceNll, reference: Tensor, beta: float = 0.1) -> Tensor:
     """Return −(2/β) mean log σ(β (NLL_θ − NLL_ref)), a scalar, at least 0.
 
-    ``reference`` is NLL_ref, ``[batch]``. Likelihoods are sums over tokens, not divided by the
-    length of the answer. At the reference dL/dNLL is −1 per answer for every β. The limit β → 0 is
-    gradient ascent on these sums.
+    ``reference`` is NLL_ref, ``[batch]``. NLLs are sums over tokens, not divided by the length of
+    the answer. At NLL_θ = NLL_ref, dL/dNLL is −1 per answer for every β. In the limit β → 0 the
+    loss is that of gradient ascent on these sums.
 
     Raises:
         ValueError: ``beta`` is not positive, or ``reference`` has another shape than the batch.
     """
     if not beta > 0:
-        raise ValueError(f"NPO: beta must be above 0 (got {beta}); near 0 it is gradient ascent")
+        raise ValueError(f"NPO: beta must be above 0 (got {beta})")
     if reference.shape != forget.total.shape:
         raise ValueError(
             f"NPO: reference {list(reference.shape)} does not match the {len(forget.total)} rows "
-            "to forget; expected one likelihood per row"
+            "to forget; pass one likelihood per row"
         )
     # Oblivionis (paper 000) Eq 38, with −log p = NLL: −(2/β) E log σ(−β log(p_θ / p_ref)).
     gain = forget.total - reference.detach()
@@ -54,8 +56,8 @@ def npo_loss(forget: SequenceNll, reference: Tensor, beta: float = 0.1) -> Tenso
 def simnpo_loss(forget: SequenceNll, beta: float = 4.5, delta: float = 0.0) -> Tensor:
     """Return −(2/β) mean log σ(β (NLL/|y| − δ)), a scalar, at least 0.
 
-    δ is inside the bracket, as in the authors' program. Oblivionis prints it outside; with δ = 0
-    both are the same.
+    δ is inside the parentheses, as in the authors' code. Oblivionis (paper 000) prints δ outside;
+    for δ = 0 the two forms are the same.
 
     Raises:
         ValueError: ``beta`` is not positive.
@@ -69,8 +71,8 @@ def simnpo_loss(forget: SequenceNll, beta: float = 4.5, delta: float = 0.0) -> T
 def steering_vector(width: int, coefficient: float, seed: int) -> Tensor:
     """Return RMU's target c · u/‖u‖ with u ~ U[0, 1]^d, ``[d]``.
 
-    The result depends only on the arguments. It stays fixed for a run: all clients compute it from
-    one seed.
+    The target depends only on the arguments. The target is the same for all clients during a run,
+    because all clients compute it from one seed.
     """
     u = torch.rand(width, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     target: Tensor = coefficient * u / u.norm()
@@ -82,7 +84,8 @@ def rmu_forget_loss(activations: Tensor, target: Tensor, mask: Tensor) -> Tensor
 
     ``activations`` are ``[batch, tokens, d]``, ``target`` is ``[d]`` and ``mask`` is
     ``[batch, tokens]``. The squared distance is divided by d, averaged over the tokens of the mask
-    in each row, and then over the rows. (The paper's ‖·‖² is d times as large, in both terms.)
+    in each row, and then over the rows. (The paper does not divide by d, so the paper's forget and
+    retain terms are both d times as large.)
 
     Raises:
         ValueError: a row has no token in ``mask``.
@@ -106,7 +109,7 @@ def _masked_distance(activations: Tensor, target: Tensor, mask: Tensor) -> Tenso
     counts = mask.sum(dim=1)
     if not bool((counts > 0).all()):
         bare = (counts == 0).nonzero().flatten().tolist()
-        raise ValueError(f"RMU: rows {bare} have no token in the mask; every row needs one")
+        raise ValueError(f"RMU: rows {bare} have no token in the mask; leave out these rows")
     # RMU (arXiv 2403.03218) Eq 1 and 2: E_x 1/L_x Σ_t ‖M(t) − target‖², divided by the width as in
     # the authors' program.
     squares = (activations - target).square().mean(dim=2)
@@ -138,7 +141,7 @@ def retain_kl_loss(reference: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def weighted_loss(forget: Tensor, retain: Tensor, gamma: float = 1.0, alpha: float = 1.0) -> Tensor:
-    """Return γ · forget + α · retain, a scalar, as both losses are.
+    """Return γ · forget + α · retain, a scalar, from two scalar losses.
 
     Oblivionis uses γ = α = 1, and γ = 0.125 for SimNPO.
     """

@@ -1,6 +1,6 @@
 """FedORA's constraint for language models: minimise the retain loss subject to enough forgetting.
 
-Letters of FedORA (paper 004): θ = the trained weights or adapters, L_r = mean cross entropy on
+Notation of FedORA (paper 004): θ = the trained weights or adapters, L_r = mean cross entropy on
 retained sequences, S_j = score of forgotten answer j, S_u = mean_j S_j over D_u, γ = threshold,
 Ω = dual, σ = step size of the dual. The problem and its Lagrangian (Eq. 9) are
 
@@ -9,23 +9,24 @@ retained sequences, S_j = score of forgotten answer j, S_u = mean_j S_j over D_u
     θ descends ∇L_r − Ω ∇S_u (Eq. 27 with ρ = 0: the proximal term would pull θ back to D_u)
     Ω ← Π_[0, Ω_max](Ω + σ (γ − S_u))   (Eq. 20)
 
-Once S_u ≥ γ, the dual falls, and at Ω = 0 only L_r is left. So there is a level at which forgetting
-stops, unlike in NPO. γ is measured on texts that no model saw: it is the mean of the same score
-over held-out answers, under this model or a reference model. That the level was reached does not
-show that the model is near Retrain.
+Once S_u ≥ γ, the dual falls, and at Ω = 0 only L_r is minimised. Thus forgetting stops at the level
+γ, unlike in NPO. The threshold γ is the mean of the same score over held-out answers, which no
+model saw, under this model or a reference model. Reaching γ does not show that the model is close
+to Retrain.
 
-In a federation all clients share one dual. Clients that hold rows of D_u descend L at the dual that
-the server sent; the other clients descend L_r. Averaging dilutes the updates of a few such clients,
-and the dual grows until it makes up for this. An answer that the model knows by heart hardly
-changes at first (its gradient is proportional to 1 − p), so the dual grows large and the answer
-then overshoots γ, as far as the score's ceiling and the optimiser's momentum allow. Ω_max limits
-this. Nothing pulls a score back down to γ: forgetting more than γ satisfies the constraint. If
-over-forgetting must be limited too, a second dual with the scores −NLL_j/|y_j| and the threshold −γ̄
-holds the mean NLL of the answers below γ̄ > γ.
+In a federation all clients share one dual. Clients with rows of D_u minimise L with the dual that
+the server sent; the other clients minimise L_r. If only a few clients have rows of D_u, averaging
+dilutes their updates, and the dual grows until it compensates for the dilution. The score of a
+memorised answer hardly changes at first, because the gradient is proportional to 1 − p. Therefore
+the dual grows large, and the score then overshoots γ, as far as the maximum of the score and the
+optimiser's momentum allow. The bound Ω_max limits the overshoot. Nothing lowers a score back to γ,
+because a score above γ satisfies the constraint. If over-forgetting must be limited too, a second
+dual with the scores −NLL_j/|y_j| and the threshold −γ̄ keeps the mean NLL per token of the answers
+below γ̄ > γ.
 
-The score is the preference score, a bounded function of an answer's likelihood: with an unbounded
-score, destroying a few answers could satisfy the constraint for all. Letters: M = ``ceiling``,
-β = ``sharpness``, V = vocabulary.
+The score is the preference score, a bounded function of an answer's likelihood, because with an
+unbounded score the destruction of a few answers could satisfy the constraint for all. Notation:
+M = ``ceiling``, β = ``sharpness``, V = vocabulary.
 """
 
 import math
@@ -44,9 +45,10 @@ class PreferenceScore:
     """Shape of the preference score.
 
     Attributes:
-        ceiling: M, in nats per token; no answer scores higher. A high quantile over answers that
-            the model never saw is a good value, log V (a uniform guess) the highest sensible one.
-        sharpness: β; the score bends within about 1/β nats of the ceiling.
+        ceiling: M, the upper bound of a score, in nats per token. A good value is a high quantile
+            over answers that the model never saw; the highest sensible value is log V, that of a
+            uniform guess.
+        sharpness: β; the score flattens within about 1/β nats of the ceiling.
     """
 
     ceiling: float
@@ -63,10 +65,11 @@ class PreferenceScore:
 
 
 def preference_scores(forget: SequenceNll, shape: PreferenceScore) -> Tensor:
-    """Return S_j, the mean nats per token of each answer, saturating at the ceiling, ``[batch]``.
+    """Return S_j of each answer, the mean NLL per token saturating at the ceiling, ``[batch]``.
 
-    Far below the ceiling S_j is NLL/|y|. Near the ceiling its slope falls as σ(β (M − NLL/|y|)), so
-    an answer is not pushed beyond it. The mean score is M − ½ simnpo_loss(β, δ = M).
+    Far below the ceiling S_j is approximately NLL/|y|. Close to the ceiling the slope of S_j falls
+    as σ(β (M − NLL/|y|)), so that answers are not pushed beyond the ceiling. The mean score is
+    M − ½ simnpo_loss(β, δ = M).
     """
     # SimNPO (arXiv 2410.07163), its loss at δ = M, scaled and shifted:
     # S_j = M + log σ(β (NLL/|y| − M)) / β.
@@ -99,8 +102,8 @@ def initial_dual(
     """
     if not -math.inf < threshold < highest:
         raise ValueError(
-            f"threshold {threshold} can never be reached: it must be below {highest}, the highest "
-            "possible score; was it measured with the same score on texts that no model saw?"
+            f"threshold {threshold} can never be reached because the highest possible score is "
+            f"{highest}; measure the threshold with the same score on texts that no model saw"
         )
     if not 0.0 <= multiplier <= maximum:
         raise ValueError(f"the initial dual must be in [0, {maximum}] (got {multiplier})")
@@ -108,9 +111,9 @@ def initial_dual(
 
 
 def lagrangian(retain: Tensor, scores: Tensor, dual: Dual) -> Tensor:
-    """Return the Lagrangian, which θ descends, a scalar.
+    """Return the Lagrangian, which training minimises over θ, a scalar.
 
-    ``retain`` is L_r, a scalar; ``scores`` are S_j, ``[batch]``. Ω is a number here and gets no
+    ``retain`` is L_r, a scalar; ``scores`` are S_j, ``[batch]``. Ω is a constant and gets no
     gradient.
     """
     # FedORA (paper 004) Eq 9 with ρ = 0: L_r + Ω (γ − S_u).
@@ -121,10 +124,10 @@ def dual_ascent(dual: Dual, seen: Iterable[ScoreSum], step_size: float) -> Dual:
     """Return the dual after one ascent step on the scores ``seen`` in a round.
 
     The mean is taken over all answers, not over clients. If no answer was scored, as in a round
-    without a client of D_u, the dual stays as it is.
+    without a client of D_u, the dual does not change.
 
     Raises:
-        ValueError: the mean score is not finite, which would set the dual to 0 unnoticed.
+        ValueError: the mean score is not finite.
     """
     together = sum(seen, ScoreSum())
     if not together.rows:
@@ -132,7 +135,7 @@ def dual_ascent(dual: Dual, seen: Iterable[ScoreSum], step_size: float) -> Dual:
     mean = together.total / together.rows
     if not math.isfinite(mean):
         raise ValueError(
-            f"the mean score of {together.rows} answers is {mean}: the model is no longer finite; "
-            "go back to the last finite model"
+            f"the mean score of {together.rows} answers is {mean}, so the model has diverged; go "
+            "back to the last finite model"
         )
     return dual.ascend(mean, step_size)

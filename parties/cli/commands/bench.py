@@ -12,41 +12,59 @@ from parties.cli.console import Console
 from parties.cli.options import DataOption, DebugOption
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "bench"
-FEDORA_HELP = "Run the experiments of the FedORA paper that fit on a CPU; compare with its numbers."
-HORIZONTAL_HELP = "Run the client unlearning experiments that fit on a CPU; compare with papers."
-LANGUAGE_HELP = """Run the experiments of Oblivionis (arXiv 2508.08875); compare with its numbers.
+FEDORA_HELP = (
+    "Run the experiments of the FedORA paper that fit on a CPU; compare with the paper's numbers."
+)
+HORIZONTAL_HELP = (
+    "Run the client unlearning experiments that fit on a CPU; compare with the papers' numbers."
+)
+LANGUAGE_HELP = """\
+Run the experiments of Oblivionis (arXiv 2508.08875); compare with the paper's numbers.
 
-On a CPU the model is the tiny one of `vfl language tiny`, read from DIR/tiny. With a GPU and
-downloaded weights in DIR, `--gpu --tables 2` runs the experiments of Table 2."""
-COMMON_HELP = """Each run is a process with one thread or worker. Finished runs are not repeated.
-A failed run is named, the other runs continue, and the tables show every finished run.
+DIR is the folder of --data. On a CPU, the experiments use the tiny model that `vfl language tiny`
+wrote to DIR/tiny. With a GPU and downloaded weights in DIR, `--gpu --tables 2` runs the experiments
+of Table 2."""
+COMMON_HELP = """Each run is a separate process with one thread or one worker. Finished runs are not
+repeated. If a run fails, the command names the run and continues with the other runs. The tables
+show every finished run.
 
 Exit codes: 1 a run failed, 2 usage, 3 config, 7 storage.
 """
 
 Out: TypeAlias = Annotated[
-    Path, typer.Option("--out", help="Store finished runs in this folder; they are not repeated.")
+    Path,
+    typer.Option(
+        "--out", help="Store finished runs in this folder; runs already stored are skipped."
+    ),
 ]
 Docs: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--docs", help="Write pages into this folder; default: docs, with --quick --out."),
+    typer.Option(
+        "--docs", help="Write pages into this folder; default: docs, or --out if --quick is given."
+    ),
 ]
 Listed: TypeAlias = Annotated[
     Path, typer.Option("--experiments", help="Read the experiments from this file.")
 ]
 TablesOption: TypeAlias = Annotated[
-    str, typer.Option("--tables", help="Run only these tables and figures, such as III,IV,8.")
+    str,
+    typer.Option(
+        "--tables", help="Run only the experiments for these tables and figures, such as III,IV,8."
+    ),
 ]
 Only: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--only", help="Run only this experiment; may be repeated.")
+    list[str] | None,
+    typer.Option("--only", help="Run only the experiment with this name; may be repeated."),
 ]
 Seeds: TypeAlias = Annotated[
     int | None,
-    typer.Option("--seeds", min=1, help="Run at most this many seeds per experiment, from 0."),
+    typer.Option(
+        "--seeds", min=1, help="Maximum number of seeds per experiment; the first seed is 0."
+    ),
 ]
 AtOnce: TypeAlias = Annotated[
     int | None,
-    typer.Option("--workers", min=1, help="Run so many at a time; default: number of cores."),
+    typer.Option("--workers", min=1, help="Number of runs in parallel; default: number of cores."),
 ]
 Gpu: TypeAlias = Annotated[
     bool, typer.Option("--gpu", help="Include the experiments that need a GPU.")
@@ -54,7 +72,9 @@ Gpu: TypeAlias = Annotated[
 Quick: TypeAlias = Annotated[
     bool, typer.Option("--quick", help="Run one seed with short training, to test the set-up.")
 ]
-OnlyList: TypeAlias = Annotated[bool, typer.Option("--list", help="List the runs; start none.")]
+OnlyList: TypeAlias = Annotated[
+    bool, typer.Option("--list", help="List the runs without starting them.")
+]
 
 
 def paper_command(name: str, purpose: str) -> Callable[..., None]:

@@ -23,7 +23,7 @@ class _DefaultToAll(CheckedGroup):
     """A group in which ``vfl certs CONFIG`` means ``vfl certs all CONFIG``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Insert ``all`` if the first argument is no command."""
+        """Insert ``all`` if the first argument is not a command."""
         named = not args or args[0] in {*self.commands, "--help"}
         return super().parse_args(ctx, args if named else [_DEFAULT, *args])
 
@@ -34,27 +34,29 @@ certs_app = typer.Typer(
     help="Make keys and certificates.\n\n"
     "For a trial, `vfl certs CONFIG` makes all of them on this machine. In production, the "
     "authority runs `authority` and `sign`, and each party runs `request` on its own machine, so "
-    "that its key never leaves it.",
+    "that the party's key never leaves that machine.",
 )
 
 PartyOption = Annotated[
-    str, typer.Option("--party", help="Make it for the party with this name in the agreement.")
+    str, typer.Option("--party", help="Name of the party, as in the agreement.")
 ]
-DaysOption = Annotated[int, typer.Option(min=1, max=3650, help="Make it valid for so many days.")]
+DaysOption = Annotated[
+    int, typer.Option(min=1, max=3650, help="Number of days until a new certificate expires.")
+]
 
 
 @certs_app.command(_DEFAULT)
 def certs_all_command(
     *,
     config: ConfigArgument,
-    out: Annotated[Path, typer.Option(help="Write the files into this new folder.")] = Path(
-        "certs"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Write the keys and certificates into this folder.")
+    ] = Path("certs"),
     days: DaysOption = 365,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Make an authority, and a key and a certificate for each party, for a trial.
+    """Make a certificate authority, and a key and a certificate for each party, for a trial.
 
     In production each organisation makes its own key, and the authority signs
     the certificate.
@@ -68,7 +70,8 @@ def certs_authority_command(
     *,
     config: ConfigArgument,
     out: Annotated[
-        Path, typer.Option(help="Write into this new folder, on a machine of no party.")
+        Path,
+        typer.Option(help="Write ca.pem and ca.key into this folder, not on a party's machine."),
     ],
     days: DaysOption = 1825,
     output: FormatOption = Format.TEXT,
@@ -76,8 +79,8 @@ def certs_authority_command(
 ) -> None:
     """Make the certificate authority of a federation.
 
-    Give ca.pem to each party. Keep ca.key secret: its owner can make a
-    certificate for any party.
+    Give ca.pem to each party. Keep ca.key secret, because whoever has
+    ca.key can make a certificate for any party.
     """
     console = _console(output, debug)
     console.run(lambda: _authority(config, out, days, console))
@@ -89,16 +92,16 @@ def certs_request_command(
     config: ConfigArgument,
     party: PartyOption,
     out: Annotated[
-        Path, typer.Option(help="Write key and request into this folder of the party.")
+        Path, typer.Option(help="Write the key and the request into this folder.")
     ] = Path("certs"),
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Make a party's key and a request for its certificate.
+    """Make a party's key and a certificate request.
 
     Send the request to the authority; the key stays on this machine. If the
-    folder has a key, the key is used again: so a renewed certificate has the
-    same pin.
+    folder already has a key, the command uses that key, so that a renewed
+    certificate has the same pin.
     """
     console = _console(output, debug)
     console.run(lambda: _request(config, party, out, console))
@@ -109,7 +112,8 @@ def certs_sign_command(  # noqa: PLR0913  a command has the options that it has
     *,
     config: ConfigArgument,
     request: Annotated[
-        Path, typer.Argument(metavar="REQUEST", help="The .csr file that the party sent.")
+        Path,
+        typer.Argument(metavar="REQUEST", help="Certificate request (.csr file) of the party."),
     ],
     party: PartyOption,
     authority: Annotated[Path, typer.Option(help="Read ca.pem and ca.key from this folder.")],
@@ -118,7 +122,7 @@ def certs_sign_command(  # noqa: PLR0913  a command has the options that it has
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Sign a party's request; the result is the certificate to send back."""
+    """Sign a party's certificate request, and write the certificate to send back to the party."""
     console = _console(output, debug)
     console.run(lambda: _sign(config, (request, party, authority, out), days, console))
 
@@ -126,11 +130,13 @@ def certs_sign_command(  # noqa: PLR0913  a command has the options that it has
 @certs_app.command("fingerprint")
 def certs_fingerprint_command(
     *,
-    file: Annotated[Path, typer.Argument(help="A certificate (.pem) or a request (.csr).")],
+    file: Annotated[
+        Path, typer.Argument(help="A certificate (.pem) or a certificate request (.csr).")
+    ],
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Print the pin of a key, in groups that can be compared over the telephone."""
+    """Print the fingerprint (pin) of a key in groups, for comparison over the telephone."""
     console = _console(output, debug)
     console.run(lambda: _fingerprint(file, console))
 
@@ -148,7 +154,9 @@ def _writing(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise StorageError(f"cannot write in {folder}: {reason}", "choose another --out") from error
+        raise StorageError(
+            f"cannot write into {folder}: {reason}", "choose another --out folder"
+        ) from error
 
 
 def _everything(config: Path, out: Path, days: int, console: Console) -> None:

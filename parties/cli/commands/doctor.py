@@ -55,7 +55,10 @@ def doctor_command(  # noqa: PLR0913  a command has the options that it has
     hub: HubOption = None,
     data: DataOption = None,
     data_full: Annotated[
-        bool, typer.Option("--data-full", help="Read all rows, as a run does.")
+        bool,
+        typer.Option(
+            "--data-full", help="Read all data, as a run does, not only the beginning of each file."
+        ),
     ] = False,
     certificates: CertificatesOption = None,
     out: OutOption = Path("runs"),
@@ -65,9 +68,10 @@ def doctor_command(  # noqa: PLR0913  a command has the options that it has
 ) -> None:
     """Check a party's files, keys, clock, network and machine before a run.
 
-    Give the command the options of the run. The command changes no file.
-    Before a passive party runs it, start the active party, so that the
-    connection can be checked too.
+    Give the same options as for the run. The command changes no file.
+    Before you check a passive party or a client, start the hub (the active
+    party or the server), because the command also checks the connection to
+    the hub.
 
     Exit codes: 0 if no check fails, else the code of the first failure: 3
     config, 4 data, 5 identity, 6 peer, 7 storage, 8 policy.

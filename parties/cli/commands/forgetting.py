@@ -35,27 +35,31 @@ def forgetting_command(  # noqa: PLR0913  one parameter per option
     *,
     data: DataOption = None,
     study: Annotated[
-        Path, typer.Option(help="Read populations of models and methods from this file.")
+        Path,
+        typer.Option(help="Read the study (populations of models, methods) from this TOML file."),
     ] = STUDY,
     out: Annotated[
-        Path, typer.Option(help="Store finished parts in this folder; they are not repeated.")
+        Path,
+        typer.Option(help="Store finished parts in this folder; parts already stored are skipped."),
     ] = Path("runs/forgetting"),
     docs: Annotated[
         Path, typer.Option(help="Write the page, the plot and the figures into this folder.")
     ] = Path("docs"),
-    seeds: Annotated[int, typer.Option(min=1, help="Run so many seeds.")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 5,
     only: Annotated[
-        list[str] | None, typer.Option(help="Run only this population; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Run only the population with this name; may be repeated."),
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="Let torch use so many threads.")] = 2,
+    threads: Annotated[int, typer.Option(min=1, help="Number of threads of torch.")] = 2,
     debug: DebugOption = False,
 ) -> None:
     """Audit unlearning methods with a likelihood-ratio test on many models.
 
     The command trains dozens of models at once, and each method unlearns
-    other rows in each model. A likelihood-ratio test per example then tries
-    to tell these models from models that were trained without the rows: an
-    AUC of 0.5 is perfect unlearning. Finished parts are not repeated.
+    different rows in each model. A likelihood-ratio test per example then
+    tries to distinguish these models from models that were trained without
+    the rows. An AUC of 0.5 means perfect unlearning. Finished parts are not
+    repeated.
 
     Exit codes: 2 usage, 3 config, 4 data, 7 storage.
     """
@@ -68,9 +72,9 @@ def _run(options: ForgettingOptions, console: Console) -> None:
     import torch
 
     from parties.experiments.bench.record import merge_rows
+    from parties.experiments.population.checks import draw_study, study_checks, study_table
     from parties.experiments.population.plan import read_study
     from parties.experiments.population.study import summarise_study
-    from parties.experiments.population.verdicts import draw_study, study_table, study_verdicts
 
     torch.set_num_threads(options.threads)
     study = read_study(options.study)
@@ -81,7 +85,7 @@ def _run(options: ForgettingOptions, console: Console) -> None:
         _page(study, records, options, study_table(summaries))
     )
     draw_study(summaries, options.docs / "forgetting.png")
-    rows = [asdict(verdict) for verdict in study_verdicts(summaries)]
+    rows = [asdict(check) for check in study_checks(summaries)]
     merge_rows(options.docs / "fedora.json", rows)
     console.print(f"page:    {options.docs / 'forgetting.md'}", event="result")
     console.print(f"figures: {options.docs / 'fedora.json'}", event="result")
@@ -137,19 +141,18 @@ def _page(
     versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "numpy", "scikit-learn"))
     return (
         "# Forgetting, measured per example\n\n"
-        f"`vfl bench forgetting --seeds {options.seeds} --data DIR` on {when} with {versions}, "
-        f"{sum(record['seconds'] for record in records) / 3600:.1f} h. Means over seeds "
-        f"{study.first} to {study.first + options.seeds - 1} and one standard error. An AUC of 0.5 "
-        "means that attacks cannot distinguish a model from one that never saw the rows.\n\n"
+        f"Written by `vfl bench forgetting --seeds {options.seeds} --data DIR` on {when} with {versions}, "
+        f"{sum(record['seconds'] for record in records) / 3600:.1f} h. The tables show means "
+        f"over seeds {study.first} to {study.first + options.seeds - 1} with one standard error. An AUC "
+        "of 0.5 means that attacks cannot distinguish a model from one that never saw the rows.\n\n"
         f"{MIXED if len({record['source'] for record in records}) > 1 else ''}"
-        "*Equivalent*: two one-sided tests at 5 %, over all models, show that test accuracy is "
-        "within one standard deviation of a Retrain's. "
-        "For the last column each whole model is one trial: an attack distinguishes unlearned "
-        "models from Retrains by all their forgotten rows together, and its hits and false alarms "
-        "bound from below the ε of any (ε, δ) that might be claimed (δ = 0, Clopper-Pearson, all "
-        "seeds pooled). "
-        "The second number is what a perfect attack would prove with as many models; 0 proves "
-        "nothing. No method here claims an ε.\n\n"
+        "*Equivalent* means that two one-sided tests at the 5 % level, over all models, show a "
+        "test accuracy within one standard deviation of a Retrain's. For the last column each "
+        "model is one trial: an attack distinguishes unlearned models from Retrains by all their "
+        "forgotten rows together. The attack's true and false positive rates give a lower bound "
+        "for the ε of every (ε, δ) guarantee that could be claimed (δ = 0, Clopper-Pearson, all "
+        "seeds pooled). The second number is the bound that a perfect attack would reach with the "
+        "same number of models; a bound of 0 proves nothing. No method here claims an ε.\n\n"
         "![AUC of both audits for every method](forgetting.png)\n\n"
         f"{tables}"
     )

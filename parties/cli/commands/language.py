@@ -21,7 +21,7 @@ language_app = typer.Typer(
 )
 DEVICES = r"cpu|cuda(:[0-9]{1,2})?"
 FolderArgument = Annotated[
-    Path, typer.Argument(help="The folder of a base model in the format of transformers.")
+    Path, typer.Argument(help="Folder of a base model in the Hugging Face transformers format.")
 ]
 
 
@@ -33,28 +33,33 @@ def language_tiny_command(  # noqa: PLR0913  a command has the options that it h
         Path, typer.Option("--tofu", help="Read the original files of TOFU from this folder.")
     ],
     epochs: Annotated[
-        int, typer.Option(min=1, help="Pass over the public texts so many times.")
+        int, typer.Option(min=1, help="Number of training epochs over the public texts.")
     ] = 4,
     clients: Annotated[
-        int, typer.Option(min=0, help="Leave out so many first rows of TOFU, for the clients.")
+        int,
+        typer.Option(
+            min=0, help="Number of TOFU's first rows to exclude, because clients use them."
+        ),
     ] = 1200,
     english: Annotated[
         list[Path] | None,
-        typer.Option("--english", help="Train on this plain text file too; may be repeated."),
+        typer.Option("--english", help="Also train on this plain text file; may be repeated."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed the weights and the batch order.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the initial weights and the batch order.")
+    ] = 0,
     threads: Annotated[
-        int, typer.Option(min=1, help="Use so many threads; the result depends on the number.")
+        int, typer.Option(min=1, help="Number of threads; the trained model depends on the number.")
     ] = 1,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
     """Train a tiny Llama (1 M parameters) on public texts, in minutes on a CPU.
 
-    The texts are TOFU's real authors, its world facts, and questions and
-    answers about authors that no client has. The public facts are also
-    written to public.jsonl in the new folder, so that clients can train on
-    them.
+    The texts are TOFU's questions and answers about real authors, about world
+    facts, and about fictitious authors that no client has. Those about real
+    authors and world facts are also written to public.jsonl in the new
+    folder, so that clients can train on these public facts.
     """
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
 
@@ -93,15 +98,18 @@ def language_memory_command(
     config: Annotated[Path, typer.Argument(help='An agreement with mode = "llm".')],
     folder: Annotated[Path, typer.Option("--base", help="Read the base model from this folder.")],
     device: Annotated[
-        str, typer.Option("--device", help="Compare with the memory of this device: cpu, cuda:0.")
+        str,
+        typer.Option(
+            "--device", help="Compare the estimate with the memory of this device: cpu or cuda:0."
+        ),
     ] = "cpu",
     changes: SetOption = None,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Estimate the memory of a client's training and of the server's evaluation.
+    """Estimate the memory that a client's training and the server's evaluation need.
 
-    The command loads no weights.
+    The command does not load the model's weights.
     """
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
 
@@ -113,7 +121,7 @@ def language_memory_command(
         from parties.language.memory_check import WORK_OF, estimate_party_memory
 
         if not fullmatch(DEVICES, device):
-            raise UsageProblem(f"--device {device!r} is no device", "give cpu, cuda or cuda:1")
+            raise UsageProblem(f"--device {device!r} is not a device", "give cpu, cuda or cuda:1")
         agreement = read_language(config, tuple(changes or ())).agreement
         available = available_memory(str(prepare_device(device)))
         for role, work_name in WORK_OF.items():
@@ -130,15 +138,15 @@ def language_memory_command(
 def language_merge_command(
     *,
     base: FolderArgument,
-    run: Annotated[Path, typer.Argument(help="The folder of one party of a finished run.")],
+    run: Annotated[Path, typer.Argument(help="Folder of one party in a finished run.")],
     out: Annotated[Path, typer.Argument(help="A new folder for the merged model.")],
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
     """Merge the trained adapters of a run into the base model.
 
-    The new folder can be loaded by any program that loads models of
-    transformers.
+    Any program that loads models in the Hugging Face transformers format can
+    load the new folder.
     """
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
 

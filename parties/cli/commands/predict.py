@@ -1,4 +1,4 @@
-"""``vfl predict``: predicts with a trained model; each party runs it in its role."""
+"""``vfl predict``: predicts with a trained model; each party runs the command in its own role."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -60,8 +60,8 @@ def predict_command(  # noqa: PLR0913  a command has the options that it has
     ids: Annotated[
         Path | None,
         typer.Option(
-            help="Predict the IDs of this file: a .csv with the party's ID columns, or one ID per "
-            "line. Without it, predict all rows of the party's data."
+            help="Predict the rows with the IDs in this file: a .csv with the party's ID columns, "
+            "or one ID per line. Without --ids, predict all rows of the party's data."
         ),
     ] = None,
     out: Annotated[
@@ -76,7 +76,10 @@ def predict_command(  # noqa: PLR0913  a command has the options that it has
     data: DataOption = None,
     certificates: CertificatesOption = None,
     runs: Annotated[
-        Path, typer.Option(help="Read the party's trained model from this folder of runs.")
+        Path,
+        typer.Option(
+            help="Read the trained model from this folder, the --out of the training run."
+        ),
     ] = Path("runs"),
     changes: SetOption = None,
     output: FormatOption = Format.TEXT,
@@ -86,10 +89,11 @@ def predict_command(  # noqa: PLR0913  a command has the options that it has
 
     Vertical mode: run this command at all parties at the same time. The
     active party writes a file (--out) or runs an HTTP service (--serve).
-    Passive parties answer it until it has finished. No party needs labels.
+    Passive parties answer the active party until the active party ends. No
+    party needs labels.
 
-    Horizontal mode: a client has the whole model and predicts alone, with
-    --out.
+    Horizontal mode: a client has the whole model and predicts without the
+    other parties, with --out.
 
     Exit codes: 2 usage, 3 config, 4 data, 5 identity, 6 peer, 7 storage, 8
     policy, 9 integrity.
@@ -115,7 +119,7 @@ def _predict(run: _Run, console: Console) -> None:
     if isinstance(config, FederatedConfig):
         raise ConfigError(
             f"{run.config}: vfl predict does not work with a language model",
-            "merge its adapters into the base model: vfl language merge",
+            "merge the adapters into the base model with vfl language merge",
         )
     role = config.agreement.parties[run.party].role
     _check_options(run, role)
@@ -139,8 +143,9 @@ def _predict_alone(run: _Run, config: "HorizontalConfig", console: Console) -> N
 
     if run.serve is not None or run.hub is not None or run.out is None:
         raise ConfigError(
-            "a client of a horizontal run predicts alone: --out FILE, without --serve and --hub",
-            "give --out predictions.csv",
+            "a client of a horizontal run predicts without the other parties, so it needs --out "
+            "and neither --serve nor --hub",
+            "give --out predictions.csv, and omit --serve and --hub",
         )
     check_output_path(run.out, force=run.force)
     request = RowPredictionRequest(run.party, run.runs, run.data, run.ids)
@@ -167,17 +172,20 @@ def _check_options(run: _Run, role: str) -> None:
     named = [name for name, value in given.items() if value is not None]
     if role == "passive" and named:
         raise ConfigError(
-            f"{run.party} is passive in {run.config}, and {', '.join(named)} "
-            "belongs to the active party",
+            f"{run.party} is passive in {run.config}, but only the active party takes "
+            f"{', '.join(named)}",
             f"omit {', '.join(named)}",
         )
     if role == "active" and (run.out is None) is (run.serve is None):
         raise ConfigError(
-            "predictions need one of --out FILE and --serve HOST:PORT",
+            "expected exactly one of --out FILE and --serve HOST:PORT",
             "give --out predictions.csv, or --serve 127.0.0.1:8080",
         )
     if run.serve is not None and len(named) > 1:
-        raise ConfigError("--serve takes its IDs from requests", "omit --ids and --force")
+        raise ConfigError(
+            "--serve cannot be combined with --ids or --force, because HTTP requests name the IDs",
+            "omit --ids and --force",
+        )
 
 
 def _set_up(
@@ -195,7 +203,7 @@ def _set_up(
 
 
 def _answer(run: _Run, config: "VerticalConfig", listener: "ProgressListener") -> None:
-    """Answer the active party's requests until it ends the conversation."""
+    """Answer the active party's requests until the active party ends the connection."""
     from parties.session.setup import hub_address
     from parties.vertical.prediction.passive import serve_predictions
     from protocol.grpc_line import dial_hub

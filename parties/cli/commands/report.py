@@ -1,4 +1,4 @@
-"""``vfl report``: writes the report of a run again, from its metrics alone."""
+"""``vfl report``: writes the report of a run again, from the metrics of the run alone."""
 
 import json
 from pathlib import Path
@@ -12,22 +12,27 @@ from parties.report import METRICS, REPORT
 
 _LARGEST = 256 << 20  # bytes of a metrics file
 _PARTS = ("run", "training", "requests", "traffic", "peers")
-_HINT = f"name the folder of a run, or the file {METRICS} that the active party wrote there"
+_HINT = f"give the folder of a run, or the {METRICS} of the active party or the server"
 
 
 def report_command(
     *,
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help=f"The folder runs/FEDERATION, or a {METRICS}.")
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help=f"Folder of the run (runs/FEDERATION), or the {METRICS} in this folder.",
+        ),
     ],
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
     """Write the report of a finished run again, and print its tables.
 
-    The report is written beside the metrics, from which it is made.
+    The command makes the report from the run's metrics, and writes the report
+    into the folder of the metrics.
 
-    Exit codes: 2 usage, 4 the file holds no metrics of vfl, 7 storage.
+    Exit codes: 2 usage, 4 the file does not hold metrics of vfl, 7 storage.
     """
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
     console.run(lambda: _report(run, console, json_lines=output is Format.JSON))
@@ -43,7 +48,7 @@ def _report(run: Path, console: Console, *, json_lines: bool) -> None:
     try:
         text, tables = report_page(metrics), report_tables(metrics, console.terminal.width)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise DataError(f"{path} lacks values that the report shows", _HINT) from error
+        raise DataError(f"{path} lacks values that the report needs", _HINT) from error
     report = path.with_name(REPORT)
     write_atomically(report, text.encode())
     if not json_lines:
@@ -55,7 +60,8 @@ def read_metrics(path: Path) -> dict[str, Any]:
     """Return the metrics of a run.
 
     Raises:
-        DataError: the file is missing, too large, or no metrics of this version of vfl.
+        DataError: the file is missing, is too large, or does not hold metrics of this version of
+            vfl.
     """
     from parties.common.errors import DataError
     from parties.report.any_run import supported_version
@@ -69,11 +75,11 @@ def read_metrics(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise DataError(f"{path} is not JSON", _HINT) from None
     if not isinstance(metrics, dict) or not all(part in metrics for part in _PARTS):
-        raise DataError(f"{path} holds no metrics of a run", _HINT)
+        raise DataError(f"{path} does not hold the metrics of a run", _HINT)
     version, ours = metrics.get("version"), supported_version(metrics)
     if version != ours:
         raise DataError(
-            f"{path} has version {version!r:.20}; this vfl reads version {ours}",
+            f"{path} has version {version!r:.20}, but this vfl reads version {ours}",
             "use the version of vfl that wrote it, or repeat the run",
         )
     return metrics

@@ -12,7 +12,7 @@ NO_NUMBER, NOT_FINITE = -inf, inf  # marks of invalid cells
 
 
 def parse_numbers(cells: list[str], absent: Set[str]) -> Array:
-    """Return the numbers of cells, ``[cells]`` in float64.
+    """Return the cells as numbers, ``[cells]`` in float64.
 
     An absent value is NaN; an invalid cell is ``NO_NUMBER`` or ``NOT_FINITE``.
     """
@@ -26,12 +26,12 @@ def parse_numbers(cells: list[str], absent: Set[str]) -> Array:
 
 
 def is_text(cell: str) -> bool:
-    """Return whether a cell contains no number, not even an infinite one."""
+    """Return whether a cell is text: neither a number nor NaN or infinity."""
     return _number(cell) == NO_NUMBER
 
 
 def describe_fault(value: float) -> str:
-    """Return the content of an invalid cell in words, for an error message."""
+    """Return a description of an invalid cell for an error message."""
     if value == NO_NUMBER:
         return "text"
     if not isfinite(value):
@@ -46,7 +46,7 @@ def _all_numbers(cells: list[str], absent: Set[str]) -> Array:
         cells = ["nan" if cell in absent else cell for cell in cells]
     values = np.fromiter(map(float, cells), np.float64, len(cells))
     if np.isinf(values).any() or np.count_nonzero(np.isnan(values)) != missing:
-        raise ValueError("NaN or infinity")
+        raise ValueError("a cell is NaN or infinite")
     return values
 
 

@@ -1,9 +1,10 @@
-"""Safe reader of pickled CIFAR batches: it interprets the opcodes and calls no function.
+"""Safe reader of pickled CIFAR batches: interprets the opcodes without calling any function.
 
 A pickle is a program for a stack machine. Its opcodes GLOBAL and REDUCE can name and call any
-function. This reader puts a name on the stack as text and a call as a record. It accepts only the
-opcodes and names that Python 2 wrote into these files; any other opcode or name is an error. The
-result is one dictionary, in which a recorded call for a uint8 array becomes that array.
+function. Instead, this reader pushes names as text and calls as records onto the stack. It
+accepts only the opcodes and names that Python 2 wrote into these files; any other opcode or name is
+an error. The result is one dictionary; each recorded call that builds a uint8 array is replaced by
+the array.
 """
 
 import pickletools
@@ -26,7 +27,7 @@ _RECONSTRUCT, _NDARRAY, _DTYPE = (
     "numpy dtype",
 )
 _NAMES = (_RECONSTRUCT, _NDARRAY, _DTYPE)
-_AGAIN = "fetch the file again from where CIFAR is published, or take the binary form"
+_AGAIN = "download the file again from the website of CIFAR, or use the binary form"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class _Mark:
 
 
 def is_pickle(content: bytes) -> bool:
-    """Return whether ``content`` starts like a pickle; a CIFAR label is below that byte."""
+    """Return whether ``content`` starts with the first byte of a pickle, which no label has."""
     return content[:1] == _FIRST[:1]
 
 
@@ -62,7 +63,10 @@ def read_pickle(file: str, content: bytes) -> dict[str, Any]:
             large.
     """
     if len(content) > LARGEST:
-        raise DataError(f"{file} has more than {LARGEST >> 20} MiB", "every CIFAR batch is smaller")
+        raise DataError(
+            f"{file} has more than {LARGEST >> 20} MiB",
+            "choose a CIFAR batch; every batch is smaller",
+        )
     machine = _StackMachine(file)
     try:
         for opcode, argument, _ in pickletools.genops(BytesIO(content)):
@@ -70,7 +74,7 @@ def read_pickle(file: str, content: bytes) -> dict[str, Any]:
         (batch,) = machine.stack
         return {str(key): _resolve(value) for key, value in batch.items()}
     except (ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{file} is no pickled CIFAR batch", _AGAIN) from error
+        raise DataError(f"{file} is not a pickled CIFAR batch", _AGAIN) from error
 
 
 class _StackMachine:
@@ -98,14 +102,14 @@ class _StackMachine:
         elif opcode in _GROWTH:
             _GROWTH[opcode](self)
         elif opcode not in ("PROTO", "STOP"):
-            raise DataError(f"{self._file} holds {opcode}, which no CIFAR batch needs", _AGAIN)
+            raise DataError(f"{self._file} has opcode {opcode}, which no CIFAR batch needs", _AGAIN)
 
     def _name(self, text: str) -> None:
         if text not in _NAMES:
             dotted = text.replace(" ", ".")
             raise DataError(
-                f"{self._file} names {dotted!r:.80}, which no CIFAR batch needs",
-                "loading such a pickle may run any program: do not load it elsewhere",
+                f"{self._file} refers to {dotted!r:.80}, which no CIFAR batch needs",
+                "do not load this file with another program: the pickle could run any code",
             )
         self.stack.append(_Name(text))
 
@@ -148,7 +152,7 @@ class _StackMachine:
         """REDUCE: record a call. Raises ``TypeError`` for a call of anything but a name."""
         arguments, name = self.stack.pop(), self.stack.pop()
         if not isinstance(name, _Name) or not isinstance(arguments, tuple):
-            raise TypeError("a call of something that is no name")
+            raise TypeError("the called object is not a name")
         self.stack.append(_Call(name, arguments))
 
     def record_state(self) -> None:
@@ -159,7 +163,9 @@ class _StackMachine:
         """
         state, call = self.stack.pop(), self.stack[-1]
         if not isinstance(call, _Call) or call.state is not None:
-            raise TypeError("a state for something that was not called")
+            raise TypeError(
+                "the object that receives a state is not a call, or has a state already"
+            )
         call.state = state
 
 
@@ -193,8 +199,8 @@ def _array(call: _Call) -> Array:
     _, shape, kind, by_column, content = call.state
     uint8 = isinstance(kind, _Call) and kind.name == _Name(_DTYPE) and kind.arguments[0] == "u1"
     if call.name != _Name(_RECONSTRUCT) or not uint8 or len(shape) > 2 or min(shape) < 0:
-        raise ValueError("an array of another kind")
+        raise ValueError("expected a uint8 array of at most two dimensions")
     pixels = content.encode("latin-1")  # the encoding with which Python 2 strings were decoded
     if len(pixels) != prod(shape):
-        raise ValueError("an array of another size")
+        raise ValueError("the number of bytes does not match the shape of the array")
     return np.frombuffer(pixels, np.uint8).reshape(shape, order="F" if by_column else "C")

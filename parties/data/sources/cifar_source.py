@@ -1,9 +1,9 @@
 """CIFAR source: batches of CIFAR-10 and CIFAR-100 in binary or pickled form.
 
 Binary: a sequence of records. Each record has one byte for the label (CIFAR-100: two bytes, the
-coarse and the fine label) and 3,072 pixels in planes of red, green and blue, 32 rows of 32 each.
-Pickled: the same pixels as one array, and the labels as a list; ``cifar_pickle`` reads a pickle
-without running it.
+coarse and the fine label) and 3,072 pixel values: a red, a green and a blue plane of 32 x 32 each.
+Pickled: the same pixels as one array, and the labels as a list; ``cifar_pickle`` reads the pickle
+without executing any of its code.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ _KEYS = {"cifar10": "labels", "cifar100": "fine_labels"}
 
 
 def read_cifar(data: CifarData, folder: Path, classes: Sequence[str]) -> Records:
-    """Read the records; IDs are like ``data_batch_1:17``: batch name and row, counted from 0.
+    """Read the records; an ID is batch name and row (from 0), such as ``data_batch_1:17``.
 
     A batch has the same name in both forms, so one party may use the binary form and another the
     pickled form.
@@ -42,7 +42,8 @@ def read_cifar(data: CifarData, folder: Path, classes: Sequence[str]) -> Records
         raise DataError("CIFAR's batches have no ID columns", "set id = 'row'")
     if not (data.features or data.label):
         raise DataError(
-            "the party settings select neither images nor labels", "set features or label"
+            "the party settings select neither images nor labels",
+            "set data.features or data.label to true",
         )
     paths = [*data.train, *([] if data.test is None else [data.test])]
     if len({path.stem for path in paths}) < len(paths):
@@ -71,8 +72,8 @@ def _read_binary(name: str, file: str, content: bytes) -> tuple[Array, Array]:
     rows, rest = divmod(len(content), before + PIXELS)
     if rest or not rows:
         raise DataError(
-            f"{file} has {len(content)} bytes, no whole number of {name} records",
-            f"each has {before + PIXELS} bytes; the file is truncated, or of the other CIFAR set",
+            f"{file} has {len(content)} bytes; expected {name} records of {before + PIXELS} bytes",
+            "the file is truncated, or belongs to the other CIFAR data set",
         )
     records = np.frombuffer(content, np.uint8).reshape(rows, -1)
     return records[:, before:], records[:, before - 1]
@@ -84,11 +85,11 @@ def _read_pickled(name: str, file: str, content: bytes) -> tuple[Array, Array]:
     batch = read_pickle(file, content)
     pixels, labels = batch.get("data"), batch.get(key)
     if not isinstance(pixels, np.ndarray) or not isinstance(labels, list):
-        raise DataError(f"{file} has no 'data' or no {key!r}", f"choose a batch of {name}")
+        raise DataError(f"{file} lacks 'data' or {key!r}", f"choose a batch of {name}")
     if pixels.shape != (len(labels), PIXELS) or not labels:
         raise DataError(
-            f"{file} has {len(labels)} labels and pixels {list(pixels.shape)}",
-            f"pixels are [rows, {PIXELS}]",
+            f"{file} has {len(labels)} labels and pixels of shape {list(pixels.shape)}",
+            f"expected pixels of shape [rows, {PIXELS}] and one label per row",
         )
     if any(type(label) is not int or not 0 <= label < WHITE for label in labels):
         raise DataError(f"{file} has labels outside 0 to {WHITE - 1}")

@@ -1,7 +1,7 @@
-"""Collection of tables: chunks of a file or query become checked, compact columns.
+"""Collect tables: check the chunks of a file or query, and store them as compact columns.
 
-A source only splits its input into cells. This module interprets and checks the cells in the same
-way for all table sources.
+A table source only splits its input into cells. This module interprets and checks the cells in the
+same way for all table sources.
 """
 
 from collections import Counter
@@ -33,12 +33,12 @@ from parties.data.sources.table import Table
 
 MAX_PROBLEMS = 20  # in one error message
 MAX_TEXTS = 1 << 20  # distinct texts in a categorical column
-TEXT_HINT = "list a column of text under categorical, and a mark of absent values under missing"
+TEXT_HINT = "list columns of text under categorical, and texts for absent values under missing"
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnRoles:
-    """The columns by use; other columns are not read."""
+    """The names of the columns to read, grouped by use."""
 
     ids: tuple[str, ...]
     label: str | None
@@ -46,7 +46,7 @@ class ColumnRoles:
     categorical: tuple[str, ...]
 
     def listed(self) -> list[tuple[str, str]]:
-        """Return pairs of use and column, for all columns."""
+        """Return a pair (use, column name) for every column to read."""
         label = () if self.label is None else (self.label,)
         uses = {"id": self.ids, "label": label, "numeric": self.numeric}
         uses["categorical"] = self.categorical
@@ -58,10 +58,10 @@ class Chunk:
     """A chunk of rows.
 
     Attributes:
-        numbers: place of each row, ``[rows]``.
+        numbers: line or row number of each row, ``[rows]``.
         texts: cells of ID, label and categorical columns; "" for an absent value.
         numeric: ``[rows, numeric columns]``, as returned by ``parse_numbers``.
-        ragged: places of rows with too few or too many cells; the chunk excludes these rows.
+        ragged: numbers of the rows with too few or too many cells, which the chunk excludes.
     """
 
     numbers: Index
@@ -75,7 +75,7 @@ class Sheet(Protocol):
 
     @property
     def file(self) -> str:
-        """Name for error messages."""
+        """Name of the file or query in error messages."""
 
     @property
     def unit(self) -> str:
@@ -111,7 +111,7 @@ def collect_records(
             _refuse_unknown_columns(collector.roles, sheet)
             collector.read(sheet, progress)
     if collector is None:
-        raise DataError("the party settings name no data")
+        raise DataError("the party settings name neither a file nor a query")
     return collector.records()
 
 
@@ -126,7 +126,7 @@ def _roles(data: TableSettings, columns: Sequence[str]) -> ColumnRoles:
     for column in (column for column, count in uses.items() if count > 1):
         raise DataError(
             f"column {column!r} has two uses",
-            "list it once: as id, label, numeric or categorical",
+            "list the column only once: as id, label, numeric or categorical",
         )
     return roles
 
@@ -134,7 +134,8 @@ def _roles(data: TableSettings, columns: Sequence[str]) -> ColumnRoles:
 def _refuse_bad_columns(data: TableSettings, sheet: Sheet) -> None:
     if len(sheet.columns) > data.max_columns:
         raise ResourceError(
-            f"{sheet.file} has {len(sheet.columns)} columns; max_columns = {data.max_columns}",
+            f"{sheet.file} has {len(sheet.columns)} columns; max_columns = {data.max_columns} "
+            "is the limit",
             "increase max_columns in the party's data settings, or remove columns",
         )
     seen: set[str] = set()
@@ -159,7 +160,7 @@ def _refuse_unknown_columns(roles: ColumnRoles, sheet: Sheet) -> None:
 def _legal(sheet: Sheet) -> str:
     """Return a hint with the columns, unless the first line looks like personal data."""
     if sheet.unit == "line" and not all(map(is_text, sheet.columns)):
-        return "the first line looks like a record; if so, name the columns with names = [...]"
+        return "the first line looks like a record; if the file has no header, set names = [...]"
     more = ", ..." if len(sheet.columns) > MAX_PROBLEMS else ""
     return f"its columns are {', '.join(sheet.columns[:MAX_PROBLEMS])}{more}"
 
@@ -189,7 +190,7 @@ class _Codes(dict[str, int]):
         if len(self.texts) == MAX_TEXTS:
             raise ResourceError(
                 f"column {self._column!r} has more than {MAX_TEXTS} different texts",
-                "remove it from categorical: it identifies rows, not categories",
+                "remove the column from categorical; its values identify rows, not categories",
             )
         self[text] = len(self.texts)
         self.texts.append(text)
@@ -331,6 +332,6 @@ def _refuse_ragged(sheet: Sheet, ragged: _Tally) -> None:
     if ragged.count:
         where = describe_rows(sheet.file, sheet.unit, ragged.first, ragged.count)
         raise DataError(
-            f"not {len(sheet.columns)} fields, one for each column, in {where}",
+            f"the number of fields differs from the {len(sheet.columns)} columns in {where}",
             "quote a field that contains a comma; set comment = '...' to skip other lines",
         )

@@ -116,10 +116,10 @@ def _lines(file: str, content: BinaryIO) -> Iterator[_Lines]:
         except UnicodeDecodeError as error:
             valid = error.object[: error.start].decode("utf-8-sig")
             line = number + (rest + ends.decode(valid, final=True)).count("\n")
-            raise DataError(f"{file}: line {line} is not UTF-8", "save it as UTF-8") from None
+            raise DataError(f"{file}: line {line} is not UTF-8", "save the file as UTF-8") from None
         if "\0" in text:
             line = number + text.count("\n", 0, text.index("\0"))
-            raise DataError(f"{file}: line {line} holds a zero byte", "save it as UTF-8 text")
+            raise DataError(f"{file}: line {line} contains a zero byte", "save the file as UTF-8")
         lines = text.split("\n")
         rest = lines.pop()
         _refuse_long(file, number, [*lines[:1], rest], len(lines))
@@ -135,7 +135,9 @@ def _lines(file: str, content: BinaryIO) -> Iterator[_Lines]:
 def _refuse_packed(file: str, start: bytes) -> None:
     packed = foreign_format(start)
     if packed:
-        raise DataError(f"{file} is no CSV file but {packed}", "unpack the file, or save it as CSV")
+        raise DataError(
+            f"{file} is not a CSV file but {packed}", "unpack the file, or save it as CSV"
+        )
 
 
 def _refuse_long(file: str, number: int, ends: Sequence[str], lines: int) -> None:

@@ -1,7 +1,8 @@
-"""Feature-noise heterogeneity: Gaussian noise on the pixels of one party, equal in every run.
+"""Feature-noise heterogeneity: Gaussian noise on one party's pixels, the same in every run.
 
-In FedORA's experiments Gaussian noise on the images of one passive party makes the data of the
-parties different. This is neither label skew nor feature skew, hence the name.
+In FedORA's experiments, Gaussian noise on the images of one passive party makes the data of the
+parties heterogeneous. It is called feature noise, because this heterogeneity is neither label skew
+nor feature skew.
 """
 
 from dataclasses import replace
@@ -16,16 +17,20 @@ from parties.data.sources.records import Array, Records
 
 
 def add_feature_noise(records: Records, noise: FeatureNoise) -> Records:
-    """Return the records with pixels x → min(1, max(0, x + sigma · z)), z standard normal.
+    """Return the records with noisy pixels: x becomes min(1, max(0, x + sigma · z)).
 
-    The noise of a row depends on the seed and the ID of the row only: it does not change with the
-    order or the selection of rows. The digest covers the noise settings.
+    z is standard normal. The noise of a row depends only on the seed and the ID of the row, so the
+    order and the selection of rows do not change the noise. The digest of the returned records also
+    depends on the noise settings.
 
     Raises:
         DataError: the records have no images.
     """
     if records.images is None:
-        raise DataError("noise on data without images", "remove noise, or use a source of images")
+        raise DataError(
+            "data.noise is set, but the data has no images",
+            "remove data.noise, or use a data source with images",
+        )
     shape = records.images.shape[1:]
     images = np.empty_like(records.images)
     for row, image in enumerate(records.images):

@@ -1,4 +1,4 @@
-"""Opening of a party's files: regular files in its data folder that do not change while read."""
+"""Open a party's data files: regular files that must not change while they are read."""
 
 import os
 import stat
@@ -48,13 +48,13 @@ def regular_file_path(folder: Path, path: Path, origin: str) -> Path:
         _refuse_elsewhere(folder, path)
         if not stat.S_ISREG(full.stat().st_mode):  # before it is opened: opening a pipe would block
             raise DataError(
-                f"{full} is no regular file", "name a file, not a folder, pipe or device"
+                f"{full} is not a regular file", "name a file, not a folder, pipe or device"
             )
         return full
     except (FileNotFoundError, NotADirectoryError):
-        get = f"get it from {origin} and pass" if origin else "pass"
+        get = f"download the file from {origin}, and pass" if origin else "pass"
         raise DataError(
-            f"no file {path}: looked for {full}", f"{get} its folder with --data DIR"
+            f"there is no file {path}: looked for {full}", f"{get} the data folder with --data DIR"
         ) from None
     except OSError as error:
         raise DataError(f"cannot read {full}: {error.strerror}") from None
@@ -71,7 +71,7 @@ def read_file_bytes(folder: Path, path: Path, origin: str) -> bytes:
         if os.fstat(file.fileno()).st_size > MAX_BYTES:
             raise DataError(
                 f"{folder / path} has more than {MAX_BYTES >> 30} GiB",
-                "use csv, parquet or sql: they are read in chunks",
+                "use data of kind csv, parquet or sql, which is read in chunks",
             )
         return file.read()
 
@@ -80,8 +80,8 @@ def refuse_large_unpacked_size(file: str, packed: int, unpacked: int) -> None:
     """Check the unpacked size of a packed file. Raises ``DataError`` if it is too large."""
     if unpacked > MAX_BYTES or unpacked > max(_SMALL, MAX_RATIO * packed):
         raise DataError(
-            f"{file} has {packed} bytes and unpacks to {unpacked}",
-            f"at most {MAX_BYTES >> 30} GiB and {MAX_RATIO} times its size are unpacked",
+            f"{file} has {packed} bytes and unpacks to {unpacked} bytes",
+            f"the limits are {MAX_BYTES >> 30} GiB and {MAX_RATIO} times the packed size",
         )
 
 
@@ -95,14 +95,14 @@ def _refuse_elsewhere(folder: Path, path: Path) -> None:
     if not path.is_absolute() and not (folder / path).resolve().is_relative_to(folder.resolve()):
         raise DataError(
             f"{path} leads out of the data folder {folder.absolute()}",
-            "name a file inside it, or write the absolute path of the file itself",
+            "name a file inside the data folder, or write the absolute path of the file",
         )
 
 
 def _refuse_changed(full: Path, before: tuple[int, int, int, int]) -> None:
     if not full.exists() or _identity(full.stat()) != before:
         raise IntegrityError(
-            f"{full} changed while it was read", "start again when no process writes to it"
+            f"{full} changed while it was read", "start again when no process writes to the file"
         )
 
 

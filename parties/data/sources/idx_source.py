@@ -1,8 +1,8 @@
 """Idx source: images and labels in the format of MNIST, plain or gzip.
 
-Big-endian: a magic number (0x0803 images, 0x0801 labels: unsigned bytes, number of dimensions),
-the size of each dimension in 32 bits, then one byte per pixel or label. The size of the file must
-match its header exactly.
+An idx file is big-endian: a magic number (0x0803 for images, 0x0801 for labels), the size of each
+dimension in 32 bits, then one byte per pixel or label. The size of the file must match its header
+exactly.
 """
 
 import gzip
@@ -35,7 +35,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def read_idx(data: IdxData, folder: Path, classes: Sequence[str]) -> Records:
-    """Read the records; IDs are like ``train:17`` and ``test:17``, counted from 0.
+    """Read the records; an ID is file and row (from 0), such as ``train:17`` or ``test:17``.
 
     A label is the index of its class.
 
@@ -46,11 +46,13 @@ def read_idx(data: IdxData, folder: Path, classes: Sequence[str]) -> Records:
         raise DataError("idx files have no ID columns", "set id = 'row'")
     train, test = (data.images, data.labels), (data.test_images, data.test_labels)
     if not any(train):
-        raise DataError("the party settings name no idx file", "set images, labels or both")
+        raise DataError(
+            "the party settings name no idx file", "set data.images, data.labels or both"
+        )
     if any(test) and [path is None for path in test] != [path is None for path in train]:
         raise DataError(
-            "the party settings name other kinds of test files than of training files",
-            "set test_images together with images, and test_labels together with labels",
+            "the training files and the test files are not of the same kinds",
+            "set test_images if images is set, and test_labels if labels is set",
         )
     parts = {"train": train, "test": test} if any(test) else {"train": train}
     return join_records([_records(data, folder, name, of, classes) for name, of in parts.items()])
@@ -101,12 +103,14 @@ def _unpacked(file: str, content: bytes, rank: int) -> Bytes:
             refuse_large_unpacked_size(file, len(content), prod(shape))
             body = stream.read(prod(shape) + 1)
     except (EOFError, OSError, zlib.error) as error:
-        raise DataError(f"{file} is cut off or damaged: {error}", "fetch it again") from error
+        raise DataError(
+            f"{file} is truncated or damaged: {error}", "download the file again"
+        ) from error
     if len(body) != prod(shape):
         actual = "more" if len(body) > prod(shape) else f"only {len(body)}"
         raise DataError(
-            f"{file} declares {prod(shape)} bytes, {list(shape)}, and holds {actual}",
-            "it is cut off or damaged: fetch it again",
+            f"{file} declares {prod(shape)} bytes of shape {list(shape)}, but has {actual}",
+            "the file is truncated or damaged; download it again",
         )
     return np.frombuffer(body, np.uint8).reshape(shape)
 
@@ -115,12 +119,15 @@ def _shape(file: str, header: bytes, rank: int) -> tuple[int, ...]:
     kind = {3: "images", 1: "labels"}[rank]
     if header[:4] != bytes([0, 0, 8, rank]):
         raise DataError(
-            f"{file} begins with {header[:4].hex() or 'nothing'} and holds no idx {kind}",
-            f"idx {kind} begin with 0000080{rank}",
+            f"{file} is not a file of idx {kind}: it begins with {header[:4].hex() or 'nothing'}",
+            f"a file of idx {kind} begins with 0000080{rank}",
         )
     if len(header) < 4 + 4 * rank:
-        raise DataError(f"{file} ends inside its header", "fetch it again")
+        raise DataError(f"the header of {file} is truncated", "download the file again")
     shape = struct.unpack(f">{rank}I", header[4:])
     if not 0 < prod(shape) <= MAX_BYTES:
-        raise DataError(f"{file} declares {list(shape)}", f"the product must be 1 to {MAX_BYTES}")
+        raise DataError(
+            f"{file} declares the shape {list(shape)}",
+            f"expected 1 to {MAX_BYTES} elements in total",
+        )
     return shape

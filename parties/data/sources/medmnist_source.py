@@ -1,7 +1,7 @@
 """MedMNIST source: images and labels as plain arrays in one .npz archive.
 
-Each part (train, val, test) has two arrays of unsigned bytes and integers:
-``<part>_images`` [rows, h, w] or [rows, h, w, 3], and ``<part>_labels`` [rows, 1] or [rows].
+Each part (train, val, test) has images and labels. ``<part>_images`` are unsigned bytes of shape
+[rows, h, w] or [rows, h, w, 3]. ``<part>_labels`` are integers of shape [rows, 1] or [rows].
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ Part: TypeAlias = tuple[str, Array | None, Array | None]  # name, images, labels
 
 
 def read_medmnist(data: MedMnistData, folder: Path, classes: Sequence[str]) -> Records:
-    """Read the records; IDs are like ``train:17``, ``val:17`` and ``test:17``, counted from 0.
+    """Read the records; an ID is part and row (from 0), such as ``train:17`` or ``val:17``.
 
     A label is the index of its class.
 
@@ -39,11 +39,15 @@ def read_medmnist(data: MedMnistData, folder: Path, classes: Sequence[str]) -> R
         raise DataError("image archives have no ID columns", "set id = 'row'")
     if not (data.features or data.label):
         raise DataError(
-            "the party settings select neither images nor labels", "set features or label"
+            "the party settings select neither images nor labels",
+            "set data.features or data.label to true",
         )
     parts = [*data.train, *([] if data.test is None else [data.test])]
     if len(set(parts)) < len(parts):
-        raise DataError("train and test name one part of the archive twice")
+        raise DataError(
+            "data.train and data.test name one part of the archive twice",
+            "name each part only once",
+        )
     content = read_file_bytes(folder, data.path, data.origin)
     arrays = [_part(data, content, name) for name in parts]
     return join_records([_records(data, part, classes) for part in arrays], len(data.train))
@@ -63,7 +67,10 @@ def _records(data: MedMnistData, part: Part, classes: Sequence[str]) -> Records:
     indices = None if labels is None else _flat(file, labels)
     sizes = {len(array) for array in (pixels, indices) if array is not None}
     if len(sizes) > 1 or 0 in sizes:
-        raise DataError(f"{file} has {' images and '.join(map(str, sorted(sizes)))} labels")
+        raise DataError(
+            f"the arrays of {file} have {' and '.join(map(str, sorted(sizes)))} rows",
+            "expected one label per image, and at least one row",
+        )
     (size,) = sizes
     return Records(
         files=((file, size),),
@@ -80,8 +87,8 @@ def _channels_first(file: str, images: Array) -> Array:
     grey, colour = images.ndim == 3, images.ndim == 4 and images.shape[3] == 3
     if images.dtype != np.uint8 or not (grey or colour) or not images.size:
         raise DataError(
-            f"the images of {file} are {images.dtype} {list(images.shape)}",
-            "images are uint8, [rows, height, width] or [rows, height, width, 3]",
+            f"the images of {file} have type {images.dtype} and shape {list(images.shape)}",
+            "expected uint8 of shape [rows, height, width] or [rows, height, width, 3]",
         )
     return images[:, None] if grey else np.moveaxis(images, 3, 1)
 
@@ -91,7 +98,7 @@ def _flat(file: str, labels: Array) -> Array:
     column = labels.ndim == 2 and labels.shape[1] == 1
     if labels.dtype.kind not in "iu" or not (labels.ndim == 1 or column):
         raise DataError(
-            f"the labels of {file} are {labels.dtype} {list(labels.shape)}",
-            "labels are integers, [rows] or [rows, 1]: one class per row",
+            f"the labels of {file} have type {labels.dtype} and shape {list(labels.shape)}",
+            "expected integers of shape [rows] or [rows, 1]: one class per row",
         )
     return labels.reshape(-1)

@@ -62,7 +62,7 @@ def read_npz_arrays(file: str, content: bytes, wanted: set[str]) -> dict[str, Ar
     The unpacked size is checked before an array is read.
 
     Raises:
-        DataError: the file is no archive of plain arrays, is too large, or lacks an array.
+        DataError: the file is not an archive of plain arrays, is too large, or lacks an array.
     """
     try:
         with zipfile.ZipFile(BytesIO(content)) as members:
@@ -71,13 +71,13 @@ def read_npz_arrays(file: str, content: bytes, wanted: set[str]) -> dict[str, Ar
         with np.load(BytesIO(content), allow_pickle=False) as archive:
             for name in wanted - set(archive.files):
                 raise DataError(
-                    f"{file} has no array {name!r}", f"it has {', '.join(archive.files)}"
+                    f"{file} has no array {name!r}", f"the archive has {', '.join(archive.files)}"
                 )
             return {name: archive[name] for name in sorted(wanted)}
     except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(
-            f"{file} is no archive of plain arrays",
-            "write it with numpy.savez, from arrays of numbers or text without objects",
+            f"{file} is not an archive of plain arrays",
+            "write the file with numpy.savez, from arrays of numbers or text without objects",
         ) from error
 
 
@@ -87,7 +87,8 @@ def _rows(file: str, arrays: dict[str, Array]) -> int:
     if len(set(sizes.values())) != 1 or set(sizes.values()) & {(), (0,)}:
         listed = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
         raise DataError(
-            f"the arrays of {file} do not have one row for each record: {listed or 'none named'}"
+            f"the arrays of {file} differ in length, or are empty: {listed or 'none named'}",
+            "expected one row per record in every array",
         )
     return len(next(iter(arrays.values())))
 
@@ -95,8 +96,8 @@ def _rows(file: str, arrays: dict[str, Array]) -> int:
 def _texts(file: str, name: str, array: Array) -> list[str]:
     if array.ndim != 1 or array.dtype.kind not in "Uiu":
         raise DataError(
-            f"array {name!r} of {file} is {array.dtype} {list(array.shape)}",
-            "IDs and labels are text or integers, [rows]",
+            f"array {name!r} of {file} has type {array.dtype} and shape {list(array.shape)}",
+            "IDs and labels must be text or integers of shape [rows]",
         )
     return [str(value).strip() for value in array.tolist()]
 
@@ -104,13 +105,13 @@ def _texts(file: str, name: str, array: Array) -> list[str]:
 def _table(file: str, name: str, array: Array) -> Table:
     if array.ndim != 2 or array.dtype.kind not in "fiub" or not array.shape[1]:
         raise DataError(
-            f"array {name!r} of {file} is {array.dtype} {list(array.shape)}",
-            "features are numbers, [rows, columns]",
+            f"array {name!r} of {file} has type {array.dtype} and shape {list(array.shape)}",
+            "features must be numbers of shape [rows, columns]",
         )
     rows = np.flatnonzero(~np.isfinite(array).all(axis=1))
     if len(rows):
         raise DataError(
-            f"NaN or infinity in array {name!r}: {describe_rows(file, 'row', rows)}",
+            f"array {name!r} has NaN or infinity in {describe_rows(file, 'row', rows)}",
             "fill or remove these values; only csv, parquet and sql support absent values",
         )
     return numeric_table(tuple(f"x{at}" for at in range(array.shape[1])), array)

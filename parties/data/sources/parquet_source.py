@@ -25,7 +25,7 @@ _CELLS = 1 << 20  # cells of one chunk
 _PAGES = 1 << 20  # bytes of the read buffer
 _Test = Callable[[Any], bool]
 
-_DAMAGED = "the file is truncated, damaged or of another format: write it again"
+_DAMAGED = "the file is truncated, damaged or of another format; write the file again"
 _TEXT: tuple[_Test, ...] = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _EXACT: tuple[_Test, ...] = (*_TEXT, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
 _NUMBERS: tuple[_Test, ...] = (
@@ -60,9 +60,9 @@ def _sheet(data: ParquetData, folder: Path, path: Path) -> Iterator["_ParquetShe
         try:
             yield _ParquetSheet(data, path.name, file)
         except (pa.ArrowException, OSError):
-            raise DataError(f"{path.name} is no Parquet file", _DAMAGED) from None
+            raise DataError(f"{path.name} is not a Parquet file", _DAMAGED) from None
         except UnicodeDecodeError:
-            raise DataError(f"{path.name} holds text that is not UTF-8", _DAMAGED) from None
+            raise DataError(f"{path.name} contains text that is not UTF-8", _DAMAGED) from None
 
 
 class _ParquetSheet:
@@ -123,7 +123,7 @@ class _ParquetSheet:
             if size > MAX_BYTES:
                 raise ResourceError(
                     f"{self.file}: row group {number} unpacks to {size} bytes",
-                    "write it with smaller row groups, of at most 2 GiB",
+                    "write the file with smaller row groups, of at most 2 GiB each",
                 )
 
 

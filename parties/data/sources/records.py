@@ -31,18 +31,18 @@ MAX_SHOWN = 5  # places in an error message
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Records:
-    """The records of all files of a party, in order.
+    """The records of all files of a party, in the order of the files.
 
     Attributes:
-        files: name for errors and number of records, for each file.
-        unit: unit of ``numbers``: "line" (from 1) or "row" (from 0).
-        numbers: place of each record in its file, ``[rows]``.
+        files: for each file, the name in error messages and the number of records.
+        unit: unit of ``numbers``: "line" (from 1), "row" (from 0) or "image" (from 0).
+        numbers: line, row or image number of each record in its file, ``[rows]``.
         ids: normalised ID of each record.
         table: feature columns.
         images: ``[rows, channels, h, w]``.
         labels: class index of each record, or ``UNKNOWN`` or ``ABSENT``, ``[rows]``.
         digest: SHA-256 of all data that was read.
-        trains: number of files with training rows; the files after them have test rows.
+        trains: number of files with training rows, which come first; the others have test rows.
     """
 
     files: tuple[tuple[str, int], ...]
@@ -60,7 +60,7 @@ class Records:
         return f"{self._file(record)} {self.unit} {self.numbers[record]}"
 
     def places(self, records: Index) -> str:
-        """Describe those ``records`` ``[n]`` that are in the same file as the first."""
+        """Describe the places of ``records`` ``[n]``; only those in the first record's file."""
         file = self._file(int(records[0]))
         same_file = [record for record in records.tolist() if self._file(record) == file]
         return describe_rows(file, self.unit, self.numbers[same_file])
@@ -80,7 +80,7 @@ def describe_rows(
 ) -> str:
     """Return a text such as ``2 lines of a.csv (4, 7)``.
 
-    It shows at most five of the ``numbers`` ``[n]``; ``count`` is the number of all rows.
+    The text shows at most five of the ``numbers`` ``[n]``; ``count`` is the number of all rows.
     """
     count = len(numbers) if count is None else count
     shown = ", ".join(str(number) for number in numbers[:MAX_SHOWN])
@@ -97,7 +97,7 @@ def row_ids(prefix: str, numbers: Index) -> list[bytes]:
 
 
 def normalise_ids(columns: Sequence[list[str]]) -> tuple[list[bytes], list[int]]:
-    """Return the IDs from columns of text, and the indices of records without ID."""
+    """Return the IDs made from columns of text, and the indices of the records without an ID."""
     parts = []
     empty: set[int] = set()
     for column in columns:
@@ -120,23 +120,23 @@ def class_indices(texts: Sequence[str], classes: Sequence[str]) -> Index:
 
 
 def check_class_indices(labels: Array, classes: int) -> Index:
-    """Return ``labels`` ``[rows]`` as ``[rows]``, with ``UNKNOWN`` for numbers of no class."""
+    """Return ``labels`` ``[rows]`` as class indices ``[rows]``; ``UNKNOWN`` if out of range."""
     indices = labels.astype(np.int64)
     return np.where((indices >= 0) & (indices < classes), indices, UNKNOWN)
 
 
 def join_records(parts: Sequence[Records], trains: int = 1) -> Records:
-    """Return the records of several files as those of one party; the first ``trains`` train.
+    """Return the records of several files as one; the first ``trains`` files have training rows.
 
     Raises:
-        DataError: files have features of different number, or images of different size.
+        DataError: the number of features or the size of images differs between the files.
     """
     images = [part.images for part in parts if part.images is not None]
     if len({part.shape[1:] for part in images}) > 1:
-        raise DataError("images of the training and of the test file differ in size")
+        raise DataError("the images of the training file and of the test file differ in size")
     tables = [part.table for part in parts if part.table is not None]
     if len({table.numeric for table in tables}) > 1:
-        raise DataError("features of the training and of the test file differ in number")
+        raise DataError("the training file and the test file have different numbers of features")
     labels = [part.labels for part in parts if part.labels is not None]
     records = Records(
         files=tuple(file for part in parts for file in part.files),
@@ -172,22 +172,22 @@ def data_paths(data: CsvData | ParquetData | NumpyData) -> list[Path]:
     """Return the path of the file, and of the test file if there is one.
 
     Raises:
-        DataError: file and row identify a record, and both files have the same name.
+        DataError: file and row identify a record, but both files have the same name.
     """
     if data.test_path is None:
         return [data.path]
     if data.id == "row" and data.path.name == data.test_path.name:
         raise DataError(
-            f"both files are called {data.path.name}, so rows of both would have the same IDs",
-            "rename one file, or set ID columns",
+            f"both files are named {data.path.name}, so their rows would have the same IDs",
+            "rename one of the files, or set ID columns with data.id",
         )
     return [data.path, data.test_path]
 
 
 def crop_images(images: Array, part: ImagePart, scale: int, file: str) -> Images:
-    """Return the party's rectangle of each image, divided by ``scale``.
+    """Return the party's rectangle of each image, with all pixels divided by ``scale``.
 
-    ``images`` and the result are ``[rows, channels, h, w]``.
+    ``images`` and the result have shape ``[rows, channels, h, w]``.
 
     Raises:
         DataError: the rectangle is not inside the images.
@@ -197,7 +197,7 @@ def crop_images(images: Array, part: ImagePart, scale: int, file: str) -> Images
 
 
 def crop_slices(height: int, width: int, part: ImagePart, file: str) -> tuple[slice, slice]:
-    """Return the rows and columns of pixels of the party's rectangle.
+    """Return the party's rectangle as a slice of pixel rows and a slice of pixel columns.
 
     Raises:
         DataError: the rectangle is not inside the images.
@@ -205,7 +205,7 @@ def crop_slices(height: int, width: int, part: ImagePart, file: str) -> tuple[sl
     rows, columns = part.rows or (0, height), part.columns or (0, width)
     if rows[1] > height or columns[1] > width:
         raise DataError(
-            f"part rows {list(rows)}, columns {list(columns)} is not inside the images of {file}",
+            f"part (rows {list(rows)}, columns {list(columns)}) is not inside the images of {file}",
             f"the images have {height} rows and {width} columns",
         )
     return slice(*rows), slice(*columns)

@@ -1,4 +1,4 @@
-"""Scikit-learn source: its bundled data sets, without files or downloads."""
+"""Scikit-learn source: the data sets bundled with scikit-learn, without files or downloads."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +21,7 @@ DARKEST = 16  # largest pixel value of the digits
 
 
 def read_sklearn(data: SklearnData, classes: Sequence[str]) -> Records:
-    """Read the records of a bundled data set; IDs are like ``digits:17``, counted from 0.
+    """Read the records of a data set; an ID is name and row (from 0), such as ``digits:17``.
 
     Raises:
         DataError: the party settings do not match the data set.
@@ -48,18 +48,24 @@ def read_sklearn(data: SklearnData, classes: Sequence[str]) -> Records:
 
 def _images(data: SklearnData, bundled: Any) -> Images:
     if data.columns is not None:
-        raise DataError(f"{data.name} has images, no columns", "choose pixels with part = {...}")
+        raise DataError(
+            f"{data.name} has images and no columns",
+            "replace columns by part = {...} to select pixels",
+        )
     return crop_images(bundled.images.astype(np.uint8)[:, None], data.part, DARKEST, data.name)
 
 
 def _table(data: SklearnData, bundled: Any) -> Table:
     if data.part != ImagePart():
-        raise DataError(f"{data.name} has columns, no images", "choose with columns = [...]")
+        raise DataError(
+            f"{data.name} has columns and no images",
+            "replace part by columns = [...] to select features",
+        )
     names = [str(name) for name in bundled.feature_names]
     chosen = list(range(len(names)) if data.columns is None else data.columns)
     if not chosen or len(set(chosen)) < len(chosen) or set(chosen) - set(range(len(names))):
         raise DataError(
-            f"columns = {chosen} must name columns of {data.name}, each once",
-            f"legal columns are 0 to {len(names) - 1}; set features = false for none",
+            f"columns = {chosen} is not a list of different columns of {data.name}",
+            f"choose from columns 0 to {len(names) - 1}, or set features = false for no column",
         )
     return numeric_table(tuple(names[at] for at in chosen), bundled.data[:, chosen])

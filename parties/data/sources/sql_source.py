@@ -1,7 +1,7 @@
 """SQL source: rows of a query, streamed from one read-only snapshot of the database.
 
-The message of a database driver may contain a value, an address or a password. Therefore errors
-show only the name of the driver's error.
+The message of a database driver may contain a value, an address or a password. Therefore error
+messages contain only the class of the driver's error.
 """
 
 import os
@@ -87,7 +87,7 @@ def _engine(data: SqlData, folder: Path) -> Iterator[Engine]:
         engine = create_engine(url, connect_args={"connect_timeout": _CONNECT_TIMEOUT}, **options)
     except ImportError:
         raise DataError(
-            "the driver of PostgreSQL is not installed", "pip install '.[postgres]'"
+            "the driver of PostgreSQL is not installed", "run pip install '.[postgres]'"
         ) from None
     yield engine
 
@@ -105,7 +105,7 @@ def _url(data: SqlData, folder: Path) -> URL:
     return url
 
 
-_FORMS = "legal forms are sqlite:///people.db and postgresql://user@host/database"
+_FORMS = "write the URL as sqlite:///people.db or postgresql://user@host/database"
 
 
 def _secret(path: Path) -> str:
@@ -113,11 +113,11 @@ def _secret(path: Path) -> str:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise DataError(f"{path} is no regular file", "url_file must name a file with one URL")
+            raise DataError(f"{path} is not a regular file", "set url_file to a file with one URL")
         if status.st_mode & 0o077 or status.st_uid != os.geteuid():
             raise DataError(
                 f"{path} is readable by other users, and it may contain a password",
-                f"chmod 600 {path}",
+                f"run chmod 600 {path}",
             )
         return path.read_text().strip()
     except UnicodeDecodeError:
@@ -150,7 +150,7 @@ def _sheet(connection: Connection, name: str, query: str, data: SqlData) -> Iter
         options = {"stream_results": True, "max_row_buffer": 1000, "no_parameters": True}
         result = connection.execution_options(**options).exec_driver_sql(query)
         if not result.returns_rows:
-            raise DataError(f"{name} is no table", "write the query as one SELECT")
+            raise DataError(f"{name} is not a table", "write the query as one SELECT")
         with result:
             yield _SqlSheet(name, result, frozenset({"", *data.missing}))
 
@@ -241,7 +241,7 @@ class _SqlSheet:
 def _whole_number(cell: Decimal) -> str:
     """Return an integer as text. Raises ``ValueError`` for a fraction: 1.0 and 1.00 differ."""
     if not cell.is_finite() or cell.as_tuple().exponent:
-        raise ValueError("a fraction")
+        raise ValueError("expected a whole number, got a fraction")
     return format(cell, "f")
 
 

@@ -1,6 +1,6 @@
 """SVHN source: cropped digits in the original MATLAB files, such as ``train_32x32.mat``.
 
-A file has images X ``[32, 32, 3, rows]`` in bytes and labels y ``[rows, 1]``; label 10 is digit 0.
+A file has uint8 images X ``[32, 32, 3, rows]`` and labels y ``[rows, 1]``. Label 10 means digit 0.
 """
 
 import zlib
@@ -30,7 +30,7 @@ _BROKEN = (MatReadError, ValueError, TypeError, KeyError, OSError, zlib.error, N
 
 
 def read_svhn(data: SvhnData, folder: Path, classes: Sequence[str]) -> Records:
-    """Read the records; IDs are like ``train_32x32:17``: file name and row, counted from 0.
+    """Read the records; an ID is file name and row (from 0), such as ``train_32x32:17``.
 
     Raises:
         DataError: the files do not match the party settings.
@@ -40,7 +40,8 @@ def read_svhn(data: SvhnData, folder: Path, classes: Sequence[str]) -> Records:
         raise DataError("SVHN's files have no ID columns", "set id = 'row'")
     if not (data.features or data.label):
         raise DataError(
-            "the party settings select neither images nor labels", "set features or label"
+            "the party settings select neither images nor labels",
+            "set data.features or data.label to true",
         )
     paths = [*data.train, *([] if data.test is None else [data.test])]
     if len({path.stem for path in paths}) < len(paths):
@@ -72,13 +73,13 @@ def _arrays(file: str, content: bytes) -> tuple[Array, Array]:
         x, y = shapes.get("X", ()), shapes.get("y", ())
         rows = x[3] if len(x) == 4 else 0
         if x[:3] != (SIDE, SIDE, 3) or not rows or y != (rows, 1):
-            raise DataError(f"{file} has X {list(x)} and y {list(y)}", hint)
+            raise DataError(f"{file} has X of shape {list(x)} and y of shape {list(y)}", hint)
         if SIDE * SIDE * 3 * rows > MOST:
-            raise ResourceError(f"{file} declares {rows} images, more than 2 GiB")
+            raise ResourceError(f"{file} declares {rows} images, which is more than 2 GiB")
         arrays = loadmat(BytesIO(content), variable_names=["X", "y"])
     except _BROKEN as error:
-        raise DataError(f"{file} is no MATLAB file of images", hint) from error
+        raise DataError(f"{file} is not a MATLAB file of images", hint) from error
     images, labels = arrays["X"], arrays["y"]
     if images.dtype != np.uint8 or labels.dtype.kind not in "iu":
-        raise DataError(f"{file} has X of {images.dtype} and y of {labels.dtype}", hint)
+        raise DataError(f"{file} has X of type {images.dtype} and y of type {labels.dtype}", hint)
     return images, labels.reshape(-1)

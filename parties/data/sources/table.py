@@ -15,10 +15,10 @@ class Table:
 
     Attributes:
         numeric: names of the columns of ``numbers``.
-        categorical: names of the columns of ``codes``; a code is an index into their texts.
-        numbers: ``[read, numeric]`` in float64, NaN for an absent value.
-        codes: ``[read, categorical]`` in int32, -1 for an absent value.
-        order: ``[rows]``, selected rows among all rows that were read; None: all.
+        categorical: for each column of ``codes``, its name and texts; a code is an index of a text.
+        numbers: ``[read, numeric]`` in float64 for all rows read; NaN for an absent value.
+        codes: ``[read, categorical]`` in int32 for all rows read; -1 for an absent value.
+        order: ``[rows]``, indices of the selected rows among all rows read; None: all rows.
     """
 
     numeric: tuple[str, ...]
@@ -52,13 +52,13 @@ class Table:
         return replace(self, order=rows if self.order is None else self.order[rows])
 
     def append_rows(self, others: "Sequence[Table]") -> "Table":
-        """Return a table with the rows of this table and of others with equal numeric columns."""
+        """Return this table with the rows of ``others``, which have the same numeric columns."""
         return numeric_table(
             self.numeric, np.concatenate([table.numbers for table in (self, *others)])
         )
 
 
 def numeric_table(names: tuple[str, ...], numbers: Array) -> Table:
-    """Return a table of numeric columns; ``numbers`` are ``[rows, names]``."""
+    """Return a table of numeric columns; ``numbers`` has shape ``[rows, names]``."""
     codes = np.empty((len(numbers), 0), np.int32)
     return Table(numeric=names, categorical={}, numbers=numbers.astype(np.float64), codes=codes)

@@ -49,7 +49,8 @@ def read_tiny_imagenet(
         raise DataError("images in folders have no ID columns", "set id = 'row'")
     if not (data.features or data.label):
         raise DataError(
-            "the party settings select neither images nor labels", "set features or label"
+            "the party settings select neither images nor labels",
+            "set data.features or data.label to true",
         )
     training, test = _training(data, folder), _test(data, folder)
     parts = {"train": training, "val": test}
@@ -80,7 +81,7 @@ def _test(data: TinyImageNetData, folder: Path) -> dict[Path, str]:
     if missing or noted:
         raise DataError(
             f"{missing} images of {data.path / inside} are not in {_NOTES.name}, and "
-            f"{len(noted)} images in it do not exist",
+            f"{len(noted)} images in {_NOTES.name} do not exist",
             _AGAIN,
         )
     return found
@@ -94,10 +95,10 @@ def _notes(data: TinyImageNetData, folder: Path) -> dict[str, str]:
     cells = [line.split("\t") for line in lines]
     wrong = [at for at, line in enumerate(cells, 1) if len(line) < 2 or not line[1]]
     if wrong:
-        raise DataError(f"{_NOTES.name} line {wrong[0]} names no class", _AGAIN)
+        raise DataError(f"{_NOTES.name} line {wrong[0]} has no class", _AGAIN)
     noted = {line[0]: line[1] for line in cells}
     if len(noted) < len(cells):
-        raise DataError(f"{_NOTES.name} names an image twice", _AGAIN)
+        raise DataError(f"{_NOTES.name} lists an image twice", _AGAIN)
     return noted
 
 
@@ -127,7 +128,10 @@ def _images(
     rows, columns = crop_slices(SIDE, SIDE, data.part, str(data.path))
     shape = (len(files), 3, rows.stop - rows.start, columns.stop - columns.start)
     if prod(shape) > MAX_BYTES:
-        raise DataError(f"{len(files)} images of {data.path} are too many", "choose a smaller part")
+        raise DataError(
+            f"{len(files)} images of {data.path} need more than {MAX_BYTES >> 30} GiB",
+            "select fewer pixels per image with data.part",
+        )
     images = np.empty(shape, np.float32)
     for at, path in enumerate(files):
         picture = _pixels(data, folder, path)
@@ -147,11 +151,11 @@ def _pixels(data: TinyImageNetData, folder: Path, path: Path) -> Array:
             if picture.size != (SIDE, SIDE):
                 raise DataError(
                     f"{path} has {picture.height} x {picture.width} pixels",
-                    f"Tiny ImageNet's images have {SIDE} x {SIDE}",
+                    f"expected {SIDE} x {SIDE}, as in all images of Tiny ImageNet",
                 )
             return np.moveaxis(np.asarray(picture.convert("RGB")), 2, 0)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise DataError(f"{path} is no whole JPEG image", _AGAIN) from error
+        raise DataError(f"{path} is not a complete JPEG image", _AGAIN) from error
 
 
 def _pictures(data: TinyImageNetData, folder: Path, inside: Path) -> list[str]:

@@ -6,11 +6,11 @@ from configs.experiments import read_experiments
 from parties.experiments.bench.blocks import read_fedora_blocks
 from parties.experiments.bench.extract import extract_vertical
 from parties.experiments.bench.horizontal.blocks import read_horizontal_blocks
+from parties.experiments.bench.horizontal.checks import horizontal_checks
 from parties.experiments.bench.horizontal.extract import extract_horizontal
-from parties.experiments.bench.horizontal.verdicts import horizontal_verdicts
 from parties.experiments.bench.language.blocks import read_language_blocks
+from parties.experiments.bench.language.checks import language_checks
 from parties.experiments.bench.language.extract import extract_language
-from parties.experiments.bench.language.verdicts import language_verdicts
 from parties.experiments.bench.plan import (
     plan_federated_runs,
     plan_vertical_runs,
@@ -22,29 +22,29 @@ from parties.experiments.bench.run import Bench
 HORIZONTAL_LEAD = (
     "ASR: of the leaving client's rows with the trigger, the share that the model assigns to the "
     "trigger's class. R-Acc: unweighted mean of the remaining clients' test accuracies. ¹: after "
-    "the unlearning rounds; ²: after the recovery rounds. FedOSD's paper trains 2,000 rounds on all "
-    "rows; the runs of FedOSD on this page train 300 rounds (MNIST: 100) on a fifth of the rows. "
-    "The runs of FU-PGA train 10 rounds on three tenths of the rows. The runs of Mimir train 12 "
-    "rounds (Fashion-MNIST: 40) on a sixth of the rows. \"Original\" is the trained model before "
-    "unlearning; a Retrain has as many rounds as the original. Mimir: D_r are the training rows of "
-    "a remaining client C_r, and D_f are the training rows of the leaving client C_f. The accuracies "
-    "on D_r and D_f are those of the whole model of C_r, personal parameters included. If C_r and "
-    "C_f hold different classes, the original model of C_r has not learned D_f either, so a low "
-    "accuracy on D_f proves nothing."
+    "the unlearning rounds; ²: after the recovery rounds. FedOSD's paper trains 2,000 rounds on "
+    "all rows; the runs of FedOSD on this page train 300 rounds (MNIST: 100) on a fifth of the "
+    "rows. The runs of FU-PGA train 10 rounds on three tenths of the rows. The runs of Mimir "
+    'train 12 rounds (Fashion-MNIST: 40) on a sixth of the rows. "Original" is the trained model '
+    "before unlearning; a Retrain has as many rounds as the original. Mimir: D_r are the training "
+    "rows of a remaining client C_r, and D_f are the training rows of the leaving client C_f. The "
+    "accuracies on D_r and D_f are those of the whole model of C_r, personal parameters included. "
+    "If C_r and C_f hold different classes, the original model of C_r has not learned D_f either, "
+    "so a low accuracy on D_f proves nothing."
 )
 
 LANGUAGE_LEAD = (
     "MU: model utility. FTR: truth ratio of the forgotten questions, as in the paper. KS: "
-    "two-sample Kolmogorov–Smirnov distance between a model's truth ratios and Retrain's, from 0 to "
-    "1. Finetune is the trained model before unlearning. The paper does not have the comparison "
-    "with Retrain's truth ratios, the method RMU or the primal-dual constraint in a federation. A "
-    "high FTR is not a success by itself, because the target is the FTR of Retrain at a high "
-    "utility."
+    "two-sample Kolmogorov–Smirnov distance between a model's truth ratios and Retrain's, from 0 "
+    "to 1. Finetune is the trained model before unlearning. The paper does not have the "
+    "comparison with Retrain's truth ratios, the method RMU or the primal-dual constraint in a "
+    "federation. A high FTR is not a success by itself, because the target is the FTR of Retrain "
+    "at a high utility."
 )
 
 
 def fedora_bench(listed: Path) -> Bench:
-    """Return the benchmark of FedORA; ``listed`` is its file of experiments."""
+    """Return the benchmark of FedORA; ``listed`` is the path of its experiments file."""
     experiments = read_experiments(listed)
     return Bench(
         name="fedora",
@@ -57,7 +57,7 @@ def fedora_bench(listed: Path) -> Bench:
 
 
 def horizontal_bench(listed: Path) -> Bench:
-    """Return the benchmark of client unlearning; ``listed`` is its file of experiments."""
+    """Return the benchmark of client unlearning; ``listed`` is the path of its experiments file."""
     experiments, blocks = read_federated_experiments(listed), read_horizontal_blocks()
     return Bench(
         name="horizontal",
@@ -70,7 +70,7 @@ def horizontal_bench(listed: Path) -> Bench:
             lead=HORIZONTAL_LEAD,
             source=blocks.source,
             blocks=blocks.block,
-            judge=horizontal_verdicts,
+            judge=horizontal_checks,
         ),
         tables=experiments.tables,
         experiments=[entry.name for entry in experiments.experiment],
@@ -78,7 +78,7 @@ def horizontal_bench(listed: Path) -> Bench:
 
 
 def language_bench(listed: Path) -> Bench:
-    """Return the benchmark of language models; ``listed`` is its file of experiments."""
+    """Return the benchmark of language models; ``listed`` is the path of its experiments file."""
     experiments, blocks = read_federated_experiments(listed), read_language_blocks()
     return Bench(
         name="language",
@@ -91,7 +91,7 @@ def language_bench(listed: Path) -> Bench:
             lead=LANGUAGE_LEAD,
             source=blocks.source,
             blocks=blocks.block,
-            judge=language_verdicts,
+            judge=language_checks,
         ),
         tables=experiments.tables,
         experiments=[entry.name for entry in experiments.experiment],

@@ -47,8 +47,9 @@ class TableBlock(ConfigTable):
 
     Attributes:
         experiment: name of the experiment whose runs fill the block.
-        gpu: whether its runs need a GPU.
-        variants: one row per variant, below Retrain and the baselines; empty: the standard rows.
+        gpu: whether the runs of the block need a GPU.
+        variants: variants with one row each, below Retrain and the baselines; empty: the block has
+            the standard rows.
         axis: label of the x axis, for a curve over variants; ``points`` are the x values.
         paper: the paper's numbers by row, in the order of ``measures``.
     """
@@ -70,11 +71,14 @@ class TableBlock(ConfigTable):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if unknown := set(self.measures) - set(self.headings):
-            raise ValueError(f"unknown measures {', '.join(sorted(unknown))}")
+            raise ValueError(
+                f"unknown measures {', '.join(sorted(unknown))}; "
+                f"choose from {', '.join(self.headings)}"
+            )
         if any(len(numbers) != len(self.measures) for numbers in self.paper.values()):
-            raise ValueError("paper needs a number for each measure")
+            raise ValueError("each row of paper must have one number per measure")
         if self.points and len(self.points) != len(self.variants):
-            raise ValueError("points needs a number for each variant")
+            raise ValueError("points must have one number per variant")
         return self
 
     @property
@@ -90,7 +94,7 @@ class TableBlock(ConfigTable):
 
     @abstractmethod
     def reference(self, row: TableRow) -> TableRow:
-        """Return the Retrain row of the same system, which ``row`` is compared with."""
+        """Return the Retrain row of the same system, with which ``row`` is compared."""
 
 
 class FedoraBlock(TableBlock):
@@ -101,7 +105,7 @@ class FedoraBlock(TableBlock):
 
     @property
     def rows(self) -> tuple[TableRow, ...]:
-        """The standard rows, or Retrain, the baselines and one row per variant."""
+        """The standard rows; with variants: Retrain, the baselines and one row per variant."""
         if not self.variants:
             return STANDARD
         first = self.variants[0]
@@ -116,7 +120,7 @@ class FedoraBlock(TableBlock):
         )
 
     def reference(self, row: TableRow) -> TableRow:
-        """Return the Retrain row of the variants, of CVFU or of the standard system."""
+        """Return the Retrain row with which ``row`` is compared; CVFU has one of its own."""
         if self.variants:
             return self.rows[0]
         return VOTES if row.variant == VOTES.variant else RETRAIN

@@ -1,8 +1,8 @@
 """Cache of finished benchmark runs: ``runs.json`` beside the result pages.
 
-A run takes minutes to hours and its folder gigabytes; the figures that the tables read take a few
-kilobytes. With the cache, another machine or a larger number of seeds needs no repeated run. To
-repeat a run, remove its line from the file.
+A run takes minutes to hours and its folder takes gigabytes, but the figures that the tables read
+take only a few kilobytes. With the cache, finished runs are not repeated on another machine or for
+a larger number of seeds. To repeat a run, remove the line of the run from the file.
 """
 
 import fcntl
@@ -27,8 +27,8 @@ class CachedRun:
     """The figures of one finished run.
 
     Attributes:
-        title: the run's name for people.
-        sources: digest of the program that made the run.
+        title: readable name of the run.
+        sources: digest of the source files of the program that made the run.
         seconds: duration of the run.
         values: figures by method and measure.
     """
@@ -55,7 +55,7 @@ def extract_records(
 
 
 def read_cache(folder: Path) -> dict[str, CachedRun]:
-    """Read the cached runs in ``folder``, by run digest; empty without a cache file.
+    """Return the cached runs in ``folder``, by run digest; empty if there is no cache file.
 
     Raises:
         ConfigError: the file was not written by ``write_cache``.
@@ -67,13 +67,13 @@ def read_cache(folder: Path) -> dict[str, CachedRun]:
         return {digest: CachedRun(**each) for digest, each in json.loads(path.read_bytes()).items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise ConfigError(
-            f"{path} cannot be read: {error}", "restore it from the repository, or remove it"
+            f"{path} cannot be read: {error}", "restore the file from the repository, or delete it"
         ) from error
 
 
 @contextmanager
 def lock_pages(folder: Path) -> Iterator[None]:
-    """Hold an exclusive lock on ``folder`` while the body runs; a second process waits."""
+    """Hold an exclusive lock on ``folder`` in a ``with`` block; other processes wait."""
     folder.mkdir(parents=True, exist_ok=True)
     opened = os.open(folder, os.O_RDONLY)
     try:

@@ -27,16 +27,16 @@ BACKDOOR_METRICS = {
 
 
 def extract_vertical(run: PlannedRun, metrics: Mapping[str, Any]) -> dict[str, Values]:
-    """Return the figures of each method of a vertical run; ``retrain`` is the mean of the Retrains.
+    """Return the figures of each method of a vertical run; ``retrain`` is the mean of all Retrains.
 
-    A poisoned run gives the backdoor figures alone; the clean run gives all others.
+    A poisoned run has only the backdoor figures; a clean run has all other figures.
 
     Raises:
         TypeError: ``run`` is not a vertical run.
     """
     request, agreement = metrics["requests"][0], run.agreement
     if not isinstance(agreement, VerticalAgreement):
-        raise TypeError("extract_vertical needs a vertical run")
+        raise TypeError("run is not a vertical run; use extract_federated")
     wanted = BACKDOOR_METRICS if run.poisoned else CLEAN_METRICS
     found = {
         record["name"]: _figures(request["figures"].get(record["name"], ()), wanted)
@@ -55,7 +55,7 @@ def extract_vertical(run: PlannedRun, metrics: Mapping[str, Any]) -> dict[str, V
 def extract_federated(
     metrics: Mapping[str, Any], measures: Mapping[str, tuple[str, str]]
 ) -> dict[str, Values]:
-    """Return the figures of each method of a run with a server, with the mean of all Retrains.
+    """Return the figures of each method of a federated run; ``retrain`` is the Retrains' mean.
 
     ``measures`` maps a measure to its table heading and the name of its figure in the record.
     """
@@ -109,11 +109,12 @@ def payload_formula_applies(agreement: VerticalAgreement) -> bool:
 def expected_fedora_bytes(
     agreement: VerticalAgreement, request: Mapping[str, Any], validation: int
 ) -> int:
-    """Return the bytes of embeddings and gradients of one FedORA run, summed over passive parties.
+    """Return the size in bytes of all embeddings and gradients that one FedORA run transfers.
 
-    An outer iteration sends 2 · 4 · d_h (n_u + R B) bytes at each passive party: embeddings up,
-    gradients down (FedORA, Table II, in bytes). The last batch of an epoch may be smaller than B.
-    An evaluation of the validation rows sends 4 · d_h n_v; one is made before the first iteration.
+    In an outer iteration each passive party sends embeddings and receives gradients: together
+    2 · 4 · d_h (n_u + R B) bytes (FedORA, Table II). The last batch of an epoch may be smaller than
+    B. An evaluation of the validation rows transfers 4 · d_h n_v bytes per passive party; the first
+    evaluation takes place before the first iteration.
     """
     plan, steps = agreement.unlearning.fedora, request["iterations"]
     wide = sum(agreement.parties[name].width or 0 for name in agreement.passive)
@@ -135,12 +136,12 @@ def count_rounds(
     request: Mapping[str, Any],
     record: Mapping[str, Any],
 ) -> float | None:
-    """Return the number of unlearning rounds of method ``name``; None where it has no rounds.
+    """Return the number of unlearning rounds of method ``name``; None if the method has no rounds.
 
     A round is one pass over the rows that the method uses: an epoch over D_r for Retrain and
     fine-tuning, a step over all of D_u for gradient ascent, one outer iteration of FedORA, an
     epoch over the fixed part of D_r for ICO-like, one epoch of CVFU. The paper does not define
-    its round.
+    a round.
     """
     plan, done = agreement.unlearning, (record.get("facts") or {}).get("losses") or ()
     portion = plan.ico_like.share * request["retained"]

@@ -35,7 +35,8 @@ class Scope:
         only: names of experiments to run; empty: all.
         seeds: largest number of seeds per experiment.
         gpu: whether experiments that need a GPU are included.
-        quick: one seed and short training per experiment; a test of the set-up, no result.
+        quick: one seed and short training per experiment, to test the set-up; the figures are not
+            valid results.
     """
 
     tables: Collection[str] = ()
@@ -47,7 +48,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """One config with one seed."""
+    """One run to execute: a config with changes and one seed."""
 
     experiment: str
     variant: str
@@ -62,7 +63,7 @@ class PlannedRun:
 
     @property
     def title(self) -> str:
-        """The run's name for people."""
+        """Readable name of the run."""
         poisoned = ", poisoned" if self.poisoned else ""
         variant = f": {self.variant}" if self.variant else ""
         return f"{self.experiment}{variant}{poisoned}, seed {self.seed}"
@@ -72,7 +73,7 @@ def plan_vertical_runs(listed: ExperimentList, folder: Path, scope: Scope) -> li
     """Return all runs of the experiments in ``scope``; configs are read from ``folder``.
 
     Raises:
-        ConfigError: a config rejects its changes.
+        ConfigError: the changes to a config are invalid.
     """
     chosen = [
         each
@@ -134,9 +135,9 @@ def _forget(request: RowRequest | None, backdoor: BackdoorSettings | None) -> tu
 def run_digest(config: VerticalConfig | FederatedConfig, *, processes: bool) -> str:
     """Return the name of a run's folder: a digest of all settings that determine its figures.
 
-    It covers the agreement, the party settings and the versions of the program and of the record.
-    The run's record holds the digest of the sources; a table made from several states of the
-    program says so.
+    The digest covers the agreement, the party settings and the versions of the program and of the
+    record's format. It does not cover the source files, whose digest is in the run's record; a page
+    states if its runs were computed by several versions of the program.
     """
     settings = {name: each.model_dump(mode="json") for name, each in sorted(config.inline.items())}
     parts = [canonical_agreement(config.agreement), json.dumps(settings, sort_keys=True)]
@@ -157,10 +158,10 @@ def source_digest(root: Path = Path(__file__).parents[3]) -> str:
 
 
 class FederatedExperiment(ConfigTable):
-    """One experiment of a mode with server and clients; its methods share one training.
+    """One experiment of a federated mode; all methods start from the same trained model.
 
     Attributes:
-        variants: names of variants, one run each; empty name: the config unchanged.
+        variants: names of variants with one run each; an empty name is the unchanged config.
         gpu: whether the experiment needs a GPU.
     """
 
@@ -177,9 +178,9 @@ class FederatedExperiments(ConfigTable):
     """All experiments of one file.
 
     Attributes:
-        always: changes of every run.
-        quick: further changes with ``--quick``.
-        variants: changes by variant.
+        always: changes to the config of every run.
+        quick: further changes if ``--quick`` is set.
+        variants: further changes of each variant.
     """
 
     always: Changes = ()
@@ -191,12 +192,12 @@ class FederatedExperiments(ConfigTable):
     def _has_all_variants(self) -> Self:
         used = {name for each in self.experiment for name in each.variants if name}
         if unknown := used - set(self.variants):
-            raise ValueError(f"no variant {', '.join(sorted(unknown))}")
+            raise ValueError(f"experiments use undefined variants: {', '.join(sorted(unknown))}")
         return self
 
     @property
     def tables(self) -> list[str]:
-        """All tables that an experiment feeds, sorted."""
+        """Sorted names of all tables that show an experiment."""
         return sorted({table for each in self.experiment for table in each.tables})
 
 
@@ -220,7 +221,7 @@ def plan_federated_runs(
     """Return all runs of the experiments in ``scope``; configs are read from ``folder``.
 
     Raises:
-        ConfigError: a config rejects its changes.
+        ConfigError: the changes to a config are invalid.
     """
     chosen = [
         each

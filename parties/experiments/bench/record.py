@@ -1,4 +1,4 @@
-"""Result pages of a benchmark in ``docs``: Markdown, JSON, pictures and rows of verdicts."""
+"""Result pages of a benchmark in ``docs``: Markdown, JSON, pictures and rows of checks."""
 
 import json
 import platform
@@ -12,6 +12,13 @@ from typing import Any
 
 from parties.common.atomic_file import write_atomically
 from parties.experiments.bench.blocks import FedoraBlocks, TableBlock
+from parties.experiments.bench.checks import (
+    FEWEST,
+    ReproductionCheck,
+    check_row,
+    fedora_checks,
+    results_by_row,
+)
 from parties.experiments.bench.figures import draw_blocks
 from parties.experiments.bench.results import Results
 from parties.experiments.bench.tables import (
@@ -20,13 +27,6 @@ from parties.experiments.bench.tables import (
     block_to_markdown,
     fill_blocks,
 )
-from parties.experiments.bench.verdicts import (
-    FEWEST,
-    BenchVerdict,
-    fedora_verdicts,
-    results_by_row,
-    verdict_row,
-)
 
 LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn")
 LEAD = (
@@ -34,17 +34,17 @@ LEAD = (
     "accuracy of Retrain on these rows. BD-ASR, the success rate of a backdoor trigger, comes from "
     "separate runs in which the forgotten rows have the trigger. CVFU runs on a sum of votes, so "
     "it is compared with a Retrain that also uses a sum of votes.\n\n"
-    "[Explanation of the verdicts, and why some figures are not reproduced](reading.md)."
+    "[Explanation of the checks, and why some figures are not reproduced](reading.md)."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenPages:
-    """Paths of the written page and figures, with the verdicts."""
+    """Paths of the written page and figures, with the checks."""
 
     page: Path
     figures: Path
-    verdicts: list[BenchVerdict]
+    checks: list[ReproductionCheck]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +53,11 @@ class Pages:
 
     Attributes:
         folder: folder of the pages in ``docs``.
-        rows: file of the verdict rows, in ``docs``.
+        rows: name of the file of check rows, in ``docs``.
         tables: name of the tables, for the title and the row of run time.
         lead: explanations that precede the tables.
         source: source of the paper's numbers.
-        hours: largest run time of all runs on two cores.
+        hours: limit for the total run time of all runs on two cores; None: no limit.
     """
 
     folder: str
@@ -66,7 +66,7 @@ class Pages:
     lead: str
     source: str
     blocks: Sequence[TableBlock]
-    judge: Callable[[Results], list[BenchVerdict]]
+    judge: Callable[[Results], list[ReproductionCheck]]
     hours: float | None = None
 
 
@@ -74,12 +74,12 @@ def fedora_pages(blocks: FedoraBlocks) -> Pages:
     """Return the pages of the FedORA benchmark."""
     return Pages(
         folder="fedora", rows="fedora.json", tables="FedORA's tables", lead=LEAD, hours=2.0,
-        source=blocks.source, blocks=blocks.block, judge=fedora_verdicts,
+        source=blocks.source, blocks=blocks.block, judge=fedora_checks,
     )  # fmt: skip
 
 
 def publish_pages(pages: Pages, results: Results, command: str, docs: Path) -> WrittenPages:
-    """Write the page, its JSON, the pictures and the rows of the verdicts."""
+    """Write the page, its JSON, the pictures and the rows of the checks."""
     folder = docs / pages.folder
     folder.mkdir(parents=True, exist_ok=True)
     shown, judged = fill_blocks(pages.blocks, results), pages.judge(results)
@@ -94,7 +94,7 @@ def publish_pages(pages: Pages, results: Results, command: str, docs: Path) -> W
         for name, picture in pictures.items()
         if draw_blocks([each for each in shown if each.block.table == name], folder / picture)
     }
-    parts = [_head(about, pages), _verdict_table(judged), *_sections(shown, drawn)]
+    parts = [_head(about, pages), _check_table(judged), *_sections(shown, drawn)]
     _text(folder / "tables.md", "\n".join(parts))
     content = {**about, "source": pages.source, "blocks": [block_to_json(each) for each in shown]}
     _text(folder / "tables.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
@@ -104,18 +104,18 @@ def publish_pages(pages: Pages, results: Results, command: str, docs: Path) -> W
     return WrittenPages(folder / "tables.md", docs / pages.rows, judged)
 
 
-def _time(pages: Pages, results: Results) -> BenchVerdict:
+def _time(pages: Pages, results: Results) -> ReproductionCheck:
     """Return the run time of all runs; without a value until every run exists."""
     hours = results.hours if results.there == results.wanted > 0 else None
     name, ok = f"all runs of {pages.tables}, two at a time", None
     if hours is not None and pages.hours is not None:
         ok = hours <= pages.hours
     wanted = "" if pages.hours is None else f"at most {pages.hours:g}"
-    return BenchVerdict(name, hours, "hours", wanted, ok)
+    return ReproductionCheck(name, hours, "hours", wanted, ok)
 
 
 def merge_rows(path: Path, rows: Sequence[Mapping[str, Any]], own: Collection[str] = ()) -> None:
-    """Add ``rows`` to a file of rows; they replace rows of the same name or named in ``own``."""
+    """Add ``rows`` to a file; remove old rows of the same names and of the names ``own``."""
     before = json.loads(path.read_text())["rows"] if path.exists() else []
     names = {row["name"] for row in rows} | set(own)
     kept = [row for row in before if row["name"] not in names]
@@ -152,9 +152,14 @@ def _head(about: Mapping[str, Any], pages: Pages) -> str:
     return text
 
 
-def _verdict_table(judged: Sequence[BenchVerdict]) -> str:
+def _check_table(judged: Sequence[ReproductionCheck]) -> str:
     words = ", ".join(f"{row} {word}" for row, word in results_by_row(judged).items())
-    lines = ["## Verdicts", "", f"{words}. A verdict stays open as long as it has fewer than {FEWEST} seeds.", ""]
+    lines = [
+        "## Reproduction checks",
+        "",
+        f"{words}. A check stays open as long as it has fewer than {FEWEST} seeds.",
+        "",
+    ]
     lines += _missed(judged)
     lines += ["| figure | measured | wanted | holds |", "|---|---|---|---|"]
     marks = {True: "yes", False: "no", None: ""}
@@ -163,10 +168,10 @@ def _verdict_table(judged: Sequence[BenchVerdict]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _missed(judged: Sequence[BenchVerdict]) -> list[str]:
-    """Return a line per verdict that is not reproduced: the measured value and the wanted one."""
+def _missed(judged: Sequence[ReproductionCheck]) -> list[str]:
+    """Return a line per check that is not reproduced: the measured value and the wanted one."""
     missed = [
-        f"* {verdict_row(each)} not reproduced because of “{each.name.partition(':')[2].strip()}”: "
+        f"* {check_row(each)} not reproduced because of “{each.name.partition(':')[2].strip()}”: "
         f"measured {_value(each)}, wanted {each.wanted}"
         for each in judged
         if each.ok is False
@@ -174,8 +179,8 @@ def _missed(judged: Sequence[BenchVerdict]) -> list[str]:
     return [*missed, ""] if missed else []
 
 
-def _value(verdict: BenchVerdict) -> str:
-    return "open" if verdict.value is None else f"{verdict.value:.4g} {verdict.unit}".rstrip()
+def _value(check: ReproductionCheck) -> str:
+    return "open" if check.value is None else f"{check.value:.4g} {check.unit}".rstrip()
 
 
 def _sections(shown: Sequence[FilledBlock], drawn: Mapping[str, str]) -> list[str]:

@@ -42,7 +42,7 @@ class Results:
     hours: float = 0.0  # run time with two runs at a time, timed runs one at a time
 
     def series(self, experiment: str, row: TableRow, measure: str) -> SeedSeries:
-        """Return one figure of one row by seed; empty without runs."""
+        """Return one figure of one row by seed; empty if there are no runs."""
         by_seed = self.found.get((experiment, row.variant, row.method), {})
         return {seed: each[measure] for seed, each in sorted(by_seed.items()) if measure in each}
 

@@ -1,4 +1,4 @@
-"""A benchmark from its experiments to its pages: run what is missing, extract, publish."""
+"""Run a benchmark: execute missing runs, extract their figures, and write the result pages."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +39,7 @@ class Bench:
 
     Attributes:
         runs: returns the planned runs of a scope.
-        tables, experiments: legal values of the options ``--tables`` and ``--only``.
+        tables, experiments: valid values of the options ``--tables`` and ``--only``.
     """
 
     name: str
@@ -63,7 +63,7 @@ class BenchRequest:
 
 
 def run_bench(bench: Bench, request: BenchRequest, output: ConsoleOutput) -> None:
-    """Run what is requested and missing, then write the pages of all finished runs.
+    """Execute the missing runs of a request, then write the result pages of all finished runs.
 
     Raises:
         UsageProblem: an unknown table or experiment is requested.
@@ -98,7 +98,9 @@ def _refuse_unknown_names(bench: Bench, scope: Scope) -> None:
         ("experiment", scope.only, bench.experiments),
     ):
         if unknown := sorted(set(names) - set(legal)):
-            raise UsageProblem(f"no {kind} {', '.join(unknown)}", f"legal: {'; '.join(legal)}")
+            raise UsageProblem(
+                f"there is no {kind} {', '.join(unknown)}", f"choose from: {'; '.join(legal)}"
+            )
 
 
 def _cores() -> int:

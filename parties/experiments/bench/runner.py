@@ -1,4 +1,4 @@
-"""Scheduler of benchmark runs: one process per run, several at a time, finished runs kept."""
+"""Scheduler of benchmark runs: one process per run, several in parallel, each run only once."""
 
 import fcntl
 import json
@@ -89,10 +89,10 @@ class _Children:
 def execute_runs(
     wanted: Iterable[PlannedRun], place: RunPlace, listen: RunListener
 ) -> dict[str, Any]:
-    """Run everything that is missing; return the records of all finished runs by digest.
+    """Execute all missing runs; return the records of all finished runs by digest.
 
-    Runs with real processes come last and one at a time, because their duration is a figure; so do
-    runs that fill a GPU. A run that fails is reported and skipped.
+    Two kinds of runs come last and one at a time: runs with real processes, because their duration
+    is a result, and runs that fill a GPU. A run that fails is reported and skipped.
     """
     unique = {run.digest: run for run in wanted}
     records = {key: found for key, run in unique.items() if (found := read_run_record(place, run))}
@@ -229,9 +229,10 @@ def _last(log: Path) -> str:
 def remaining_seconds(
     durations: dict[str, list[float]], left: Sequence[str], workers: int
 ) -> float | None:
-    """Return the seconds until the last run ends; ``left`` lists the kinds of the missing runs.
+    """Return the estimated seconds until all runs are done; ``left`` has each missing run's kind.
 
-    A kind without a duration counts as the mean of all; None before the first run has ended.
+    A kind without a known duration counts with the mean of all known durations. The estimate is
+    None before the first run is done.
     """
     known = [each for made in durations.values() for each in made]
     if not known:

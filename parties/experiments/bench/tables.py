@@ -32,14 +32,14 @@ class TableLine:
 
 @dataclass(frozen=True, slots=True)
 class FilledBlock:
-    """A block with its results; without lines if its runs need a GPU and do not exist."""
+    """A block with its results; a row without any figure has no line."""
 
     block: TableBlock
     lines: tuple[TableLine, ...]
 
     @property
     def is_empty(self) -> bool:
-        """Whether none of its runs exists."""
+        """Whether no run of the block exists."""
         return not any(cell.ours for line in self.lines for cell in line.cells)
 
 

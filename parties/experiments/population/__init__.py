@@ -1,5 +1,5 @@
 """Populations: many small federations trained at once on one machine, for the strong audits.
 
-All columns lie in one place here, so this package is never part of a run between organisations.
-It computes what the parties compute together; a test compares the two.
+This package holds the columns of all parties in one process, so it is never used in a run between
+organisations. It computes the same models as the parties do together; a test compares both.
 """

@@ -23,7 +23,7 @@ from unlearning.audit.lira import (
 
 @dataclass(frozen=True, slots=True)
 class PopulationFigure:
-    """Figures of one attack: AUC with its error, balanced accuracy and TPR at fixed rates."""
+    """Figures of one attack: AUC with standard error, balanced accuracy, and TPR at fixed FPRs."""
 
     auc: float
     error: float
@@ -40,12 +40,14 @@ class MethodAudit:
     """All audits of one method.
 
     Attributes:
-        vs_retrain: attack between unlearned models and Retrains, on rows that the former forgot.
-        u_lira: attack between rows that a model forgot and rows that it never saw.
+        vs_retrain: attack that separates unlearned models from Retrains, on rows that the unlearned
+            models forgot.
+        u_lira: attack that separates rows that a model forgot from rows that the model never saw.
         accuracies: test accuracy of every model.
-        gap: mean test accuracy minus Retrain's.
-        distance: 2-Wasserstein distance of the two Gaussians, mean and 95th percentile over rows.
-        confidence_gap: mean φ on forgotten rows minus Retrain's.
+        gap: mean test accuracy minus that of the Retrains.
+        distance: 2-Wasserstein distance between the Gaussians of unlearned models and of Retrains;
+            mean and 95th percentile over rows.
+        confidence_gap: mean log-odds of the label on forgotten rows, minus that of the Retrains.
         taken: how many whole models are classified as unlearned, among the unlearned models and
             among the Retrains; these counts give a lower bound of ε.
     """
@@ -60,7 +62,7 @@ class MethodAudit:
 
 
 class PopulationAudit:
-    """Audits models against the Retrains of the same forget sets."""
+    """Compares unlearned models with the Retrains of the same forget sets."""
 
     def __init__(self, draw: ForgetSet, retrained: TrainedPopulation) -> None:
         self._draw, self._pooled = draw, draw.pooled
@@ -70,11 +72,11 @@ class PopulationAudit:
         self._seed = torch_seed(draw.pooled.agreement.seed, "population audit")
 
     def null(self) -> PopulationFigure:
-        """Return the attack between two halves of the Retrains: the result of chance alone."""
+        """Return the figures of the attack between two halves of the Retrains: the null result."""
         return self._figure(*self._halves())
 
     def null_counts(self) -> AttackCounts:
-        """Counts of the attack between the same two halves, with each whole model as one trial."""
+        """Return the counts of the attack between the Retrains' two halves, one trial per model."""
         return whole_model_counts(*self._halves())
 
     def _halves(self) -> tuple[Arm, Arm]:

@@ -1,6 +1,6 @@
-"""CVFU on a population: every model descends at its own cached sum of votes, all parties online.
+"""CVFU on a population: every model has its own cached sum of votes, and all parties are online.
 
-Letters as in ``parties.vertical.methods.cvfu``.
+The letters are those of ``parties.vertical.methods.cvfu``.
 """
 
 import math
@@ -17,7 +17,7 @@ from unlearning.cvfu import EarlyStopping
 
 
 def population_cvfu(trained: TrainedPopulation) -> Ensemble:
-    """Return the models of the last epoch that improved each of them."""
+    """Return each model as it was after the last epoch that improved this model."""
     plan, models = trained.pooled.agreement.unlearning.cvfu, trained.original.copy()
     kept, moving = trained.original.copy(), torch.ones(len(trained.sets), dtype=torch.bool)
     watchers = [EarlyStopping(patience=plan.patience) for _ in trained.sets]

@@ -1,6 +1,6 @@
-"""FedORA on a population: every model has its own dual, step sizes and D_u.
+"""FedORA on a population: every model has its own dual variable, step sizes and D_u.
 
-Letters of the paper as in ``unlearning.primal_dual``. All models take the same number of steps.
+The letters are those of ``unlearning.primal_dual``. All models take the same number of steps.
 Early stopping by validation rows is left out, so that all models end together.
 """
 
@@ -33,7 +33,7 @@ from unlearning.primal_dual import Dual, retain_steps
 
 @dataclass(frozen=True, slots=True)
 class FedoraContext:
-    """State that all models share while they unlearn."""
+    """Data and settings of one unlearning run, for all models."""
 
     pooled: PooledData
     sets: Sequence[RowSets]
@@ -47,7 +47,7 @@ class FedoraContext:
 
 
 class PopulationFedora:
-    """FedORA of N models at once."""
+    """FedORA on N models at once."""
 
     def __init__(self, context: FedoraContext, models: Ensemble, gammas: Sequence[float]) -> None:
         self._context, self._models, plan = context, models, context.plan
@@ -145,7 +145,7 @@ class PopulationFedora:
         directions = []
         blocks = zip(self._models.with_prefix(), held, self._anchor, strict=True)
         for place, (theta, g_u, start) in enumerate(blocks):
-            # FedORA Eq 27/34, with a price of its own for every model.
+            # FedORA Eq 27/34, with a separate dual variable for every model.
             direction = plan.proximal * (theta - start) - broadcast_per_model(duals, g_u) * g_u
             directions.append(direction if retain is None else direction + retain[place])
         if self._descent is None:
@@ -159,7 +159,7 @@ class PopulationFedora:
 
 
 def held_out_thresholds(context: FedoraContext, models: Ensemble) -> list[float]:
-    """Return γ of every model, ``[N]``, from validation rows with the class shares of its D_u."""
+    """Return γ of every model, ``[N]``, from validation rows with the class shares of D_u."""
     pooled, plan = context.pooled, context.plan
     rows, classes = pooled.rows.validation, len(pooled.agreement.labels.classes)
     gammas, truth = [], pooled.labels[rows]

@@ -15,14 +15,14 @@ from unlearning.audit.lira import MIN_RUNS
 
 @dataclass(frozen=True, slots=True)
 class ForgetSet:
-    """The memberships of one population.
+    """The rows that each run of one population learns and forgets.
 
     Attributes:
-        together: the pooled data; canaries have their wrong label in every run.
-        pool: rows that a run either learned and forgot, or never saw, ``[pool]``.
-        learned: whether a run learned each of them, ``[N, pool]``; runs 2k and 2k + 1 are
-            complements.
-        always: rows to forget that every run learned and forgot.
+        pooled: the pooled data; canaries have a wrong label in every run.
+        pool: rows that a run either learns and forgets, or never sees, ``[pool]``.
+        learned: whether each run learns each row of the pool, ``[N, pool]``; runs 2k and 2k + 1
+            learn complementary halves.
+        always: rows outside the pool that every run learns and forgets.
         retain: D_r of every run.
     """
 
@@ -45,24 +45,32 @@ class ForgetSet:
 
 
 def draw_forget_sets(pooled: PooledData, request: RowRequest, runs: int) -> ForgetSet:
-    """Draw the memberships of a request by classes.
+    """Sample the rows that each run learns and forgets, for a request by classes.
 
-    With canaries the pool is twice their number, all with a wrong label, and each run plants half
-    of them; every run learns and forgets the other rows of the request.
+    With canaries, the pool has twice as many rows as there are canaries. All of these rows have a
+    wrong label, and each run learns half of the pool. Every run learns and forgets the other rows
+    of the request.
 
     Raises:
         PolicyError: the request names no classes or has too few rows, or there are too few runs.
     """
     if not request.classes:
-        raise PolicyError(f"request {request.name!r} names no classes: a population draws its rows")
+        raise PolicyError(
+            f"request {request.name!r} names no classes",
+            "use a request by classes, because a population samples the rows of the request",
+        )
     if runs % 2 or runs < 2 * MIN_RUNS:
-        raise PolicyError(f"a population needs an even number of runs, {2 * MIN_RUNS} at least")
+        raise PolicyError(
+            f"a population has {runs} runs; expected an even number of at least {2 * MIN_RUNS}"
+        )
     secret = derive_key(pooled.agreement.seed, "population", request.name, request.seed)
     requested = _requested_rows(pooled, request)
     requested = requested[permutation(secret, len(requested))]
     size = 2 * request.canaries or len(requested) // 2 * 2
     if not 2 <= size <= len(requested):
-        raise PolicyError(f"request {request.name!r} has too few rows for a population")
+        raise PolicyError(
+            f"request {request.name!r} has {len(requested)} rows; expected at least {max(2, size)}"
+        )
     pool, always = requested[:size], np.sort(requested[size:])
     labels = pooled.labels.clone()
     if request.canaries:

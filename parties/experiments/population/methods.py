@@ -139,15 +139,15 @@ def _ico(trained: TrainedPopulation) -> Ensemble:
 
 
 def population_fedora(trained: TrainedPopulation, plan: FedoraSettings) -> Ensemble:
-    """Return the models after FedORA with settings ``plan``, start and calibration included.
+    """Return the models after FedORA with settings ``plan``, including start and calibration.
 
     Raises:
         PolicyError: a population does not support these settings.
     """
     if plan.dual == "literal" or plan.extrapolate or (plan.adaptive and plan.primal == "optimiser"):
         raise PolicyError(
-            "a population runs FedORA with a scalar dual, without extrapolation, and with adaptive "
-            "steps only where primal = 'plain'"
+            "a population does not support these settings of FedORA",
+            "use a scalar dual, no extrapolation, and adaptive steps only with primal = 'plain'",
         )
     models = (trained.early if plan.start == "rewind" else trained.original).copy()
     if plan.start == "fresh-top":

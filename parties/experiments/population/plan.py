@@ -26,15 +26,15 @@ TABLES = {"gradient_ascent": "ascent"}  # config tables whose name differs from 
 
 
 class Population(ConfigTable):
-    """A population: many models of one shipped config."""
+    """Settings of a population: many models of one shipped config."""
 
     name: str
     config: str  # path, relative to the folder of this file
     runs: Annotated[int, Field(ge=32, multiple_of=2)]
     rows: Count | None = None  # number of training rows; None: all
     changes: tuple[str, ...] = ()  # of settings, in the form of --set
-    rows_of: tuple[str, ...] = ()  # the only methods audited here, by name; empty: all others
-    without: tuple[str, ...] = ()  # methods left out here, by name
+    rows_of: tuple[str, ...] = ()  # names of the only methods to audit; empty: all others
+    without: tuple[str, ...] = ()  # names of methods not to audit
 
 
 class StudyMethod(ConfigTable):
@@ -68,7 +68,7 @@ class StudyMethod(ConfigTable):
         try:
             own = type(plan).model_validate(plan.model_dump() | long | self.settings)
         except ValidationError as error:
-            raise ConfigError(f"row {self.name!r}: {error}") from error
+            raise ConfigError(f"row {self.name!r} of the study is invalid: {error}") from error
         changed = agreed.unlearning.model_copy(update={TABLES.get(table, table): own})
         return agreed.model_copy(update={"unlearning": changed})
 
@@ -86,24 +86,28 @@ class Study(ConfigTable):
         names = {row.name for row in self.row}
         for each in self.population:
             for unknown in {*each.rows_of, *each.without} - names:
-                raise ValueError(f"population {each.name!r} names row {unknown!r}, which is not")
+                raise ValueError(
+                    f"population {each.name!r} names row {unknown!r}, which is not defined"
+                )
         for unknown in set(self.paper_form) - {each.name for each in self.population}:
-            raise ValueError(f"paper_form names population {unknown!r}, which is not")
+            raise ValueError(f"paper_form names population {unknown!r}, which is not defined")
         return self
 
     def chosen(self, names: tuple[str, ...]) -> tuple[Population, ...]:
-        """Return the populations of these names; all populations for no name.
+        """Return the populations with these ``names``; all populations if ``names`` is empty.
 
         Raises:
             ConfigError: a name is unknown.
         """
         known = {each.name: each for each in self.population}
         for unknown in set(names) - set(known):
-            raise ConfigError(f"no population {unknown!r}", f"there are {', '.join(known)}")
+            raise ConfigError(
+                f"there is no population {unknown!r}", f"choose from {', '.join(known)}"
+            )
         return tuple(known[name] for name in names) or self.population
 
     def paper_form_of(self, population: Population) -> dict[str, Any]:
-        """Return the settings of FedORA's printed form on a population."""
+        """Return the settings of FedORA as printed in the paper, for a population."""
         return self.paper_form.get(population.name, {})
 
     def rows(self, population: Population) -> list[StudyMethod]:
@@ -123,4 +127,4 @@ def read_study(path: Path) -> Study:
     try:
         return Study.model_validate(tomllib.loads(path.read_text(encoding="utf-8")), strict=False)
     except (OSError, ValueError, ValidationError) as error:
-        raise ConfigError(f"{path} describes no study: {error}") from error
+        raise ConfigError(f"{path} is not a valid study: {error}") from error

@@ -1,4 +1,4 @@
-"""Pooled data: all parties' columns of their common rows in one place, without messages."""
+"""Pooled data: the common rows with the columns of all parties in one process, without messages."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -52,7 +52,7 @@ class PooledData:
     labels: Tensor
 
     def fresh(self, streams: Sequence[str]) -> Ensemble:
-        """Return untrained models with the weights that the parties would draw from each stream."""
+        """Return one untrained model per random stream, with the parties' initial weights."""
         return Ensemble.of([self._network(stream) for stream in streams])
 
     def _network(self, stream: str) -> WholeModel:
@@ -70,7 +70,7 @@ class PooledData:
             else:
                 bottoms[name] = network
         if top is None:
-            raise LookupError("an agreement has an active party")
+            raise LookupError("the agreement has no active party")
         return WholeModel(bottoms, top).to(DTYPES[agreement.dtype])
 
     def _network_builder(self, name: str) -> Callable[[], nn.Module]:
@@ -83,7 +83,7 @@ class PooledData:
             if name == agreement.active:
                 return ActiveNetwork(agreement, bottom)
             if bottom is None:
-                raise LookupError("a passive party always has features")
+                raise LookupError(f"passive party {name!r} has no features")
             return bottom
 
         return build
@@ -112,7 +112,7 @@ class PooledData:
 def gather_rows(values: Tensor, rows: Tensor) -> Tensor:
     """Return ``values[rows]`` as ``[*rows, ...]`` for values ``[common rows, ...]``.
 
-    It is several times faster than indexing where a row is long.
+    For long rows, this function is several times faster than indexing.
     """
     gathered = embedding(rows, values.flatten(1))
     return gathered.view(*rows.shape, *values.shape[1:])
@@ -153,7 +153,7 @@ def read_pooled_data(
         for name in agreement.feature_parties
     }
     if ours.labels is None:
-        raise LookupError("only the active party has labels")
+        raise LookupError("the active party's data has no labels")
     return PooledData(agreement, rows, inputs, torch.from_numpy(ours.labels[at].astype(np.int64)))
 
 

@@ -1,4 +1,4 @@
-"""Training steps of a population: N models learn from N orders of rows at once."""
+"""Training steps of a population: N models learn at once, each from rows in its own order."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -18,14 +18,14 @@ from protocol import vfl_pb2
 
 @dataclass(frozen=True, slots=True)
 class PopulationTask:
-    """Rows, labels, epochs and learning rate of a training of N models.
+    """Training task of N models: rows, labels, epochs and learning rate.
 
     Attributes:
         sets: row sets of every model, from which ``rows`` selects.
-        streams: name of the random stream of every model's row order.
+        streams: for each model, the name of the random stream that determines the order of rows.
         labels: labels of all common rows, ``[common rows]`` or ``[N, common rows]``.
-        only: prefixes of the names of trained parameters; empty: all parameters.
-        steps: number of steps; None: all epochs.
+        only: name prefixes of the parameters to train; empty: all parameters.
+        steps: largest number of steps; None: all steps of all epochs.
     """
 
     sets: Sequence[RowSets]
@@ -63,9 +63,9 @@ def train_population(pooled: PooledData, models: Ensemble, task: PopulationTask)
 def population_optimiser(
     chosen: Sequence[Tensor], plan: PopulationTask | TrainingSettings
 ) -> torch.optim.Optimizer:
-    """Return one optimiser for the parameters of all models; each element updates by itself.
+    """Return one optimiser for the parameters of all models, which updates models independently.
 
-    ``chosen`` are stacked parameters, ``[N, ...]`` each.
+    ``chosen`` has the stacked parameters of all models, ``[N, ...]`` each.
     """
     rate, decay = plan.learning_rate, plan.weight_decay
     if plan.optimiser == "adam":
@@ -84,7 +84,7 @@ def population_batches(task: PopulationTask, epoch: int) -> Iterator[Tensor]:
         for sets, stream in zip(task.sets, task.streams, strict=True)
     ]
     if len({len(order) for order in orders}) > 1:
-        raise ValueError("the models of a population learn from equally many rows")
+        raise ValueError("all models of a population must learn from the same number of rows")
     order = torch.from_numpy(np.stack(orders))
     return iter(torch.split(order, task.batch, dim=1))
 
@@ -98,7 +98,7 @@ def population_losses(pooled: PooledData, models: Ensemble, rows: Tensor, labels
 
 
 def population_gradients(figures: Tensor, models: Ensemble) -> list[Tensor]:
-    """Return the gradient of every model's figure, ``[N]``, by its own parameters, ``[N, ...]``."""
+    """Return the gradients, ``[N, ...]``, of ``figures`` ``[N]`` by each model's own parameters."""
     return list(torch.autograd.grad(figures.sum(), models.with_prefix()))
 
 

@@ -1,4 +1,4 @@
-"""A forgetting study: populations over seeds, resumed part by part, and its summary."""
+"""A forgetting study: one part per population and seed, each stored in a file, and a summary."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ class StudyPlace:
 def run_study_parts(
     study: Study, chosen: Sequence[Population], place: StudyPlace, seeds: int
 ) -> Iterator[Callable[[Describe], Record]]:
-    """Yield a function per population and seed that computes its record or reads a finished one."""
+    """Yield a function per population and seed that reads or computes the record of this part."""
     for population in chosen:
         for seed in range(study.first, study.first + seeds):
             yield partial(_read_or_compute, study, population, place, seed)
@@ -100,7 +100,8 @@ def audit_population(
             audited[row.name] = asdict(population_audit.audit_method(models))
         except ValueError as error:
             raise PolicyError(
-                f"{name}: {row.name!r}: {error}", "set smaller steps for it in the study's file"
+                f"{name}: {row.name!r}: {error}",
+                "set smaller steps for this row in the study's file",
             ) from error
     return {
         "population": population.name,
@@ -122,13 +123,13 @@ class MethodSummary:
 
     Attributes:
         auc: mean AUC over seeds, by audit.
-        error: one standard error: of the seeds, or of the bootstrap over models if larger.
-        gap: test accuracy minus Retrain's, in percentage points.
-        models: number of models per seed and side.
+        error: standard error of the AUC: over seeds, or from the bootstrap over models if larger.
+        gap: test accuracy minus that of the Retrains, in percentage points.
+        models: number of unlearned models per seed, and also number of Retrains per seed.
         training_rows: number of training rows of each model before unlearning.
-        proved: lower bound of ε from whole models against Retrains, over all seeds.
-        equivalent: equivalence test of test accuracy against Retrain, each model minus the mean
-            of its seed's Retrains; None for the Retrains.
+        bound: lower bound of ε from the attack that classifies whole models, over all seeds.
+        equivalent: equivalence test between the test accuracies of unlearned models and Retrains.
+            The mean of the Retrains of the same seed is subtracted. None for the Retrains.
     """
 
     population: str
@@ -144,7 +145,7 @@ class MethodSummary:
 
 
 def summarise_study(records: Sequence[Record]) -> Iterator[MethodSummary]:
-    """Yield one summary per method, the null first."""
+    """Yield one summary per population and method, first that of Retrain against Retrain."""
     for population in dict.fromkeys(record["population"] for record in records):
         own = [record for record in records if record["population"] == population]
         yield _null(population, own)

@@ -26,7 +26,7 @@ class TrainedPopulation:
 
     Attributes:
         sets: row sets of every run.
-        names: name of every run, part of its random streams.
+        names: name of every run, which is part of the names of random streams.
         original: the trained models.
         early: the models after the first part of training.
     """
@@ -44,7 +44,7 @@ class TrainedPopulation:
     def task(
         self, purpose: str, rows: "vfl_pb2.Rows", pace: tuple[int, float], batch: int | None = None
     ) -> PopulationTask:
-        """Return the federation's training task with the epochs and learning rate of ``pace``."""
+        """Return the federation's training task; ``pace`` is number of epochs and learning rate."""
         plan = self.pooled.agreement.training
         return PopulationTask(
             sets=self.sets,

@@ -14,8 +14,8 @@ from parties.horizontal.local.local_task import LocalTask
 SIMULATED_CLAIM = "a simulation: its machines see every update, and nothing is masked or encrypted"
 _SUM = "a sum still reveals information about its members, and no (ε, δ) is claimed"
 _INPUTS = (
-    "; with SFU the server also sees inputs of the layers, and those of the first layer are rows "
-    "of the remaining clients"
+    "; with SFU the server also sees inputs of the layers, and the inputs of the first layer are "
+    "rows of the remaining clients"
 )
 
 
@@ -45,16 +45,16 @@ def _sentence(plan: SecureAggregation) -> str:
             return "the server sees every client's update"
         case "masks":
             return (
-                "a server that follows the protocol sees sums of "
-                f"{plan.min_contributors} clients or more; "
-                f"no minority of clients can help it to one of fewer; {_SUM}"
+                "a server that follows the protocol sees only sums over "
+                f"{plan.min_contributors} clients or more; a minority of clients cannot help the "
+                f"server to obtain sums over fewer clients; {_SUM}"
             )
         case "ckks":
             who = "any one of the key holders" if plan.key_holders else "any one client"
             return (
-                "a server that follows the protocol sees sums of "
-                f"{plan.min_contributors} clients or more; "
-                f"{who} that gives it the key of a sum opens every single update in it; {_SUM}"
+                "a server that follows the protocol sees only sums over "
+                f"{plan.min_contributors} clients or more; if {who} gives the server the key of a "
+                f"sum, the server can decrypt every single update in the sum; {_SUM}"
             )
     assert_never(plan.kind)
 
@@ -64,7 +64,7 @@ def add_personal_parameters(
 ) -> Tensor:
     """Return ``model``, ``[d]``, with the mean of the members' personal parameters.
 
-    For this mean, the members send their personal parameters to the server.
+    To compute the mean, the members send their personal parameters to the server.
     """
     own = cohort.mean_update(members, replace(task, aim="personal-model"), {"model": model})
     return model + own.delta.to(model.dtype)

@@ -2,8 +2,8 @@
 
 The method is Knot (Su and Li 2023). Clients are assigned to clusters by the seed and the clients'
 names only, so the assignment does not depend on any row. A snapshot is the model before a round in
-which some client takes part for the first time, so that client has not influenced the snapshot.
-To unlearn a client, the client's cluster returns to this snapshot.
+which some client takes part for the first time; therefore that client has not influenced the
+snapshot. To unlearn a client, its cluster returns to the snapshot before the client's first round.
 """
 
 from collections.abc import Iterator, Sequence
@@ -63,9 +63,9 @@ class ClusterHistory:
     model: Tensor | None
 
     def snapshot_before(self, clients: frozenset[str]) -> ClusterSnapshot | None:
-        """Return the last snapshot that none of these clients influenced.
+        """Return the last snapshot that none of ``clients`` influenced.
 
-        The result is None if none of these clients ever took part in a round.
+        The result is None if none of ``clients`` ever took part in a round.
         """
         return next((each for each in self.snapshots if each.clients & clients), None)
 

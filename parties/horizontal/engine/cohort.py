@@ -48,7 +48,7 @@ class Member:
 class MeanUpdate:
     """Mean of the members' updates, weighted by their numbers of rows.
 
-    Letters: n_k = number of rows of member k; φ_k = the model that member k trained; φ = the model
+    Notation: n_k = number of rows of member k; φ_k = the model that member k trained; φ = the model
     that the server sent.
 
     Attributes:
@@ -106,8 +106,8 @@ class Cohort(Protocol):
     def switch_branch(self, branch: str, parent: str | None) -> None:
         """Switch all clients to the personal parameters of a branch.
 
-        A new branch starts with a copy of the personal parameters of the branch ``parent``; if
-        ``parent`` is None, it starts without personal parameters.
+        A new branch starts with a copy of the personal parameters of the branch ``parent``, or
+        without personal parameters if ``parent`` is None.
         """
 
     def select_request(self, request: str) -> None:

@@ -58,9 +58,9 @@ class CohortWrapper:
 class SaltedCohort(CohortWrapper):
     """A cohort that appends ``salt`` to the name of the random stream of each local task.
 
-    Each request has its own salt, because Retrain starts again at every request. Without a salt,
-    two requests could sum updates for the same model and the same batches. If the members of the
-    two sums differ by one client, the difference of the sums is exactly that client's update.
+    Each request has its own salt, so that no two requests train the same model on the same batches.
+    Without salts, the sums of two Retrain runs whose members differ by one client would differ by
+    exactly that client's update.
     """
 
     def __init__(self, cohort: Cohort, salt: str) -> None:

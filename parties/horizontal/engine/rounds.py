@@ -109,7 +109,7 @@ def run_rounds(
     Args:
         cohort: the clients.
         model: the model before the first round, ``[d]``.
-        members: the members from which each round selects.
+        members: the members from which each round selects some.
         round_plan: settings of the rounds.
         watch: callback that receives the result of each round.
         writer: stores the rounds that are needed later.

@@ -93,7 +93,7 @@ class RunJournal:
 def prepare_federated_run(party: FederatedContext, begin: Begin) -> None:
     """Delete or require the checkpoints of an unfinished run, depending on ``begin``.
 
-    This check runs before the server waits for clients.
+    This function must be called before the server waits for clients.
 
     Raises:
         StorageError: ``begin`` requires a checkpoint, and the server has none.

@@ -43,7 +43,8 @@ class UnlearningContext:
         history: stored rounds of the training; None if no rounds are stored.
         record_round: receives a record of each round, for progress and the report.
         clusters: histories of the clusters; None if the training had no clusters.
-        secret: returns a secret of the server, 32 bytes, the same at all calls by one method.
+        secret: returns a secret of the server, 32 bytes; all calls by one method return the same
+            secret.
     """
 
     cohort: Cohort

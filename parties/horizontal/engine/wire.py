@@ -273,7 +273,7 @@ class VectorAssembler:
         ):
             raise RemoteProtocolError(
                 f"received a part that does not continue its vector: the part starts at element "
-                f"{part.start}, expected element {self._filled}"
+                f"{part.start}; expected element {self._filled}"
             )
         whole[self._filled : end] = values
         self._filled = end

@@ -1,6 +1,6 @@
 """Metrics of the models of a request, each in comparison with Retrain.
 
-Letters: D_u = the rows that must be forgotten; φ = the score of a row, as in ``score_histogram``.
+Notation: D_u = the rows that must be forgotten; φ = the score of a row, as in ``score_histogram``.
 """
 
 from collections.abc import Callable, Mapping, Sequence

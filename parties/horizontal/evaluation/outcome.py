@@ -65,8 +65,8 @@ class ModelOutcome:
         stages: metrics of the model before recovery (``unlearned``) and after the rounds of a
             reverting test (``reverted``).
         rounds: a record of every round.
-        diverged: why the method has no valid model, for example the round in which it diverged; the
-            metrics are empty in this case. None if the model is valid.
+        diverged: why the method has no valid model and therefore no metrics, for example the round
+            of a divergence; None if the model is valid.
         benchmark_metrics: metrics that the server itself measures.
     """
 
@@ -164,15 +164,14 @@ def run_method(
 def count_conflicts(
     cohort: Cohort, remaining: Sequence[Member], task: LocalTask, before: Tensor, after: Tensor
 ) -> tuple[int, float]:
-    """Return the number of clients with which a step conflicts, and the largest |cosine|.
+    """Return NC of FedOSD, how many clients a step conflicts with, and the largest |cosine|.
 
     A step conflicts with a client if the cosine of the step and the client's gradient is negative.
-    The number of these clients is NC of FedOSD.
 
     Args:
         cohort: the clients.
         remaining: members that train one round each.
-        task: the local task of these members.
+        task: the local task of the remaining members.
         before: the model before the step, ``[d]``.
         after: the model after the step, ``[d]``.
     """
@@ -206,5 +205,5 @@ def no_scores() -> Scores:
 def client_scores(
     scores: Mapping[str, RowMetrics], names: "set[str] | None" = None
 ) -> list[RowMetrics]:
-    """Return the metrics of the clients that have rows; if ``names`` is given, of these only."""
+    """Return the metrics of the clients that have rows, limited to ``names`` if given."""
     return [each for name, each in scores.items() if each.rows and (names is None or name in names)]

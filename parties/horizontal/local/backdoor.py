@@ -1,6 +1,6 @@
 """Backdoor audit: the leaving client plants a trigger of 3x3 pixels in its training rows.
 
-Letters: y = the class, C = number of classes. A row with the trigger has the label (y + shift) mod
+Notation: y = the class, C = number of classes. A row with the trigger has the label (y + shift) mod
 C (FedOSD, paper 001, §4.1), or one fixed class. The trigger covers the pixels in rows and columns
 -4 to -2 of an image; each of these pixels is 0 or 1.
 """

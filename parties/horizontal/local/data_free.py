@@ -3,8 +3,8 @@
 A student learns from a teacher on generated images; no training row is used. The generator produces
 images on which the student differs most from the teacher, as in ZSKT (Micaelli and Storkey 2019).
 
-Letters as in ``unlearning.horizontal.data_free``; DG = the generator; T_u = number of rounds; T_k =
-number of the student's steps per round, beside one step of DG (Mimir, paper 003, Alg 2).
+Notation as in ``unlearning.horizontal.data_free``; DG = the generator; T_u = number of rounds;
+T_k = number of the student's steps per round, beside one step of DG (Mimir, paper 003, Alg 2).
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ class DistillationRounds:
     """Length and optimiser settings of a distillation; student and generator use Adam.
 
     Attributes:
-        rounds: T_u.
+        rounds: T_u, number of rounds.
         batch: number of images per round.
         learning_rate: learning rate of the student and of the generator.
         clip: largest norm of a gradient.
@@ -62,7 +62,7 @@ class DistillationObjective(Protocol):
         """Largest value of ``gate`` at which the student trains on an image."""
 
     def gate(self, images: Tensor) -> Tensor:
-        """Return a score per image, ``[rows]``, which is high if the image must be forgotten.
+        """Return a score per image, ``[rows]``, which is high for images like the forgotten data.
 
         ``images`` are ``[rows, channels, height, width]``.
         """
@@ -86,7 +86,7 @@ def train_student(
     """Train the student in place and return its last loss, 0 if no image ever passed the gate.
 
     In a round in which no image passes the gate, the student does not train, and the generator
-    minimises the gate's score. The original GKT returns to an earlier generator instead.
+    minimises the gate's score. The original GKT returns to an earlier generator in such a round.
 
     Args:
         objective: the losses and the gate.
@@ -219,7 +219,7 @@ class GatedTransfer:
 
     The gate compares classes, as in the original GKT (Chundawat et al. 2023), or features, as
     Mimir's authors do for prompted networks (paper 003, §VI-A3). The divergence is a mean over
-    rows. The original GKT averages the divergence over rows and classes, so it has less weight.
+    rows; the original GKT averages over rows and classes, which gives the divergence less weight.
 
     Attributes:
         student: the network that is trained.

@@ -32,7 +32,7 @@ TWO_TERMS: Final = ("grad-diff", "npo", "simnpo", "primal-dual")
 class LocalTaskError(ValueError):
     """The client cannot carry out a local task.
 
-    The server receives the error's text, so the text must not reveal anything about rows.
+    The server receives the error's text, so the text must not identify any row.
     """
 
 
@@ -84,7 +84,7 @@ class TextTask:
     """Settings of a local task on texts.
 
     Clients with forgotten texts minimise the objective; the other clients train as usual.
-    Letters as in ``unlearning.llm``.
+    Notation as in ``unlearning.llm``.
 
     Attributes:
         objective: the unlearning objective; ``learn`` is training with cross entropy.
@@ -167,7 +167,7 @@ class LocalTask:
         temperature: τ, for ``teachers``.
         distil: settings for ``distil``.
         gate: settings for ``gated``.
-        noise: settings for the two aims on noise.
+        noise: settings of the noise, for the two aims that train on noise.
         text: settings for ``text``.
     """
 

@@ -69,7 +69,7 @@ def train_locally(
         LocalTaskError: there are no rows.
     """
     if not len(rows):
-        raise LocalTaskError("the client has no rows for the local task, which needs at least one row")
+        raise LocalTaskError("the client has no rows; a local task needs at least one row")
     network, personalisation = client_network.network, client_network.personalisation
     teachers = {
         name: _predictions(network, slots[name], rows)

@@ -129,8 +129,8 @@ class NetworkClientTask:
     def switch_branch(self, branch: str, parent: str | None) -> None:
         """Use the personal parameters of a branch from now on.
 
-        A new branch starts with the personal parameters of the branch ``parent``; if ``parent`` is
-        None, it starts without personal parameters.
+        A new branch starts with the personal parameters of the branch ``parent``, or without
+        personal parameters if ``parent`` is None.
         """
         self.branches[self.branch] = self.personal
         if branch not in self.branches:

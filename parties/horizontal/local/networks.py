@@ -71,5 +71,7 @@ def _whole(agreement: HorizontalAgreement) -> nn.Module:
     from models.backbones import BACKBONES  # noqa: PLC0415  large
 
     if len(shape) != 3:
-        raise ValueError(f"the network needs rows of shape [channels, height, width] (got {list(shape)})")
+        raise ValueError(
+            f"the network needs rows of shape [channels, height, width] (got {list(shape)})"
+        )
     return BACKBONES[plan.kind]((shape[0], shape[1], shape[2]), classes)

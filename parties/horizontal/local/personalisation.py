@@ -1,6 +1,6 @@
 """Personalised models: which parameters are personal, and how personal models are trained.
 
-Letters as in ``models.prompts`` for Mimir; α = learning rate of the inner step of Per-FedAvg.
+Notation as in ``models.prompts`` for Mimir; α = learning rate of the inner step of Per-FedAvg.
 """
 
 from collections.abc import Iterator

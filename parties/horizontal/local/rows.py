@@ -2,8 +2,8 @@
 
 The attack compares forgotten rows (members) with test rows (non-members). There are equally many
 members and non-members of each class, because otherwise the class alone would distinguish members
-from non-members. Rows with a trigger are left out, because the trigger would distinguish members
-too. No attack model is fitted, so all test rows may be used as non-members.
+from non-members. Rows with a trigger are left out, because the trigger alone would distinguish
+members from non-members. No attack model is fitted, so all test rows may be used as non-members.
 """
 
 from dataclasses import dataclass, field
@@ -92,7 +92,7 @@ class ClientData:
             case "retained":
                 return self.train.take(self._retained())
             case "members" | "non_members":
-                raise ValueError(f"of_kind() cannot return {kind!r} rows: call matched_rows() instead")
+                raise ValueError(f"of_kind() cannot return {kind!r} rows; call matched_rows()")
 
     def for_training(self, kind: RowKind) -> Rows:
         """Return the rows of one kind in the form in which local tasks train on them."""

@@ -1,4 +1,4 @@
-"""AdaClipping-like: dampen parameters that the leaving client needs more than the others do."""
+"""AdaClipping-like: dampen parameters that matter mostly for the leaving client."""
 
 from dataclasses import dataclass
 
@@ -19,8 +19,8 @@ class AdaClipping:
     Attributes:
         fisher_task: the local task that reports Fisher information.
         recover: rounds of recovery.
-        ratio: a parameter is dampened if the leaving client's Fisher information exceeds the other
-            clients' this many times.
+        ratio: a parameter is dampened if its Fisher information at the leaving client is more than
+            ``ratio`` times that at the other clients.
         strength: λ.
     """
 

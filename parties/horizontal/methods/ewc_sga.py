@@ -2,9 +2,9 @@
 
 The penalty is large where the remaining clients' Fisher information is large.
 
-Letters (Wu et al. 2022): F = diagonal Fisher information on the remaining clients' rows; θ_g = the
+Notation (Wu et al. 2022): F = diagonal Fisher information on the remaining clients' rows; θ_g = the
 original model; λ = the strength. The clients minimise −L_ce(D_u) + (λ/2) Σ F_i (θ_i − θ_g,i)². The
-source maximises the penalty as well, which would push the model away from θ_g.
+original method maximises the penalty too, which would push the model away from θ_g.
 """
 
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ class EwcSga:
     """Ascent with an elastic penalty, then recovery.
 
     Attributes:
-        ascent: rounds of ascent; ``proximal`` of its task is λ.
+        ascent: rounds of ascent; ``proximal`` of the local task is λ.
         recover: rounds of recovery.
     """
 

@@ -1,7 +1,7 @@
-"""FedEraser: repeat the stored rounds without the client and calibrate the other updates.
+"""FedEraser: repeat the stored rounds without the leaving client, with calibrated updates.
 
-Letters as in ``unlearning.horizontal.baselines``. The stored update gives the length of the
-calibrated update; a short local training from the rebuilt model gives the direction.
+Notation as in ``unlearning.horizontal.baselines``. The stored update gives the length of the
+calibrated update; a short local training from the rebuilt model gives the update's direction.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class FedEraser:
     Attributes:
         calibrate: settings of the short local training.
         recover: rounds of recovery.
-        network: gives the shapes of the tensors, each of which is calibrated by itself.
+        network: network with the shapes of the tensors; each tensor is calibrated separately.
     """
 
     calibrate: RoundPlan
@@ -44,7 +44,7 @@ class FedEraser:
 
     @property
     def rounds(self) -> int | None:
-        """None: the number depends on the stored rounds of the training."""
+        """None, because the number of rounds depends on the stored rounds of the training."""
         return None
 
     def run(self, context: UnlearningContext) -> Tensor:
@@ -55,7 +55,8 @@ class FedEraser:
         """
         if context.history is None or not len(context.history):
             raise PolicyError(
-                "federaser needs stored rounds of the training", "set history.every = 10"
+                "federaser needs stored rounds of the training, but none are stored",
+                "set history.every = 10",
             )
         model: Tensor | None = None
         gone = {each.client for each in context.leaving}

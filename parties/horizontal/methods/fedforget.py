@@ -1,9 +1,9 @@
 """FedForget: two teachers guide the leaving client, whose update has a larger weight in the mean.
 
-Letters as in ``unlearning.horizontal.fedforget``. In the printed algorithm (mode ``literal``) both
-teachers know the rows that must be forgotten. By default teacher B is a model of the remaining
-clients, trained from random weights, which never saw these rows. The training of teacher B is part
-of the method's cost.
+Notation as in ``unlearning.horizontal.fedforget``. In the algorithm as printed in the paper (mode
+``literal``), both teachers were trained on the rows that must be forgotten. By default, the
+remaining clients train teacher B from random weights, so teacher B never saw the rows that must be
+forgotten. The training of teacher B is part of the method's cost.
 """
 
 from dataclasses import dataclass, replace
@@ -24,15 +24,15 @@ class FedForget:
 
     Attributes:
         distil: rounds with all clients.
-        teacher_b: rounds that train teacher B: with the remaining clients from random weights, or
-            with the leaving client alone from the original model.
+        teacher_b: rounds that train teacher B, either by the remaining clients from random weights
+            or by the leaving client alone from the original model.
         recover: rounds of recovery.
-        mode: what teacher B is.
-        weight_a: α, the weight of teacher A, the original model; 0 with a bad teacher B, because
-            teacher A would teach the leaving client nothing new.
+        mode: kind of teacher B.
+        weight_a: α, the weight of teacher A, the original model. In mode ``bad_teacher`` teacher
+            A has weight 0 instead, because teacher A would teach the leaving client nothing new.
         weight_b: the weight of teacher B.
-        leaving_factor: λ₀, the factor of the leaving client's weight in the mean.
-        decay: β, of that factor per round.
+        leaving_factor: λ₀, the initial factor of the leaving client's weight in the mean.
+        decay: β, the rate per round at which the factor ``leaving_factor`` decays to 1.
         max_weight: largest weight of the leaving client in the mean.
         temperature: τ.
     """

@@ -1,10 +1,12 @@
-"""FedGKT: the remaining clients distil a student; a gate stops the leaving client's images.
+"""FedGKT: the remaining clients distil a student; a gate excludes images of forgotten data.
 
-Gated knowledge transfer (Chundawat et al. 2023) at every remaining client, as Mimir's authors
-compare with it (paper 003, §VI-A3). Their gate compares features and needs prompts. The gate of the
-source reads classes; it works with every network and also stops classes that remaining clients
-hold. Learning rates have no schedule. If no image passes the gate at any client, the round is
-recorded as skipped: descriptors that are nearly equal give nearly equal features.
+Every remaining client runs gated knowledge transfer (GKT, Chundawat et al. 2023), as in the
+comparison by Mimir's authors (paper 003, §VI-A3). The gate of Mimir's authors compares features and
+needs prompts. The gate of the original GKT compares classes. A gate that compares classes works
+with every network, but also excludes images of forgotten classes that remaining clients have.
+Learning rates have no schedule. If no image passes the gate at any client, the round is recorded as
+skipped. Rounds are skipped if the clients' descriptors are nearly equal, because the clients'
+features are then nearly equal too.
 """
 
 from dataclasses import dataclass, replace
@@ -34,11 +36,12 @@ class FedGkt:
     """Rounds of gated distillation at all remaining clients, then recovery.
 
     Attributes:
-        distil: rounds of distillation; the epochs of its task are the rounds of the generator.
+        distil: rounds of distillation; ``epochs`` of the local task is the number of generator
+            rounds.
         recover: rounds of recovery.
         plan: weights of the losses, and the gate's threshold.
-        network: gives the names of the parameters.
-        gate: what the gate compares.
+        network: network with the names of the parameters.
+        gate: whether the gate compares features or classes.
         init: initial parameters of the student.
         target_client: the only client whose model is unlearned; None: all remaining clients.
     """
@@ -63,7 +66,7 @@ class FedGkt:
         """Return the unlearned model, ``[d]``.
 
         Raises:
-            PolicyError: the gate compares features, and the networks have no prompts.
+            PolicyError: the gate compares features, but the network has no prompts.
         """
         context = for_target_client(context, self.target_client)
         plan, teachers = self.plan, {"teacher": context.original}
@@ -73,9 +76,9 @@ class FedGkt:
             teachers["second"] = leaving_client_model(context, self.distil.task_at(0))
         else:
             raise PolicyError(
-                "fedgkt's gate compares features of networks with prompts, and this network has no "
-                "prompts",
-                'set personal = {kind = "mimir"}, or unlearning.fedgkt.gate = "classes"',
+                "fedgkt's gate compares features and needs a network with prompts, but the agreed "
+                "network has no prompts",
+                'set personal = {kind = "mimir"}, or set unlearning.fedgkt.gate = "classes"',
             )
         model = initial_student(self.init, context, self.network, self.name)
         for number in range(self.distil.rounds):

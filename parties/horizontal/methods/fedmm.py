@@ -1,11 +1,12 @@
 """FedMM: error-maximising noise impairs the model, then error-minimising noise repairs it.
 
-Noise in place of rows (Chundawat et al. 2023; paper 003, §VI-A3). Each client makes the noise for
-the original model with its personal parameters and for the classes that it holds; the source's
-program uses class 0 for all forgotten rows. So neither a descriptor nor a class leaves its client.
-In the source both kinds of noise are one shuffled batch; here they are two parts of a round, and
-every round has new noise. By default the repair is longer than the source's one epoch, after which
-little was forgotten.
+The clients train on noise instead of rows (Chundawat et al. 2023; paper 003, §VI-A3). Each client
+generates noise for its own classes, with the original model and its own personal parameters, so
+neither descriptors nor classes leave the client. The authors' program uses class 0 for all
+forgotten rows. The original method shuffles error-maximising and error-minimising noise into one
+batch. In this implementation a round averages the updates for the two kinds of noise, and every
+round has new noise. By default the repair takes more than the one epoch of the original method,
+because after one epoch of repair little was forgotten.
 """
 
 from dataclasses import dataclass, replace
@@ -22,13 +23,13 @@ from unlearning.horizontal.error_noise import ErrorNoisePlan
 
 @dataclass(frozen=True, slots=True)
 class FedMm:
-    """Rounds of all clients on noise, then rounds of the remaining clients on their noise.
+    """Rounds of all clients on noise, then rounds of only the remaining clients on noise.
 
     Attributes:
         impair: rounds with both kinds of noise.
         repair: rounds with error-minimising noise.
         noise: settings of the noise.
-        share: share of the leaving clients' update in a round that impairs.
+        share: weight of the leaving clients' update in the mean of an ``impair`` round.
         target_client: the only client whose model is unlearned; None: all remaining clients.
     """
 

@@ -1,6 +1,6 @@
 """FedOSD: unlearn along the steepest direction that conflicts with no other client, then recover.
 
-Letters of paper 001: ω = the model; ω⁰ = the original model; g_u = the leaving clients'
+Notation of paper 001: ω = the model; ω⁰ = the original model; g_u = the leaving clients'
 pseudo-gradient of the unlearning loss; g_i = the pseudo-gradients of the remaining clients; d = the
 direction; η = the learning rate. The variants are the ablations of the paper (Table 5).
 """
@@ -30,10 +30,10 @@ Variant: TypeAlias = Literal["full", "ascent", "no-orthogonal", "common-descent"
 
 @dataclass(frozen=True, slots=True)
 class FedOsd:
-    """Algorithm 1 of the paper, both stages.
+    """Algorithm 1 of the FedOSD paper: unlearning, then recovery.
 
     Attributes:
-        unlearn: rounds of unlearning; the learning rate of its task is η.
+        unlearn: rounds of unlearning; the learning rate of the local task is η.
         recover: rounds of recovery.
         project: which clients' gradients are projected so that recovery does not lead back to ω⁰;
             ``none`` is the ablation M5.

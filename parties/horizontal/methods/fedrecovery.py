@@ -1,8 +1,8 @@
-"""FedRecovery: subtract the leaving client's part of every stored round from the model, add noise.
+"""FedRecovery: subtract the leaving client's part of every stored round, then add noise.
 
-Letters as in ``unlearning.horizontal.baselines``. The noise is calibrated to the length of what was
-subtracted. That length is measured and not bounded beforehand, so the method has no certificate and
-its guarantee is heuristic.
+Notation as in ``unlearning.horizontal.baselines``. The noise is calibrated to the norm of the
+subtracted vector. The norm of this vector is measured, not bounded in advance, so the method has no
+certificate and its guarantee is heuristic.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from unlearning.horizontal.baselines import (
 
 @dataclass(frozen=True, slots=True)
 class FedRecovery:
-    """One step of the server alone, then recovery.
+    """One step by the server without clients, then recovery.
 
     Attributes:
         recover: rounds of recovery.
@@ -56,7 +56,8 @@ class FedRecovery:
         """
         if context.history is None or not len(context.history):
             raise PolicyError(
-                "fedrecovery needs stored rounds of the training", "set history.every = 1"
+                "fedrecovery needs stored rounds of the training, but none are stored",
+                "set history.every = 1",
             )
         gone = {each.client for each in context.leaving}
         squares = torch.tensor([_square(found) for _, found in context.history.rounds()])

@@ -1,6 +1,6 @@
 """FU-PGA: the leaving client's gradient ascent within a ball, then recovery.
 
-Letters as in ``unlearning.horizontal.baselines``. The leaving client's forgotten rows count as one
+Notation as in ``unlearning.horizontal.baselines``. The leaving client's forgotten rows count as one
 client, even if other rows of the client remain.
 """
 
@@ -26,13 +26,13 @@ RANDOM = 10  # random models; their distance from the reference gives the radius
 
 @dataclass(frozen=True, slots=True)
 class FuPga:
-    """Projected ascent from the model without the client's last update.
+    """Projected gradient ascent, which starts without the leaving client's last update.
 
     Attributes:
-        last: rounds of the training; the task of its last round gives w_u.
+        last: rounds of the training; the local task of the last round gives w_u.
         ascent: rounds of ascent at the leaving client.
         recover: rounds of recovery.
-        max_distance: *squared* distance to w_u at which the ascent ends, as in the authors'
+        max_distance: *squared* distance to w_u beyond which the ascent stops, as in the authors'
             program.
     """
 
@@ -58,7 +58,7 @@ class FuPga:
         gone, clients = len(context.leaving), len(context.leaving) + len(context.remaining)
         if not context.remaining:
             raise PolicyError(
-                "fu-pga starts at the model of the remaining clients, and no client remains",
+                "fu-pga starts at the model of the remaining clients, but no client remains",
                 "keep at least one client with rows, or start a new federation",
             )
         task = self.last.task_at(max(0, self.last.rounds - 1))

@@ -1,11 +1,12 @@
-"""Knot: clusters train apart, and only the leaving client's cluster goes back and trains again.
+"""Knot: clusters train separately, and only the leaving client's cluster is retrained.
 
-The cluster goes back to the snapshot before the client's first round and trains on without the
-client. The client never influenced the other clusters (Su and Li 2023). Rounds are synchronous; in
-the paper they are not. The seed assigns clients to clusters. The paper's assignment by training
-time and by similarity of updates depends on the client's rows, and retraining one cluster does not
-remove that influence. For the same reason the model of all clusters is their mean, and not the
-model that is best on some rows; the mean is poor if clients differ much.
+The leaving client's cluster returns to the snapshot before the client's first round and trains
+again without the client. The client never influenced the other clusters (Su and Li 2023). Rounds
+are synchronous, unlike in the paper. The seed assigns clients to clusters. The paper assigns
+clients by training time and by similarity of updates. Such an assignment depends on the client's
+rows, and retraining one cluster would not remove this influence. The final model is the mean of the
+clusters' models, because selecting the model that is best on some rows would also depend on the
+client's rows. The mean model is poor if the clients' data differ much.
 """
 
 from dataclasses import dataclass
@@ -22,11 +23,12 @@ from unlearning.guarantee import Guarantee
 
 @dataclass(frozen=True, slots=True)
 class Knot:
-    """The rounds of the training again, for the clusters of the leaving clients.
+    """Repeats the rounds of the training for the clusters of the leaving clients.
 
-    Exact: if all clients of a cluster take part in every round, the model is bit-equal to a
-    training of the same clusters without the leaving clients. If each round selects some clients,
-    the selection in the rounds before the leaving client's first round included that client.
+    The method is exact. If all clients of a cluster take part in every round, the model is
+    bit-equal to that of a training of the same clusters without the leaving clients. If each round
+    selects only some clients, the leaving client was a candidate in the selections before its first
+    round.
 
     Attributes:
         round_plan: rounds of the training.
@@ -39,7 +41,7 @@ class Knot:
 
     @property
     def rounds(self) -> int | None:
-        """None: the number depends on the cluster's snapshots."""
+        """None, because the number of rounds depends on the cluster's snapshots."""
         return None
 
     def run(self, context: UnlearningContext) -> Tensor:
@@ -49,7 +51,10 @@ class Knot:
             PolicyError: the training had no clusters, or no client remains.
         """
         if context.clusters is None:
-            raise PolicyError("knot needs a training in clusters", "set training.clusters = 5")
+            raise PolicyError(
+                "knot needs a training in clusters, but all clients were trained together",
+                "set training.clusters = 5",
+            )
 
         def watch(each: RoundResult) -> None:
             context.record_round(RoundRecord("unlearn", each.number, each.model, each.mean.loss))

@@ -25,7 +25,7 @@ class Method(Protocol):
 
     @property
     def rounds(self) -> int | None:
-        """Largest number of rounds that the method records; None: unknown before it runs."""
+        """Largest number of rounds that the method records; None if unknown before the run."""
 
     def run(self, context: UnlearningContext) -> Tensor:
         """Return the unlearned model, ``[d]``."""

@@ -1,8 +1,8 @@
 """Mimir: the remaining clients distil a student from their own models and generated images.
 
 The leaving client sends its descriptor to the server once, and the descriptor is deleted
-afterwards. Shared prompts do not change and keep information about the leaving client (paper 003,
-C11): backbone and head are unlearned.
+afterwards. Only backbone and head are unlearned. The shared prompt parameters do not change, so
+these parameters keep information about the leaving client (paper 003, C11).
 """
 
 from dataclasses import dataclass, replace
@@ -29,10 +29,11 @@ class Mimir:
     """Rounds of distillation at all remaining clients, then recovery.
 
     Attributes:
-        distil: rounds of distillation; the epochs of its task are the rounds of the generator.
+        distil: rounds of distillation; ``epochs`` of the local task is the number of generator
+            rounds.
         recover: rounds of recovery.
         plan: weights of the losses.
-        network: gives the names of the parameters.
+        network: network with the names of the parameters.
         init: initial parameters of the student.
         target_client: the only client whose model is unlearned; None: all remaining clients.
     """
@@ -60,7 +61,7 @@ class Mimir:
         """
         if not isinstance(self.network, PromptedNetwork):
             raise PolicyError(
-                "mimir unlearns networks with prompts, and this network has none",
+                "mimir needs a network with prompts, but the agreed network has no prompts",
                 'set personal = {kind = "mimir"}',
             )
         context = for_target_client(context, self.target_client)

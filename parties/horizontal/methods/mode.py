@@ -1,8 +1,8 @@
-"""MoDe: mix in a model that the remaining clients train from scratch, and let it guide all clients.
+"""MoDe: rounds that mix a degradation model into the model, and rounds that guide the clients.
 
-Letters as in ``unlearning.horizontal.baselines``. The leaving client trains on its rows with the
-predictions of the degradation model in place of labels; the remaining clients train with true
-labels.
+Notation as in ``unlearning.horizontal.baselines``. The remaining clients train the degradation
+model from random weights. In a round of guidance the leaving client trains with the predictions of the
+degradation model instead of labels, and the remaining clients train with true labels.
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +23,8 @@ class MoDe:
 
     Attributes:
         degrade: rounds of erasure, which train the degradation model and mix it in.
-        guide: rounds of guidance, one after each round of erasure as long as there are any.
+        guide: rounds of guidance, which alternate with the rounds of erasure; the longer of the two
+            sequences continues alone.
         recover: rounds of recovery.
         momentum: λ, weight of the old model in the mix.
     """

@@ -15,11 +15,11 @@ NO_SLOTS: Slots = {}
 def recover(
     context: UnlearningContext, model: Tensor, round_plan: RoundPlan, extra_slots: Slots = NO_SLOTS
 ) -> Tensor:
-    """Run plain rounds of the remaining clients and return the model, ``[d]``.
+    """Run ordinary training rounds with the remaining clients and return the model, ``[d]``.
 
     Args:
         context: the clients and the callback for records.
-        model: after unlearning, ``[d]``.
+        model: the model after unlearning, ``[d]``.
         round_plan: settings of the rounds.
         extra_slots: further vectors that the task needs, ``[d]`` each.
     """
@@ -39,7 +39,8 @@ def recover_fedosd(
 ) -> Tensor:
     """Run the recovery of FedOSD from ``model``, ``[d]``, and return the model, ``[d]``.
 
-    No client's update leads back to the original model, and all clients have the same weight.
+    Each client's update is projected so that the update does not lead back to the original model.
+    All clients have the same weight.
     """
     for number in range(round_plan.rounds):
         task, away = round_plan.task_at(number), model - context.original

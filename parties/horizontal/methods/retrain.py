@@ -1,4 +1,4 @@
-"""Retrain: the remaining clients train a new model; the reference of every other method."""
+"""Retrain: the remaining clients train a new model, with which other methods are compared."""
 
 from dataclasses import dataclass, replace
 
@@ -13,12 +13,12 @@ from unlearning.guarantee import Guarantee
 
 @dataclass(frozen=True, slots=True)
 class Retrain:
-    """The whole training again, for as many rounds as the original training.
+    """Trains a new model with the remaining clients, for as many rounds as the original training.
 
     Attributes:
         round_plan: rounds of the training.
-        name: of this Retrain; its random stream is named after it.
-        groups: the clients of each cluster; empty: all clients train together.
+        name: name of this Retrain and of its random stream.
+        groups: the clients of each cluster; empty if all clients train together.
     """
 
     round_plan: RoundPlan
@@ -29,7 +29,7 @@ class Retrain:
 
     @property
     def rounds(self) -> int:
-        """Largest number of rounds that the method records."""
+        """Maximum number of rounds that the method records."""
         return self.round_plan.rounds * max(1, len(self.groups))
 
     def run(self, context: UnlearningContext) -> Tensor:

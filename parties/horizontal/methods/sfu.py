@@ -1,10 +1,11 @@
-"""SFU: the leaving client's gradient ascent, without directions that change the others' outputs.
+"""SFU: gradient ascent that leaves the remaining clients' outputs on sampled rows unchanged.
 
-Letters as in ``unlearning.horizontal.baselines``. Weight and bias of a layer are projected
-together. Parameters outside of linear and convolutional layers, as of a normalisation, do not
-change. Every remaining client sends the layers' inputs of one batch to the server, for convolutions
-a sample of the patches, so outputs on other rows do change. The source multiplies the inputs by a
-random factor to hide them. This does not hide them, so no factor is used.
+The letters are those of ``unlearning.horizontal.baselines``. Weight and bias of a layer are
+projected together. Parameters outside of linear and convolutional layers, such as those of
+normalisation layers, do not change. Every remaining client sends the layers' inputs for one batch
+to the server (for convolutions, a sample of the patches). Outputs on other rows do change. The
+paper multiplies the inputs by a random factor to hide the inputs. Such a factor does not hide the
+inputs, so none is used.
 """
 
 from dataclasses import dataclass, replace
@@ -28,8 +29,8 @@ class Sfu:
     Attributes:
         ascent: rounds of ascent.
         recover: rounds of recovery.
-        network: gives the shapes of the layers.
-        energy: ε, share of the inputs' energy in the subspace.
+        network: a network with the shapes of the layers.
+        energy: ε, smallest share of the inputs' energy in the subspace.
     """
 
     ascent: RoundPlan
@@ -42,7 +43,7 @@ class Sfu:
 
     @property
     def rounds(self) -> int:
-        """Largest number of rounds that the method records."""
+        """Maximum number of rounds that the method records."""
         return self.ascent.rounds + self.recover.rounds
 
     def run(self, context: UnlearningContext) -> Tensor:

@@ -37,12 +37,12 @@ def initial_student(
 def leaving_client_model(context: UnlearningContext, task: LocalTask) -> Tensor:
     """Return the original model with the leaving client's personal parameters, ``[d]``.
 
-    The leaving client sends its personal parameters to the server for this.
+    The server needs these parameters, so the leaving client sends them to the server.
     """
     return add_personal_parameters(context.cohort, context.leaving, task, context.original)
 
 
 def for_target_client(context: UnlearningContext, target_client: str | None) -> UnlearningContext:
-    """Return a context in which only one client remains; None: all remaining members do."""
+    """Return a context with ``target_client`` as the only remaining client; if None, with all."""
     kept = [each for each in context.remaining if target_client in (None, each.client)]
     return replace(context, remaining=kept)

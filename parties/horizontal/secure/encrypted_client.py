@@ -1,4 +1,4 @@
-"""A client in sums of ciphertexts: its messages around ``encryption.client``."""
+"""A client's messages in encrypted sums; ``encryption.client`` encrypts and decrypts."""
 
 from collections.abc import Sequence
 from math import nan
@@ -35,12 +35,15 @@ PURPOSE, KEY, APPROVAL = "sealing key of a sum", "key of a sum", "sum to open"
 
 
 def select_key_holders(named: Sequence[str], members: Sequence[str]) -> tuple[str, ...]:
-    """Return the members that hold the key of their sum: those that are ``named``, or all."""
+    """Return the members that hold the key of a sum.
+
+    These are the members in ``named``, or all members if ``named`` is empty.
+    """
     return tuple(each for each in members if not named or each in named)
 
 
 def join_names(names: Sequence[str]) -> bytes:
-    """Return names as bytes, for signatures."""
+    """Return names as one byte string, for signatures."""
     return "\n".join(names).encode()
 
 
@@ -78,17 +81,20 @@ class EncryptedSumClient:
                 case vfl_pb2.Approvals() as approvals:
                     self._decrypt(approvals)
                 case _:
-                    raise RemoteProtocolError(f"sent {message.kind} to a client")
+                    raise RemoteProtocolError(
+                        f"sent {message.kind}, which a client does not accept"
+                    )
         except CkksError as error:
             raise PolicyError(f"{self._party.name} refuses the sum: {error}") from error
 
     def protect(self, found: LocalUpdate) -> "tuple[NDArray[np.uint8], vfl_pb2.LocalUpdate]":
-        """Return an update as ciphertexts, ``[bytes]``, and the message after it.
+        """Return an update as ciphertexts, ``[bytes]``, and the message that follows.
 
-        An update that exceeds its range is not sent: the vector is empty and the loss is NaN.
+        An update that exceeds the range of the sum is not sent: the vector is empty and the loss is
+        NaN.
 
         Raises:
-            PolicyError: no sum is open, or its ciphertexts were sent already.
+            PolicyError: no sum is open, or this client has already sent its ciphertexts.
         """
         if self._sum is None or self._terms is None:
             raise single_update_error("ckks")
@@ -169,7 +175,9 @@ class EncryptedSumClient:
         member, terms = self._current_sum()
         present = self._present
         if present is None:
-            raise RemoteProtocolError("requested the decryption of a sum before its approval")
+            raise RemoteProtocolError(
+                "requested the decryption of a sum before this client approved the sum"
+            )
         for name, each in approvals.approvals.items():
             bound = (terms.context, join_names(present.members), present.digest)
             self._check_signature(name, each, APPROVAL, *bound)
@@ -193,9 +201,9 @@ class EncryptedSumClient:
         party, proof = self._party, (signed.certificate, signed.signature)
         signer = verify_signature(party.trust, *proof, party.now(), purpose, party.digest, *bound)
         if signer != name:
-            raise IdentityError(f"the {purpose} of {name} is signed by {signer}")
+            raise IdentityError(f"the {purpose} of {name} has the signature of {signer}")
 
     def _current_sum(self) -> tuple[CkksClient, SumTerms]:
         if self._sum is None or self._terms is None:
-            raise RemoteProtocolError("sent a message of a sum, and no sum is open")
+            raise RemoteProtocolError("sent a message of a sum, but no sum is open")
         return self._sum, self._terms

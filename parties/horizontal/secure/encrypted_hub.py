@@ -1,4 +1,4 @@
-"""The server in sums of ciphertexts: it adds ciphertexts, and two key holders decrypt the sum."""
+"""The server in encrypted sums: it adds ciphertexts, and two key holders decrypt the sum."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ DECRYPTING_HOLDERS = 2  # key holders that must decrypt to the same numbers
 
 
 class ClientCall(Protocol):
-    """Runs work with the channel of a client."""
+    """Calls a function with the channel of a client."""
 
     def __call__(self, name: str, work: Callable[[Channel], T]) -> T | None:
         """Return the result of ``work``; None if the client is lost."""
@@ -46,10 +46,10 @@ class _Sum:
 
 
 class EncryptedSumHub:
-    """Computes mean updates by sums of ciphertexts.
+    """Computes mean updates from sums of ciphertexts.
 
     Args:
-        call: runs work with the channel of a client.
+        call: calls a function with the channel of a client.
         min_contributors: smallest number of members of a sum.
         key_holders: clients that may hold the key; empty: all members.
         reply_timeout: seconds that a client may take for a reply.
@@ -87,7 +87,7 @@ class EncryptedSumHub:
         """
         names = [each.client for each in members]
         if len(set(names)) != len(names):
-            raise PolicyError("a client can be in a sum of ciphertexts only once")
+            raise PolicyError("an encrypted sum names a client twice, expected at most once")
         sum_ = self._start(names, quorum_count(quorum, len(names)), ciphertext_count(size + 2))
         for name, vector in collect(sum_.names).items():
             self._call(name, _adding(sum_.server, name, vector.tobytes()))
@@ -112,8 +112,8 @@ class EncryptedSumHub:
             if threshold > len(names) or len(holders) < DECRYPTING_HOLDERS:
                 raise PolicyError(
                     f"{len(names)} clients are connected, {len(holders)} of them key holders, "
-                    f"and a sum needs {threshold} with {DECRYPTING_HOLDERS} key holders",
-                    "wait for more clients; [aggregation] and training.quorum set the numbers",
+                    f"but a sum needs {threshold} clients with {DECRYPTING_HOLDERS} key holders",
+                    "wait for more clients; [aggregation] and training.quorum set these numbers",
                 )
             context = self._entropy(CONTEXT_BYTES)
             start = vfl_pb2.StartSum(members=names, threshold=threshold, context=context)
@@ -137,11 +137,11 @@ class EncryptedSumHub:
         try:
             server = CkksServer(whole[: key.size].tobytes(), count)
         except CkksError as error:
-            raise RemoteProtocolError(f"sent a wrong public key: {error}") from error
+            raise RemoteProtocolError(f"sent an invalid public key: {error}") from error
         if len(whole) - key.size > MAX_CONTEXT_BYTES:
             raise RemoteProtocolError(
-                f"sent a secret key of {len(whole) - key.size} bytes; at most {MAX_CONTEXT_BYTES} "
-                "are expected"
+                f"sent a secret key of {len(whole) - key.size} bytes, expected at most "
+                f"{MAX_CONTEXT_BYTES}"
             )
         for name in names:
             if name != channel.terms.peer:
@@ -157,7 +157,7 @@ class EncryptedSumHub:
         present = sum_.server.present
         if len(present) < sum_.threshold:
             raise PolicyError(
-                f"{len(present)} members sent their update, and the sum needs {sum_.threshold}",
+                f"{len(present)} members sent their update, but the sum needs {sum_.threshold}",
                 "start the lost clients again",
             )
         whole, digest = sum_.server.total()
@@ -165,7 +165,7 @@ class EncryptedSumHub:
         approved = self._ask(present, question, vfl_pb2.Approve)
         if len(approved) < sum_.threshold:
             raise PolicyError(
-                f"{len(approved)} members approve the sum, and {sum_.threshold} must approve"
+                f"{len(approved)} members approve the sum, but {sum_.threshold} must approve"
             )
         approvals, found = vfl_pb2.Approvals(approvals=approved), dict[str, Numbers]()
         for name in select_key_holders(self._key_holders, list(approved)):
@@ -204,8 +204,8 @@ class EncryptedSumHub:
 def _require_equal(found: Mapping[str, Numbers]) -> Numbers:
     if len(found) < DECRYPTING_HOLDERS:
         raise PolicyError(
-            f"{len(found)} key holders decrypted the sum, and {DECRYPTING_HOLDERS} are needed",
-            "start the lost clients again; the clients' logs have the reasons of refusals",
+            f"{len(found)} key holders decrypted the sum, but {DECRYPTING_HOLDERS} must",
+            "start the lost clients again; the clients' logs show why clients refused",
         )
     (first, one), (second, other) = found.items()
     if not np.array_equal(one, other):
@@ -229,7 +229,7 @@ def _adding(server: CkksServer, name: str, data: bytes) -> Callable[[Channel], b
         try:
             server.add(name, data)
         except CkksError as error:
-            raise RemoteProtocolError(f"sent wrong ciphertexts: {error}") from error
+            raise RemoteProtocolError(f"sent invalid ciphertexts: {error}") from error
         return True
 
     return add

@@ -1,4 +1,4 @@
-"""A client in masked sums: its messages around ``masking.client``."""
+"""A client's messages in masked sums; ``masking.client`` computes masks and shares."""
 
 from math import nan
 
@@ -29,7 +29,7 @@ PURPOSE = "mask keys"  # domain of the signature
 class MaskedSumClient:
     """The client's side of the current masked sum.
 
-    Without agreed masks, updates are sent as they are.
+    If the agreement has no masks, updates are sent unmasked.
     """
 
     def __init__(self, party: FederatedContext, channel: Channel) -> None:
@@ -58,23 +58,26 @@ class MaskedSumClient:
                 case vfl_pb2.Present() as present:
                     self._reveal_shares(present)
                 case _:
-                    raise RemoteProtocolError(f"sent {message.kind} to a client")
+                    raise RemoteProtocolError(
+                        f"sent {message.kind}, which a client does not accept"
+                    )
         except MaskingError as error:
-            raise RemoteProtocolError(f"sent a wrong message of a sum: {error}") from error
+            raise RemoteProtocolError(f"sent an invalid message of a sum: {error}") from error
 
     def protect(
         self, found: LocalUpdate
     ) -> "tuple[Tensor | NDArray[np.int64], vfl_pb2.LocalUpdate]":
-        """Return an update as it is sent: masked if masks are agreed, otherwise as it is.
+        """Return an update for sending: masked if the agreement has masks, otherwise unchanged.
 
-        An update that is not finite, or exceeds its range, is not sent: the vector is empty and the
-        loss is NaN.
+        An update that is not finite, or exceeds the permitted range, is not sent: the vector is
+        empty and the loss is NaN.
 
         Returns:
-            The vector, ``[d]``, ``[d + 2]`` if masked or ``[0]``, and the message after it.
+            The vector, ``[d]`` (``[d + 2]`` if masked, ``[0]`` if not sent), and the message that
+            follows.
 
         Raises:
-            PolicyError: masks are agreed, and no sum is open or its vector was sent already.
+            PolicyError: the agreement has masks, but no sum is open or the vector was already sent.
         """
         if not self._masks:
             rows, loss, delta = found.rows, found.loss, found.delta
@@ -136,17 +139,19 @@ class MaskedSumClient:
         certificate, signature = keys.certificate, keys.signature
         signer = verify_signature(party.trust, certificate, signature, party.now(), PURPOSE, *bound)
         if signer != name:
-            raise IdentityError(f"the mask keys of {name} are signed by {signer}")
+            raise IdentityError(f"the mask keys of {name} have the signature of {signer}")
         return MaskPublicKeys(keys.masking, keys.sealing)
 
     def _reveal_shares(self, present: vfl_pb2.Present) -> None:
         if self._sealed is None:
-            raise RemoteProtocolError("requested the shares of a sum before it sent them")
+            raise RemoteProtocolError(
+                "requested the shares of a sum before it sent the members' sealed shares"
+            )
         revealed = self._current_sum().reveal_shares(self._sealed, present.members)
         self._sum = self._sealed = None
         self._channel.send(vfl_pb2.RevealedShares(seeds=revealed.seeds, keys=revealed.keys))
 
     def _current_sum(self) -> MaskingClient:
         if self._sum is None:
-            raise RemoteProtocolError("sent a message of a sum, and no sum is open")
+            raise RemoteProtocolError("sent a message of a sum, but no sum is open")
         return self._sum

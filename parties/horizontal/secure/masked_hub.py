@@ -26,7 +26,7 @@ CollectVectors = Callable[[Sequence[str]], Mapping[str, NDArray[Any]]]
 
 
 class MaskedSumHub:
-    """Computes mean updates by masked sums.
+    """Computes mean updates from masked sums.
 
     Args:
         exchange: sends each client its message and returns the replies.
@@ -56,11 +56,11 @@ class MaskedSumHub:
                 2]``.
 
         Raises:
-            PolicyError: too few members are connected at the start or at the end.
+            PolicyError: too few members are connected at the start or at the end of the sum.
         """
         names = [each.client for each in members]
         if len(set(names)) != len(names):
-            raise PolicyError("a client can be in a masked sum only once")
+            raise PolicyError("a masked sum names a client twice, expected at most once")
         sum_ = self._start(names, quorum_count(quorum, len(names)))
         server = MaskingServer(sum_.names, sum_.public_keys, sum_.threshold, sum_.context)
         for name, vector in collect(sum_.names).items():
@@ -89,9 +89,9 @@ class MaskedSumHub:
             threshold = max(self._min_contributors, floor, len(names) // 2 + 1)
             if threshold > len(names):
                 raise PolicyError(
-                    f"{len(names)} clients are connected, and a sum needs {threshold}",
+                    f"{len(names)} clients are connected, but a sum needs {threshold}",
                     "wait for more clients; aggregation.min_contributors and training.quorum set "
-                    "the number",
+                    "this number",
                 )
             context = self._entropy(CONTEXT_BYTES)
             start = vfl_pb2.StartSum(members=names, threshold=threshold, context=context)

@@ -1,7 +1,8 @@
 """Common rules of secure aggregation at a client: members of a sum, and encoding of an update.
 
-A client's vector in a sum is n Δ, then n, then n times the loss (n = its rows, Δ = its update). So
-the server receives the mean weighted by rows, but no client's rows or loss.
+A client's vector in a sum is n Δ, then n, then n times the loss (n = number of the client's rows,
+Δ = the client's update). The server therefore receives the mean update weighted by rows, but not
+the number of rows or the loss of a single client.
 """
 
 import torch
@@ -24,23 +25,26 @@ CONTEXT_BYTES = 32
 def check_sum_members(
     agreement: FederatedAgreement, start: vfl_pb2.StartSum, known_contexts: set[bytes]
 ) -> tuple[str, ...]:
-    """Return the members of a new sum and add its context to ``known_contexts``.
+    """Return the members of a new sum and add the sum's context to ``known_contexts``.
 
     Raises:
-        RemoteProtocolError: a member is no client, or named twice, or the sum started before.
+        RemoteProtocolError: a member is not a client or is named twice, or the context is invalid
+            or was used before.
         PolicyError: the sum has fewer members than agreed.
     """
     min_contributors, members = agreement.aggregation.min_contributors, tuple(start.members)
     if len(set(members)) != len(members) or not {*members} <= {*agreement.spokes}:
-        raise RemoteProtocolError("started a sum with a member that is no client, or named twice")
+        raise RemoteProtocolError(
+            "started a sum with a member that is not a client, or is named twice"
+        )
     if len(members) < min_contributors or start.threshold < min_contributors:
         raise PolicyError(
-            f"the server started a sum of {len(members)} members that {start.threshold} members "
-            f"open; agreed are at least {min_contributors} contributors",
+            f"the server started a sum of {len(members)} members with threshold {start.threshold}, "
+            f"expected at least {min_contributors} members and threshold {min_contributors}",
             "wait for more clients, or agree on a smaller aggregation.min_contributors",
         )
     if len(start.context) != CONTEXT_BYTES or start.context in known_contexts:
-        raise RemoteProtocolError("started a sum with a context that was used before")
+        raise RemoteProtocolError("started a sum with a context that is invalid or was used before")
     known_contexts.add(start.context)
     return members
 
@@ -58,10 +62,10 @@ def encode_update(
         update: the client's update.
         bits: number of fraction bits.
         members: number of members of the sum.
-        most: bound on the sum's numbers.
+        most: largest absolute value of a number in the sum.
 
     Raises:
-        UpdateTooLarge: a number exceeds its part of the bound, or is not finite.
+        UpdateTooLarge: a number exceeds ``most / members``, or is not finite.
     """
     weighted = update.rows * update.delta.double()
     rest = torch.tensor([update.rows, update.rows * update.loss], dtype=torch.float64)
@@ -76,6 +80,6 @@ def encode_update(
 def single_update_error(kind: str) -> PolicyError:
     """Return the error for a server that requests a single update."""
     return PolicyError(
-        f"the server requests a single update, and the agreement has aggregation.kind = {kind!r}",
-        "choose an unlearning method that needs sums only",
+        f"the server requests a single update, but aggregation.kind = {kind!r} allows only sums",
+        "choose an unlearning method that needs only sums",
     )

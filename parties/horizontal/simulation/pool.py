@@ -1,7 +1,7 @@
 """Simulated clients in a pool of worker processes.
 
 A vector is written once to memory that all processes share. A client is loaded in the process that
-runs its job, so the memory grows with the processes and not with the clients.
+runs the client's job, so memory use grows with the number of processes, not of clients.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,17 +44,17 @@ VectorHandle: TypeAlias = object  # a stored vector: a file, or a reference into
 
 @dataclass(frozen=True, slots=True)
 class ClientJob:
-    """One client's work: a local task or an evaluation.
+    """A job of one client: a local task or an evaluation.
 
     Attributes:
         source: config and data of the simulation.
         client: name of the client.
         state: requests that the client received.
-        kind: the rows of the job.
-        task: the local task; None: evaluate the slot ``model``.
+        kind: kind of rows that the job uses.
+        task: the local task; None: the job evaluates the vector ``model`` of ``slots``.
         slots: vectors by name.
         personal: packed personal parameters; None: before the first local task.
-        parameters: whether the evaluated model is personalised first.
+        parameters: whether the personal parameters replace those of the evaluated model.
     """
 
     source: SimulationSource
@@ -73,7 +73,7 @@ class ClientWorkers(Protocol):
     def put(self, name: str, vector: Tensor) -> VectorHandle:
         """Store a vector, ``[n]``, for all workers.
 
-        It replaces an earlier vector of the same name.
+        The vector replaces an earlier vector of the same name.
         """
 
     def delete(self, handle: VectorHandle) -> None:
@@ -184,7 +184,7 @@ def _alive() -> Iterator[None]:
     except BrokenProcessPool as error:
         raise ResourceError(
             "a worker process of the simulation was killed",
-            "if memory is low, use fewer workers; simulation.workers = 1 needs the least memory",
+            "if memory is low, set a smaller simulation.workers; 1 needs the least memory",
         ) from error
 
 
@@ -192,9 +192,9 @@ class PoolCohort:
     """Cohort of simulated clients, which are always connected.
 
     Args:
-        names: of all clients.
+        names: names of all clients.
         source: config and data of the simulation.
-        workers: run the clients' jobs.
+        workers: the workers that run the clients' jobs.
         quorum: smallest share of the members that must reply.
     """
 
@@ -266,7 +266,7 @@ class PoolCohort:
     def switch_branch(self, branch: str, parent: str | None) -> None:
         """Switch all clients to the personal parameters of a branch.
 
-        A new branch starts with its parent's personal parameters, or without any.
+        A new branch starts with the parameters of ``parent``, or without any if that is None.
         """
         self._branches[self._branch] = self._personal
         if branch not in self._branches:
@@ -281,7 +281,7 @@ class PoolCohort:
         """Delete the forgotten rows at every client.
 
         Returns:
-            Nothing: simulated clients have no copy of the rows that could be deleted.
+            An empty dictionary, because simulated clients store no copies of rows.
         """
         request, purged = self._state.request, self._state.purged
         self._state = ClientState(None, (*purged, request) if request else purged)

@@ -1,8 +1,8 @@
 """Simulated clients on Ray: on this machine, or on a cluster that has the same files.
 
-Ray is an optional dependency. Only this module imports it, and only if it was chosen. Ray sends
-pickled Python objects between its processes, so every machine of the cluster can run any code: the
-cluster must be trusted.
+Ray is an optional dependency. Only this module imports Ray, and this module is imported only if
+``simulation.backend`` is "ray". Ray sends pickled Python objects between its processes, so every
+machine of the cluster can run any code. The cluster must therefore be trusted.
 """
 
 import logging
@@ -23,13 +23,13 @@ try:
     import ray
 except ImportError as error:
     raise ConfigError(
-        "simulation.backend is 'ray', and ray is not installed",
+        "simulation.backend is 'ray', but ray is not installed",
         "run: pip install 'vfl[ray]', or set simulation.backend = \"processes\"",
     ) from error
 
 
 class RayWorkers:
-    """Workers of Ray with one core each. A vector is stored once in Ray's object store.
+    """Ray workers with one core each. A vector is stored once in Ray's object store.
 
     Raises:
         ConfigError: Ray cannot be started or reached.
@@ -50,8 +50,8 @@ class RayWorkers:
             )
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise ConfigError(
-                f"simulation.address: no Ray at {plan.address or 'this machine'}: {error}",
-                "start Ray: ray start --head",
+                f"simulation.address: cannot use Ray at {plan.address or 'this machine'}: {error}",
+                "start Ray with: ray start --head",
             ) from error
         self._job = ray.remote(num_cpus=1, max_retries=3)(_run)
 
@@ -64,13 +64,13 @@ class RayWorkers:
         """Do nothing: Ray deletes vectors without references."""
 
     def submit(self, job: ClientJob) -> "Future[LocalUpdate | RowMetrics]":
-        """Start a job as a task of Ray."""
+        """Start a job as a Ray task."""
         found: Future[LocalUpdate | RowMetrics] = Future()
         self._job.remote(job).future().add_done_callback(lambda done: _pass_on(done, found))
         return found
 
     def close(self) -> None:
-        """Disconnect from Ray, and end it if it was started here."""
+        """Disconnect from Ray, and stop Ray if this process started it."""
         ray.shutdown()
 
 

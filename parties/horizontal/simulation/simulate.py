@@ -63,7 +63,7 @@ def start_workers(plan: SimulationSettings) -> ClientWorkers:
     """Start the workers that run the clients.
 
     Raises:
-        ConfigError: Ray was chosen and is not installed, or cannot be reached.
+        ConfigError: ``simulation.backend`` is "ray", but Ray is not installed or cannot be reached.
     """
     if plan.backend == "ray":
         from parties.horizontal.simulation.ray_workers import RayWorkers

@@ -1,4 +1,4 @@
-"""Source and state of simulated clients, which are loaded when a job needs them."""
+"""Data source and state of simulated clients; a client is loaded when a job needs it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class SimulationSource:
     Attributes:
         config: path of the config.
         changes: overrides of config keys.
-        data: folder of the data; None: that of the settings.
+        data: folder of the data; None: the folder in the settings.
         read_clients: reads the data of all simulated clients in a worker process.
     """
 
@@ -43,7 +43,7 @@ class ClientState:
     purged: tuple[str, ...] = ()
 
     def apply_to(self, client: T) -> T:
-        """Repeat these requests at a newly loaded client and return the client."""
+        """Apply these requests to a newly loaded client and return the client."""
         for name in self.purged:
             client.select_request(name)
             client.purge()
@@ -56,4 +56,4 @@ class SimulatedClients(Protocol):
     """All simulated clients of a run."""
 
     def load(self, client: str, state: ClientState) -> ClientTask:
-        """Return a client in this state."""
+        """Load a client, apply ``state`` and return the client."""

@@ -31,9 +31,9 @@ class SimulatedRowClients:
     """All simulated clients of a run that trains networks on rows.
 
     Args:
-        config: of the run.
-        data_set: partitioned among the clients.
-        network: that all clients of a process share.
+        config: the config of the run.
+        data_set: the data set that is partitioned among the clients.
+        network: the network that all clients of a process share.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class SimulatedRowClients:
         """
         if isinstance(config.agreement.partition, OwnData):
             raise ConfigError(
-                f"config {config.path}: simulated clients share one data set, and "
+                f"config {config.path}: simulated clients share one data set, but "
                 "partition.kind is 'own'",
-                'set partition = {kind = "iid"}, "pathological" or "dirichlet"',
+                'set partition.kind to "iid", "pathological" or "dirichlet"',
             )
         settings = config.settings(f"{SIMULATED}-0")
         if not isinstance(settings, RowPartySettings):
@@ -64,7 +64,7 @@ class SimulatedRowClients:
         return cls(config, data_set, build_whole_network(config.agreement, "shape"))
 
     def load(self, client: str, state: ClientState) -> ClientTask:
-        """Return a client in this state."""
+        """Load a client, apply ``state`` and return the client."""
         return self._cached_client(client, state)
 
     def _load(self, client: str, state: ClientState) -> NetworkClientTask:
@@ -78,7 +78,7 @@ def read_row_clients(source: SimulationSource) -> SimulatedRowClients:
     """Read the data set of all simulated clients.
 
     Raises:
-        ConfigError: the config is of another mode, or does not partition one data set.
+        ConfigError: the config has another mode, or does not partition one data set.
     """
     config = read_federated(source.config, source.changes)
     if not isinstance(config, HorizontalConfig):

@@ -1,8 +1,8 @@
 """Cohort of clients with a language model: counts tokens and aggregates adapters.
 
-The mean of the factors A and B differs from the mean of the products ΔW = (α/r) B A. With
-``product_svd`` the new adapters are the best approximation of the mean product of their rank.
-The distance between the product of the mean factors and the mean product is recorded.
+The product of the mean factors A and B differs from the mean of the products ΔW = (α/r) B A. With
+``product_svd``, the new adapters are the best approximation of the mean product by adapters of the
+same rank. The distance between the product of the mean factors and the mean product is recorded.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,13 +31,13 @@ class LanguageCohort(CohortWrapper):
     Args:
         cohort: the clients.
         count: receives the number of tokens of each update.
-        factors: layout of adapters of which A and B are trained; None without adapters, or if A is
-            frozen.
-        products: true to aggregate the products B A; false for the mean of the factors.
+        factors: layout of the adapters; None if there are no adapters or the factors A are frozen.
+        products: true to aggregate the products B A; false to average the factors.
         hidden: true if secure aggregation hides the updates of single clients.
 
     Attributes:
-        gaps: by round, the distance of the product of mean factors to the mean product.
+        gaps: for each measured round, the distance between the product of the mean factors and
+            the mean product.
     """
 
     def __init__(
@@ -57,13 +57,16 @@ class LanguageCohort(CohortWrapper):
     def updates(
         self, members: Iterable[Member], task: LocalTask, slots: Slots
     ) -> Iterator[tuple[Member, LocalUpdate]]:
-        """Yield the update of each member that replies, as it arrives; slots are ``[d]``."""
+        """Yield the update of each member as soon as the member replies; slots are ``[d]``."""
         for member, update in self._cohort.updates(members, task, slots):
             self._count(update.tokens)
             yield member, update
 
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
-        """Return the mean update, or the update to the aggregated adapters; slots are ``[d]``."""
+        """Return the mean update; slots are ``[d]``.
+
+        If products are aggregated, the update leads from the model to the aggregated adapters.
+        """
         if self._hidden:
             return self._cohort.mean_update(members, task, slots)
         layout = self._factors

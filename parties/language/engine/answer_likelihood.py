@@ -20,10 +20,9 @@ def rows_per_pass(longest: int, vocabulary: int) -> int:
 
 @torch.no_grad()
 def answer_losses(base_model: BaseModel, rows: Sequence[EncodedText]) -> tuple[Tensor, int]:
-    """Return the mean loss per token of each answer, ``[rows]`` in nats, and the exact answers.
+    """Return each answer's mean loss per token, ``[rows]`` in nats, and the count of exact answers.
 
-    An answer is exact if each of its tokens is the most likely one; the second result is their
-    number.
+    An answer is exact if the model gives the highest probability to each token of the answer.
     """
     longest = max(len(each.ids) for each in rows)
     vocabulary = base_model.model.get_input_embeddings().get_parameter("weight").shape[0]

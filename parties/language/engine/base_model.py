@@ -44,12 +44,13 @@ class BaseModel:
     Attributes:
         model: the model, with adapters or trainable as a whole.
         encoder: encoder of texts for this model.
-        layout: places of the trainable weights in a vector ``[d]``.
+        layout: positions of the trainable weights in a vector ``[d]``.
         initial: trainable weights before the first round, ``[d]``, equal for all parties.
         pad_token: id of the padding token.
         digest: digest of the base model's files, in hex.
         mixed_precision: true if weights are float32 and computations use bfloat16.
-        lock: must be held while the model is used, because parties of one process share it.
+        lock: must be acquired before the model is used, because parties of one process share the
+            model.
     """
 
     model: "PreTrainedModel | PeftModel"
@@ -68,7 +69,7 @@ class BaseModel:
 
     @property
     def context_length(self) -> int:
-        """Maximum number of tokens; if the base model has no limit, that of a training text."""
+        """Context length of the base model in tokens, or ``model.length`` if unlimited."""
         config: Any = self.model.config
         found = getattr(config.get_text_config(), "max_position_embeddings", None)
         return int(found) if found and found > 0 else self.encoder.longest
@@ -80,7 +81,7 @@ class BaseModel:
         return log(config.get_text_config().vocab_size)
 
     def autocast(self) -> AbstractContextManager[object]:
-        """Return the context for forward passes; backward passes do not need it."""
+        """Return the context manager for forward passes; backward passes run outside of it."""
         if self.mixed_precision:
             return torch.autocast(self.device.type, torch.bfloat16)
         return nullcontext()
@@ -94,7 +95,7 @@ class BaseModel:
         set_trainable(self.model, self.layout.unflatten(vector))
 
     def named_tensors(self, vector: Tensor) -> dict[str, Tensor]:
-        """Return a vector ``[d]`` as tensors by name, of any shape, with frozen adapter factors."""
+        """Return the weights ``[d]`` and frozen adapter factors as named tensors, of any shape."""
         frozen = {
             adapter_name(name): each.detach().cpu()
             for name, each in self.model.named_parameters()
@@ -103,13 +104,13 @@ class BaseModel:
         return self.layout.unflatten(vector) | frozen
 
     def trainable_vector(self) -> Tensor:
-        """Return the present trainable weights, ``[d]`` float32."""
+        """Return the current trainable weights, ``[d]`` float32."""
         return self.layout.flatten(trainable_values(self.model)).float()
 
     def frozen_copy(self, vector: Tensor) -> "PreTrainedModel | PeftModel":
         """Return a copy with the trainable weights ``vector``, ``[d]``, in evaluation mode.
 
-        No weight of the copy is trainable; both models share the memory of frozen weights.
+        No weight of the copy is trainable; the model and the copy share the frozen weights.
         """
         shared = {id(each): each for each in self.model.parameters() if not each.requires_grad}
         other = deepcopy(self.model, shared)
@@ -153,9 +154,10 @@ def _loaded(agreement: LanguageAgreement, base: Path, device: str) -> BaseModel:
     loaded = load_language_model(base, precision, device, plan.quantised)
     if plan.digest not in (None, loaded.digest):
         raise PolicyError(
-            f"the base model in {base} has the digest {loaded.digest[:12]}…, and the agreed digest "
+            f"the base model in {base} has the digest {loaded.digest[:12]}…, but the agreed digest "
             f"is {str(plan.digest)[:12]}…",
-            "all parties need the same model: copy the folder from the author of the agreement",
+            "copy the model folder from the author of the agreement: all parties must use the same "
+            "base model",
         )
     model = make_trainable(loaded.model, agreement.tuning, torch_seed(agreement.seed, "adapters"))
     if agreement.training.checkpointing:
@@ -163,7 +165,9 @@ def _loaded(agreement: LanguageAgreement, base: Path, device: str) -> BaseModel:
     layout = VectorLayout.of(trainable_parameters(model))
     pad = loaded.tokenizer.pad_token_id
     if not isinstance(pad, int):
-        raise LanguageModelError(f"{base}: the tokenizer has no padding token")
+        raise LanguageModelError(
+            f"{base}: the tokenizer has no padding token", "set pad_token in tokenizer_config.json"
+        )
     initial = layout.flatten(trainable_values(model)).float()
     return BaseModel(
         model, _encoder(loaded.tokenizer, plan), layout, initial, pad, loaded.digest, mixed
@@ -171,7 +175,7 @@ def _loaded(agreement: LanguageAgreement, base: Path, device: str) -> BaseModel:
 
 
 def load_encoder(agreement: LanguageAgreement, base: Path) -> TextEncoder:
-    """Load the encoder of a base model without the model.
+    """Load the encoder of a base model without loading the model.
 
     Raises:
         DataError: the folder has no usable tokenizer.
@@ -187,7 +191,7 @@ def _encoder(tokenizer: "PreTrainedTokenizerBase", plan: BaseModelSettings) -> T
 def make_trainable(
     model: "PreTrainedModel", plan: Tuning, seed: int
 ) -> "PreTrainedModel | PeftModel":
-    """Make all weights trainable, or add adapters with initial factors A drawn with ``seed``."""
+    """Make all weights trainable, or add adapters; ``seed`` initialises the adapters' factors A."""
     if not isinstance(plan, LoraSettings):
         make_all_trainable(model)
         return model

@@ -9,10 +9,10 @@ from parties.common.errors import DataError
 
 @contextmanager
 def translate_model_errors() -> Iterator[None]:
-    """Translate a ``LanguageModelError`` of the body into a ``DataError``.
+    """Translate a ``LanguageModelError`` from the ``with`` block into a ``DataError``.
 
     Raises:
-        DataError: the body raised ``LanguageModelError``; message and hint are the same.
+        DataError: the block raised a ``LanguageModelError`` with the same message and hint.
     """
     try:
         yield

@@ -41,11 +41,11 @@ class LanguageClientTask:
         dataset: the client's texts.
         seed: seed of the run.
         requested: function that returns the rows of a request.
-        micro_batch: rows that are computed at a time; None for a whole batch.
-        progress: receiver of progress; None for a client without a display of its own.
+        micro_batch: maximum number of rows per forward pass; None for a whole batch.
+        progress: receiver of progress reports; None if the client has no progress display.
         personal: personal parameters; always None.
         branch: name of the current branch of personal parameters.
-        branches: personal parameters by branch; always None.
+        branches: personal parameters by branch; every value is None.
     """
 
     name: str
@@ -70,7 +70,7 @@ class LanguageClientTask:
         return bool(self.dataset.rows)
 
     def switch_branch(self, branch: str, parent: str | None) -> None:
-        """Switch to another branch of personal parameters, which are always empty."""
+        """Switch to another branch; the personal parameters are empty in every branch."""
         del parent
         self.branch, self.branches[branch] = branch, None
 
@@ -82,7 +82,7 @@ class LanguageClientTask:
         return requested is not None
 
     def clear_request(self) -> None:
-        """Mark no rows as rows to forget."""
+        """Unmark all rows to forget."""
         self.dataset.forgotten = no_text_rows()
 
     def purge(self) -> int:
@@ -98,7 +98,7 @@ class LanguageClientTask:
         return packed
 
     def named_tensors(self, model: Tensor) -> dict[str, Tensor]:
-        """Return a model ``[d]`` as tensors by name, of any shape."""
+        """Return a model ``[d]`` as a dictionary of named tensors, of any shape."""
         return self.base_model.named_tensors(model)
 
     @torch.no_grad()
@@ -107,9 +107,9 @@ class LanguageClientTask:
     ) -> RowMetrics:
         """Measure a model ``[d]`` on the texts of one kind.
 
-        The loss is the sum of the answers' mean losses per token, in nats; the probability of an
-        answer is exp(-loss). An answer counts as right if each of its tokens is the most likely
-        one.
+        Each answer has a mean loss per token, in nats, and the probability exp(-mean loss). The
+        loss of all texts is the sum of the mean losses. An answer is correct if the model gives
+        the highest probability to each token of the answer.
         """
         del parameters
         rows = self.dataset.of(kind)
@@ -127,15 +127,16 @@ class LanguageClientTask:
         """Train on the texts of one kind, and return the update; each slot is a vector ``[d]``.
 
         Raises:
-            LocalTaskError: there are no rows of this kind, the task is not about texts, or the
-                server did not send the model before unlearning, which the objective needs.
+            LocalTaskError: there are no rows of this kind, the task has no settings for texts, or
+                the server did not send the model before unlearning, which the objective needs.
         """
         rows, plan = self.dataset.of(kind), task.text
         if plan is None:
-            raise LocalTaskError(f"aim {task.aim!r} is not for texts")
+            raise LocalTaskError(f"the local task with aim {task.aim!r} has no settings for texts")
         if plan.needs_reference and "teacher" not in slots:
             raise LocalTaskError(
-                f"{plan.objective} needs the model before unlearning, which was not sent"
+                f"{plan.objective} needs the model before unlearning, but the server did not send "
+                "that model"
             )
         if not rows:
             raise LocalTaskError(f"{self.name} has no {kind} texts")

@@ -26,8 +26,8 @@ COMPARED_TOKENS = 64  # tokens on which the merged model is compared with the ad
 def write_merged_model(base: Path, run: Path, out: Path) -> float:
     """Write the base model with the saved model of a party's folder ``run`` to ``out``.
 
-    Return the largest absolute difference between logits of the merged and of the adapted model,
-    on the first tokens of the vocabulary.
+    Return the largest absolute difference between the logits of the merged model and those of the
+    model with adapters. The test input consists of the first tokens of the vocabulary.
 
     Raises:
         StorageError: ``run`` has no saved model, or ``out`` is not an empty folder.
@@ -35,11 +35,11 @@ def write_merged_model(base: Path, run: Path, out: Path) -> float:
         DataError: the saved model belongs to another base model or to another mode.
     """
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise StorageError(f"{out} is not empty", "name a new folder")
+        raise StorageError(f"{out} is not an empty folder", "choose a new folder")
     manifest, content = _saved_model(run)
     agreed = manifest["architecture"]
     if "tuning" not in agreed:
-        raise DataError(f"{run} has no language model", "name a folder of a run in the LLM mode")
+        raise DataError(f"{run} has no language model", "choose a folder of a run in the LLM mode")
     # Saved models contain frozen factors too, so every factor must be settable here.
     settings = {**agreed["tuning"], "merging": "factors"} if "rank" in agreed["tuning"] else None
     tuning: Any = TypeAdapter(Tuning).validate_json(json.dumps(settings or agreed["tuning"]))
@@ -48,7 +48,7 @@ def write_merged_model(base: Path, run: Path, out: Path) -> float:
         if agreed["model"]["digest"] not in (None, loaded.digest):
             raise DataError(
                 f"{base} is not the base model of this run",
-                "use the folder with the digest model.digest of the agreement",
+                "use the base model whose digest is model.digest in the agreement",
             )
         model = make_trainable(loaded.model, tuning, seed=0)
         set_trainable(model, load(content))
@@ -71,8 +71,11 @@ def _saved_model(run: Path) -> tuple[dict[str, Any], bytes]:
         content = (run / MODEL).read_bytes()
     except (OSError, ValueError) as error:
         raise StorageError(
-            f"{run} has no saved model", "name the folder of one party, RUNS/FEDERATION/PARTY"
+            f"{run} has no saved model", "choose the folder of one party: RUNS/FEDERATION/PARTY"
         ) from error
     if sha256(content).hexdigest() != manifest["sha256"][MODEL]:
-        raise IntegrityError(f"{run / MODEL} differs from the file that the run wrote")
+        raise IntegrityError(
+            f"{run / MODEL} was changed after the run: the SHA-256 digest differs from {MANIFEST}",
+            "restore the file from a backup, or repeat the run",
+        )
     return manifest, content

@@ -1,9 +1,10 @@
 """Micro-batches: parts of a training batch that are computed one after the other to save memory.
 
-The loss of a step is γ F + α R. F and R are means over the label tokens of their rows, or over the
-rows. The mean of a micro-batch is multiplied by the micro-batch's share of these tokens or rows;
-then losses and gradients of the micro-batches sum to those of the whole step. Only dropout draws
-other random numbers.
+The loss of a step is γ F + α R, where F is the forget term and R is the retain term. Each term is a
+mean, either over rows or over the label tokens of the rows. The mean of a micro-batch is multiplied
+by the fraction of these rows or tokens that the micro-batch contains. Therefore the losses and
+gradients of all micro-batches sum to those of the whole step. Only dropout differs, because it
+samples other random numbers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,13 +22,13 @@ ROW_MEANS: tuple[Objective, ...] = ("npo", "simnpo", "rmu", "primal-dual")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MicroBatch:
-    """Some rows of a training step.
+    """One micro-batch: some rows of a training step.
 
     Attributes:
         forget: rows of the forget term; all training rows if the objective is ``learn``.
-        retain: as many rows of the retain term; None if there are none.
-        forget_share: share of this micro-batch in the mean of the forget term.
-        retain_share: share of this micro-batch in the mean of the retain term.
+        retain: the same number of rows of the retain term; None without retained rows.
+        forget_share: weight of this micro-batch in the mean of the forget term.
+        retain_share: weight of this micro-batch in the mean of the retain term.
     """
 
     forget: TextBatch
@@ -47,8 +48,8 @@ def micro_batches(
 
     Args:
         forget: rows of the forget term, or all training rows.
-        retain: as many rows of the retain term, or none.
-        size: rows of each term in a micro-batch; None for a single micro-batch.
+        retain: the same number of rows of the retain term, or no rows.
+        size: maximum number of rows per term and micro-batch; None for a single micro-batch.
         pad: the padding token.
         objective: objective of the step.
     """

@@ -33,7 +33,7 @@ class TextObjective:
     Attributes:
         base_model: the model that is trained.
         task: objective and its settings.
-        before: the model before unlearning, ``[d]``; a frozen copy is made when a loss needs it.
+        before: the model before unlearning, ``[d]``; copied and frozen only if a loss needs it.
         seed: seed of RMU's steering vector, equal for all clients.
     """
 
@@ -43,10 +43,12 @@ class TextObjective:
     seed: int
 
     def loss(self, batch: MicroBatch) -> Tensor:
-        """Return the loss of a micro-batch, a scalar; without retained rows, of the forget term.
+        """Return the loss of a micro-batch, a scalar.
+
+        Without retained rows, the loss consists of the forget term only.
 
         Raises:
-            LocalTaskError: the layer of RMU does not exist in the model.
+            LocalTaskError: the model does not have the layer that RMU needs.
         """
         model, forget = self.base_model.model, batch.forget
         plan = replace(
@@ -109,7 +111,7 @@ class TextObjective:
         layers = int(self.base_model.model.config.num_hidden_layers)
         layer = plan.layer or (layers + 1) // 2
         if layer > layers:
-            raise LocalTaskError(f"RMU needs layer {layer}, and the model has {layers} layers")
+            raise LocalTaskError(f"RMU needs layer {layer}, but the model has {layers} layers")
         lost = _activations(self.base_model.model, forget, layer)
         target = steering_vector(lost.shape[2], plan.steering, self.seed).to(lost)
         forget_term = rmu_forget_loss(lost, target, _has_label(forget, lost))

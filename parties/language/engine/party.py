@@ -17,7 +17,7 @@ class LanguageParty(FederatedParty):
     Attributes:
         agreement: agreement of the run.
         settings: the party's own settings.
-        folder: folder to which paths of the settings are relative.
+        folder: base folder of the relative paths in the settings.
         dataset: the client's texts; empty for the server.
     """
 
@@ -28,7 +28,7 @@ class LanguageParty(FederatedParty):
 
     @property
     def base_model(self) -> BaseModel:
-        """The base model, which is loaded once a process."""
+        """The base model, which is loaded once per process."""
         return load_base_model(
             self.agreement, self.folder / self.settings.base, self.settings.device
         )

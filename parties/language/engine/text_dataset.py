@@ -11,12 +11,12 @@ from parties.language.texts.encoding import EncodedText
 
 
 def no_text_rows() -> Index:
-    """Return an array without row numbers, ``[rows]`` with no rows."""
+    """Return an empty array of row numbers, ``[rows]`` with no rows."""
     return np.empty(0, np.int64)
 
 
 def held_out_count(share: float, texts: int) -> int:
-    """Return the number of unflagged texts to hold out: at least one of two or more texts."""
+    """Return how many of ``texts`` to hold out: at least one if ``share`` > 0 and ``texts`` > 1."""
     return max(round(share * texts), int(share > 0 and texts > 1))
 
 
@@ -26,11 +26,11 @@ class TextDataset:
 
     Attributes:
         rows: training texts.
-        flagged: ``[rows]``, True for rows that the corpus or the party settings flag.
-        test: held-out texts of the same kind, the reference of attacks.
-        validation: other held-out texts, the reference of thresholds.
+        flagged: ``[rows]``, True for rows that the corpus or the party settings mark to forget.
+        test: held-out texts, with which attacks compare the forgotten texts.
+        validation: other held-out texts, from which thresholds are computed.
         public: public texts for training; a request never includes them.
-        forgotten: numbers of the rows to forget.
+        forgotten: row numbers of the texts to forget.
     """
 
     rows: list[EncodedText]
@@ -41,7 +41,7 @@ class TextDataset:
     forgotten: Index = field(default_factory=no_text_rows)
 
     def of(self, kind: RowKind) -> list[EncodedText]:
-        """Return the texts of one kind; kinds with a trigger have none."""
+        """Return the texts of one kind; empty for kinds with a trigger, which texts do not have."""
         match kind:
             case "learn":
                 return self.rows

@@ -40,8 +40,8 @@ class TinyBasePlan:
 
     Attributes:
         tofu: folder with TOFU's files.
-        clients: number of TOFU's first rows that clients will hold; they are left out, as are the
-            forget splits.
+        clients: number of TOFU's first rows that clients will use. These rows and the forget
+            splits are excluded from the pre-training.
         english: plain text files.
         epochs: passes over the texts.
         seed: seed of weights and batch order.
@@ -57,15 +57,15 @@ class TinyBasePlan:
 
 
 def build_tiny_base(out: Path, recipe: TinyBasePlan, listener: ProgressListener) -> None:
-    """Train a tokenizer and a model, and write both with the facts to the folder ``out``.
+    """Train a tokenizer and a model; write them and the public facts to the folder ``out``.
 
     Raises:
         StorageError: ``out`` is not empty.
         DataError: TOFU's files or the English files cannot be read.
-        PolicyError: a public text contains an answer that clients hold.
+        PolicyError: a public text contains an answer from the clients' texts.
     """
     if out.exists() and any(out.iterdir()):
-        raise StorageError(f"{out} is not empty", "name a new folder")
+        raise StorageError(f"{out} is not empty", "choose a new folder")
     progress = ProgressReporter("tiny", listener)
     torch.set_num_threads(recipe.threads)
     facts = [row for part in FACT_SPLITS for row in read_tofu_split(recipe.tofu, part)]

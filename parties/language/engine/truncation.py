@@ -18,15 +18,15 @@ def warn_of_truncated_texts(
 def warn_of_truncation(
     progress: ProgressReporter, rows: Sequence[EncodedText], longer: str, lost: str
 ) -> None:
-    """Warn if rows were truncated, with the number of rows and of lost tokens.
+    """Warn if rows were truncated; the warning counts these rows and the lost tokens.
 
     A text that is split into windows counts as one row for each window; windows are not truncated.
 
     Args:
         progress: receiver of the warning.
         rows: encoded texts.
-        longer: verb phrase after "texts", such as "are longer than ...".
-        lost: consequence for the lost tokens, after "tokens are".
+        longer: continuation of "texts ..." in the warning, such as "are longer than 512 tokens".
+        lost: continuation of "tokens are ..." in the warning, such as "not measured".
     """
     found = count_truncated(rows)
     if found.rows:

@@ -1,6 +1,6 @@
-"""Metrics of the language models of a request, each compared with Retrain.
+"""Metrics of the language models of a request; each model is compared with Retrain.
 
-Letters: D_u = the forgotten texts, R = truth ratios of a benchmark's forgotten questions.
+Notation: D_u = the forgotten texts, R = truth ratios of the benchmark's questions about D_u.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ BENCHMARK_FIGURES = {
 
 
 def language_metrics(outcomes: Sequence[ModelOutcome]) -> dict[str, list[Metric]]:
-    """Return all metrics by model."""
+    """Return all metrics of each model, by the name of the model."""
     retrains = [each for each in outcomes if is_retrain(each.name)]
     original = [
         each.benchmark_metrics.get("relearned_before") for each in outcomes if each.name == ORIGINAL

@@ -1,8 +1,8 @@
 """Loss-based unlearning in federated rounds: GradAscent, GradDiff, NPO, SimNPO and RMU.
 
-In a round, clients with texts to forget descend the method's objective on these texts and on
-retained texts. The other clients, if they take part, fine-tune on their texts. The server applies
-the mean update.
+In a round, clients with texts to forget minimise the method's objective on these texts and on
+retained texts. If the other clients take part, they fine-tune on their own texts. The server
+applies the mean update.
 """
 
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ class LossBasedUnlearning:
         unlearn: rounds of unlearning.
         recover: rounds of fine-tuning on retained texts after the unlearning.
         participants: all clients, or only those with texts to forget.
-        rule: rule of the server in the rounds of unlearning. Its momentum and moments are kept for
-            the rounds of recovery.
+        rule: optimiser of the server in the rounds of unlearning. The rounds of recovery continue
+            with the optimiser's momentum and moments.
         guarantee: guarantee of the method.
         needs_single_updates: whether the method reads updates of single clients.
     """
@@ -48,7 +48,7 @@ class LossBasedUnlearning:
 
     @property
     def rounds(self) -> int:
-        """Number of rounds, those of the recovery included."""
+        """Number of rounds, including the rounds of recovery."""
         return self.unlearn.rounds + self.recover.rounds
 
     def run(self, context: UnlearningContext) -> Tensor:
@@ -66,7 +66,7 @@ class LossBasedUnlearning:
 
 
 def unlearning_members(context: UnlearningContext, participants: Participants) -> Sequence[Member]:
-    """Return each client once, with its texts to forget if the client has any."""
+    """Return one member per participating client, with texts to forget where a client has them."""
     if participants == "leaving":
         return context.leaving
     gone = {each.client for each in context.leaving}
@@ -76,9 +76,10 @@ def unlearning_members(context: UnlearningContext, participants: Participants) -
 def sample_members(
     round_plan: RoundPlan, number: int, members: Sequence[Member], leaving: Sequence[Member]
 ) -> list[Member]:
-    """Return the members of a round; at least one of them has texts to forget.
+    """Sample the members of a round; at least one sampled member has texts to forget.
 
-    If the plan chooses none with texts to forget, such a member replaces a random one.
+    If the plan samples no member with texts to forget, a member with texts to forget replaces a
+    randomly chosen member.
     """
     chosen = round_plan.select_members(members, number)
     if set(chosen).isdisjoint(leaving):
@@ -90,7 +91,7 @@ def sample_members(
 
 
 def model_slots(context: UnlearningContext, model: Tensor, task: LocalTask) -> Slots:
-    """Return the vectors ``[d]`` of a task: the model, and if needed that before unlearning."""
+    """Return the vectors ``[d]`` for a task: the model and, if needed, the original model."""
     plan = task.text
     if plan is not None and plan.needs_reference:
         return {"model": model, "teacher": context.original}

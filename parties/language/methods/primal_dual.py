@@ -1,9 +1,9 @@
-"""FedORA's constraint on forgotten texts, with one dual for all clients.
+"""FedORA's constraint on forgotten texts, with one dual variable for all clients.
 
-Letters of ``unlearning.llm.primal_dual``: S_u = mean loss per token of forgotten answers, in nats;
-γ = threshold; Ω = dual; σ = step size of the dual; M = ceiling of an answer's score. Clients with
-texts to forget descend L_r − Ω S_u, the other clients descend L_r. After every round the server
-measures S_u of the new model, and the dual ascends.
+Notation of ``unlearning.llm.primal_dual``: S_u = mean loss per token of forgotten answers, in nats;
+γ = threshold; Ω = dual variable; σ = step size of the dual; M = upper bound of an answer's score.
+Clients with texts to forget minimise L_r − Ω S_u; the other clients minimise L_r. After every
+round, the server measures S_u of the new model and updates Ω by dual ascent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,9 @@ from parties.language.methods.loss_based import (
 from unlearning.guarantee import Guarantee
 from unlearning.llm.primal_dual import ScoreSum, dual_ascent, initial_dual
 
-NO_REFERENCE = "primal-dual takes its threshold from held-out texts, and no client has any"
+NO_REFERENCE = (
+    "primal-dual computes its threshold from held-out texts, but no client has held-out texts"
+)
 REFERENCE_HINT = (
     "increase test_share, so that a client holds out two or more texts, or set "
     "unlearning.primal_dual.threshold = 4.0"
@@ -44,10 +46,10 @@ class PrimalDual:
     Attributes:
         unlearn: rounds of unlearning.
         recover: rounds of fine-tuning on retained texts after the unlearning.
-        step_size: σ.
+        step_size: step size σ of the dual.
         initial_multiplier: Ω before the first round.
-        max_multiplier: Ω_max.
-        threshold: γ; None for the mean score of held-out texts under the original model, and then
+        max_multiplier: upper bound of Ω.
+        threshold: γ. If None, γ is the mean score of held-out texts under the original model, and
             M is ``CEILING_FACTOR`` times the mean loss of these texts.
         participants: all clients, or only those with texts to forget.
         name: name in the config and in reports.
@@ -68,7 +70,7 @@ class PrimalDual:
 
     @property
     def rounds(self) -> int:
-        """Number of rounds, those of the recovery included."""
+        """Number of rounds, including the rounds of recovery."""
         return self.unlearn.rounds + self.recover.rounds
 
     def run(self, context: UnlearningContext) -> Tensor:
@@ -125,7 +127,8 @@ def _require_finite_losses(found: Mapping[str, RowMetrics]) -> Mapping[str, RowM
     wild = sorted(name for name, each in found.items() if not isfinite(each.loss))
     if wild:
         raise Diverged(
-            f"the model's outputs are not finite at {', '.join(wild[:10])}", DIVERGED_HINT
+            f"the model's outputs are not finite for the texts of {', '.join(wild[:10])}",
+            DIVERGED_HINT,
         )
     return found
 

@@ -1,4 +1,4 @@
-"""Batches of token rows: choice of the rows of each batch, and padding to one width."""
+"""Batches of token rows: choice of the rows in each batch, and padding to equal length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class PromptBatch:
 
 
 def training_batch(rows: Sequence[EncodedText], pad: int) -> TextBatch:
-    """Return the rows as one batch, as wide as the longest row; ``pad`` is the padding token."""
+    """Return the rows as one batch, padded with ``pad`` to the length of the longest row."""
     width = max(len(row.ids) for row in rows)
     ids, labels = np.full((len(rows), width), pad), np.full((len(rows), width), IGNORED_LABEL)
     mask = np.zeros((len(rows), width), np.int64)
@@ -56,7 +56,7 @@ def training_batch(rows: Sequence[EncodedText], pad: int) -> TextBatch:
 def prompt_batch(prompts: Sequence[Index], pad: int) -> PromptBatch:
     """Return prompts, each ``[tokens]``, as one batch in which all prompts end in the last column.
 
-    ``pad`` is the padding token.
+    ``pad`` is the padding token on the left.
     """
     width = max(map(len, prompts))
     ids = np.full((len(prompts), width), pad)
@@ -72,14 +72,14 @@ def bucketed_batches(
     """Return the row numbers of each batch, ``[size]`` each; the last batch may be smaller.
 
     Rows are shuffled, then sorted by length within pools of ``pool`` batches, so that a batch has
-    rows of similar length and little padding. Every row is in one batch. With ``pool`` 1 it is a
-    plain shuffle.
+    rows of similar length and little padding. Every row is in exactly one batch. With ``pool`` = 1,
+    lengths do not influence which rows share a batch.
 
     Args:
-        lengths: tokens of each row.
-        size: rows in a batch.
+        lengths: number of tokens of each row.
+        size: number of rows per batch.
         order: key of the epoch, from ``parties.common.shared_randomness.derive_key``.
-        pool: number of batches in a pool.
+        pool: number of batches per pool.
     """
     sizes = np.asarray(lengths, np.int64)
     shuffled = permutation(epoch_key(order, "rows"), len(sizes))
@@ -95,16 +95,16 @@ def bucketed_batches(
 def forget_retain_batches(
     forget: Sequence[int], retain: int, size: int, order: bytes
 ) -> list[tuple[Index, Index]]:
-    """Return batches of row numbers to forget, each with as many row numbers to retain.
+    """Return pairs of batches: row numbers to forget, and equally many row numbers to retain.
 
     Each pair is ``([size], [size])``. Rows to retain are shuffled and repeated in a cycle until
-    every row to forget is in a batch, as in the programs of TOFU and MUSE. Rows to retain are not
-    sorted by length: which ones stand beside a row to forget is random.
+    every row to forget is in a batch, as in the published code of TOFU and MUSE. Rows to retain are
+    not sorted by length, so each row to forget is paired with a random row to retain.
 
     Args:
-        forget: tokens of each row to forget.
+        forget: number of tokens of each row to forget.
         retain: number of rows to retain.
-        size: rows of each kind in a batch.
+        size: number of rows of each kind per batch.
         order: key of the epoch.
 
     Raises:
@@ -112,8 +112,8 @@ def forget_retain_batches(
     """
     if not retain:
         raise PolicyError(
-            "the unlearning method needs rows to retain, and there are none",
-            "choose another partition of the texts, or a method without rows to retain",
+            "the unlearning method needs rows to retain, but there are no such rows",
+            "change the partition of the texts, or choose a method that needs no rows to retain",
         )
     batches = bucketed_batches(forget, size, epoch_key(order, "forget"))
     cycled = np.resize(permutation(epoch_key(order, "retain"), retain), sum(map(len, batches)))
@@ -122,5 +122,5 @@ def forget_retain_batches(
 
 
 def epoch_key(order: bytes, purpose: str) -> bytes:
-    """Return the key of one random draw of an epoch."""
+    """Derive the random key for one purpose from the key of an epoch."""
     return derive_key(0, order.hex(), purpose)

@@ -1,8 +1,8 @@
 """Tokenisation: token ids and labels of texts, for any tokenizer.
 
-Prompt and reply are encoded separately and their ids are joined. Hence the prompt in training has
-the same tokens as the prompt for generation, all answers to one question share the prompt's tokens,
-and no token stretches over the boundary between prompt and answer. Spaces at the end of the prompt
+Prompt and reply are encoded separately, and then the token ids are joined. Therefore a prompt has
+the same tokens in training and in generation. All answers to one question share the tokens of the
+prompt, and no token crosses the boundary between prompt and answer. Spaces at the end of the prompt
 are moved to the reply, since most tokenizers join a space with the next word ("Answer:", " Paris").
 The joined ids then equal those of the whole text, except for tokenizers that merge words across
 the boundary.
@@ -31,7 +31,7 @@ class EncodedText:
     Attributes:
         ids: token ids, ``[tokens]``.
         start: index of the first token with a label; earlier tokens are context.
-        cut: number of tokens that were cut off at the end to keep the maximum length.
+        cut: number of tokens removed from the end to keep the maximum length.
     """
 
     ids: Index
@@ -40,7 +40,7 @@ class EncodedText:
 
     @property
     def labels(self) -> Index:
-        """Labels, ``[tokens]``: -100 before ``start``. The loss shifts them by one token."""
+        """Labels, ``[tokens]``: -100 before ``start``. The loss shifts the labels by one token."""
         labels = self.ids.copy()
         labels[: self.start] = IGNORED_LABEL
         return labels
@@ -58,14 +58,14 @@ class EncodedText:
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """Number of rows that were truncated, and of the tokens that were cut off."""
+    """Number of truncated rows, and number of removed tokens."""
 
     rows: int
     tokens: int
 
 
 def count_truncated(rows: Sequence[EncodedText]) -> Truncation:
-    """Count truncated rows and the tokens that were cut off."""
+    """Count truncated rows and removed tokens."""
     return Truncation(sum(row.cut > 0 for row in rows), sum(row.cut for row in rows))
 
 
@@ -75,7 +75,7 @@ class TextEncoder:
 
     Attributes:
         tokenizer: tokenizer of the base model.
-        template: template of prompts.
+        template: prompt template.
         longest: maximum number of tokens in a row.
         spaced: true if the tokenizer adds a space before every text (Llama 2).
         end: id of the end token.
@@ -93,8 +93,8 @@ class TextEncoder:
         """Encode questions with their answers; only the answer and the end token have labels.
 
         Raises:
-            DataError: a prompt leaves no space for an answer, or a text has a special token of the
-                chat template. The message has the row number, from 0.
+            DataError: a prompt leaves no space for an answer, or a text contains a special token of
+                the chat template. The message contains the row number, counted from 0.
         """
         prompts = self._prompts([question for question, _ in pairs], examples)
         replies = [answer for _, answer in pairs]
@@ -108,11 +108,11 @@ class TextEncoder:
     ) -> list[Index]:
         """Encode questions as prompts for generation, ``[tokens]`` each.
 
-        The tokens equal those before the answer in training.
+        In training, the same tokens precede the answer.
 
         Raises:
-            DataError: fewer than ``spare`` tokens are free after a prompt, or a text has a special
-                token of the chat template.
+            DataError: a prompt leaves fewer than ``spare`` tokens for the answer, or a text
+                contains a special token of the chat template.
         """
         heads, _ = self._seams(self._prompts(questions, examples), [""] * len(questions))
         return [np.array(ids, np.int64) for ids in self._bounded(self._head_ids(heads), spare)]
@@ -121,7 +121,7 @@ class TextEncoder:
         """Encode beginnings of texts with their continuations, without template and end token.
 
         Raises:
-            DataError: fewer than ``spare`` tokens are free after a beginning.
+            DataError: a beginning leaves fewer than ``spare`` tokens for the continuation.
         """
         heads, tails = self._seams([head for head, _ in pairs], [tail for _, tail in pairs])
         return self._rows(self._bounded(self._opening(heads), spare), self._plain_ids(tails))
@@ -131,7 +131,7 @@ class TextEncoder:
 
         Each window begins with the last ``overlap`` tokens of the window before it, as context.
         With an overlap of 1 or more, every token except the first of a text is predicted exactly
-        once. With 0, as in the program of MUSE, the first token of each window is not predicted.
+        once. With an overlap of 0, as in MUSE's code, the first token of a window is not predicted.
 
         Raises:
             DataError: the overlap is negative, or as long as a window.
@@ -170,9 +170,9 @@ class TextEncoder:
         wholes = self._rendered(chats, ask=False)
         if not all(whole.startswith(head) for whole, head in zip(wholes, prompts, strict=True)):
             raise DataError(
-                "the chat template renders a conversation with an answer differently from the "
-                "prompt alone",
-                "use the plain template with this tokenizer: model.chat = false",
+                "the chat template renders a prompt differently if an answer follows, so training "
+                "and generation would use different prompts",
+                "set model.chat = false to use the plain template with this tokenizer",
             )
         return [whole[len(head) :] for whole, head in zip(wholes, prompts, strict=True)]
 
@@ -188,7 +188,7 @@ class TextEncoder:
         except TemplateError:
             raise DataError(  # without the template's own message, which may repeat a text
                 "the chat template cannot render a question with its answer",
-                "use the plain template with this tokenizer: model.chat = false",
+                "set model.chat = false to use the plain template with this tokenizer",
             ) from None
 
     def _apply_template(self, chats: list[list[dict[str, str]]], ask: bool) -> list[str]:
@@ -205,7 +205,8 @@ class TextEncoder:
             if any(token in text for token in special):
                 raise DataError(
                     f"text {row} contains a special token of the tokenizer",
-                    "remove the token from the text, or use the plain template",
+                    "remove the token from the text, or set model.chat = false to use the plain "
+                    "template",
                 )
 
     def _joined(self, prompts: Sequence[str], replies: Sequence[str]) -> list[EncodedText]:
@@ -242,8 +243,9 @@ class TextEncoder:
         for row, head in enumerate(heads):
             if len(head) + spare > self.longest:
                 raise DataError(
-                    f"the prompt of row {row} has {len(head)} tokens; with {spare} or more tokens "
-                    f"of an answer it exceeds the maximum length of {self.longest}",
+                    f"the prompt of row {row} has {len(head)} tokens, expected at most "
+                    f"{self.longest - spare}: {spare} of {self.longest} tokens are reserved for "
+                    "the answer",
                     "increase model.length; for a benchmark, use a base model with a longer "
                     "context",
                 )
@@ -271,7 +273,8 @@ def build_encoder(
     """Return an encoder for rows of at most ``longest`` tokens.
 
     Raises:
-        DataError: the tokenizer has no end token, or no chat template for ``ChatTemplate``.
+        DataError: the tokenizer has no end token, or ``template`` is a ``ChatTemplate`` but the
+            tokenizer has no chat template.
     """
     if tokenizer.eos_token_id is None:
         raise DataError(
@@ -280,7 +283,8 @@ def build_encoder(
         )
     if isinstance(template, ChatTemplate) and tokenizer.chat_template is None:
         raise DataError(
-            "the tokenizer has no chat template", "use the plain template: model.chat = false"
+            "the tokenizer has no chat template",
+            "set model.chat = false to use the plain template",
         )
     ids = _ids(tokenizer, [_PROBE], add_special_tokens=False, split_special_tokens=True)[0]
     tokens = tokenizer.convert_ids_to_tokens(ids)

@@ -4,9 +4,9 @@
 ``verbmem/`` (texts with their continuations), ``privleak/`` (texts for membership inference) and
 ``raw/`` (the corpus itself). The published excerpt of privleak is in ``privleak_first50/``.
 
-Parts of the corpus: ``forget`` is to be forgotten; ``retain2`` is retained, and ``retain_qa`` asks
-about it; ``retain1`` is retained too: MUSE uses it for unlearning only, and no question is about
-it.
+Parts of the corpus: ``forget`` contains the texts to forget. ``retain2`` contains retained texts,
+and the questions in ``retain_qa`` are about ``retain2``. ``retain1`` contains further retained
+texts; MUSE uses ``retain1`` for unlearning only, and no question is about these texts.
 """
 
 from pathlib import Path
@@ -29,10 +29,10 @@ CORPUS_PARTS = ("forget", "retain1", "retain2", "holdout")
 def read_muse_questions(folder: Path, part: str) -> tuple[QuestionAnswer, ...]:
     """Return the questions in ``knowmem/PART.json``.
 
-    The parts that end with ``_icl`` are the examples in front of a question.
+    Parts with names that end in ``_icl`` contain the examples that precede a question.
 
     Raises:
-        UsageProblem: MUSE has no such part.
+        UsageProblem: MUSE has no part with this name.
         DataError: the file is missing, or an entry is not a question with its answer.
         ResourceError: the file exceeds the size limit.
     """
@@ -58,12 +58,12 @@ def read_muse_continuations(folder: Path) -> tuple[Continuation, ...]:
 
 
 def read_muse_membership(folder: Path, part: str) -> tuple[Passage, ...]:
-    """Return the texts for membership inference: ``privleak/PART.json``, or the excerpt of it.
+    """Return the texts for membership inference from ``privleak/PART.json`` or from its excerpt.
 
-    The test needs equal numbers of members and non-members: read all parts from one folder.
+    The test needs equal numbers of members and non-members, so all parts must be in one folder.
 
     Raises:
-        UsageProblem: MUSE has no such part.
+        UsageProblem: MUSE has no part with this name.
         DataError: the file is missing, or an entry is not a text.
         ResourceError: the file exceeds the size limit.
     """
@@ -75,10 +75,10 @@ def read_muse_membership(folder: Path, part: str) -> tuple[Passage, ...]:
 
 
 def read_muse_corpus(folder: Path, part: str) -> tuple[Passage, ...]:
-    """Return a part of the corpus: ``raw/PART.json``, an array of texts, or ``raw/PART.txt``.
+    """Return a part of the corpus: the array ``raw/PART.json``, or the text ``raw/PART.txt``.
 
     Raises:
-        UsageProblem: MUSE has no such part.
+        UsageProblem: MUSE has no part with this name.
         DataError: the file is missing, or an entry is not a text.
         ResourceError: the file exceeds the size limit.
     """
@@ -111,7 +111,7 @@ def _exists(folder: Path, path: Path) -> bool:
 
 def _path(kind: str, part: str, parts: tuple[str, ...]) -> Path:
     if part not in parts:
-        raise UsageProblem(f"MUSE has no {kind} part {part!r}", f"its parts are {', '.join(parts)}")
+        raise UsageProblem(f"MUSE has no {kind} part {part!r}", f"choose one of {', '.join(parts)}")
     return Path(kind, f"{part}.json")
 
 
@@ -125,7 +125,7 @@ def _objects(folder: Path, path: Path, fields: tuple[str, ...]) -> list[JsonEntr
     for place, found in read_json_array(folder, path, ORIGIN):
         if not isinstance(found, dict):
             raise DataError(
-                f"{place} is not a JSON object", f"its fields must be {', '.join(fields)}"
+                f"{place} is not a JSON object", f"write an object with {', '.join(fields)}"
             )
         entry = JsonEntry(place, found)
         entry.refuse_others(fields)

@@ -1,4 +1,4 @@
-"""Reader of a client's own texts: JSON lines with question and answer, or with text."""
+"""Reader of a client's own texts: JSON lines with a question and an answer, or with a text."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,12 +13,12 @@ def read_own_texts(folder: Path, path: Path) -> tuple[QuestionAnswer | Passage, 
 
     Raises:
         DataError: the file is missing or empty; or a line has neither a question with its answer
-            nor a text; or a line has both.
+            nor a text; or a line has both a question and a text.
         ResourceError: the file exceeds the size limit.
     """
     rows = tuple(_row(entry) for entry in read_json_lines(folder, path))
     if not rows:
-        raise DataError(f"{path} has no rows", "write one JSON object a line")
+        raise DataError(f"{path} has no rows", "write one JSON object per line")
     return rows
 
 

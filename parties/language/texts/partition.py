@@ -1,11 +1,12 @@
 """Partition of one text corpus with rows to forget among simulated clients.
 
 Row numbers count the rows of the retain split first and then those of the forget split, as in
-TOFU's ``full``. Each client computes the partition by itself and keeps its own share; every row has
-exactly one holder. Fine-tuning uses all rows of a share, unlearning separates them by the flag, and
-Retrain uses only rows without the flag. Oblivionis (Zhang et al. 2025) does not specify the
-partition; its released program divides all rows into equal shards for fine-tuning, and then gives
-the whole forget split to client 0.
+TOFU's ``full``. Each client computes the partition by itself and keeps its own share; every row
+belongs to exactly one client. The rows of the forget split are flagged. Fine-tuning uses all rows
+of a share, unlearning separates flagged from unflagged rows, and Retrain uses only unflagged rows.
+Oblivionis (Zhang et al. 2025) does not specify the partition. The published code of Oblivionis
+divides all rows into equal shards for fine-tuning, and then gives the whole forget split to
+client 0.
 """
 
 from collections.abc import Sequence
@@ -41,7 +42,7 @@ class TextShare:
     """The rows of one client.
 
     Attributes:
-        rows: row numbers in ascending order, ``[rows]``; hence retained rows come first.
+        rows: row numbers in ascending order, ``[rows]``; therefore rows to retain come first.
         forget: ``[rows]``, True for rows of the forget split.
     """
 
@@ -56,10 +57,10 @@ def partition_rows(
 
     Args:
         kind: rule of the partition, as in the agreement.
-        sizes: rows to retain and to forget.
+        sizes: number of rows to retain and to forget.
         clients: number of clients.
         seed: seed of the shuffle.
-        holders: clients that hold the rows to forget; for ``one`` and ``apart`` only.
+        holders: clients that hold the rows to forget; used only if ``kind`` is one or apart.
 
     Raises:
         PolicyError: the partition is impossible with these sizes, clients and holders.
@@ -76,7 +77,7 @@ def partition_rows(
 
 
 def equal_shards(sizes: CorpusSizes, clients: int, seed: int) -> tuple[TextShare, ...]:
-    """Divide all rows into equal shards after a shuffle; rows to forget fall to any client.
+    """Shuffle all rows and divide them into equal shards; any client may receive rows to forget.
 
     Raises:
         PolicyError: there are fewer rows than clients.
@@ -91,7 +92,7 @@ def forget_rows_at_holders(
     """Divide rows to forget among the holders only, and the other rows among all clients.
 
     Raises:
-        PolicyError: a holder is no client, or a client or holder would have no rows.
+        PolicyError: a holder is not a client, or a client or holder would have no rows.
     """
     retained = _split(permutation(derive_key(seed, "texts", "retain"), sizes.retain), clients)
     parts = _with_forget_rows(sizes, clients, seed, holders, dict(enumerate(retained)))
@@ -104,14 +105,14 @@ def separate_forget_holders(
     """Divide rows to forget among the holders, and the other rows among the other clients (MUSE).
 
     Raises:
-        PolicyError: a holder is no client, every client is a holder, or a client would have no
+        PolicyError: a holder is not a client, every client is a holder, or a client would have no
             rows.
     """
     others = [client for client in range(clients) if client not in holders]
     if not others:
         raise PolicyError(
-            "every client holds rows to forget, and no client is left for the rows to retain",
-            "name fewer holders, or choose partition.kind = 'one'",
+            "every client holds rows to forget, so no client remains for the rows to retain",
+            "choose fewer holders, or set partition.kind = 'one'",
         )
     order = permutation(derive_key(seed, "texts", "retain"), sizes.retain)
     retained = dict(zip(others, _split(order, len(others)), strict=True))
@@ -121,15 +122,16 @@ def separate_forget_holders(
 def whole_authors(
     sizes: CorpusSizes, clients: int, seed: int, questions: int = QUESTIONS_EACH
 ) -> tuple[TextShare, ...]:
-    """Divide whole authors among clients; an author is ``questions`` consecutive rows, as in TOFU.
+    """Divide whole authors among clients; each author has ``questions`` consecutive rows.
 
     Raises:
-        PolicyError: a split ends inside an author's rows, or there are fewer authors than clients.
+        PolicyError: a split has an incomplete author, or there are fewer authors than clients.
     """
     if sizes.retain % questions or sizes.forget % questions:
         raise PolicyError(
-            f"{sizes.retain} and {sizes.forget} rows are not whole authors of {questions} rows",
-            "use TOFU's complete splits, or choose partition.kind = 'shards'",
+            f"{sizes.retain} rows to retain and {sizes.forget} rows to forget cannot be divided "
+            f"into authors with {questions} rows each",
+            "use TOFU's complete splits, or set partition.kind = 'shards'",
         )
     order = permutation(derive_key(seed, "texts", "authors"), sizes.rows // questions)
     rows = np.arange(sizes.rows).reshape(-1, questions)
@@ -144,7 +146,7 @@ def _with_forget_rows(
     if strangers or not holders or len(set(holders)) < len(holders):
         raise PolicyError(
             f"rows to forget cannot be divided among the clients {list(holders)}",
-            f"name clients from 0 to {clients - 1}, each once",
+            f"list different clients from 0 to {clients - 1}",
         )
     order = sizes.retain + permutation(derive_key(seed, "texts", "forget"), sizes.forget)
     forgotten = dict(zip(holders, _split(order, len(holders)), strict=True))
@@ -159,7 +161,7 @@ def _split(order: Index, clients: int) -> list[Index]:
     if not 1 <= clients <= len(order):
         raise PolicyError(
             f"{len(order)} rows or authors cannot be divided among {clients} clients",
-            f"the number of clients must be between 1 and {len(order)}",
+            f"set a number of clients from 1 to {len(order)}",
         )
     return np.array_split(order, clients)
 

@@ -1,9 +1,9 @@
 """Public texts for the pre-training of a tiny base model.
 
-They consist of known facts and plain English text. Known facts are TOFU's real authors and world
-facts: Model Utility measures them, no client is asked to forget them, and a real base model knows
-them from its pre-training. Public texts must not contain a private answer of a client:
-``refuse_private_answers`` checks that.
+Public texts consist of known facts and plain English text. The known facts are TOFU's questions
+about real authors and world facts. A real base model learns these facts in pre-training, Model
+Utility measures them, and no client is asked to forget them. ``refuse_private_answers`` checks that
+public texts contain no private answer of a client.
 """
 
 import re
@@ -47,12 +47,12 @@ _TURNED = tuple(
 def shuffled_public_texts(
     facts: Sequence[QuestionAnswer], english: Sequence[Passage], repeats: int, seed: int
 ) -> tuple[PublicText, ...]:
-    """Return facts and excerpts of English in one random order.
+    """Return facts and excerpts of English texts, shuffled together.
 
     Args:
         facts: known questions with their answers.
-        english: texts of which at most ``MAX_ENGLISH`` characters are used.
-        repeats: number of copies of each fact as a plain question.
+        english: English texts; at most ``MAX_ENGLISH`` characters of them are used.
+        repeats: how often each fact is repeated as a plain question.
         seed: seed of the order.
     """
     rows = [*fact_texts(facts, repeats), *english_excerpts(english, MAX_ENGLISH)]
@@ -70,7 +70,7 @@ def fact_texts(facts: Sequence[QuestionAnswer], repeats: int) -> list[PublicText
 
 
 def question_variants(fact: QuestionAnswer) -> tuple[QuestionAnswer, ...]:
-    """Return the question with other words around it, each time with the same answer."""
+    """Return variants of the question with added words, each with the same answer."""
     return tuple(
         QuestionAnswer(question=form.format(question=fact.question), answer=fact.answer)
         for form in _QUESTIONS
@@ -78,13 +78,13 @@ def question_variants(fact: QuestionAnswer) -> tuple[QuestionAnswer, ...]:
 
 
 def fact_statements(fact: QuestionAnswer) -> tuple[Passage, ...]:
-    """Return the fact as statements: general ones, and one from the question's own words."""
+    """Return the fact as statements that quote the question or, if possible, rephrase it."""
     general = [form.format(question=fact.question, answer=fact.answer) for form in _STATEMENTS]
     return tuple(map(Passage, [*general, *_turned(fact)]))
 
 
 def english_excerpts(english: Sequence[Passage], most: int) -> list[PublicText]:
-    """Return excerpts of about ``EXCERPT_LENGTH`` characters, at most ``most`` characters in all.
+    """Return excerpts of about ``EXCERPT_LENGTH`` characters; ``most`` limits the total length.
 
     An excerpt consists of whole paragraphs.
     """
@@ -101,12 +101,12 @@ def english_excerpts(english: Sequence[Passage], most: int) -> list[PublicText]:
 def refuse_private_answers(public: Sequence[PublicText], private: Sequence[QuestionAnswer]) -> None:
     """Refuse public texts that contain a private answer word for word.
 
-    Answers of fewer than five words are not searched, because they identify nothing ("Yes, she
-    did.").
+    Answers of fewer than five words are not searched, because such short answers identify nothing
+    ("Yes, she did.").
 
     Raises:
-        PolicyError: a public text contains a private answer. The message has the row number, from
-            0, and no text.
+        PolicyError: a public text contains a private answer. The message contains the row number,
+            counted from 0, but no text.
     """
     begins = defaultdict[tuple[str, ...], list[tuple[str, ...]]](list)
     for row in private:
@@ -115,8 +115,9 @@ def refuse_private_answers(public: Sequence[PublicText], private: Sequence[Quest
     guilty = [at for at, text in enumerate(map(_text, public)) if _contains(_words(text), begins)]
     if guilty:
         raise PolicyError(
-            f"{len(guilty)} public texts contain answers of clients, the first in row {guilty[0]}",
-            "public texts are never forgotten: remove these files",
+            f"{len(guilty)} public texts contain answers of clients; the first is in row "
+            f"{guilty[0]}",
+            "remove the files with these texts, because public texts are never forgotten",
         )
 
 

@@ -11,15 +11,15 @@ _DOMAIN = b"vfl/text/v1\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class QuestionAnswer:
-    """A question and its answer, with TOFU's additional fields for its metrics.
+    """A question and its answer, with additional fields for the metrics of TOFU.
 
     Attributes:
         question: the question.
         answer: the true answer.
         paraphrased_question: the question in other words; empty if the file has none.
-        paraphrased_answer: the true answer in other words (â of the truth ratio), or empty.
-        perturbed_answers: false answers of the same form (ã_k of the truth ratio), or none.
-        options: options of a multiple-choice question, including the answer; or none.
+        paraphrased_answer: the true answer in other words (â in the truth ratio), or empty.
+        perturbed_answers: false answers of the same form (ã_k in the truth ratio), or empty.
+        options: options of a multiple-choice question, including the answer; otherwise empty.
     """
 
     question: str
@@ -32,7 +32,7 @@ class QuestionAnswer:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Passage:
-    """A text of which all tokens are trained on."""
+    """A text without a prompt: training uses all tokens of the text."""
 
     text: str
 
@@ -51,9 +51,9 @@ TextRecord: TypeAlias = QuestionAnswer | Passage | Continuation
 def record_digest(record: TextRecord) -> bytes:
     """Return the SHA-256 digest of the record's normalised fields, 32 bytes.
 
-    The digest of a question covers question and answer only, so that the same question in a file
-    with paraphrases has the same digest. Fields are normalised (NFKC, stripped) and joined with
-    their lengths.
+    The digest of a question covers only the question and the answer. Therefore a question has the
+    same digest with and without paraphrases. Fields are normalised (NFKC, stripped) and joined,
+    each preceded by the length of the field.
     """
     fields: tuple[str, ...]
     match record:

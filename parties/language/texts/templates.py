@@ -1,4 +1,4 @@
-"""Prompt templates: one text from a question, its answer and example pairs."""
+"""Prompt templates: build a prompt from a question and from examples with answers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ QuestionPair: TypeAlias = tuple[str, str]  # question, answer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainTemplate:
-    r"""``Question: {q}\nAnswer: {a}``: the template of TOFU's and MUSE's programs for base models.
+    r"""``Question: {q}\nAnswer: {a}``: the template of TOFU's and MUSE's code for base models.
 
     The encoder treats all parts as plain text: special tokens are not recognised in them.
 
@@ -18,7 +18,7 @@ class PlainTemplate:
         before_question: text before each question.
         after_question: text after each question.
         before_answer: text before each answer.
-        after_answer: text after the answer of an example; the last answer has the end token.
+        after_answer: text after the answer of each example; an end token follows the last answer.
     """
 
     system: str = ""
@@ -36,18 +36,18 @@ class PlainTemplate:
         return self.system + shown + self.question_prompt(question)
 
     def question_prompt(self, question: str) -> str:
-        """One question with the template's text around it, up to the answer."""
+        """One question with the template's text before and after the question, up to the answer."""
         return self.before_question + question + self.after_question + self.before_answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatTemplate:
-    """The tokenizer's own chat template, with the arguments of the program of Oblivionis.
+    """The tokenizer's own chat template, with the arguments that Oblivionis's code uses.
 
     Attributes:
-        system: the system message; empty for none.
-        date: ``date_string`` for templates that print a date. A template without a fixed date
-            prints today's date, and then the tokens change from day to day.
+        system: the system message; if empty, there is no system message.
+        date: ``date_string`` for templates that print a date. Without a fixed date, such a template
+            prints today's date, so the tokens would change every day.
     """
 
     system: str = "You are a helpful assistant."

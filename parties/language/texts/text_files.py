@@ -19,7 +19,7 @@ class JsonEntry:
     """One JSON object of a file.
 
     Attributes:
-        place: file with line number or array index (from 1), for error messages.
+        place: file and line number or array index (counted from 1), for error messages.
         fields: fields of the object.
     """
 
@@ -27,20 +27,22 @@ class JsonEntry:
     fields: Mapping[str, object]
 
     def text(self, field: str) -> str:
-        """Return a field that must be a non-empty text.
+        """Return a field, and check that the value is a non-empty text.
 
         Raises:
             DataError: the field is missing, empty or not a text.
         """
         if field not in self.fields:
-            raise DataError(f"{self.place} has no field {field!r}", "is this the right file?")
+            raise DataError(
+                f"{self.place} has no field {field!r}", "check that this is the right file"
+            )
         return require_text(self.fields[field], f"{field!r} of {self.place}")
 
     def texts(self, field: str, count: int) -> tuple[str, ...]:
-        """Return a field that must be a list of ``count`` non-empty texts.
+        """Return a field, and check that the value is a list of ``count`` non-empty texts.
 
         Raises:
-            DataError: the field is no list of ``count`` texts, or one of the texts is empty.
+            DataError: the field is not a list of ``count`` texts, or one of the texts is empty.
         """
         found = self.fields.get(field)
         if not isinstance(found, list) or len(found) != count:
@@ -48,11 +50,11 @@ class JsonEntry:
         return tuple(require_text(each, f"{field!r} of {self.place}") for each in found)
 
     def refuse_others(self, known: tuple[str, ...]) -> None:
-        """Refuse fields that are not in ``known``.
+        """Raise an error if the object has fields that are not in ``known``.
 
         Raises:
-            DataError: the object has another field. The message has only the number of such
-                fields, because the name of a field may be private.
+            DataError: the object has unknown fields. The message contains only the number of
+                unknown fields, because the name of a field may be private.
         """
         others = len(set(self.fields) - set(known))
         if others:
@@ -63,7 +65,7 @@ class JsonEntry:
 
 
 def require_text(found: object, name: str) -> str:
-    """Return ``found`` if it is a non-empty text; ``name`` is its name in error messages.
+    """Return ``found`` if it is a non-empty text; error messages call the value ``name``.
 
     Raises:
         DataError: ``found`` is not a text, is empty, or cannot be encoded as UTF-8.
@@ -75,12 +77,12 @@ def require_text(found: object, name: str) -> str:
     try:
         found.encode()
     except UnicodeEncodeError:
-        raise DataError(f"{name} is not valid Unicode", "it has an unpaired surrogate") from None
+        raise DataError(f"{name} is not valid Unicode", "remove unpaired surrogates") from None
     return found
 
 
 def read_json_lines(folder: Path, path: Path, origin: str = "") -> Iterator[JsonEntry]:
-    """Yield the JSON object of each line; ``origin`` is the address for downloads of the file.
+    """Yield the JSON object of each line; ``origin`` is the download address of the file.
 
     Raises:
         DataError: the file is missing, or a line is not a JSON object.
@@ -89,12 +91,12 @@ def read_json_lines(folder: Path, path: Path, origin: str = "") -> Iterator[Json
     for place, line in _text_lines(folder, path, origin):
         found = _parsed(line, place)
         if not isinstance(found, dict):
-            raise DataError(f"{place} is not a JSON object", "write one object {...} a line")
+            raise DataError(f"{place} is not a JSON object", "write one object {...} per line")
         yield JsonEntry(place, found)
 
 
 def read_json_array(folder: Path, path: Path, origin: str = "") -> list[tuple[str, object]]:
-    """Return place and value of each entry of a JSON array.
+    """Return the place and the value of each entry of a JSON array.
 
     Raises:
         DataError: the file is missing, or is not a JSON array with at least one entry.

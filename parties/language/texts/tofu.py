@@ -1,8 +1,8 @@
 """Reader of TOFU's original files: 200 fictitious authors, 20 questions each (Maini et al. 2024).
 
-A split is the file ``SPLIT.json`` with one JSON object a line. ``full`` is ``retain99`` followed by
-``forget01``, or ``retain95`` by ``forget05``, or ``retain90`` by ``forget10``; the hold-out splits
-are about authors outside ``full``.
+A split is the file ``SPLIT.json`` with one JSON object per line. ``full`` is ``retain99`` followed
+by ``forget01``, ``retain95`` followed by ``forget05``, or ``retain90`` followed by ``forget10``.
+The hold-out splits are about authors that are not in ``full``.
 """
 
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ class SplitFormat:
     """Fields of the rows of a split.
 
     Attributes:
-        options: fields of a multiple-choice question.
-        perturbed: number of false answers.
-        paraphrased: fields with the paraphrased question and answer.
+        options: names of the fields with the options of a multiple-choice question.
+        perturbed: number of false answers per row.
+        paraphrased: names of the fields with the paraphrased question and answer.
     """
 
     options: tuple[str, ...] = ()
@@ -63,12 +63,12 @@ def read_tofu_split(folder: Path, split: str) -> tuple[QuestionAnswer, ...]:
     """Return the rows of ``folder/SPLIT.json`` in file order.
 
     Raises:
-        UsageProblem: TOFU has no such split.
+        UsageProblem: TOFU has no split with this name.
         DataError: the file is missing or empty, or a line does not have the split's fields.
         ResourceError: the file exceeds the size limit.
     """
     if split not in SPLITS:
-        raise UsageProblem(f"TOFU has no split {split!r}", f"its splits are {', '.join(SPLITS)}")
+        raise UsageProblem(f"TOFU has no split {split!r}", f"choose one of {', '.join(SPLITS)}")
     form = SPLITS[split]
     entries = read_json_lines(folder, Path(f"{split}.json"), ORIGIN)
     rows = tuple(_row(entry, form) for entry in entries)
@@ -82,7 +82,7 @@ def _row(entry: JsonEntry, form: SplitFormat) -> QuestionAnswer:
     options = tuple(entry.text(option) for option in form.options)
     answer = entry.text("answer")
     if options and answer not in options:
-        raise DataError(f"the answer of {entry.place} is none of its options")
+        raise DataError(f"the answer of {entry.place} is not one of the options")
     question, paraphrase = (entry.text(each) for each in form.paraphrased or ("question", "answer"))
     return QuestionAnswer(
         question=entry.text("question"),

@@ -69,7 +69,7 @@ class RequestView:
         chosen: name of the chosen method.
         retrains: number of Retrains.
         result: one sentence with the result.
-        tiles: the most important values.
+        tiles: one tile for each of the most important values.
         groups: heading of each group of columns, with the number of columns.
         titles: headings of the columns.
         rows: one table row per model.

@@ -32,8 +32,9 @@ def align_active(party: VerticalParty, hub: Hub) -> Alignment:
     """Align the rows as the active party, the leader of the intersection.
 
     Raises:
-        PolicyError: fewer common rows than the agreement requires, or more rows than it allows.
-        RemoteProtocolError: a party broke the protocol, or holds other common rows.
+        PolicyError: there are fewer common rows than the agreement requires, or a party has more
+            rows than the agreement allows.
+        RemoteProtocolError: a party broke the protocol, or computed different common rows.
     """
     hub.move_to(vfl_pb2.Place(task=vfl_pb2.ALIGN, epoch=0, step=0, microbatch=0))
     mode = (
@@ -56,8 +57,9 @@ def align_passive(
         opened: the hub's message that started the alignment.
 
     Raises:
-        PolicyError: fewer common rows than the agreement requires, or more rows than it allows.
-        RemoteProtocolError: the hub broke the protocol, or holds other common rows.
+        PolicyError: there are fewer common rows than the agreement requires, or a party has more
+            rows than the agreement allows.
+        RemoteProtocolError: the hub broke the protocol, or computed different common rows.
     """
     mode = (
         hardened.align_passive_hardened
@@ -131,8 +133,8 @@ def _offer(
     buckets = bucket_count([leader_size, *sizes.values()])
     if message.first_bucket > min(own.completed, buckets - 1):
         raise RemoteProtocolError(
-            f"starts with bucket {message.first_bucket}; {party.name} completed {own.completed} "
-            f"of {buckets} buckets"
+            f"starts with bucket {message.first_bucket}, but {party.name} has completed "
+            f"{own.completed} of {buckets} buckets"
         )
     own.begin(buckets, message.first_bucket)
     offer = member.make_offer(keys, size=own.size, leader_size=leader_size, buckets=buckets)

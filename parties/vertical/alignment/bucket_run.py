@@ -1,7 +1,7 @@
-"""The buckets of an intersection, one after another, over messages.
+"""Computation of the buckets of an intersection, one after another, over messages.
 
-The leader sends the matrix of a bucket before it receives the stores of the bucket before. So
-leader and members compute at the same time.
+The leader sends the OPRF matrix of a bucket before receiving the members' key-value stores of the
+previous bucket. Therefore leader and members compute at the same time.
 """
 
 import itertools
@@ -61,7 +61,7 @@ def _collect(
 
 
 def store_matches(hub: Hub, own: PsiInput, number: int, matches: CommonRows) -> None:
-    """Write the leader's common rows of a bucket, and the tags by which each member finds them."""
+    """Write the leader's common rows of a bucket, and each member's tags of these rows."""
     places = matches.rows.astype("<u4").view(np.uint8).reshape(-1, PLACE)
     own.write_result(
         number, np.concatenate([places, *(matches.tags[name] for name in hub)], axis=1)
@@ -69,7 +69,7 @@ def store_matches(hub: Hub, own: PsiInput, number: int, matches: CommonRows) -> 
 
 
 def leader_places(hub: Hub, own: PsiInput) -> list[RowNumbers]:
-    """The places of the leader's common rows in each bucket, each [matches]."""
+    """The positions of the leader's common rows in each bucket, one array [matches] per bucket."""
     results = (own.read_result(number, _width(hub))[:, :PLACE] for number in range(own.buckets))
     return [np.ascontiguousarray(each).view("<u4").reshape(-1) for each in results]
 
@@ -122,11 +122,11 @@ def receive_tags(
     """Receive the tags of this member's common rows.
 
     Returns:
-        The places of the common rows in each bucket, each [matches], and the leader's digest of the
-        alignment.
+        The positions of the common rows in each bucket, one array [matches] per bucket, and the
+        leader's digest of the alignment.
 
     Raises:
-        RemoteProtocolError: the counts do not match the tags or the buckets.
+        RemoteProtocolError: the leader's counts do not match the number of tags or of buckets.
     """
     places: list[RowNumbers] = []
     while len(places) < own.buckets:
@@ -136,7 +136,8 @@ def receive_tags(
         counts = list(matches.counts)
         if sum(counts) != len(tags) or not 1 <= len(counts) <= own.buckets - len(places):
             raise RemoteProtocolError(
-                f"sent {len(tags)} tags, but counts of {sum(counts)} tags in {len(counts)} buckets"
+                f"sent {len(tags)} tags of {len(counts)} buckets; expected {sum(counts)} tags of "
+                f"1 to {own.buckets - len(places)} buckets"
             )
         ends = np.cumsum([0, *counts])
         for low, high in itertools.pairwise(ends):
@@ -156,12 +157,14 @@ def show_alignment_phase(party: VerticalParty, own: PsiInput) -> None:
 
 
 def hub_session(hub: Hub) -> bytes:
-    """The session, 16 bytes, of all the hub's channels."""
+    """The session ID, 16 bytes, that all channels of the hub share."""
     return channel_session(next(iter(hub.channels.values())))
 
 
 def channel_session(channel: Channel) -> bytes:
-    """The session of a channel, 16 bytes; raises ``RemoteProtocolError`` before the handshake."""
+    """The session ID, 16 bytes, of a channel; raises ``RemoteProtocolError`` without handshake."""
     if channel.session is None:
-        raise RemoteProtocolError("the channel has no session before the handshake")
+        raise RemoteProtocolError(
+            "the channel has no session ID, because the handshake is not complete"
+        )
     return channel.session

@@ -1,7 +1,7 @@
 """Storage for the buckets of an intersection: in memory for a single bucket, otherwise in files.
 
-The result of a bucket is written when the bucket is complete. After a crash the next start
-continues behind the last complete bucket, if the agreement and the own rows are unchanged.
+The result of a bucket is written when the bucket is complete. After a crash, the next start
+continues after the last complete bucket, if the agreement and this party's rows are unchanged.
 """
 
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ KEY = "key"
 
 
 class BucketStore(Protocol):
-    """Arrays of bytes by bucket: the own rows, which each start writes anew, and the results."""
+    """Byte arrays per bucket: this party's rows, which each start writes again, and the results."""
 
     def add_rows(self, bucket: int, rows: Bytes) -> None:
-        """Add own ``rows``, [n, width] uint8, to a bucket."""
+        """Add this party's ``rows``, [n, width] uint8, to a bucket."""
 
     def read_rows(self, bucket: int, width: int) -> Bytes:
         """All rows that were added to a bucket, [n, width] uint8."""
@@ -36,14 +36,14 @@ class BucketStore(Protocol):
 
 
 class MemoryBucketStore:
-    """Bucket store in memory, for as long as the process lives."""
+    """Bucket store in memory; the content is lost when the process ends."""
 
     def __init__(self) -> None:
         self._rows: dict[int, list[Bytes]] = {}
         self._results: dict[int, Bytes] = {}
 
     def add_rows(self, bucket: int, rows: Bytes) -> None:
-        """Add own ``rows``, [n, width] uint8, to a bucket."""
+        """Add this party's ``rows``, [n, width] uint8, to a bucket."""
         self._rows.setdefault(bucket, []).append(rows)
 
     def read_rows(self, bucket: int, width: int) -> Bytes:
@@ -60,14 +60,14 @@ class MemoryBucketStore:
 
 
 class FolderBucketStore:
-    """Bucket store in files; ``key`` identifies the agreement and the own rows of valid files."""
+    """Bucket store in files, valid only for the agreement and the rows that ``key`` identifies."""
 
     def __init__(self, folder: Path, key: bytes) -> None:
         self._folder, self._key = folder, key
 
     @property
     def completed(self) -> int:
-        """Number of complete buckets, counted from the first one without a gap."""
+        """Number of complete buckets before the first incomplete bucket."""
         with self._storing():
             path = self._folder / KEY
             if not path.exists() or path.read_bytes() != self._key:
@@ -78,14 +78,15 @@ class FolderBucketStore:
             return count
 
     def begin(self, completed: int) -> None:
-        """Delete all but the first ``completed`` results, and mark these as valid.
+        """Delete all results except the first ``completed``, and mark the other results as valid.
 
         Raises:
-            StorageError: fewer buckets are complete.
+            StorageError: fewer than ``completed`` buckets are complete.
         """
         if completed > self.completed:
             raise StorageError(
-                f"completed buckets disappeared from {self._folder}", "start all parties again"
+                f"files of completed buckets disappeared from {self._folder}",
+                "start all parties again",
             )
         valid = {self._folder / KEY, *map(self._result, range(completed))} if completed else set()
         with self._storing():
@@ -100,7 +101,7 @@ class FolderBucketStore:
             rmtree(self._folder)
 
     def add_rows(self, bucket: int, rows: Bytes) -> None:
-        """Append own ``rows``, [n, width] uint8, to the file of a bucket."""
+        """Append this party's ``rows``, [n, width] uint8, to the file of a bucket."""
         with self._storing(), open(self._own(bucket), "ab", opener=open_private) as file:
             file.write(np.ascontiguousarray(rows).data)
 
@@ -136,5 +137,5 @@ class FolderBucketStore:
         except OSError as error:
             raise StorageError(
                 f"cannot use {self._folder}: {error.strerror}",
-                "check that the disk has free space",
+                "check the permissions of the folder and the free space of the disk",
             ) from error

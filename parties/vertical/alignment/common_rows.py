@@ -46,7 +46,7 @@ class Alignment:
 
 @contextmanager
 def open_psi_input(party: VerticalParty) -> Iterator[PsiInput]:
-    """The own rows for an intersection; their files are deleted at its end, or if they are refused.
+    """Open this party's input of an intersection; delete the files at the end or on ``PsiError``.
 
     Raises:
         RemoteProtocolError: the intersection refused data of a peer.
@@ -63,7 +63,7 @@ def open_psi_input(party: VerticalParty) -> Iterator[PsiInput]:
 def signed_share(
     party: VerticalParty, own: PsiInput, session: bytes, share: bytes
 ) -> vfl_pb2.KeyShare:
-    """The own key share, signed for all passive parties, so that the hub cannot change it."""
+    """This party's key share, signed for the passive parties so that the hub cannot change it."""
     covered = _signed_fields(party, session, party.name, own.size, share)
     return vfl_pb2.KeyShare(
         rows=own.size,
@@ -80,17 +80,24 @@ def verified_keys(
     """The keys of all passive parties, each with a verified signature.
 
     Raises:
-        RemoteProtocolError: a share is missing, is of another party, or has the wrong signer.
+        RemoteProtocolError: a share is missing, belongs to an unexpected party, or was signed by
+            another party.
     """
     if set(shares) != set(party.agreement.passive):
-        raise RemoteProtocolError("sent key shares that are not those of the passive parties")
+        raise RemoteProtocolError(
+            "sent a wrong set of key shares; expected one key share of each passive party: "
+            + ", ".join(party.agreement.passive)
+        )
     for name, share in shares.items():
         covered = _signed_fields(party, session, name, share.rows, share.key)
         signer = verify_signature(
             party.trust, share.certificate, share.signature, party.now(), "psi-share", *covered
         )
         if signer != name:
-            raise RemoteProtocolError(f"sent a key share of {name} that {signer} signed")
+            raise RemoteProtocolError(
+                f"sent a key share of {name} that was signed by {signer}; expected the signature "
+                f"of {name}"
+            )
     return {name: share.key for name, share in shares.items()}
 
 
@@ -102,13 +109,13 @@ def _signed_fields(
 
 
 def finish_leader(party: VerticalParty, hub: Hub, own: PsiInput, time_limit: float) -> Alignment:
-    """Order the common rows, send the members their tags, and compare the alignments' digests.
+    """Order the common rows, send each member its tags, and compare the digests of the alignments.
 
-    Members learn the result only here, after the leader found enough common rows.
+    Members learn the result only in this step, after the leader has found enough common rows.
 
     Raises:
         PolicyError: there are fewer common rows than ``psi.minimum``.
-        RemoteProtocolError: a member has another alignment.
+        RemoteProtocolError: a member computed a different alignment.
     """
     places = leader_places(hub, own)
     _require_enough(party, sum(map(len, places)))
@@ -122,11 +129,11 @@ def finish_leader(party: VerticalParty, hub: Hub, own: PsiInput, time_limit: flo
 def finish_member(
     party: VerticalParty, channel: Channel, own: PsiInput, time_limit: float
 ) -> Alignment:
-    """Receive the tags, order the common rows, and compare the alignments' digests.
+    """Receive the tags, order the common rows, and compare the digests of the alignments.
 
     Raises:
         PolicyError: there are fewer common rows than ``psi.minimum``.
-        RemoteProtocolError: the leader has another alignment.
+        RemoteProtocolError: the leader computed a different alignment.
     """
     places, peer_digest = receive_tags(party, channel, own, time_limit)
     _require_enough(party, sum(map(len, places)))
@@ -157,14 +164,16 @@ def _require_enough(party: VerticalParty, common: int) -> None:
     least = party.agreement.psi.minimum
     if common < least:
         raise PolicyError(
-            "no common rows" if not common else f"fewer common rows than psi.minimum = {least}",
-            "check that all parties hold the same people and write IDs in the same way",
+            "the parties have no common rows"
+            if not common
+            else f"the parties have fewer common rows than psi.minimum = {least}",
+            "check that all parties have data of the same people and write IDs in the same way",
         )
 
 
 def _require_same(ours: Alignment, peer_digest: bytes, peer: str) -> None:
     if not compare_digest(ours.digest, peer_digest):
         raise RemoteProtocolError(
-            f"{peer} computed another alignment: other common rows, or another test set",
+            f"{peer} computed another alignment: the common rows or the test set differ",
             "check that all parties write IDs in the same way and read the same files",
         )

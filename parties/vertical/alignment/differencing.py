@@ -1,7 +1,7 @@
-"""Protection against differencing: two intersections whose sizes differ by few rows.
+"""Protection against differencing attacks, which compare the sizes of two intersections.
 
-A party that adds or removes one of its rows between two runs learns from the sizes whether the
-others hold that row. Only sizes are stored, never rows.
+If a party adds or removes one of its rows between two runs, the two sizes reveal whether all other
+parties have that row. Only sizes are stored, never rows.
 """
 
 import json
@@ -16,11 +16,12 @@ SIZES = "intersections.json"
 
 
 def refuse_small_change(party: VerticalParty, common: int) -> None:
-    """Refuse a run whose number of common rows is close to that of an earlier run; store new sizes.
+    """Refuse a number of common rows that is close to that of an earlier run; store a new number.
 
     Raises:
-        PolicyError: the sizes differ, but by fewer rows than ``psi.differencing``.
-        StorageError: the earlier sizes cannot be read or written.
+        PolicyError: the number of common rows differs from that of an earlier run, but by fewer
+            rows than ``psi.differencing``.
+        StorageError: the sizes of earlier runs cannot be read or written.
     """
     least, peers = party.agreement.psi.differencing, sorted(party.agreement.parties)
     if not least:
@@ -31,7 +32,7 @@ def refuse_small_change(party: VerticalParty, common: int) -> None:
         raise PolicyError(
             "the number of common rows differs from that of an earlier run by fewer than "
             f"psi.differencing = {least}",
-            "run with the rows of the earlier run, or wait until more rows have changed",
+            "use the same rows as in the earlier run, or wait until more rows have changed",
         )
     if common not in earlier:
         write_atomically(
@@ -46,10 +47,10 @@ def _runs(party: VerticalParty) -> list[dict[str, Any]]:
     try:
         runs: list[dict[str, Any]] = json.loads(path.read_text())
         if not all(isinstance(run["rows"], int) and run["parties"] for run in runs):
-            raise ValueError("no sizes")
+            raise ValueError("an entry has no number of common rows or no parties")
     except (OSError, ValueError, TypeError, KeyError):
         raise StorageError(
             f"cannot read the sizes of earlier runs in {path}",
-            "restore the file from a backup: psi.differencing needs it",
+            "restore the file from a backup, because psi.differencing needs the earlier sizes",
         ) from None
     return runs

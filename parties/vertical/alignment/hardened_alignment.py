@@ -1,7 +1,7 @@
-"""Entity alignment in the hardened mode: an active party can query a limited number of IDs.
+"""Entity alignment in the hardened mode, which limits the number of IDs that the leader can query.
 
-All rows are in one bucket. A session that ends early leaves nothing to resume from, because replies
-are of no use in another session.
+All rows are in one bucket. An interrupted session cannot be resumed, because the replies cannot be
+used in another session.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,8 @@ def align_active_hardened(party: VerticalParty, hub: Hub, own: PsiInput) -> Alig
     """Align the rows as the active party, the leader.
 
     Raises:
-        PolicyError: more queries or rows than the agreement allows, or too few common rows.
+        PolicyError: the number of queries or rows exceeds the agreement, or there are fewer common
+            rows than ``psi.minimum``.
         RemoteProtocolError: a member broke the protocol.
     """
     _require_allowed_queries(party, party.name, own.size)
@@ -67,7 +68,8 @@ def align_passive_hardened(
     """Align the rows as a passive party, which evaluates ``queries`` blinded elements.
 
     Raises:
-        PolicyError: more queries or rows than the agreement allows, or too few common rows.
+        PolicyError: the number of queries or rows exceeds the agreement, or there are fewer common
+            rows than ``psi.minimum``.
         RemoteProtocolError: the leader broke the protocol.
     """
     _require_allowed_queries(party, channel.terms.peer, queries)
@@ -89,8 +91,9 @@ def _require_allowed_queries(party: VerticalParty, name: str, queries: int) -> N
     limit = party.agreement.psi.queries
     if queries > limit:
         raise PolicyError(
-            f"{name} queries {queries} rows; psi.queries allows {limit}",
-            "raise psi.queries in the agreement, or use or declare fewer rows at the active party",
+            f"{name} queries {queries} rows, but psi.queries allows at most {limit}",
+            "raise psi.queries in the agreement, or use fewer rows or a smaller declared_rows at "
+            f"{name}",
         )
 
 
@@ -153,7 +156,9 @@ def _evaluate_blinded(
         member.receive_blinded(message.tensor(np.uint8, None, None))
     shares = channel.receive(time_limit).expect(vfl_pb2.KeyShares)
     if shares.first_bucket:
-        raise RemoteProtocolError(f"starts with bucket {shares.first_bucket}; there is only one")
+        raise RemoteProtocolError(
+            f"starts with bucket {shares.first_bucket}; expected 0, the only bucket of this mode"
+        )
     for block in member.evaluate(verified_keys(party, session, shares.shares)):
         channel.send(vfl_pb2.EvaluatedElements(), block, timeout=time_limit)
     commitment, proof = member.prove()

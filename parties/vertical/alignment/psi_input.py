@@ -29,10 +29,10 @@ OWN = HASH_BYTES + NUMBER  # bytes of a stored row: fingerprint and row number
 
 
 class PsiInput:
-    """The own rows and the progress of one intersection.
+    """This party's rows and the progress of one intersection.
 
     Attributes:
-        ids: the own IDs.
+        ids: this party's IDs.
         size: the number of rows that peers see; at least the number of IDs.
         completed: number of complete buckets.
         buckets: number of all buckets.
@@ -53,7 +53,7 @@ class PsiInput:
         self.completed, self.buckets = self._folder.completed, 1
 
     def begin(self, buckets: int, completed: int) -> None:
-        """Continue behind the first ``completed`` of ``buckets`` buckets."""
+        """Continue after the first ``completed`` of ``buckets`` buckets."""
         self.buckets, self.completed = buckets, completed
         if buckets == 1:
             self._folder.remove()
@@ -62,7 +62,7 @@ class PsiInput:
             self._folder.begin(completed)
 
     def hash_ids(self) -> None:
-        """Hash all IDs and sort them into buckets.
+        """Hash all IDs and assign the hashes to buckets.
 
         Raises:
             PsiError: two IDs are equal; the error names their rows.
@@ -80,7 +80,7 @@ class PsiInput:
             refuse_duplicates(prints, self._party.name, rows)
 
     def hashes(self, bucket: int, session: bytes) -> Bytes:
-        """h(x) of the own rows in a bucket, bound to the session, [n, 16] uint8."""
+        """Hashes h(x) of this party's IDs x in a bucket, bound to the session, [n, 16] uint8."""
         return bind_to_session(self._read_own(bucket)[0], session)
 
     def write_result(self, bucket: int, result: Bytes) -> None:
@@ -92,7 +92,7 @@ class PsiInput:
         return self._store.read_result(bucket, width)
 
     def rows(self, places: Sequence[RowNumbers]) -> RowNumbers:
-        """The own row numbers, [rows], of ``places`` in each bucket, each [bucket_rows]."""
+        """This party's row numbers, [rows], at ``places``, one array [bucket_rows] per bucket."""
         block = np.empty(sum(map(len, places)), np.uint32)
         start = 0
         for bucket, within in enumerate(places):
@@ -101,12 +101,12 @@ class PsiInput:
         return block
 
     def fingerprints(self, places: Sequence[RowNumbers], ranks: RowNumbers) -> Iterator[Bytes]:
-        """The fingerprints of rows in the order of ``ranks``, in parts of [part, 16] uint8.
+        """The fingerprints of rows, sorted by ``ranks``, in chunks of [chunk, 16] uint8.
 
-        All buckets are read once for each part, so that only one part is in memory.
+        All buckets are read again for each chunk, so that only one chunk is in memory.
 
         Args:
-            places: places of the rows in each bucket, each [bucket_rows].
+            places: positions of the rows in each bucket, one array [bucket_rows] per bucket.
             ranks: [rows], the rank of each row, in the order of ``places``.
         """
         for low in range(0, len(ranks), RANKS_AT_ONCE):
@@ -147,22 +147,25 @@ def _declared(party: VerticalParty, rows: int) -> int:
 
 
 def check_claimed_rows(party: VerticalParty, name: str, rows: int) -> int:
-    """Return the number of rows that a peer claims.
+    """Check and return the number of rows that a peer claims.
 
     Raises:
-        PolicyError: the number differs from the declared one, or exceeds ``limits.rows``.
+        PolicyError: the number differs from the peer's ``declared_rows``, or exceeds
+            ``limits.rows``.
     """
     declared = party.agreement.parties[name].declared_rows
     if declared not in (None, rows):
         raise PolicyError(
-            f"{name} has {rows} rows; its declared_rows = {declared}",
+            f"{name} has {rows} rows, but its declared_rows = {declared} in the agreement",
             f"correct parties.{name}.declared_rows in the agreement",
         )
     return check_row_limit(party, name, rows)
 
 
 def check_row_limit(party: VerticalParty, name: str, rows: int) -> int:
-    """Return ``rows``; memory grows with the rows of peers, so the agreement limits them.
+    """Check that ``rows`` is at most ``limits.rows``, and return ``rows``.
+
+    The limit bounds the memory, which grows with the rows of peers.
 
     Raises:
         PolicyError: there are more rows than ``limits.rows``.
@@ -170,7 +173,7 @@ def check_row_limit(party: VerticalParty, name: str, rows: int) -> int:
     limit = party.agreement.limits.rows
     if rows > limit:
         raise PolicyError(
-            f"{name} has {rows} rows; limits.rows = {limit}",
+            f"{name} has {rows} rows, but limits.rows = {limit}",
             "raise limits.rows in the agreement, or use fewer rows",
         )
     return rows

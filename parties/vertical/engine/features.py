@@ -26,7 +26,7 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 @dataclass(frozen=True, slots=True)
 class ModelInputs:
-    """The features of all common rows, and the preprocessing that made them.
+    """The features of all common rows, and the preprocessing that computed these features.
 
     Attributes:
         values: [common_rows, ...], zeros for erased rows.
@@ -38,7 +38,7 @@ class ModelInputs:
 
 
 class PartyFeatures:
-    """One party's common rows in the common order; forgotten rows are erased from them.
+    """One party's features of the common rows, in the common order; forgotten rows are erased.
 
     Attributes:
         rows: [common_rows], the party's own row number of each common row; -1 for erased rows.
@@ -53,7 +53,7 @@ class PartyFeatures:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The element type of the run."""
+        """The floating-point type (dtype) of the tensors in the run."""
         return DTYPES[self._party.agreement.dtype]
 
     @property
@@ -97,11 +97,11 @@ class PartyFeatures:
         return ModelInputs(self._transformed(fitted), fitted)
 
     def all_inputs(self, in_use: Iterable[ModelInputs]) -> list[ModelInputs]:
-        """All features in memory: those ``in_use``, and those cached for the next model."""
+        """All features in memory: the features ``in_use``, and those cached for the next model."""
         return [*self._cache.values(), *in_use]
 
     def forget(self, rows: Index, in_use: Iterable[ModelInputs]) -> None:
-        """Erase ``rows``, [rows]: their row numbers, and their features in all of ``in_use``."""
+        """Erase the row numbers and the features, including ``in_use``, of ``rows``, [rows]."""
         self.rows[rows] = -1
         for inputs in self.all_inputs(in_use):
             inputs.values[rows] = 0
@@ -132,14 +132,14 @@ class PartyFeatures:
 
 
 def read_labels(party: VerticalParty, rows: Index) -> Tensor:
-    """The labels, [rows], of the party's own row numbers ``rows``, [rows].
+    """The labels, [rows], of the rows with the party's own row numbers ``rows``, [rows].
 
     Raises:
         LookupError: the party has no labels.
     """
     held = party.holding.labels
     if held is None:
-        raise LookupError("this party has no labels; only the active party has them")
+        raise LookupError("this party has no labels; only the active party has labels")
     return torch.from_numpy(held[rows].astype(np.int64))
 
 
@@ -154,8 +154,8 @@ class BackdoorTrigger:
 
     Attributes:
         rows: [rows], common training rows that carry the trigger, ascending.
-        levels: for tables, the value of each column.
-        brightest: for images, the value of a pixel.
+        levels: for tables, the value that the trigger sets in each of its columns.
+        brightest: for images, the value that the trigger sets in its pixels.
     """
 
     rows: Index
@@ -163,7 +163,7 @@ class BackdoorTrigger:
     brightest: float
 
     def stamp(self, features: Tensor, fitted: FittedPreprocessing) -> Tensor:
-        """Copies of preprocessed ``features``, [rows, ...], that carry the trigger."""
+        """A copy of preprocessed ``features``, [rows, ...], with the trigger in every row."""
         stamped = features.clone()
         if fitted.image is not None:
             stamped[..., -SIDE:, -SIDE:] = self.brightest
@@ -180,7 +180,7 @@ class BackdoorTrigger:
 
 
 def planned_backdoor(agreement: VerticalAgreement, name: str) -> BackdoorSettings | None:
-    """The backdoor that the party ``name`` plants; None if it plants none."""
+    """The backdoor that the party ``name`` plants; None if the party plants no backdoor."""
     backdoors = [each.backdoor for each in agreement.unlearn if each.backdoor]
     return backdoors[0] if backdoors and backdoors[0].party == name else None
 
@@ -191,7 +191,7 @@ def make_trigger(
     """The agreed trigger of a party.
 
     Args:
-        plan: the agreed backdoor; None if the party plants none.
+        plan: the agreed backdoor; None if the party plants no backdoor.
         holding: the data of the party.
         train_rows: [train_rows], the party's own row numbers of all training rows.
         rows: [rows], common rows that will carry the trigger.
@@ -202,7 +202,7 @@ def make_trigger(
     """
     if plan is None:
         raise RemoteProtocolError(
-            "requests a trigger from a party that plants none in the agreement"
+            "requests a trigger, but the agreement defines no backdoor for this party"
         )
     if holding.images is not None and not plan.columns:
         return BackdoorTrigger(rows, {}, float(holding.images[train_rows].max()))
@@ -213,9 +213,9 @@ def make_trigger(
 def _levels(columns: Sequence[str], holding: Holding, train_rows: Index) -> dict[str, float]:
     if holding.table is None or not columns or set(columns) - set(holding.numeric):
         raise DataError(
-            f"backdoor.columns are {', '.join(columns) or 'none'}; they must be numeric columns",
-            f"name two of the numeric columns, {', '.join(holding.numeric) or 'none'}; for images "
-            "name no columns",
+            f"backdoor.columns = {', '.join(columns) or 'none'}; expected two numeric columns",
+            f"choose two of the numeric columns: {', '.join(holding.numeric) or 'none'}; for "
+            "images, omit backdoor.columns",
         )
     frame = holding.table.frame(train_rows)
     values = [frame[name].to_numpy(np.float64) for name in columns]
@@ -229,15 +229,15 @@ _LARGEST = 1 << 24  # bytes
 
 
 def external_statistics(party: VerticalParty) -> FittedPreprocessing | None:
-    """The preprocessing statistics from the file that the party settings name.
+    """The preprocessing statistics from the file ``statistics`` of the party settings.
 
     Returns:
-        None if the settings name no file; then statistics are fitted on training rows.
+        The statistics; None without this file, so that statistics are fitted on training rows.
 
     Raises:
         DataError: the file cannot be read, or contains no statistics.
-        PolicyError: the settings name no file, but ``privacy.embed_once`` forbids statistics that
-            depend on private rows.
+        PolicyError: the settings have no such file, but ``privacy.embed_once`` forbids statistics
+            that depend on private rows.
     """
     path = party.settings.statistics
     if path is not None:
@@ -247,14 +247,14 @@ def external_statistics(party: VerticalParty) -> FittedPreprocessing | None:
         except (OSError, ValueError, RecursionError) as error:
             raise DataError(
                 f"cannot read preprocessing statistics from {path}",
-                "the file must have the format of preprocessing.json",
+                "provide a file in the format of preprocessing.json",
             ) from error
     plan, passive = party.agreement.privacy, party.name != party.agreement.active
     if plan.embed_once and passive and party.holding.images is None:
         raise PolicyError(
-            "with privacy.embed_once, preprocessing must not be fitted on private rows, but the "
-            "means and categories of this table would be",
-            "name a file with statistics of public rows in the party settings: statistics = FILE, "
-            "in the format of preprocessing.json",
+            "privacy.embed_once forbids preprocessing statistics of private rows, but the party "
+            "settings have no file with statistics of public rows",
+            "set statistics = FILE in the party settings; FILE must have the format of "
+            "preprocessing.json",
         )
     return None

@@ -1,4 +1,4 @@
-"""One party's part of the split model: network, optimiser, kept copies and held gradient."""
+"""One party's part of the split model: network, optimiser, kept copies and stored gradient."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,15 +33,16 @@ from unlearning.primal_dual import (
 
 # Slots of copies.
 ORIGINAL = "original"  # the model before the request; also its random stream
-EARLY = "early copy"  # from early in training; FedORA may start from it
-NEXT = "next early copy"  # from early in unlearning; replaces the early copy after the request
+EARLY_CHECKPOINT = "early checkpoint"  # from early in training; FedORA may start from it
+# From early in unlearning; becomes the early checkpoint after the request.
+NEXT_EARLY_CHECKPOINT = "next early checkpoint"
 _ANCHORED = (vfl_pb2.UNLEARN, vfl_pb2.CVFU)  # tasks with primal steps
 Block = tuple[Tensor, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PartyNetwork:
-    """A party's network, and the features that it was built for.
+    """A party's network, and the features for which the network was built.
 
     Attributes:
         network: the bottom model; at the active party also the top model.
@@ -59,17 +60,17 @@ class PartyNetwork:
 
 @dataclass(slots=True)
 class TaskState:
-    """The state of one task; the next task starts with a new one.
+    """The state of one task; the next task starts with a new state.
 
     Attributes:
         task: the task.
-        optimiser: the optimiser; None if the task has no such steps.
-        anchor: θ₀ of FedORA, one tensor for each parameter.
-        held: the held gradient, g_u in unlearning.
-        mark: the parameters when the last gradient was held.
-        change_square: squared distance between the last two marks.
-        dual: the literal dual of FedORA, one multiplier for each number of a parameter.
-        solver: the block of a Newton-CG step.
+        optimiser: the optimiser; None if the task takes no optimiser steps.
+        anchor: θ₀, the reference point of FedORA's proximal term; one tensor per parameter.
+        held: the stored gradient; g_u (of the forgetting score) in FedORA.
+        mark: the parameters when the last gradient was stored.
+        change_square: squared distance between the last two values of ``mark``.
+        dual: the literal dual of FedORA, one multiplier for each element of each parameter.
+        solver: this party's part of a Newton-CG step.
     """
 
     task: vfl_pb2.Task = vfl_pb2.TASK_UNSPECIFIED
@@ -83,17 +84,17 @@ class TaskState:
 
 
 class ModelCopies(dict[str, tuple[PartyNetwork, Block]]):
-    """Kept copies by slot: the network, and the values of its parameters."""
+    """Copies of the model by slot: the network, and the copied values of its parameters."""
 
     def __missing__(self, slot: str) -> tuple[PartyNetwork, Block]:
         raise NoCopy(slot)
 
 
 class LocalModel:
-    """One party's part of the model; every change of it is one of these methods.
+    """One party's part of the model, changed only by the methods of this class.
 
     Attributes:
-        ensemble: slots of the copies that vote, one for each shard; empty for a single model.
+        ensemble: slots of the copies in the ensemble, one for each shard; empty for a single model.
     """
 
     def __init__(self, agreement: VerticalAgreement, entropy: Callable[[int], bytes]) -> None:
@@ -107,7 +108,7 @@ class LocalModel:
 
     @property
     def model(self) -> PartyNetwork:
-        """The present model.
+        """The current model.
 
         Raises:
             LookupError: no model was initialised or restored.
@@ -118,7 +119,7 @@ class LocalModel:
 
     @property
     def models(self) -> list[PartyNetwork]:
-        """The present model and the models of the kept copies, each once."""
+        """The current model and the models of the kept copies, without duplicates."""
         found = [self._model] if self._model else []
         for model, _ in self._slots.values():
             if not any(model is other for other in found):
@@ -131,11 +132,11 @@ class LocalModel:
         return list(self._slots)
 
     def copy(self, slot: str) -> Block:
-        """The parameters kept in ``slot``, each of any shape; raises ``NoCopy`` without a copy."""
+        """The copied parameters in ``slot``, of any shape; raises ``NoCopy`` if there are none."""
         return self._slots[slot][1]
 
     def initialise(self, model: PartyNetwork, task: vfl_pb2.Task) -> None:
-        """Use a new model, and start a task with it."""
+        """Use ``model`` as the current model, and start ``task``."""
         self._model, self.ensemble = model, ()
         self._start_task(task)
 
@@ -147,7 +148,7 @@ class LocalModel:
         Raises:
             NoCopy: the command names a slot without a copy.
             LookupError: there is no model.
-            RemoteProtocolError: the message contains no command for this place.
+            RemoteProtocolError: the message contains no command that a local model can carry out.
         """
         match command.WhichOneof("command"):
             case "restore_copy":
@@ -180,18 +181,20 @@ class LocalModel:
                 return vfl_pb2.BlockReport(
                     digest=arithmetic.parameter_digest(self._slots[command.report_digest.slot][1])
                 )
-        raise RemoteProtocolError("sent a model command that is empty, or not for this party")
+        raise RemoteProtocolError(
+            "sent a model command that is empty or that this party does not support"
+        )
 
     def use(self, gradient: vfl_pb2.Gradient, part: int) -> None:
         """Apply ``gradient.use`` to the gradients of the last backward pass.
 
         Args:
-            gradient: the message with the use.
-            part: number of the batch in a pass by index; the first one, 0, starts a new held
+            gradient: the message with the field ``use``.
+            part: number of the batch in a pass in index order; batch 0 starts a new stored
                 gradient.
 
         Raises:
-            RemoteProtocolError: the message names no use.
+            RemoteProtocolError: the message does not set ``use``.
         """
         match gradient.WhichOneof("use"):
             case "descend":
@@ -205,7 +208,7 @@ class LocalModel:
             case "accumulate":
                 pass  # PyTorch adds up the gradients of several backward passes
             case _:
-                raise RemoteProtocolError("sent a gradient without its use")
+                raise RemoteProtocolError("sent a gradient without a value of the field 'use'")
 
     def _use_ensemble(self, slots: tuple[str, ...]) -> None:
         """Use the copies in ``slots`` together; raises ``NoCopy`` if one is missing."""
@@ -214,7 +217,7 @@ class LocalModel:
         self.ensemble = slots
 
     def member_networks(self) -> list[nn.Module]:
-        """The networks of the ensemble's members, with their kept parameters."""
+        """The networks of the ensemble's members, with the copied parameters restored."""
         found = []
         for slot in self.ensemble:
             model, saved = self._slots[slot]
@@ -229,19 +232,20 @@ class LocalModel:
         self._start_task(task)
 
     def purge(self, untouched: Sequence[str] = ()) -> list[str]:
-        """Delete all state that depends on forgotten rows, except for the present model.
+        """Delete all state that depends on forgotten rows, except for the current model.
 
-        The copy from early in the present unlearning stays: the next request starts from it. Copies
-        in the slots ``untouched`` stay too, because they were not trained on the forgotten rows.
+        The copy from early in the current unlearning stays, because the next request starts from
+        this copy. Copies in the slots ``untouched`` stay, because these copies were not trained on
+        the forgotten rows.
 
         Returns:
-            What was deleted, for the report.
+            Descriptions of the deleted state, for the report.
         """
         self._end_task()
         staying = [slot for slot in (*self.ensemble, *untouched) if slot in self._slots]
         kept = ModelCopies((slot, self._slots[slot]) for slot in staying)
-        if NEXT in self._slots:
-            kept[EARLY] = self._slots.pop(NEXT)
+        if NEXT_EARLY_CHECKPOINT in self._slots:
+            kept[EARLY_CHECKPOINT] = self._slots.pop(NEXT_EARLY_CHECKPOINT)
         gone = [f"copy {slot!r} of the model" for slot in sorted(self._slots.keys() - staying)]
         gone += [f"optimiser state of {task}" for task in self._ended]
         gone.append("held gradients, anchor and dual of the unlearning")
@@ -250,7 +254,7 @@ class LocalModel:
         return gone
 
     def content(self) -> CheckpointContent:
-        """The content of a checkpoint; a network that several copies share is in it once."""
+        """The content of a checkpoint; a network that several copies share is stored once."""
         models, work = self.models, self._task
         values = {
             "fitted": [model.inputs and model.inputs.fitted.statistics() for model in models],
@@ -274,7 +278,7 @@ class LocalModel:
         """Load the content of a checkpoint.
 
         Args:
-            content: what ``content`` returned.
+            content: the return value of the method ``content``.
             model: builds a model from preprocessing statistics.
         """
         values, tensors = content.values, content.tensors
@@ -310,7 +314,7 @@ class LocalModel:
         self._task.optimiser.zero_grad()
 
     def _hold(self, part: int) -> None:
-        """Hold the gradient of the last backward pass; from part 1 on, add it to the held one."""
+        """Store the gradient of the last backward pass; from part 1 on, add to the stored one."""
         work, gradients = self._task, arithmetic.take_gradients(self.model.block)
         if part:
             work.held = tuple(a + b for a, b in zip(work.held, gradients, strict=True))
@@ -320,7 +324,7 @@ class LocalModel:
         work.mark, work.held = values, gradients
 
     def report(self, slot: str | None = None) -> vfl_pb2.BlockReport:
-        """Squared norms: of the held gradient, of the last change, of the distance to a copy.
+        """Squared norms of the stored gradient, of the last change, and of the distance to a copy.
 
         Raises:
             NoCopy: ``slot`` has no copy.
@@ -341,10 +345,11 @@ class LocalModel:
     def report_norms(
         self, slot: str | None = None, anchor: str | None = None
     ) -> vfl_pb2.BlockReport:
-        """The report, with two more squared norms.
+        """The result of ``report``, with two more squared norms.
 
-        The first is the norm of the parameters. The second is the norm of the held gradient plus
-        FedORA's proximal gradient ρ(θ - θ₀), where θ₀ is the copy in the slot ``anchor``.
+        ``norm_square`` is the squared norm of the parameters. ``proximal_square`` is that of the
+        stored gradient plus FedORA's proximal gradient ρ(θ - θ₀), where θ₀ is the copy in the slot
+        ``anchor``.
         """
         report = self.report(slot)
         report.norm_square = arithmetic.squared_norm(self.model.block)
@@ -363,11 +368,11 @@ class LocalModel:
         return self._task.solver
 
     def shrink(self, fresh: Sequence[Tensor], shares: Sequence[float]) -> None:
-        """Move every parameter towards its fresh value, and start the task anew from there.
+        """Move every parameter towards a fresh random value, and restart the current task.
 
         Args:
             fresh: fresh values, one tensor of any shape for each parameter.
-            shares: for each parameter how far it moves, from 0 to 1.
+            shares: how far each parameter moves, from 0 (not at all) to 1 (to the fresh value).
         """
         arithmetic.interpolate(self.model.block, fresh, shares)
         self._start_task(self._task.task)
@@ -401,11 +406,13 @@ class LocalModel:
             dual = work.dual or zero_literal_dual(self.model.block, terms.threshold, terms.max)
             work.dual = dual.ascend(work.held, terms.step_size)
         if work.dual is None:
-            raise LookupError("the literal dual was not started: the first sub-step is missing")
+            raise LookupError(
+                "the literal dual does not exist, because the first sub-step is missing"
+            )
         return work.dual.multipliers
 
     def _end_task(self) -> None:
-        """Leave a task: its optimiser, held gradients, anchor and dual are gone."""
+        """End a task: delete its optimiser, stored gradient, anchor and dual."""
         if self._task.optimiser:
             self._ended[task_name(vfl_pb2.Place(task=self._task.task))] = None
         self._task = TaskState()

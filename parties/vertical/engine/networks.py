@@ -37,7 +37,7 @@ class ActiveNetwork(nn.Module):
     One optimiser and one copy cover both models.
 
     Attributes:
-        bottom: None if the active party has no features.
+        bottom: the bottom model; None if the active party has no features.
         top: the top model.
     """
 
@@ -63,7 +63,7 @@ class ActiveNetwork(nn.Module):
         return embed(self.bottom, features)
 
     def forward(self, embeddings: Sequence[Tensor]) -> Tensor:
-        """Logits, [batch, classes], of the parties' embeddings in the agreement's order.
+        """Logits, [batch, classes], from all parties' embeddings in the order of the agreement.
 
         Each party's embeddings are [batch, width].
         """
@@ -88,7 +88,7 @@ class ActiveEnsemble(nn.ModuleList):
 def build_active_network(
     party: VerticalParty, stream: str, inputs: ModelInputs | None
 ) -> ActiveNetwork:
-    """A fresh network for the active party; ``stream`` draws its weights."""
+    """A fresh network for the active party, with weights from the random stream ``stream``."""
     name, agreement = party.name, party.agreement
 
     def build() -> ActiveNetwork:
@@ -102,7 +102,7 @@ def build_active_network(
 
 
 def build_bottom(plan: PartyEntry, module: str | None, shape: tuple[int, ...]) -> nn.Module:
-    """A bottom model, from features of ``shape`` to embeddings of the party's agreed width.
+    """A bottom model that maps features of ``shape`` to embeddings of the party's agreed width.
 
     Args:
         plan: the party's entry in the agreement.
@@ -110,8 +110,8 @@ def build_bottom(plan: PartyEntry, module: str | None, shape: tuple[int, ...]) -
         shape: shape of one row's features.
 
     Raises:
-        ConfigError: the kind does not fit the features, or the module cannot be imported or differs
-            from the agreed one.
+        ConfigError: the kind of bottom model does not fit the features, or the module cannot be
+            imported or differs from the agreed module.
     """
     width = plan.width or 0
     match plan.bottom:
@@ -152,20 +152,21 @@ def _own(path: str | None, source: str, shape: tuple[int, ...], width: int) -> n
         if any(True for _ in part.buffers(recurse=False)) or isinstance(part, _DropoutNd):
             raise ConfigError(
                 f"{path} contains {type(part).__name__}, which is random or stores row statistics",
-                "use GroupNorm or LayerNorm in place of BatchNorm; use no buffers and no dropout",
+                "replace BatchNorm by GroupNorm or LayerNorm, and remove buffers and dropout",
             )
     return built
 
 
 def load_own_module(path: str | None, source: str) -> type[nn.Module]:
-    """The class of the party's own module, if its source is the agreed one.
+    """The class of the party's own module, whose source file must have the agreed digest.
 
     Raises:
-        ConfigError: the module cannot be imported, is no ``nn.Module``, or has another source.
+        ConfigError: the module cannot be imported, is not an ``nn.Module``, or its source file
+            differs from the agreed file.
     """
     if path is None:
         raise ConfigError(
-            "the agreement has bottom kind 'module', but the party settings name no module",
+            "the agreement has bottom kind 'module', but the party settings do not set module",
             'add to the party settings: module = "package.module:Class"',
         )
     name, _, attribute = path.partition(":")
@@ -180,10 +181,13 @@ def load_own_module(path: str | None, source: str) -> type[nn.Module]:
         raise ConfigError(f"{path} is not a subclass of torch.nn.Module")
     digest = module_source_digest(found)
     if digest != source:
-        raise ConfigError(f"the source of {path} has digest {digest}; the agreement has {source}")
+        raise ConfigError(
+            f"the source file of {path} has digest {digest}, but the agreement has {source}",
+            "install the agreed version of the module, or agree on the new digest",
+        )
     return found
 
 
 def module_source_digest(module: type[nn.Module]) -> str:
-    """The digest of the file that defines a module, as the agreement has it."""
+    """The digest of the source file of a module, in the format of the agreement."""
     return "sha256:" + sha256(Path(inspect.getfile(module)).read_bytes()).hexdigest()

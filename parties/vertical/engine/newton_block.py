@@ -1,6 +1,6 @@
-"""One party's block of parameters in a Newton-CG step, which the active party leads.
+"""One party's block of parameters in a Newton-CG step; the active party controls the step.
 
-Letters of Newton-CG: F = the regularised loss, H = its Hessian, p = the search direction, r = the
+Notation of Newton-CG: F = the regularised loss, H = its Hessian, p = the search direction, r = the
 residual, λ = the weight of the regulariser.
 """
 
@@ -18,15 +18,15 @@ from unlearning.newton import Block, LinearSolve, add_regularisation, inner_prod
 
 @dataclass(slots=True)
 class NewtonBlock:
-    """One party's part of the linear system of a Newton step, between two commands.
+    """One party's part of the linear system of a Newton step, kept between the commands.
 
-    While a system is being solved, the parameters of the block hold p.
+    While the system is being solved, the parameters of the block are set to the search direction p.
 
     Attributes:
-        weight: λ.
+        weight: λ, the weight of the regulariser.
         entropy: returns secret random bytes, for noise.
-        held: ∇F of the block, or H p; one tensor for each parameter.
-        solve: the linear system, while it is being solved.
+        held: the stored vector of the block, ∇F or H p; one tensor for each parameter.
+        solve: the linear system that is being solved; None if there is no such system.
     """
 
     weight: float
@@ -42,10 +42,10 @@ class NewtonBlock:
         Args:
             command: the command.
             block: the parameters of the party, each of any shape.
-            held: the held gradient, one tensor for each parameter, of the same shape.
+            held: the stored gradient, one tensor for each parameter, of the same shape.
 
         Returns:
-            The party's terms of inner products, if the command asks for them.
+            The party's terms of inner products; None if the command requests no terms.
 
         Raises:
             LookupError: no linear system was started.

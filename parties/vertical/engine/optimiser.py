@@ -15,8 +15,8 @@ def build_optimiser(
 ) -> torch.optim.Optimizer | None:
     """A new optimiser for ``task``.
 
-    ICO-like's correction steps and the relearning attack use plain SGD. All other tasks use the
-    optimiser of training with a learning rate of their own.
+    ICO-like's correction steps and the relearning attack use plain SGD. Every other task uses the
+    optimiser of training, with a separate learning rate per task.
 
     Args:
         agreement: sets the optimiser and the learning rates.
@@ -24,7 +24,7 @@ def build_optimiser(
         block: the parameters, each of any shape.
 
     Returns:
-        None if the task takes no optimiser steps, or if ``block`` is empty.
+        The optimiser; None if the task takes no optimiser steps, or if ``block`` is empty.
     """
     plan = agreement.training
     rate = _rate(agreement, task)
@@ -56,7 +56,7 @@ def _rate(agreement: VerticalAgreement, task: vfl_pb2.Task) -> float | None:
 
 
 def optimiser_tensors(optimiser: torch.optim.Optimizer | None) -> Tensors:
-    """The state of an optimiser, by parameter and name.
+    """The state tensors of an optimiser, by parameter number and name.
 
     Each tensor has the shape of its parameter or is a scalar.
     """

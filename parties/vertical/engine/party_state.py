@@ -17,7 +17,7 @@ from parties.vertical.engine.features import (
     make_trigger,
     planned_backdoor,
 )
-from parties.vertical.engine.local_model import EARLY, LocalModel, PartyNetwork
+from parties.vertical.engine.local_model import EARLY_CHECKPOINT, LocalModel, PartyNetwork
 from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.rows import Batches, RowSets, SubsetShares
@@ -40,7 +40,7 @@ class PartyState:
         features: the features of the common rows.
         batches: the batches of the row sets.
         local_model: the party's part of the model.
-        requested_rows: [rows], the common rows of the present request.
+        requested_rows: [rows], the common rows of the current request.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class PartyState:
         """Create the state for the common ``rows``, [common_rows], the party's own row numbers.
 
         ``build`` builds a fresh network for a random stream and features. The row sets are
-        ``sets``, or are drawn from the row IDs if ``sets`` is None.
+        ``sets``, or are computed from the row IDs if ``sets`` is None.
         """
         self._party, self._build = party, build
         self.features = PartyFeatures(party, rows)
@@ -96,7 +96,7 @@ class PartyState:
     def plant_trigger(self, rows: Index) -> None:
         """Plant the agreed trigger in training ``rows``, [rows].
 
-        Features that are made later carry the trigger.
+        Features that are computed later contain the trigger.
 
         Raises:
             RemoteProtocolError: the party plants no backdoor, or a row is not a training row.
@@ -110,7 +110,7 @@ class PartyState:
 
     @property
     def trigger(self) -> BackdoorTrigger | None:
-        """The trigger that this party plants; None if it plants none."""
+        """The trigger that this party plants; None if this party plants no trigger."""
         return self.features.trigger
 
     def batch_features(self, request: vfl_pb2.BatchRequest) -> torch.Tensor:
@@ -118,7 +118,7 @@ class PartyState:
 
         Raises:
             LookupError: the party has no features.
-            RemoteProtocolError: the row set has no such batch.
+            RemoteProtocolError: the batch is beyond the end of the row set.
         """
         model = self.local_model.model
         if model.inputs is None:
@@ -129,7 +129,7 @@ class PartyState:
         return batch
 
     def use_stream(self, stream: str, shard: int | None = None) -> None:
-        """Draw batches by another random stream from now on; of one shard if ``shard`` is set."""
+        """Use another random stream for later batches; with ``shard``, only rows of that shard."""
         self._rows, self._shard = replace(self._rows, stream=stream), shard
         if shard is None:
             self.batches = Batches(self._rows, stream)
@@ -138,11 +138,11 @@ class PartyState:
         self.batches = Batches(self._rows.restricted(members), stream, self._row_words())
 
     def reset_rows(self, start: RowSets) -> None:
-        """Use the row sets of the start of the run, before the journal is replayed."""
+        """Reset the row sets to those at the start of the run, before the journal is replayed."""
         self._set_rows(start, "")
 
     def forget(self, requested: Index) -> None:
-        """Start a request: the ``requested`` rows, [rows], become D_u."""
+        """Start a request: the training rows among ``requested``, [rows], become D_u."""
         self.requested_rows = requested
         self._set_rows(self.rows.forget(requested), self.batches.stream)
 
@@ -152,13 +152,13 @@ class PartyState:
         self._words = None
 
     def purge(self) -> list[str]:
-        """Delete all state that depends on forgotten rows, except for the present model.
+        """Delete all state that depends on forgotten rows, except for the current model.
 
         Returns:
-            What was deleted, for the report.
+            Descriptions of the deleted state, for the report.
         """
-        # The early copy depends on no row outside training.
-        gone = self.local_model.purge(() if len(self.rows.forgotten) else (EARLY,))
+        # The early checkpoint depends on no row outside training.
+        gone = self.local_model.purge(() if len(self.rows.forgotten) else (EARLY_CHECKPOINT,))
         gone += ["rows that bore the trigger"] if self.trigger else []
         self.features.forget(self.requested_rows, self.inputs_in_use)
         self.without_forgotten()
@@ -166,7 +166,7 @@ class PartyState:
 
     @property
     def inputs_in_use(self) -> list[ModelInputs]:
-        """The features of the present model and of the kept copies."""
+        """The features of the current model and of the kept copies."""
         return [model.inputs for model in self.local_model.models if model.inputs]
 
     def content(self) -> CheckpointContent:
@@ -244,9 +244,9 @@ def _tensor(rows: Index) -> torch.Tensor:
 def reconstruction_report(model: LocalModel, sets: RowSets, slot: str) -> vfl_pb2.BlockReport:
     """Test whether the change of the local model since a copy reveals the only row of D_u.
 
-    The test compares the change of the first layer with the row and with rows of D_r. The report
-    has no cosine and no rank if D_u is not one row, or if the first layer does not take a whole
-    row.
+    The test compares the change of the first layer with the row of D_u and with rows of D_r. The
+    report has no cosine and no rank if D_u does not have exactly one row, or if the input of the
+    first layer is not a whole row.
     """
     inputs = model.model.inputs
     change = _change(model, slot)

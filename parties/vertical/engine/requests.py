@@ -29,7 +29,7 @@ class RequestRows:
         request: the request in the agreement.
         rows: [rows], all requested rows; some may be validation or test rows.
         canaries: [canaries], requested training rows that get a wrong label.
-        poisoned: [poisoned], requested training rows that get the trigger and its target label.
+        poisoned: [poisoned], requested training rows that get the trigger and the target label.
     """
 
     request: RowRequest
@@ -41,18 +41,18 @@ class RequestRows:
 def select_request_rows(
     party: VerticalParty, row_map: Index, rows: RowSets, labels: Tensor
 ) -> list[RequestRows]:
-    """Select the rows of each request: a share of some classes, or the IDs in a file.
+    """Select the rows of each request: a share of each requested class, or the IDs in a file.
 
     Args:
         party: the active party.
         row_map: [common_rows], the party's own row number of each common row.
         rows: the row sets.
-        labels: [common_rows].
+        labels: [common_rows], the labels of the common rows.
 
     Raises:
-        ConfigError: a request without classes has no file in the party settings, or one with
-            classes has.
-        DataError: a file cannot be read, or contains an ID that is not common.
+        ConfigError: a request has neither classes nor a file of IDs in the party settings, or has
+            both.
+        DataError: a file cannot be read, or contains an ID that is not among the common rows.
         PolicyError: no training row would be left, or a request has too few rows for its canaries
             or its backdoor.
     """
@@ -80,10 +80,10 @@ def select_request_rows(
 def relabel_planted_rows(
     chosen: Sequence[RequestRows], labels: Tensor, classes: Sequence[str]
 ) -> None:
-    """Change ``labels``, [common_rows], in place.
+    """Change the labels of planted rows in ``labels``, [common_rows], in place.
 
     A canary gets the next class, and a row with a trigger gets the target class. A model can
-    predict these labels only by memorising the rows.
+    predict the label of a canary only by memorising that row.
     """
     for each in chosen:
         labels[each.canaries] = (labels[each.canaries] + 1) % len(classes)
@@ -92,7 +92,7 @@ def relabel_planted_rows(
 
 
 def _poisoned(party: VerticalParty, request: RowRequest, learned: Index, labels: Tensor) -> Index:
-    """A share of the requested rows that are not of the target class, drawn by key."""
+    """A keyed sample of the requested rows that are not of the target class."""
     plan = request.backdoor
     if plan is None:
         return np.empty(0, np.int64)
@@ -102,8 +102,9 @@ def _poisoned(party: VerticalParty, request: RowRequest, learned: Index, labels:
     poisoned = np.sort(others[order[: round(plan.share * len(others))]])
     if not len(poisoned):
         raise PolicyError(
-            f"request {request.name!r} has no row for its backdoor",
-            f"its rows must be of other classes than the target, {plan.target!r}",
+            f"request {request.name!r} has no row that can carry the trigger of its backdoor",
+            f"request rows of classes other than the target {plan.target!r}, or raise the share of "
+            "the backdoor",
         )
     return poisoned
 
@@ -114,15 +115,17 @@ def _rows(
     path = party.settings.unlearn.get(request.name)
     if request.classes and path is not None:
         raise ConfigError(
-            f"request {request.name!r} names classes, but the party settings name a file for it",
-            f"remove {request.name} from settings.{party.name}.unlearn",
+            f"request {request.name!r} has classes, but the party settings also have a file for "
+            "this request",
+            f"remove {request.name} from [settings.{party.name}.unlearn]",
         )
     if request.classes:
         return _of_classes(party, request, rows, labels)
     if path is None:
         raise ConfigError(
-            f"request {request.name!r} needs classes, or a file in the settings of {party.name}",
-            f'[settings.{party.name}.unlearn] {request.name} = "ids.txt"',
+            f"request {request.name!r} has neither classes nor a file in the settings of "
+            f"{party.name}",
+            f'set {request.name} = "ids.txt" in [settings.{party.name}.unlearn]',
         )
     return _of_file(party, path, row_map)
 
@@ -146,7 +149,7 @@ def _of_file(party: VerticalParty, path: Path, row_map: Index) -> Index:
         raise DataError(
             f"{path}: {len(unknown)} IDs are not among the common rows "
             f"(lines {', '.join(unknown[:SHOWN])})",
-            "remove these lines from the file: the model was not trained on these rows",
+            "remove these lines from the file, because the model was not trained on these rows",
         )
     return np.unique([place[identifier] for _, identifier in wanted]).astype(np.int64)
 
@@ -157,7 +160,7 @@ def _ids(path: Path) -> list[tuple[int, bytes]]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
-            f"cannot read the request file {path}", "it must be a UTF-8 text file of IDs"
+            f"cannot read the request file {path}", "provide a UTF-8 text file with one ID per line"
         ) from error
     return [(number, _id(path, number, line)) for number, line in enumerate(lines, 1)]
 
@@ -166,12 +169,14 @@ def _id(path: Path, number: int, line: str) -> bytes:
     try:
         parts = [normalise(part) for part in line.split("\t")]
     except PsiError as error:
-        raise DataError(f"{path}: line {number} contains no valid ID") from error
+        raise DataError(
+            f"{path}: line {number} contains no valid ID", "write one ID per line, in UTF-8"
+        ) from error
     return parts[0] if len(parts) == 1 else join_columns(parts)
 
 
 def plant_in_training_rows(split_model: SplitModel, chosen: list[RequestRows]) -> None:
-    """Relabel the planted rows, and let the agreed party plant the trigger."""
+    """Relabel canaries and rows with a trigger, and let the agreed party plant the trigger."""
     if split_model.replaying:
         return
     relabel_planted_rows(chosen, split_model.labels, split_model.agreement.labels.classes)

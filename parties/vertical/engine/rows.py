@@ -1,6 +1,6 @@
 """The row sets of a vertical run: training, validation and test rows, forgotten rows, and batches.
 
-Every party computes the same sets from the agreed seed, so no message lists them.
+Every party computes the same row sets from the agreed seed, so no message contains row sets.
 """
 
 from collections.abc import Callable
@@ -26,11 +26,11 @@ from protocol.errors import RemoteProtocolError
 
 @dataclass(frozen=True, slots=True)
 class SubsetShares:
-    """Sizes of two fixed samples of D_r, as shares of it.
+    """Sizes of two fixed samples of D_r, as shares of the rows in D_r.
 
     Attributes:
-        reference: share on which the reference model is trained (``REFERENCE_SAMPLE``).
-        correction: share on which ICO-like corrects (``CORRECTION_SAMPLE``).
+        reference: share of D_r on which the reference model is trained (``REFERENCE_SAMPLE``).
+        correction: share of D_r for the correction steps of ICO-like (``CORRECTION_SAMPLE``).
     """
 
     reference: float
@@ -48,14 +48,16 @@ class RowSets:
     """The common rows of each set, as indices into the common order, ascending.
 
     Attributes:
-        seed: the agreed seed, from which every sample and every order is drawn.
+        seed: the agreed seed, from which every sample and every order is computed.
         shares: sizes of the fixed samples of D_r.
-        initial_train: [rows], all training rows at the start of the run; epochs shuffle them.
-        train: [rows], D: training rows that no earlier request removed.
+        initial_train: [rows], all training rows at the start of the run; each epoch shuffles these
+            rows.
+        train: [rows], the set D of all training rows that no earlier request removed.
         validation: [rows], rows for early stopping and thresholds.
         test: [rows], rows for the metrics of the report.
-        forgotten: [rows], D_u: the part of ``train`` that the present request removes.
-        stream: random stream of the present model; it draws the half of a shadow model.
+        forgotten: [rows], D_u: the part of ``train`` that the current request removes.
+        stream: random stream of the current model, which also selects the half of D_r for a shadow
+            model.
     """
 
     seed: int
@@ -86,7 +88,7 @@ class RowSets:
         """The indices of a row set of the protocol, [rows], ascending.
 
         Raises:
-            RemoteProtocolError: the protocol has no such row set.
+            RemoteProtocolError: ``rows`` is not a row set of the protocol.
         """
         sets: dict[int, Callable[[], Index]] = {
             vfl_pb2.TRAIN_ROWS: lambda: self.train,
@@ -101,7 +103,7 @@ class RowSets:
             vfl_pb2.SHADOW_OTHER_HALF: lambda: self._halves()[1],
         }
         if rows not in sets:
-            raise RemoteProtocolError(f"requests row set {rows}; vfl.proto defines no such row set")
+            raise RemoteProtocolError(f"requests row set {rows}, which vfl.proto does not define")
         return sets[rows]()
 
     def shuffled(
@@ -109,11 +111,12 @@ class RowSets:
     ) -> Index:
         """The indices of a row set in the order of one epoch, [rows].
 
-        All initial training rows are shuffled, and rows outside the set are skipped. So a paired
-        Retrain reads its rows in the order in which the original model read them.
+        All initial training rows are shuffled, and rows outside the set are skipped. Therefore a
+        paired Retrain reads the rows of D_r in the same order as the original model.
 
-        With ``words``, [common_rows], one random word per row ID, the order depends on the words of
-        the set's rows alone. Rows that were removed, or never present, do not influence the order.
+        ``words``, [common_rows], has one random word per row ID. With ``words``, the order depends
+        only on the words of the rows in the set. Rows that were removed, or never present, do not
+        influence the order.
         """
         secret = derive_key(self.seed, "batches", stream, epoch)
         if words is not None:
@@ -147,7 +150,7 @@ class RowSets:
         )
 
     def without_forgotten(self) -> "RowSets":
-        """The sets after the request was carried out: D_u is empty, and D is D_r."""
+        """The sets after the request was carried out: D_r becomes D, and D_u is empty."""
         return replace(self, train=self.retain, forgotten=np.empty(0, np.int64))
 
     def _halves(self) -> tuple[Index, Index]:
@@ -173,13 +176,14 @@ class Batches:
         """The row indices of one batch, [batch].
 
         Raises:
-            RemoteProtocolError: the row set has no such batch.
+            RemoteProtocolError: the batch is beyond the end of the row set.
         """
         order = self._order(request)
         batch = order[request.index * request.size : (request.index + 1) * request.size]
         if not len(batch):
             raise RemoteProtocolError(
-                f"requests batch {request.index} of size {request.size} from {len(order)} rows"
+                f"requests batch {request.index} of size {request.size}, but the row set has only "
+                f"{len(order)} rows"
             )
         return batch
 
@@ -206,7 +210,7 @@ def split_rows(
     """Divide the common rows into training, validation and test rows.
 
     Args:
-        agreement: names the kind of split and the shares.
+        agreement: defines the kind of split and the shares.
         ids: the IDs of the common rows, in the common order.
         in_test: [common_rows], true for rows of the official test set, in the common order.
 
@@ -222,7 +226,7 @@ def split_rows(
     for part, chosen in parts.items():
         if not chosen.any():
             raise PolicyError(
-                f"[split] leaves no {part} row among the {len(ids)} common rows",
+                f"[split] assigns none of the {len(ids)} common rows to the {part} set",
                 "change [split], or add rows to every party's data",
             )
     train, validation_rows, test_rows = (np.flatnonzero(chosen) for chosen in parts.values())

@@ -1,4 +1,4 @@
-"""The split model as the active party drives it: own parameters, and commands to the others."""
+"""The split model, controlled by the active party through commands to all parties."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ShrinkShares:
-    """How far the parameters move towards fresh ones: from 0 (not at all) to 1 (all the way).
+    """How far the parameters move towards fresh values: from 0 (not at all) to 1 (all the way).
 
     Attributes:
         bottom: share for the bottom models.
@@ -42,7 +42,7 @@ class ShrinkShares:
 
     @classmethod
     def agreed(cls, share: float, top: ShrinkTop) -> "ShrinkShares":
-        """Return ``share`` for the bottom models, and for the top the share that ``top`` means."""
+        """Use ``share`` for bottom models; ``top`` selects 0, ``share`` or 1 for the top model."""
         return cls(share, {"keep": 0.0, "shrink": share, "fresh": 1.0}[top])
 
 
@@ -52,18 +52,18 @@ FRESH_TOP = ShrinkShares(bottom=0.0, top=1.0)
 class SplitModel:
     """All parties' parts of the model: train them, read outputs, keep copies, write checkpoints.
 
-    After a crash, the program runs again from its start and the journal replays the results of the
-    work that was done. During replay no message is sent and no parameter changes, because the
-    checkpoint is already loaded. Only the row sets change.
+    After a crash, the program runs again from the start, and the journal replays the results of
+    completed work. During replay, only the row sets change; no message is sent and no parameter
+    changes, because the checkpoint is already loaded.
 
     Attributes:
         party: the active party.
-        agreement: its agreement.
-        checkpoints: its checkpoints.
+        agreement: the agreement of the run.
+        checkpoints: the checkpoints of the active party.
         loop: the training loop.
         used_labels: the labels that the training uses.
-        ensemble: slots of the copies that vote; empty for a single model.
-        run: 16 bytes that name the run.
+        ensemble: slots of the copies in the ensemble; empty for a single model.
+        run: 16 bytes that identify the run.
     """
 
     def __init__(
@@ -98,14 +98,14 @@ class SplitModel:
     def resume(
         cls, party: VerticalParty, hub: Hub, checkpoints: Checkpoints, number: int, run: bytes
     ) -> "SplitModel":
-        """Load a checkpoint that every party holds.
+        """Load a checkpoint that every party has.
 
         Args:
             party: the active party.
-            hub: the lines to the passive parties.
+            hub: the channels to the passive parties.
             checkpoints: the party's checkpoints.
             number: number of the checkpoint.
-            run: 16 bytes that name the run.
+            run: 16 bytes that identify the run.
         """
         content = checkpoints.read(number)
         self = cls.__new__(cls)
@@ -124,7 +124,7 @@ class SplitModel:
 
     @property
     def rows(self) -> RowSets:
-        """The row sets now."""
+        """The current row sets."""
         return self._state.rows
 
     @property
@@ -134,7 +134,7 @@ class SplitModel:
 
     @property
     def time_limit(self) -> float:
-        """Seconds that a party may take for work on all its rows."""
+        """Time limit, in seconds, for the work of one party on all its rows."""
         return self.loop.time_limit + SECONDS_PER_ROW * len(self.labels)
 
     @property
@@ -144,7 +144,7 @@ class SplitModel:
 
     @property
     def stream(self) -> str:
-        """The random stream of the present model."""
+        """The random stream of the current model."""
         return self._state.batches.stream
 
     @property
@@ -164,18 +164,18 @@ class SplitModel:
 
     @property
     def diverged(self) -> bool:
-        """Whether a number of some party is not finite."""
+        """Whether a value computed at any party was not finite."""
         return self.loop.diverged
 
     # --- journal and checkpoints ----------------------------------------------------------------
 
     def once(self, name: str, kind: type[T], work: Callable[[], T], *, durable: bool = True) -> T:
-        """Return the result of ``work``, or its recorded result if it ran before a crash.
+        """Return the result of ``work``, or the recorded result if ``work`` ran before a crash.
 
         Args:
             name: name of the work in the journal.
             kind: type of the result.
-            work: computes the result; all messages to the other parties are sent inside it.
+            work: computes the result; only ``work`` sends messages to the other parties.
             durable: whether a checkpoint may be written after the work.
         """
         entry = self._journal.replay(name)
@@ -203,7 +203,7 @@ class SplitModel:
     def prune_checkpoints(self) -> None:
         """Let every party write a checkpoint and delete the older ones.
 
-        The older checkpoints hold the forgotten rows.
+        The older checkpoints still contain state of the forgotten rows.
         """
         if not self._journal.replaying:
             self.checkpoint()
@@ -244,7 +244,7 @@ class SplitModel:
         self.loop.diverged = False
 
     def restore_copy(self, slot: str, stream: str, task: vfl_pb2.Task) -> None:
-        """Restore a copy with a new optimiser, or an ensemble that was kept in ``slot``."""
+        """Restore the copy or the ensemble in ``slot``; a copy gets a new optimiser."""
         if slot in self._kept_ensembles:
             self.use_ensemble(self._kept_ensembles[slot])
             return
@@ -252,7 +252,7 @@ class SplitModel:
         self.ensemble = ()
 
     def use_ensemble(self, slots: Sequence[str]) -> None:
-        """Use the copies in ``slots`` together: the logits of the model are the mean of theirs."""
+        """Use the copies in ``slots`` as an ensemble, which averages the logits of the copies."""
         assemble = vfl_pb2.UseEnsemble(slots=slots)
         self._change_all(vfl_pb2.EVALUATE, vfl_pb2.ModelCommand(use_ensemble=assemble))
         self.ensemble = tuple(slots)
@@ -264,7 +264,7 @@ class SplitModel:
         self.loop.diverged = False
 
     def keep_copy(self, slot: str, task: vfl_pb2.Task) -> None:
-        """Keep a copy of all parameters in ``slot``; for an ensemble, keep its members' slots."""
+        """Keep a copy of all parameters in ``slot``; for an ensemble, record the members' slots."""
         if self.ensemble:
             self._kept_ensembles[slot] = self.ensemble
             return
@@ -279,12 +279,12 @@ class SplitModel:
         self._change_all(task, vfl_pb2.ModelCommand(primal_step=step))
 
     def ascent_step(self, step_size: float, task: vfl_pb2.Task) -> None:
-        """Let all parties take a step along their held gradients."""
+        """Let every party take a step along its stored gradient."""
         step = vfl_pb2.AscentStep(step_size=step_size)
         self._change_all(task, vfl_pb2.ModelCommand(ascent_step=step))
 
     def shrink(self, shrink: ShrinkShares, stream: str, task: vfl_pb2.Task) -> None:
-        """Let all parties move their parameters towards fresh ones, and start ``task`` from there.
+        """Move the parameters of all parties towards fresh values, then start ``task``.
 
         Args:
             shrink: how far the bottom models and the top model move.
@@ -295,7 +295,7 @@ class SplitModel:
         self._change_all(task, vfl_pb2.ModelCommand(shrink=step))
 
     def report_norms(self, task: vfl_pb2.Task) -> list[vfl_pb2.BlockReport]:
-        """The passive parties' reports on their held gradients and changes."""
+        """The passive parties' reports, with norms of stored gradients and parameter changes."""
         return list(
             self._command_passive(
                 task, vfl_pb2.ModelCommand(report_norms=vfl_pb2.ReportNorms())
@@ -305,9 +305,9 @@ class SplitModel:
     def command_all(
         self, task: vfl_pb2.Task, command: vfl_pb2.ModelCommand
     ) -> dict[str, vfl_pb2.BlockReport]:
-        """Let all parties carry out a command, and return their reports by party.
+        """Let all parties carry out a command, and return the reports by party.
 
-        Call it within ``once`` only, because it sends messages.
+        Call this method only within ``once``, because the method sends messages.
         """
         reports = self._command_passive(task, command)
         own = self._state.execute(command, task)
@@ -320,7 +320,7 @@ class SplitModel:
         self._state.forget(requested)
 
     def goodbye(self) -> None:
-        """End the run: send the goodbye, and delete the active party's checkpoints."""
+        """End the run: send ``Goodbye``, and delete the active party's checkpoints."""
         self._move_to(vfl_pb2.CLOSE)
         self._hub.broadcast(vfl_pb2.Goodbye())
         self.checkpoints.clear()
@@ -328,13 +328,14 @@ class SplitModel:
     # --- outputs --------------------------------------------------------------------------------
 
     def logits(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task = vfl_pb2.EVALUATE) -> Tensor:
-        """The logits of a row set by index, [rows, classes]."""
+        """The logits of a row set in index order, [rows, classes]."""
         return self.read(rows, task).logits
 
     def read(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task = vfl_pb2.EVALUATE) -> RowOutputs:
-        """Logits and embeddings of a row set by index.
+        """Logits and embeddings of a row set in index order.
 
-        For an ensemble, logits are the mean over its members, and embeddings stand side by side.
+        For an ensemble, the logits are averaged over the members, and the embeddings are
+        concatenated.
 
         Returns:
             Logits [rows, classes] and embeddings [rows, total_width].
@@ -353,7 +354,7 @@ class SplitModel:
     def send_to_passive(self, task: int, message: Body, *rows: Index) -> dict[str, vfl_pb2.Done]:
         """Send a message, with index arrays each [rows], to every passive party.
 
-        Call it within ``once`` only.
+        Call this method only within ``once``.
 
         Returns:
             The reply of each passive party.
@@ -366,7 +367,7 @@ class SplitModel:
     def command_party(self, party: str, task: vfl_pb2.Task, message: Body, *rows: Index) -> None:
         """Send one party a message, with index arrays each [rows].
 
-        A command to the active party itself is carried out without a message.
+        The active party carries out a command to itself without a message.
         """
         if self._journal.replaying:
             return
@@ -384,7 +385,7 @@ class SplitModel:
     def _command_passive(
         self, task: int, command: vfl_pb2.ModelCommand
     ) -> dict[str, vfl_pb2.BlockReport]:
-        """Send a command to the passive parties and return their reports by party."""
+        """Send a command to the passive parties and return the reports by party."""
         with self.party.traffic.time_phase("control"):
             done = self.send_to_passive(task, command)
         return {name: each.report for name, each in done.items()}

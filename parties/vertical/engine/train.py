@@ -1,9 +1,12 @@
 """Training of the split model: epochs of mini-batches, Newton steps for a convex head, or shards.
 
-In a Newton run every party holds its block of the parameters and of all vectors. The parties
-exchange A_k p_k, the Hessian times their sum, and one number per party for each inner product.
-Letters: F = the regularised loss, H = its Hessian, p = the search direction, r = the residual, x =
-the solution, B = the certified distance to the optimum, λ = the weight of the regulariser.
+In a Newton run, each party k stores only its block of the parameters and of all vectors. The
+parties exchange the products A_k p_k, the Hessian of the loss times the sum of these products, and
+one number per party for each inner product.
+
+Notation: A_k = features of party k, p_k = block of p at party k, F = the regularised loss, H = its
+Hessian, p = the search direction, r = the residual, x = the solution, B = the certified distance to
+the optimum, λ = the weight of the regulariser.
 """
 
 import math
@@ -17,7 +20,7 @@ from torch.nn.functional import cross_entropy
 
 from configs.agreement import VerticalAgreement
 from parties.common.errors import Diverged
-from parties.vertical.engine.local_model import EARLY
+from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
 from protocol import vfl_pb2
@@ -35,10 +38,10 @@ class EpochResult:
     """The result of one epoch.
 
     Attributes:
-        epoch: its number, from 1.
+        epoch: number of the epoch, from 1.
         loss: mean cross entropy of the batches.
-        validation_loss: None if the model was not validated.
-        validation_accuracy: None if the model was not validated.
+        validation_loss: mean cross entropy on validation rows; None if the model was not validated.
+        validation_accuracy: accuracy on validation rows; None if the model was not validated.
     """
 
     epoch: int
@@ -56,12 +59,12 @@ class TrainingPlan:
         task: the task.
         rows: the row set.
         epochs: largest number of epochs.
-        batch: rows of one step.
+        batch: number of rows per step.
         patience: epochs without a lower validation loss before training stops; None never stops
             early.
-        validates: whether training (the task ``TRAIN``) validates the model after each epoch.
-        labels: [common_rows], labels to train on in place of the true ones.
-        early: the epoch after which every party keeps a copy in the slot ``EARLY``.
+        validates: whether the model is validated after each epoch of the task ``TRAIN``.
+        labels: [common_rows], labels for training that replace the true labels.
+        early: the epoch after which every party keeps a copy in the slot ``EARLY_CHECKPOINT``.
     """
 
     name: str
@@ -75,8 +78,8 @@ class TrainingPlan:
     early: int | None = None
 
 
-def early_copy_epoch(agreement: VerticalAgreement) -> int | None:
-    """The epoch after which the early copy is kept; None if no method starts from it."""
+def early_checkpoint_epoch(agreement: VerticalAgreement) -> int | None:
+    """The epoch after which the early checkpoint is kept; None: not needed."""
     plan = agreement.unlearning
     if not agreement.unlearn or plan.method != "fedora" or plan.fedora.start != "rewind":
         return None
@@ -84,11 +87,11 @@ def early_copy_epoch(agreement: VerticalAgreement) -> int | None:
 
 
 def train_epochs(split_model: SplitModel, plan: TrainingPlan) -> list[EpochResult]:
-    """Train on ``plan.rows``; with patience, restore the model of the lowest validation loss.
+    """Train on ``plan.rows``; with patience, restore the model with the lowest validation loss.
 
     Raises:
-        Diverged: a loss or gradient is not finite, and the task may not diverge.
-        RemoteProtocolError: embeddings are not finite, and the task may not diverge.
+        Diverged: a loss or gradient is not finite, and the task must not diverge.
+        RemoteProtocolError: embeddings are not finite, and the task must not diverge.
     """
     steps = math.ceil(split_model.loop.row_count(plan.rows) / plan.batch)
     split_model.party.progress.phase(plan.name, plan.epochs * (steps + 1))
@@ -98,7 +101,7 @@ def train_epochs(split_model: SplitModel, plan: TrainingPlan) -> list[EpochResul
         if split_model.diverged:
             break
         if number == plan.early:
-            split_model.keep_copy(EARLY, plan.task)
+            split_model.keep_copy(EARLY_CHECKPOINT, plan.task)
         if plan.patience is None:
             continue
         if best_epoch(epochs) == number:
@@ -109,7 +112,7 @@ def train_epochs(split_model: SplitModel, plan: TrainingPlan) -> list[EpochResul
         split_model.restore_copy("best", split_model.stream, plan.task)
         split_model.drop_copy("best", plan.task)
     if plan.early is not None and len(epochs) < plan.early and not split_model.diverged:
-        split_model.keep_copy(EARLY, plan.task)  # training ended before that epoch
+        split_model.keep_copy(EARLY_CHECKPOINT, plan.task)  # training ended before that epoch
     return epochs
 
 
@@ -120,7 +123,7 @@ def _recorded(split_model: SplitModel, plan: TrainingPlan, number: int) -> Epoch
 
 
 def best_epoch(epochs: list[EpochResult]) -> int:
-    """Number of the epoch with the lowest validation loss; the first one of equals."""
+    """Number of the epoch with the lowest validation loss; the first epoch in case of a tie."""
     return min(epochs, key=lambda each: each.validation_loss or 0.0).epoch
 
 
@@ -154,7 +157,7 @@ def validation_metrics(
 def accuracy_on_rows(
     split_model: SplitModel, rows: vfl_pb2.Rows, task: vfl_pb2.Task = vfl_pb2.EVALUATE
 ) -> float:
-    """Accuracy of the present model on a row set."""
+    """Accuracy of the current model on a row set."""
     return share_correct(
         split_model.logits(rows, task), split_model.labels[split_model.rows.select(rows)]
     )
@@ -171,7 +174,7 @@ def share_correct(logits: Tensor, truth: Tensor) -> float:
 
 
 def hold_forget_gradient(split_model: SplitModel, task: vfl_pb2.Task) -> float:
-    """Let every party hold its gradient of the mean cross entropy on D_u; return that mean."""
+    """Let every party store its gradient of the mean cross entropy on D_u; return that mean."""
     count, total = len(split_model.rows.forgotten), torch.zeros(())
 
     def forget_loss(batch: TrainingBatch) -> BatchLoss:
@@ -193,8 +196,8 @@ class NewtonRun:
         name: name in the progress display and in the journal; also the prefix of kept slots.
         task: the task.
         rows: the row set.
-        bound: the run ends when B is at most this.
-        keep_points: whether the point after each step is kept as a copy.
+        bound: the run ends when B, the certified distance to the optimum, is at most this value.
+        keep_points: whether a copy of the parameters is kept after each step.
     """
 
     name: str
@@ -206,11 +209,11 @@ class NewtonRun:
 
 @dataclass(frozen=True, slots=True)
 class NewtonPoint:
-    """The point after one Newton step; the first point of a run is its start.
+    """The parameters after one Newton step, or at the start of a Newton run.
 
     Attributes:
-        step: the step.
-        bound: B at this point.
+        step: the result of the step.
+        bound: B, the certified distance of this point to the optimum.
         epoch: loss and validation metrics at this point.
     """
 
@@ -220,7 +223,7 @@ class NewtonPoint:
 
 
 class ConvexHead:
-    """All parties' blocks of the convex head, as ``unlearning.newton`` drives them.
+    """All parties' blocks of the convex head, with the operations that ``unlearning.newton`` needs.
 
     Attributes:
         loss: mean cross entropy at the point of the last gradient.
@@ -233,10 +236,10 @@ class ConvexHead:
         self.loss = 0.0
 
     def gradient(self) -> float:
-        """Compute ∇F at the present point; return ‖∇F‖².
+        """Compute ∇F at the current point; return ‖∇F‖².
 
         Raises:
-            Diverged: a vote is not finite.
+            Diverged: the logits or their gradient are not finite.
         """
         self._probabilities, self.loss = [], 0.0
 
@@ -249,7 +252,7 @@ class ConvexHead:
         return sum(report.held_square for report in self._pass(act))
 
     def begin(self) -> None:
-        """Start a linear system at the present point; after a crash, compute the gradient again."""
+        """Start a linear system at the current point; after a crash, compute the gradient again."""
         if not self._probabilities:
             self.gradient()
         self._command(vfl_pb2.Newton(start=vfl_pb2.Newton.Start()))
@@ -258,7 +261,7 @@ class ConvexHead:
         """Compute H p; return pᵀ H p.
 
         Raises:
-            Diverged: a vote is not finite.
+            Diverged: the logits or their gradient are not finite.
         """
 
         def act(batch: TrainingBatch) -> BatchLoss:
@@ -268,16 +271,16 @@ class ConvexHead:
         return sum(report.inner_product for report in self._pass(act))
 
     def step(self, length: float) -> float:
-        """Go along p by ``length``; return ‖r‖²."""
+        """Move x along p by ``length``; return ‖r‖²."""
         reports = self._command(vfl_pb2.Newton(step=vfl_pb2.Newton.Step(length=length)))
         return sum(report.residual_square for report in reports)
 
     def next_direction(self, momentum: float) -> None:
-        """Compute the next p."""
+        """Compute the next search direction p."""
         self._command(vfl_pb2.Newton(direction=vfl_pb2.Newton.Direction(momentum=momentum)))
 
     def apply(self, length: float) -> None:
-        """Move to the start point plus ``length`` times x."""
+        """Set the parameters to the start point plus ``length`` times x."""
         self._command(vfl_pb2.Newton(apply=vfl_pb2.Newton.Apply(length=length)))
 
     def _pass(self, act: Callable[[TrainingBatch], BatchLoss]) -> list[vfl_pb2.BlockReport]:
@@ -298,10 +301,10 @@ def run_newton(split_model: SplitModel, run: NewtonRun) -> list[NewtonPoint]:
     """Take Newton steps until B is at most ``run.bound``, or the budget of ``[newton]`` is spent.
 
     Returns:
-        The point after each step, the start first.
+        The start point and the point after each step, in this order.
 
     Raises:
-        Diverged: a vote is not finite.
+        Diverged: the logits or their gradient are not finite.
     """
     plan, head = split_model.agreement.newton, ConvexHead(split_model, run)
     split_model.party.progress.phase(run.name)
@@ -341,7 +344,7 @@ def _point(split_model: SplitModel, head: ConvexHead, step: NewtonStep, number: 
 
 
 def kept_points(split_model: SplitModel, name: str) -> dict[int, str]:
-    """The slots of the points that the Newton run ``name`` kept, by step."""
+    """The slots of the copies that the Newton run ``name`` kept, by step."""
     prefix = f"{name}, step "
     slots = [slot for slot in split_model.local_model.slots if slot.startswith(prefix)]
     return {int(slot.removeprefix(prefix)): slot for slot in slots}
@@ -363,7 +366,7 @@ def release_noise(split_model: SplitModel) -> float | None:
 
 
 def add_release_noise(split_model: SplitModel, run: NewtonRun, reached: float) -> bool:
-    """Add the agreed noise if the ``reached`` B is at most ``newton.bound``.
+    """Add the agreed noise if the distance bound ``reached`` is at most ``newton.bound``.
 
     Returns:
         Whether noise was added.
@@ -394,7 +397,7 @@ def train_model(
         rows: the row set for preprocessing and training.
         stream: random stream of the weights and the batch order.
         name: name in the progress display and in the journal.
-        early: the epoch after which every party keeps the early copy.
+        early: the epoch after which every party keeps the early checkpoint.
     """
     agreement = split_model.agreement
     if agreement.sharding.shards > 1:
@@ -414,20 +417,21 @@ def train_shards(
     name: str,
     which: Iterable[int] | None = None,
 ) -> tuple[dict[int, str], list[EpochResult]]:
-    """Train a fresh model for each of some shards.
+    """Train a fresh model for each shard in ``which``.
 
-    Each shard has a random stream of its own, and its batch order depends on its row IDs only. So
-    its model does not depend on the other shards, or on rows that are not in the data.
+    Each shard has a separate random stream, and the batch order of a shard depends only on the IDs
+    of the rows in the shard. Therefore the model of a shard does not depend on other shards, or on
+    rows that are not in the data.
 
     Args:
         split_model: the model.
         rows: the row set for preprocessing and training.
         stream: prefix of the shards' random streams.
         name: name in the progress display, in the journal and of the slots.
-        which: the shards; None for all.
+        which: numbers of the shards; None for all shards.
 
     Returns:
-        The slot of each shard's model, and the mean results of each epoch.
+        The slot of each shard's model, and for each epoch the mean loss over the shards.
     """
     slots, runs = {}, []
     if which is None:

@@ -1,4 +1,4 @@
-"""The training loop of the active party: batches through all parts of the split model.
+"""The training loop of the active party, which runs batches through the whole split model.
 
 For each batch the passive parties send embeddings, the active party computes logits and a loss, and
 every passive party receives the gradient of its embeddings.
@@ -72,11 +72,11 @@ class TrainingBatch:
 
 @dataclass(frozen=True, slots=True)
 class RowOutputs:
-    """Outputs of the present model on some rows.
+    """Outputs of the current model on some rows.
 
     Attributes:
         logits: [rows, classes].
-        embeddings: [rows, total_width]: the embeddings of all parties side by side, in the order of
+        embeddings: [rows, total_width], the concatenated embeddings of all parties, in the order of
             ``feature_parties``.
     """
 
@@ -86,11 +86,11 @@ class RowOutputs:
 
 @dataclass(frozen=True, slots=True)
 class BatchLoss:
-    """The loss of a batch, and what each party does with its gradient.
+    """The loss of a batch, and the use that each party makes of the gradient.
 
     Attributes:
         loss: the scalar to differentiate.
-        use: the message that is sent with the gradients.
+        use: the message that states this use, sent with the gradients.
     """
 
     loss: Tensor
@@ -124,12 +124,12 @@ class _LocalEmbedding:
 
 
 class TrainingLoop:
-    """Passes over rows with all parts of the split model, for training, evaluation and unlearning.
+    """Runs passes over rows with the whole split model, for training, evaluation and unlearning.
 
     Attributes:
         labels: [common_rows], -1 for erased rows.
-        sent_gradients: the gradients of the last batch, as they were sent.
-        diverged: whether a number was not finite, or beyond ``limits.magnitude``.
+        sent_gradients: the gradients that were sent for the last batch.
+        diverged: whether a value was not finite, or exceeded ``limits.magnitude``.
     """
 
     def __init__(self, party: VerticalParty, hub: Hub, state: PartyState, labels: Tensor) -> None:
@@ -150,7 +150,7 @@ class TrainingLoop:
         return max(self._agreement.limits.step_seconds, 10 * self._reply_seconds)
 
     def without_parties(self, absent: Collection[str]) -> "TrainingLoop":
-        """A loop without the ``absent`` passive parties; possible for a sum of votes only."""
+        """A loop without the passive parties ``absent``; works only with ``top.kind = 'sum'``."""
         return TrainingLoop(self._party, self._hub.without(absent), self._state, self.labels)
 
     def clear(self) -> None:
@@ -162,14 +162,14 @@ class TrainingLoop:
         """Delete the labels of ``rows``, [rows], and all embeddings of the last batch.
 
         Returns:
-            What was deleted besides the labels, for the report.
+            Descriptions of the deleted state other than the labels, for the report.
         """
         self.labels[rows] = -1
         self.clear()
         return ["embeddings and logits of every compared model"]
 
     def row_count(self, rows: vfl_pb2.Rows) -> int:
-        """Number of rows in a row set of the protocol, for the present model."""
+        """Number of rows in a row set of the protocol, for the current model."""
         return len(self._state.batches.rows.select(rows))
 
     def epoch_requests(
@@ -182,7 +182,7 @@ class TrainingLoop:
             )
 
     def pass_requests(self, rows: vfl_pb2.Rows) -> Iterator[vfl_pb2.BatchRequest]:
-        """The requests of one pass over a row set by index, in as few messages as possible."""
+        """The batch requests of one pass over a row set in index order, with the largest size."""
         size = largest_batch(self._agreement)
         for index in range(ceil(self.row_count(rows) / size)):
             yield vfl_pb2.BatchRequest(rows=rows, order=vfl_pb2.BY_INDEX, size=size, index=index)
@@ -198,15 +198,15 @@ class TrainingLoop:
         """Run one shuffled epoch in the mode of ``training.overlap``.
 
         Args:
-            task: what the epoch is for.
+            task: the task for which the epoch runs.
             rows: the row set.
-            epoch: number of the epoch; it seeds the order.
-            size: rows of one step.
-            act: returns the loss of a batch and the use of its gradient.
+            epoch: number of the epoch, which also seeds the order of the rows.
+            size: number of rows per step.
+            act: maps a batch to the loss and to the use of the gradient.
 
         Raises:
-            Diverged: the loss or a gradient is not finite, and ``task`` may not diverge.
-            RemoteProtocolError: a party's embeddings are not finite, and ``task`` may not diverge.
+            Diverged: the loss or a gradient is not finite, and ``task`` must not diverge.
+            RemoteProtocolError: a party's embeddings are not finite, and ``task`` must not diverge.
         """
         overlap = self._agreement.training.overlap
         if overlap == "microbatch" and size % 2 == 0:
@@ -224,18 +224,18 @@ class TrainingLoop:
     ) -> None:
         """Run one step for each request.
 
-        ``act`` returns the loss of a batch and the use of its gradient. The gradients of a batch
-        and the request for the next batch travel in one message. For tasks that may diverge, such
-        as unlearning, the loop ends early and sets ``diverged``.
+        ``act`` maps a batch to the loss and to the use of the gradient. The gradients of a batch
+        and the request for the next batch are sent in one message. If a value is not finite in a
+        task that may diverge, such as unlearning, the loop ends early and sets ``diverged``.
 
         Raises:
-            Diverged: the loss or a gradient is not finite, and ``task`` may not diverge.
-            RemoteProtocolError: a party's embeddings are not finite, and ``task`` may not diverge.
+            Diverged: the loss or a gradient is not finite, and ``task`` must not diverge.
+            RemoteProtocolError: a party's embeddings are not finite, and ``task`` must not diverge.
         """
         self._run_steps(task, ((request,) for request in requests), act, 0)
 
     def residues(self, gone: Index) -> list[str]:
-        """The places of this loop that still hold data of the forgotten rows ``gone``, [rows]."""
+        """Descriptions of data of the forgotten rows ``gone``, [rows], that this loop still has."""
         found = ["labels"] if bool((self.labels[torch.from_numpy(gone)] >= 0).any()) else []
         if self._leaves or self._local_embedding is not None or self.sent_gradients.gradients:
             found.append("embeddings or gradients of the last batch")
@@ -243,15 +243,15 @@ class TrainingLoop:
 
     @torch.no_grad()
     def read(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task) -> RowOutputs:
-        """Logits and embeddings of a row set, by index; no parameter changes.
+        """Logits and embeddings of a row set in index order, without a change of parameters.
 
-        For tasks that may diverge, ``diverged`` is set if an output is not finite.
+        If an output is not finite in a task that may diverge, ``diverged`` is set.
 
         Returns:
             Logits [rows, classes] and embeddings [rows, total_width].
 
         Raises:
-            RemoteProtocolError: a party's embeddings are not finite, and ``task`` may not diverge.
+            RemoteProtocolError: a party's embeddings are not finite, and ``task`` must not diverge.
         """
         parts = [torch.empty(0, len(self._agreement.labels.classes))]
         embeddings: list[Tensor] = []
@@ -454,7 +454,7 @@ class TrainingLoop:
 
 
 def largest_batch(agreement: VerticalAgreement) -> int:
-    """Largest number of rows in one batch request: the embeddings must fit into one message."""
+    """Largest number of rows in one batch request whose embeddings fit into one message."""
     widest = max(party.width or 0 for party in agreement.parties.values())
     # In prediction, the embeddings of all shards' models are sent side by side.
     row = widest * agreement.sharding.shards * np.dtype(agreement.dtype).itemsize
@@ -478,8 +478,9 @@ def _or_zeros(gradient: Tensor | None, leaf: Tensor) -> Tensor:
 class CachedTrainingLoop(TrainingLoop):
     """Training loop over cached embeddings: each embedding is sent once (``embed_once``).
 
-    Only the top model is trained, and no gradient is sent. After a restart the cache is empty. The
-    embeddings are then requested again, and a passive party sends the same bytes as before.
+    Only the top model is trained, and no gradient is sent. After a restart, the cache is empty, so
+    the embeddings are requested again. A passive party then sends the same bytes as before the
+    restart.
     """
 
     def __init__(self, party: VerticalParty, hub: Hub, state: PartyState, labels: Tensor) -> None:
@@ -491,7 +492,7 @@ class CachedTrainingLoop(TrainingLoop):
         """Delete the labels and the cached embeddings of ``rows``, [rows].
 
         Returns:
-            What was deleted besides the labels, for the report.
+            Descriptions of the deleted state other than the labels, for the report.
         """
         for cached in self._cache.values():
             cached[rows] = 0
@@ -499,7 +500,7 @@ class CachedTrainingLoop(TrainingLoop):
         return [*super().forget(rows), f"cached embeddings of {len(rows)} rows"]
 
     def residues(self, gone: Index) -> list[str]:
-        """The places of this loop that still hold data of the forgotten rows ``gone``, [rows]."""
+        """Descriptions of data of the forgotten rows ``gone``, [rows], that this loop still has."""
         cached = any(bool(each[gone].any()) for each in self._cache.values())
         return [*super().residues(gone), *(["cached embeddings"] if cached else [])]
 
@@ -538,7 +539,9 @@ class CachedTrainingLoop(TrainingLoop):
         rows: Index,
     ) -> list[vfl_pb2.BlockReport]:
         if not self._cached[rows].all():
-            raise LookupError("the embeddings of these rows were not requested")
+            raise LookupError(
+                "the embeddings of these rows are not in the cache, because they were not requested"
+            )
         chosen = torch.from_numpy(rows)
         self._leaves = {name: each.index_select(0, chosen) for name, each in self._cache.items()}
         return []

@@ -1,8 +1,9 @@
 """Metrics of attacks on a model: membership, update difference, party views, backdoor.
 
-The update-difference attack sees the predictions of both models. The party-view attack sees one
-party's embeddings. A passive party knows which rows are forgotten; its metric shows what its
-embeddings alone would reveal.
+The update-difference attack compares the predictions of the models before and after unlearning. The
+party-view attack compares one party's embeddings before and after unlearning. A passive party
+already has the indices of the forgotten rows, so the party-view metric shows what the embeddings
+alone would reveal.
 """
 
 import torch
@@ -29,7 +30,7 @@ FEW = 25  # rows of D_u; with fewer the standard error of a balanced accuracy is
 
 
 def membership_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """The paper's membership attack on D_u, and on retained rows, which forgetting may expose."""
+    """Metrics of membership attacks on D_u, and on retained rows, which unlearning may expose."""
     figures = attack_metrics("mia", models.membership_results[outcome.name])
     figures["retained_mia_auc"] = _retained(models, outcome)
     if outcome.name in models.shadow_results:
@@ -38,7 +39,7 @@ def membership_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str
 
 
 def attack_metrics(prefix: str, result: MembershipResult) -> dict[str, Measurement]:
-    """Metrics of an attack's result on D_u; an AUC below 0.5 is a leak too."""
+    """Metrics of a membership attack on D_u; an AUC below 0.5 is a leak too."""
     value, balanced, n = result.auc.value, result.balanced_accuracy, result.members
     distinguishability_ = distinguishability(value)
     side = "forgotten rows look less like members" if distinguishability_.sign < 0 else ""
@@ -74,7 +75,7 @@ def _retained(models: ModelOutputs, outcome: MethodOutcome) -> Measurement:
 def update_difference_metrics(
     models: ModelOutputs, outcome: MethodOutcome
 ) -> dict[str, Measurement]:
-    """Attack on the outputs before and after: D_u against retained rows and unseen test rows."""
+    """Attack on the change of outputs by unlearning: D_u against retained and against test rows."""
     before, after = models.original.logits, outcome.logits
 
     def features(part: str, rows: Index) -> Floats:
@@ -92,7 +93,7 @@ def update_difference_metrics(
 
 
 def party_view_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Attack on each party's embeddings before and after: D_u against unseen test rows."""
+    """Attack on the change of each party's embeddings by unlearning: D_u against test rows."""
     before, after = _by_party(models, models.original), _by_party(models, outcome)
     return {
         f"view_auc_{name}": _update_attack(
@@ -137,7 +138,7 @@ INVALID = "the original did not learn the trigger: this run shows nothing"
 
 
 def backdoor_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Success rate with the trigger and without it, and the excess; empty without a backdoor."""
+    """Success rates with and without the trigger, and the excess; empty without a backdoor."""
     backdoor = models.comparison.request.backdoor
     if backdoor is None:
         return {}

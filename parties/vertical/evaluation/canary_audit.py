@@ -1,4 +1,4 @@
-"""The canary audit: a model predicts the wrong labels of canaries only if it memorised them."""
+"""The canary audit: only a model that memorised canaries predicts their wrong labels."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from unlearning.audit.membership import Outputs, canary_loss_auc, class_matched_
 
 
 def canary_audit(comparison: Comparison, groups: RowGroups) -> dict[str, Any]:
-    """Compare the loss of the canaries with that of held-out rows with wrong labels."""
+    """Compare the loss of the canaries with the loss of test rows that have wrong labels too."""
     classes = comparison.outcome(ORIGINAL).logits["test"].shape[1]
     wrong = (groups.labels["test"] + 1) % classes
 
@@ -40,11 +40,11 @@ def canary_audit(comparison: Comparison, groups: RowGroups) -> dict[str, Any]:
         **{f"{name}_ratio": ratio_or_none(each) for name, each in ratios.items()},
         **{f"{name}_js": each.to_retrain for name, each in ratios.items()},
     }
-    return {**audit, "verdict": canary_verdict(audit, comparison.chosen)}
+    return {**audit, "result": canary_result(audit, comparison.chosen)}
 
 
-def canary_verdict(audit: dict[str, Any], chosen: str) -> str:
-    """A sentence on the JS ratios of the canaries."""
+def canary_result(audit: dict[str, Any], chosen: str) -> str:
+    """A sentence for the report about the JS ratios of the canaries."""
     before, after = audit["original_ratio"], audit[f"{chosen}_ratio"]
     if before is None:
         return "the Retrains do not differ on the canaries, so the ratio has no unit"

@@ -27,10 +27,10 @@ class Cost:
     """The cost of a method, over all its passes.
 
     Attributes:
-        seconds: time.
+        seconds: run time.
         rows: number of embeddings that passive parties sent.
         size: bytes on the wire, in both directions.
-        payload: bytes of tensors among them.
+        payload: size in bytes of the tensors, which are a part of ``size``.
         messages: number of messages.
     """
 
@@ -87,7 +87,7 @@ class MethodOutcome:
 
 @dataclass(slots=True)
 class Comparison:
-    """Everything that ran for one request.
+    """The outcomes of all methods and audits of one request.
 
     Attributes:
         request: the request.
@@ -126,8 +126,8 @@ class Original:
 def compare_methods(split_model: SplitModel, request: RowRequest) -> Comparison:
     """Run all methods on a request; at the end restore the chosen method's model.
 
-    The original model is trained, and ``SplitModel.forget`` was called with the rows of the
-    request.
+    Before the call, the original model must be trained, and ``SplitModel.forget`` must have been
+    called with the rows of the request.
     """
     chosen = vertical_method(split_model.agreement.unlearning.method)
     comparison = Comparison(request, chosen.name)

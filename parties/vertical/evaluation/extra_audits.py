@@ -1,7 +1,8 @@
 """Extra audits of a request that need the models themselves, not only their outputs.
 
-They exchange parties, measure parameter distances, relearn D_u, train shadow models and test a
-reconstruction. Each audit restores the model that it needs, and leaves some model behind.
+The audits exchange the parameters of one party, measure parameter distances, relearn D_u, train
+shadow models and test a reconstruction. Each audit first restores a model; the caller must restore
+the model that is needed after the audits.
 """
 
 from collections.abc import Iterator
@@ -33,9 +34,9 @@ class ExtraAudits:
     Attributes:
         exchanged: for each party and row set, [rows, classes], the logits of the delivered model
             with the original parameters at that party.
-        distances: for each slot and party, the distance from the paired Retrain; None if shapes
-            differ.
-        relearned: for each slot, the number of steps until D_u is known again, one per row order.
+        distances: for each slot and party, the distance of the parameters from the paired Retrain;
+            None if shapes differ.
+        relearned: for each slot, the number of steps until D_u is relearned, for each row order.
         shadows: outputs of the shadow models.
         reconstruction: for each slot and party, how well the change since the original model
             reveals the only forgotten row.
@@ -49,9 +50,10 @@ class ExtraAudits:
 
 
 def run_extra_audits(split_model: SplitModel, chosen: str) -> ExtraAudits:
-    """Run the audits that the agreement has; ``chosen`` is the slot of the delivered model.
+    """Run the audits of the agreement; ``chosen`` is the slot of the delivered model.
 
-    The slots of the original model and of the paired Retrain must have copies too.
+    Without copies of the delivered model, the original model and the paired Retrain (as for an
+    ensemble), only the shadow models run.
     """
     plan = split_model.agreement.evaluation
     if not {ORIGINAL, chosen, PAIRED} <= set(split_model.local_model.slots):
@@ -103,7 +105,7 @@ def _with_exchanged_parties(split_model: SplitModel, chosen: str) -> dict[str, d
 
 
 def restore_party(split_model: SplitModel, party: str, slot: str) -> None:
-    """Let one party restore a copy; the others keep their parameters."""
+    """Let one party restore a copy; the other parties keep their parameters."""
     restore = vfl_pb2.RestoreCopy(slot=slot, stream=split_model.stream)
     split_model.command_party(party, vfl_pb2.EVALUATE, vfl_pb2.ModelCommand(restore_copy=restore))
 
@@ -176,9 +178,9 @@ def _reconstruction(
 
 
 def reconstruction_attacks(split_model: SplitModel, slot: str) -> dict[str, dict[str, float]]:
-    """How much each party's change since a copy reveals of the only row of D_u.
+    """How well the change of each party's parameters since a copy reveals the only row of D_u.
 
-    Parties whose first layer does not take a whole row are missing.
+    The result omits parties for which the input of the first layer is not a whole row.
     """
     invert = vfl_pb2.ModelCommand(test_reconstruction=vfl_pb2.TestReconstruction(slot=slot))
     return {

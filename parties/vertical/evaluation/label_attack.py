@@ -1,4 +1,4 @@
-"""The label attack: labels that one known label and the sent gradients of D_u reveal."""
+"""The label attack: infer labels of D_u from the sent gradients and one known label."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from unlearning.audit.leakage import label_leakage
 
 
 def label_attack(split_model: SplitModel, comparison: Comparison) -> dict[str, Any] | None:
-    """The result for the worst party and for each party; None if no gradient was sent."""
+    """The result for the worst party and for each party; None if the attack is not possible."""
     sent = comparison.delivered.result.sent_gradients
     if sent is None or not sent.gradients:
         return None

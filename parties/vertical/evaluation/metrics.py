@@ -72,7 +72,7 @@ def _named(split_model: SplitModel, chosen: RequestRows) -> dict[str, Any]:
 def request_record(
     split_model: SplitModel, chosen: RequestRows, groups: RowGroups, comparison: Comparison
 ) -> dict[str, Any]:
-    """The record of a request in ``metrics.json``, without the purge."""
+    """The record of a request in ``metrics.json``, except for the results of the purge."""
     result, models = (
         comparison.delivered.result,
         ModelOutputs(split_model.agreement, comparison, groups),
@@ -228,7 +228,7 @@ _OF_UPDATES: tuple[MetricGroup, ...] = (update_difference_metrics, party_view_me
 
 
 def all_metrics(models: ModelOutputs) -> dict[str, list[dict[str, Any]]]:
-    """All metrics of each model, by its name."""
+    """All metrics of each model, by the name of the model."""
     measured = {each.name: _measured(models, each) for each in models.comparison.outcomes}
     retrains = [each.name for each in models.retrains]
     return {

@@ -31,7 +31,7 @@ MOST_ATTACKED = 500  # rows of each kind in attacks that are trained per model
 
 @dataclass(frozen=True)
 class ModelOutputs:
-    """The models of one request, with the row groups that metrics read.
+    """The models of one request, with the row groups that metrics use.
 
     Attributes:
         agreement: the agreement.
@@ -54,11 +54,11 @@ class ModelOutputs:
         return [each for each in self.comparison.outcomes if is_independent_retrain(each.name)]
 
     def other_retrains(self, outcome: MethodOutcome) -> list[MethodOutcome]:
-        """The outcomes of the independent Retrains without ``outcome``."""
+        """The outcomes of all independent Retrains except ``outcome``."""
         return [each for each in self.retrains if each is not outcome]
 
     def reference_retrain(self, outcome: MethodOutcome) -> MethodOutcome | None:
-        """One Retrain to compare with: the first, or for a Retrain the next one."""
+        """The Retrain to compare ``outcome`` with; a Retrain is compared with the next Retrain."""
         retrains = self.retrains
         if outcome not in retrains:
             return retrains[0] if retrains else None
@@ -72,7 +72,7 @@ class ModelOutputs:
 
     @cached_property
     def remaining(self) -> Tensor | None:
-        """Which test rows, [test_rows], are of remaining classes; None if all classes remain."""
+        """Mask of test rows of remaining classes, [test_rows]; None if all classes remain."""
         request = self.comparison.request
         if request.fraction < 1 or not request.classes:
             return None
@@ -82,13 +82,13 @@ class ModelOutputs:
 
     @cached_property
     def same_class(self) -> Index:
-        """Positions in test of rows of D_u's classes, [rows]."""
+        """Positions of the test rows, [rows], whose class occurs in D_u."""
         forgotten = self.row_groups.labels["forgotten"][self.row_groups.forgotten]
         return np.flatnonzero(torch.isin(self.row_groups.labels["test"], forgotten).numpy())
 
     @cached_property
     def neighbours(self) -> Index:
-        """Positions in D_r, [rows], of D_u's nearest neighbours in the original's embeddings."""
+        """Positions in D_r, [rows], of D_u's neighbours in the original model's embeddings."""
         kept = self.original.embeddings
         if "retained" not in kept:
             return np.empty(0, np.int64)
@@ -96,22 +96,22 @@ class ModelOutputs:
 
     @cached_property
     def attacked_forgotten(self) -> Index:
-        """Positions in D_u, without canaries, for attacks that are trained per model, [rows]."""
+        """Positions in D_u, [rows], without canaries, for attacks that are trained per model."""
         return self.row_groups.generator.permutation(self.row_groups.forgotten)[:MOST_ATTACKED]
 
     @cached_property
     def attacked_retained(self) -> Index:
-        """Positions in D_r for attacks that are trained per model, [rows]."""
+        """Positions in D_r, [rows], for attacks that are trained per model."""
         return self.row_groups.members[:MOST_ATTACKED]
 
     @property
     def attacked_unseen(self) -> Index:
-        """Positions in test, [rows], for attacks that are trained per model; classes as in D_u."""
+        """Positions of test rows, [rows], in D_u's class mix, for attacks trained per model."""
         return self.row_groups.matched[:MOST_ATTACKED]
 
     @cached_property
     def attack(self) -> Pipeline:
-        """The paper's membership attack, trained on the original model's outputs."""
+        """The membership attack, trained on the original model's outputs."""
         return fit_attack(
             self.outputs(self.original, "retained", self.row_groups.members),
             self.outputs(self.original, "test", self.row_groups.non_members),
@@ -119,7 +119,7 @@ class ModelOutputs:
 
     @cached_property
     def half_trained_attack(self) -> Pipeline:
-        """The same attack, trained with the first half of the members."""
+        """The membership attack, trained with only the first half of the members."""
         return fit_attack(
             self.outputs(self.original, "retained", self.row_groups.members[: self._middle]),
             self.outputs(self.original, "test", self.row_groups.non_members),
@@ -127,7 +127,7 @@ class ModelOutputs:
 
     @property
     def held_back_members(self) -> Index:
-        """Positions in D_r of the second half of the members, [rows], to score that attack on."""
+        """Positions in D_r, [rows], of the second half of the members, to score the attack."""
         return self.row_groups.members[self._middle : self._middle + MOST_ATTACKED]
 
     @property
@@ -169,20 +169,20 @@ class ModelOutputs:
     def outputs(
         self, outcome: MethodOutcome, part: str, rows: Index | Tensor | None = None
     ) -> Outputs:
-        """A model's outputs on a row set, or on the positions ``rows``, [rows], of it."""
+        """A model's outputs on a row set, or only at the positions ``rows``, [rows], of the set."""
         logits, labels = outcome.logits[part], self.row_groups.labels[part]
         return Outputs(logits, labels) if rows is None else Outputs(logits[rows], labels[rows])
 
 
 def ratio_or_none(ratio: JsRatio) -> float | None:
-    """The ratio; None if the Retrains do not differ, because their distance is the unit."""
+    """The value of the ratio; None if the divergence between Retrains, the denominator, is zero."""
     return ratio.value if ratio.between_retrains else None
 
 
 def js_ratio_to_retrains(
     outcome: MethodOutcome, comparison: Comparison, part: str, rows: Index | None
 ) -> JsRatio:
-    """The JS ratio of a model to the independent Retrains.
+    """JS divergence of a model from the independent Retrains, divided by that between Retrains.
 
     A Retrain is compared with the other Retrains.
 

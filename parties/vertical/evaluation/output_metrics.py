@@ -1,7 +1,7 @@
 """Metrics of a model's outputs: utility, forgetting, distances to Retrains, two-sample tests.
 
-A p-value that is not small does not show equality. Retrain's column shows the values of two equal
-pipelines.
+A large p-value does not prove that two distributions are equal. The column of Retrain shows the
+values for two identical pipelines.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ from unlearning.audit.two_samples import (
 
 
 def utility_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Utility of a model: on all test rows, on remaining classes, and near D_u."""
+    """Utility of a model on all test rows, on remaining classes, and on neighbours of D_u."""
     test = models.outputs(outcome, "test")
     figures = {
         "test_accuracy": accuracy_metric(test),
@@ -94,7 +94,7 @@ _RELATIVE = ("forgotten_accuracy", "forgotten_loss", "forgotten_entropy", "forgo
 
 
 def forgetting_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Outputs of a model on D_u, and their position between the original model and Retrain."""
+    """Metrics of a model's outputs on D_u, also relative to the original model and Retrain."""
     figures = _forgetting(models, outcome)
     others = [_forgetting(models, each) for each in models.other_retrains(outcome)]
     original = _forgetting(models, models.original)
@@ -152,9 +152,9 @@ def _streisand(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measur
 
 
 def distance_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Distances of a model's outputs and embeddings from the Retrains, averaged.
+    """Mean distances of a model's outputs and embeddings from those of the Retrains.
 
-    The values of a Retrain show how far two Retrains are apart.
+    For a Retrain, the values show the distance between two Retrains.
     """
     rows = {
         "forgotten": models.row_groups.forgotten,
@@ -212,7 +212,7 @@ _NOT_EQUAL = "a p-value that is not small does not show equality"
 
 
 def two_sample_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Two-sample tests of the outputs on D_u against those of another Retrain."""
+    """Two-sample tests: the outputs on D_u against the outputs of an independent Retrain."""
     other = models.reference_retrain(outcome)
     if other is None:
         return {}

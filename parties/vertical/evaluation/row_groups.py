@@ -1,4 +1,4 @@
-"""The row groups that metrics read, fixed before any method runs."""
+"""Row groups used by the metrics, fixed before any method runs."""
 
 from dataclasses import dataclass
 
@@ -16,15 +16,16 @@ MOST_MEMBERS = 5000  # rows of D_r on which the attack is trained
 
 @dataclass(frozen=True, slots=True)
 class RowGroups:
-    """The labels of each row set, and the positions in it that metrics read.
+    """The labels of each row set, and the positions of the row groups in the row sets.
 
     Attributes:
         labels: for each row set, [rows], the labels that training used.
         forgotten: [forgotten], positions in D_u without canaries.
-        members: [members], positions in D_r on which the membership attack is trained.
+        members: [members], positions of the rows of D_r on which the membership attack is trained.
         canaries: [canaries], positions of canaries in D_u.
-        non_members: [non-members], positions in test on which the membership attack is trained.
-        matched: [matched], positions in the other half of test, in the class mix of D_u.
+        non_members: [non-members], positions of the test rows on which the membership attack is
+            trained.
+        matched: [matched], positions in the other half of the test rows, with the class mix of D_u.
         seed: seed of the generator.
     """
 
@@ -38,7 +39,7 @@ class RowGroups:
 
     @property
     def generator(self) -> np.random.Generator:
-        """A generator that starts anew, so that each metric draws the same rows for every model."""
+        """A new generator with the same seed, so that all models get the same samples."""
         return np.random.default_rng(self.seed)
 
 
@@ -64,8 +65,8 @@ def select_row_groups(split_model: SplitModel, chosen: RequestRows, planted: Ind
         matched = class_matched_rows(labels[rows.forgotten[unplanted]], pool, generator)
     except ValueError as error:
         raise PolicyError(
-            f"request {chosen.request.name!r}: the test rows lack a class of its rows",
-            "enlarge split.test",
+            f"request {chosen.request.name!r}: the test rows lack a class of the requested rows",
+            "raise split.test",
         ) from error
     parts = {
         "forgotten": rows.forgotten,

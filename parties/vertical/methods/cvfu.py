@@ -1,8 +1,9 @@
-"""CVFU, a baseline for a sum of votes: descent at a cached sum without D_u.
+"""CVFU, a baseline that trains on D_r with a cached sum of the parties' votes (logits).
 
-Letters of CVFU (Wang & Wang, arXiv 2502.17081): Ĥ = the confidence matrix, the cached sum of the
+Notation of CVFU (Wang & Wang, arXiv 2502.17081): Ĥ = the confidence matrix, the cached sum of the
 parties' votes h_k; η = learning rate. The authors' code adds the gradient on D_u to the first
-descent step, which trains on D_u once more. Here it is subtracted.
+descent step, so that the model is trained on D_u once more. This implementation subtracts that
+gradient.
 """
 
 import math
@@ -36,9 +37,9 @@ class CvfuResult:
 
     Attributes:
         losses: the loss at Ĥ after each epoch.
-        gradients: the norm of the loss's gradient by Ĥ after each epoch.
-        kept: the epoch whose model was kept; 0 for the original.
-        sent_gradients: the last gradients of D_u that were sent.
+        gradients: the norm of the gradient of the loss with respect to Ĥ, after each epoch.
+        kept: the epoch whose model was kept; 0 for the original model.
+        sent_gradients: the gradients that were sent for the last batch of D_u.
     """
 
     losses: list[float]
@@ -49,13 +50,13 @@ class CvfuResult:
 
 @dataclass(frozen=True, slots=True)
 class CvfuMethod:
-    """CVFU as a heuristic: its (ε, δ) claim needs strong convexity and bounded gradients."""
+    """CVFU, a heuristic: its (ε, δ) claim would need strong convexity and bounded gradients."""
 
     name: str = "cvfu"
     guarantee: Guarantee = Guarantee.HEURISTIC
 
     def run(self, split_model: SplitModel) -> MethodResult:
-        """Cache the sum of votes, then descend on D_r at the cached sum."""
+        """Cache the sum of the parties' votes, then train on D_r with the cached sum."""
         split_model.restore_copy(ORIGINAL, self.name, TASK)
         result = split_model.once("cvfu", CvfuResult, lambda: run_cvfu(split_model))
         figures = {"losses": result.losses, "gradients": result.gradients, "kept": result.kept}
@@ -63,7 +64,7 @@ class CvfuMethod:
 
 
 def run_cvfu(split_model: SplitModel) -> CvfuResult:
-    """Run CVFU on the present model; if numbers are not finite, restore the last finite model."""
+    """Run CVFU on the current model; if values are not finite, restore the last finite model."""
     return _Run(split_model).run()
 
 

@@ -1,8 +1,8 @@
-"""FedORA between the parties: the active party computes the dual and the step sizes (Alg. 1, 2).
+"""FedORA for several parties; the active party computes the dual and the step sizes (Alg. 1, 2).
 
-Letters of the paper (arXiv 2512.23171): S_u = mean forgetting score on D_u, g_u = its gradient, γ =
-threshold, Ω = dual, τ and σ = primal and dual step size, L_r = loss on retained rows, ρ = weight of
-the proximal term, δ = share of D_r per iteration.
+Notation of the paper (arXiv 2512.23171): S_u = mean forgetting score on D_u, g_u = its gradient, γ
+= threshold, Ω = dual, τ and σ = primal and dual step size, L_r = loss on retained rows, ρ = weight
+of the proximal term, δ = share of D_r per iteration.
 """
 
 import math
@@ -20,7 +20,7 @@ from configs.agreement import MlpTop, TrainingSettings
 from configs.unlearning import FedoraSettings
 from models.tops import ConcatHead
 from parties.common.errors import PolicyError
-from parties.vertical.engine.local_model import EARLY, NEXT, ORIGINAL
+from parties.vertical.engine.local_model import EARLY_CHECKPOINT, NEXT_EARLY_CHECKPOINT, ORIGINAL
 from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.split_model import FRESH_TOP, ShrinkShares, SplitModel
 from parties.vertical.engine.train import (
@@ -52,10 +52,10 @@ START = "start of fedora"  # random stream of the fresh parameters of a start mo
 
 @dataclass(frozen=True, slots=True)
 class FedOraStart:
-    """What FedORA computes before its first iteration.
+    """The values that FedORA computes before the first iteration.
 
     Attributes:
-        threshold: γ.
+        threshold: γ, the threshold on the forgetting score.
         accuracy: the original model's accuracy on the validation rows.
         original: [validation_rows, classes], the original model's logits.
     """
@@ -70,22 +70,22 @@ class FedOraIteration:
     """The record of one outer iteration.
 
     Attributes:
-        iteration: its number, from 0.
+        iteration: number of the iteration, from 0.
         forgetting: S_u.
-        price: Ω; None for the literal dual, which has one Ω for each parameter.
-        threshold: γ.
+        multiplier: the dual Ω; None for the literal dual, which has one Ω per element.
+        threshold: γ, the threshold on the forgetting score.
         primal_step: τ of the first sub-step.
         dual_step: σ.
-        dual_bound: upper bound of σ; None without a gradient.
+        dual_bound: upper bound of σ; None if all gradients were zero.
         gradient_norm: ‖g_u‖.
         retain_loss: mean L_r over the sub-steps; None for δ = 0.
-        change: ‖ΔΘ‖, recorded one iteration later.
+        change: ‖ΔΘ‖, the norm of the parameter change; added one iteration later.
         validation_accuracy: None if the model was not validated.
     """
 
     iteration: int
     forgetting: float
-    price: float | None
+    multiplier: float | None
     threshold: float
     primal_step: float
     dual_step: float
@@ -103,8 +103,9 @@ class FedOraResult:
     Attributes:
         iterations: the records of all iterations.
         decision: why the run stopped.
-        sent_gradients: the last gradients of S_u in the first iteration, as they were sent.
-        gamma: γ at the end.
+        sent_gradients: the gradients of S_u that were sent for the last batch of D_u in the first
+            iteration.
+        gamma: the threshold γ at the end of the run.
     """
 
     iterations: list[FedOraIteration]
@@ -113,25 +114,27 @@ class FedOraResult:
     gamma: float
 
     @property
-    def price(self) -> float | None:
-        """Ω at the end; None for the literal dual, or without a finite iteration."""
-        return self.iterations[-1].price if self.iterations else None
+    def multiplier(self) -> float | None:
+        """The dual Ω at the end of the run; None for the literal dual, or without an iteration."""
+        return self.iterations[-1].multiplier if self.iterations else None
 
 
 @dataclass(frozen=True, slots=True)
 class FedOraState:
-    """The state after an iteration: with the parameters, everything that the next iteration needs.
+    """The state after an iteration that the next iteration needs in addition to the parameters.
 
     Attributes:
         dual: Ω and γ.
         steps: τ and σ.
-        retain_batches: number of batches of D_r until now.
-        iterations: number of records until now.
-        newest: the last two records; the change of the older one was added in this iteration.
+        retain_batches: number of batches of D_r used so far.
+        iterations: number of iteration records so far.
+        newest: the last two iteration records; this iteration added ``change`` to the older record.
         decision: whether and why to stop.
         validated: whether this iteration validated the model.
-        passed: whether the model passed its last validation; a fresh start must recover first.
-        sent_gradients: the gradients of S_u as they were sent; None after the first iteration.
+        passed: whether the model passed its last validation; false before the first validation,
+            unless FedORA starts from the original model.
+        sent_gradients: the gradients of S_u that were sent in the first iteration; None in later
+            iterations.
     """
 
     dual: Dual
@@ -153,7 +156,7 @@ class FedOraMethod:
     guarantee: Guarantee = Guarantee.HEURISTIC
 
     def run(self, split_model: SplitModel) -> MethodResult:
-        """Compute γ, then iterate."""
+        """Compute the threshold γ, then run the iterations."""
         start = split_model.once("start of fedora", FedOraStart, lambda: _start(split_model))
         split_model.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
         result = run_fedora(split_model, start.threshold.gamma, start.accuracy)
@@ -164,13 +167,13 @@ class FedOraMethod:
             stopped=result.decision.value,
             threshold=replace(start.threshold, gamma=result.gamma),
             sent_gradients=result.sent_gradients,
-            audit=partial(_audit, split_model, result.gamma, result.price),
+            audit=partial(_audit, split_model, result.gamma, result.multiplier),
         )
 
 
-def _audit(split_model: SplitModel, gamma: float, price: float | None) -> dict[str, Any]:
+def _audit(split_model: SplitModel, gamma: float, multiplier: float | None) -> dict[str, Any]:
     """The KKT report; it is not part of the cost, because it changes nothing."""
-    return {"kkt": kkt_report(split_model, gamma, price)}
+    return {"kkt": kkt_report(split_model, gamma, multiplier)}
 
 
 def _start(split_model: SplitModel) -> FedOraStart:
@@ -195,11 +198,11 @@ def _utility(split_model: SplitModel, logits: Tensor) -> float:
 
 
 def run_fedora(split_model: SplitModel, gamma: float, accuracy: float) -> FedOraResult:
-    """Run FedORA on the present model.
+    """Run FedORA on the current model.
 
     Args:
         split_model: the model.
-        gamma: γ.
+        gamma: the threshold γ.
         accuracy: the original model's accuracy on the validation rows.
     """
     return _Run(split_model, gamma, accuracy).run()
@@ -248,7 +251,7 @@ class _Run:
             )
             self._set_state(state)
             if self._plan.start == "rewind" and k + 1 == early:
-                split_model.keep_copy(NEXT, vfl_pb2.UNLEARN)
+                split_model.keep_copy(NEXT_EARLY_CHECKPOINT, vfl_pb2.UNLEARN)
             if state.validated and state.passed:
                 split_model.keep_copy(LAST_FINITE, vfl_pb2.UNLEARN)
             if state.decision.stops:
@@ -258,7 +261,9 @@ class _Run:
             ending = f"FedORA ended with {state.decision.value!r}"
             split_model.party.progress.warn(f"{ending}: {ROLLED_BACK}")
         if self._plan.start == "rewind" and k + 1 < early:
-            split_model.keep_copy(NEXT, vfl_pb2.UNLEARN)  # the start of the next request
+            split_model.keep_copy(
+                NEXT_EARLY_CHECKPOINT, vfl_pb2.UNLEARN
+            )  # the start of the next request
         split_model.drop_copy(LAST_FINITE, vfl_pb2.UNLEARN)
         gamma = self._dual.threshold
         return FedOraResult(self._iterations, state.decision, self._sent_gradients, gamma)
@@ -268,7 +273,7 @@ class _Run:
         match self._plan.start:
             case "rewind":
                 split_model = self._split_model
-                split_model.restore_copy(EARLY, split_model.stream, vfl_pb2.UNLEARN)
+                split_model.restore_copy(EARLY_CHECKPOINT, split_model.stream, vfl_pb2.UNLEARN)
             case "fresh-top":
                 self._split_model.shrink(FRESH_TOP, START, vfl_pb2.UNLEARN)
             case "shrink":
@@ -382,7 +387,7 @@ class _Run:
             FedOraIteration(
                 iteration=k,
                 forgetting=score,
-                price=self._dual.multiplier if self._plan.dual == "scalar" else None,
+                multiplier=self._dual.multiplier if self._plan.dual == "scalar" else None,
                 threshold=self._dual.threshold,
                 primal_step=self._primal_step(k, 0).step_size,
                 dual_step=self._steps.dual,
@@ -469,14 +474,14 @@ def fedora_step_sizes(plan: FedoraSettings, training: TrainingSettings) -> StepS
 
 
 def choose_threshold(split_model: SplitModel, original: Tensor) -> Threshold:
-    """γ by the agreed policy.
+    """The threshold γ that results from the agreed policy.
 
     Args:
         split_model: the model.
         original: [validation_rows, classes], the original model's logits.
 
     Raises:
-        PolicyError: the policy needs validation rows of D_u's classes, and there are none.
+        PolicyError: the policy needs validation rows of the classes in D_u, but there are none.
     """
     plan, classes = (
         split_model.agreement.unlearning.fedora,
@@ -508,7 +513,7 @@ def _reference(split_model: SplitModel) -> Tensor:
 
 
 def heldout_gamma(split_model: SplitModel, logits: Tensor) -> float:
-    """γ from ``logits``, [validation_rows, classes], in the class mix of D_u.
+    """γ from ``logits``, [validation_rows, classes], weighted to the class mix of D_u.
 
     Raises:
         PolicyError: no validation row has a class of D_u.
@@ -526,13 +531,13 @@ def heldout_gamma(split_model: SplitModel, logits: Tensor) -> float:
         )
     except ValueError as error:
         raise PolicyError(
-            "no validation row has a class of D_u", "enlarge split.validation"
+            "no validation row has a class of the forgotten rows", "raise split.validation"
         ) from error
     return thresholds.heldout_threshold(level, classes, plan.weight, plan.margin)
 
 
 def calibrate_top(split_model: SplitModel, original: Tensor) -> float | None:
-    """Scale the logits to the original model's confidence on held-out rows.
+    """Scale the logits so that the confidence on validation rows matches the original model's.
 
     Only rows of classes without forgotten rows count, because Retrain is less confident on the
     other classes.
@@ -542,8 +547,9 @@ def calibrate_top(split_model: SplitModel, original: Tensor) -> float | None:
         original: [validation_rows, classes], the original model's logits.
 
     Returns:
-        The factor of the logits. None without such rows, without ``fedora.calibrate``, or for a sum
-        of votes, whose logits the top model cannot scale.
+        The factor by which the logits are multiplied. None without validation rows of unaffected
+        classes, without ``fedora.calibrate``, or with ``top.kind = 'sum'``, which cannot scale
+        logits.
     """
     plan, rows = split_model.agreement.unlearning.fedora, split_model.rows
     labels = split_model.labels

@@ -18,7 +18,7 @@ class FineTuneMethod:
     guarantee: Guarantee = Guarantee.HEURISTIC
 
     def run(self, split_model: SplitModel) -> MethodResult:
-        """Train on D_r with a new optimiser and a batch order of its own."""
+        """Train on D_r with a new optimiser and a separate batch order."""
         split_model.restore_copy(ORIGINAL, self.name, vfl_pb2.FINE_TUNE)
         epochs = split_model.agreement.unlearning.fine_tune.epochs
         batch = split_model.agreement.training.batch

@@ -1,4 +1,4 @@
-"""Gradient ascent, a baseline: raise the loss on D_u until it is that of a uniform guess."""
+"""Gradient ascent, a baseline: raise the loss on D_u to that of a uniform guess."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class AscentResult:
 
     Attributes:
         losses: mean cross entropy on D_u before each step.
-        sent_gradients: the last gradients of the first step, as they were sent.
+        sent_gradients: the gradients that were sent for the last batch of the first step.
     """
 
     losses: list[float]
@@ -27,20 +27,20 @@ class AscentResult:
 
 @dataclass(frozen=True, slots=True)
 class GradientAscentMethod:
-    """Gradient ascent on D_u by all parties; the gradient is clipped by its joint norm."""
+    """Gradient ascent on D_u by all parties; the norm of the joint gradient is clipped."""
 
     name: str = "gradient-ascent"
     guarantee: Guarantee = Guarantee.HEURISTIC
 
     def run(self, split_model: SplitModel) -> MethodResult:
-        """Take ascent steps; if numbers are not finite, restore the last finite model."""
+        """Take ascent steps; if values are not finite, restore the last finite model."""
         split_model.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.GRADIENT_ASCENT)
         result = split_model.once("ascent", AscentResult, lambda: run_gradient_ascent(split_model))
         return MethodResult({"losses": result.losses}, sent_gradients=result.sent_gradients)
 
 
 def run_gradient_ascent(split_model: SplitModel) -> AscentResult:
-    """Run gradient ascent on the present model."""
+    """Run gradient ascent on the current model."""
     plan = split_model.agreement.unlearning.ascent
     split_model.party.progress.phase("gradient ascent", plan.steps)
     losses: list[float] = []

@@ -1,7 +1,7 @@
 """ICO-like, a baseline: subtract an estimated contribution of D_u, then correct on a part of D_r.
 
-It follows the description of ICO (Li et al., J. Supercomputing 81:845, 2025), whose code is not
-public. K = number of correction steps.
+ICO-like follows the description of ICO (Li et al., J. Supercomputing 81:845, 2025), whose code is
+not public. K = number of correction steps.
 """
 
 from collections.abc import Iterator
@@ -32,10 +32,11 @@ class IcoLikeResult:
     """The progress of ICO-like.
 
     Attributes:
-        contribution: factor of the gradient on D_u when it was added to the parameters.
+        contribution: factor by which the gradient on D_u was scaled before its addition to the
+            parameters.
         losses: the loss of each correction step.
-        finite: whether all numbers were finite; otherwise the original model was restored.
-        sent_gradients: the last gradients of D_u, as they were sent.
+        finite: whether all values were finite; otherwise the original model was restored.
+        sent_gradients: the gradients that were sent for the last batch of D_u.
     """
 
     contribution: float
@@ -46,7 +47,7 @@ class IcoLikeResult:
 
 @dataclass(frozen=True, slots=True)
 class IcoLikeMethod:
-    """ICO-like: one pass over D_u, then K steps of SGD.
+    """ICO-like: one pass over D_u, then K correction steps with SGD on a part of D_r.
 
     The contribution is clipped by its joint norm over all parties.
     """
@@ -67,7 +68,7 @@ class IcoLikeMethod:
 
 
 def run_ico_like(split_model: SplitModel) -> IcoLikeResult:
-    """Run ICO-like on the present model; if numbers are not finite, restore that model."""
+    """Run ICO-like on the current model; if values are not finite, restore that model."""
     plan = split_model.agreement.unlearning.ico_like
     split_model.party.progress.phase("ico-like", plan.steps + 1)
     split_model.keep_copy(LAST_FINITE, TASK)

@@ -18,17 +18,17 @@ _ADD = vfl_pb2.Gradient(add_to_held=vfl_pb2.AddToHeld())
 
 
 def kkt_report(split_model: SplitModel, gamma: float, dual: float | None) -> dict[str, Any] | None:
-    """The KKT residuals of the present model.
+    """The KKT residuals of the current model.
 
-    They cost one pass over D_r and one over D_u.
+    The computation takes one pass over D_r and one pass over D_u.
 
     Args:
         split_model: the model.
         gamma: the threshold γ.
-        dual: Ω; None for the literal dual, or if there was no iteration.
+        dual: the dual Ω; None for the literal dual, or if there was no iteration.
 
     Returns:
-        None if ``dual`` is None, or if numbers are not finite.
+        The residuals; None if ``dual`` is None, or if values are not finite.
     """
     if dual is None:
         return None

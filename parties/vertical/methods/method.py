@@ -17,8 +17,9 @@ class Threshold:
     """FedORA's threshold γ on the forgetting score.
 
     Attributes:
-        gamma: γ; with the policy ``present``, the largest γ that validation may set.
-        policy: the policy that gave γ; ``heldout`` also replaces a ``proxy`` whose model diverged.
+        gamma: the threshold γ; with the policy ``present``, the largest γ that validation may set.
+        policy: the policy that set γ; ``heldout`` also if the reference model of ``proxy``
+            diverged.
     """
 
     gamma: float
@@ -27,16 +28,17 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class MethodResult:
-    """What a method returns besides the model: values for the report, gradients for the audits.
+    """The result of a method besides the model: values for the report, gradients for the audits.
 
     Attributes:
         figures: JSON values for the method's row in the report.
         iterations: one entry per iteration, for the report's plot.
-        stopped: why the method ended, if it can end in several ways.
+        stopped: why the method ended; None if there is no special reason.
         threshold: FedORA's threshold; None for other methods.
-        sent_gradients: the first gradients of D_u that were sent; None if none were sent.
-        guarantee: the guarantee of this run, if it differs from the method's.
-        audit: computes further values after the cost was measured.
+        sent_gradients: the gradients of a batch of D_u that were sent; None if no gradient was
+            sent.
+        guarantee: the guarantee of this run, if different from the guarantee of the method.
+        audit: computes further values for the report, whose cost is not measured.
     """
 
     figures: dict[str, Any] = field(default_factory=dict)
@@ -49,7 +51,7 @@ class MethodResult:
 
 
 class VerticalMethod(Protocol):
-    """An unlearning method between the parties."""
+    """An unlearning method that all parties carry out together."""
 
     @property
     def name(self) -> str:

@@ -19,7 +19,7 @@ from unlearning.guarantee import Guarantee
 
 @dataclass(frozen=True, slots=True)
 class NewtonCgMethod:
-    """Newton-CG: the distance to the retrained optimum is at most ‖∇F_r‖/λ, from any start."""
+    """Newton-CG: the distance to the optimum on D_r is at most ‖∇F_r‖/λ, for any start point."""
 
     name: str = NEWTON_CG
     guarantee: Guarantee = Guarantee.DISTANCE_CERTIFIED

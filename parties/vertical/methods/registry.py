@@ -34,11 +34,11 @@ METHODS: Final[Mapping[MethodName, VerticalMethod]] = {
 
 
 def vertical_method(name: MethodName) -> VerticalMethod:
-    """The method with a name of the config."""
+    """The method with the name ``name`` in the config."""
     return METHODS[name]
 
 
 def independent_retrains(count: int) -> list[VerticalMethod]:
-    """Retrains, each with random streams of its own."""
+    """Independent Retrains, each with separate random streams."""
     names = ["retrain", *(f"retrain-{number}" for number in range(2, count + 1))]
     return [RetrainMethod(name, name) for name in names]

@@ -16,13 +16,13 @@ from unlearning.guarantee import Guarantee
 
 @dataclass(frozen=True, slots=True)
 class RelabelMethod:
-    """Training on wrong labels: a trivial baseline; the wrong predictions make D_u conspicuous."""
+    """Training on wrong labels, a trivial baseline: the wrong predictions make D_u conspicuous."""
 
     name: str = "relabel"
     guarantee: Guarantee = Guarantee.HEURISTIC
 
     def run(self, split_model: SplitModel) -> MethodResult:
-        """Train on D_u and D_r; the passive parties see ordinary training."""
+        """Train on D_u and D_r, which to the passive parties looks like ordinary training."""
         split_model.restore_copy(ORIGINAL, self.name, vfl_pb2.RELABEL)
         agreement, labels = split_model.agreement, wrong_forget_labels(split_model)
         settings = (agreement.unlearning.relabel.epochs, agreement.training.batch)

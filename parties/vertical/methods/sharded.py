@@ -1,4 +1,4 @@
-"""Sharded, exact unlearning: retrain the shards that contain rows of D_u, keep the others."""
+"""Sharded, exact unlearning: retrain the shards that contain rows of D_u, keep the other shards."""
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -16,7 +16,7 @@ Digests: TypeAlias = dict[str, dict[str, str]]  # shard -> party -> SHA-256
 
 @dataclass(frozen=True, slots=True)
 class ShardedMethod:
-    """Sharded retraining: bit for bit the model of a run that never had the rows."""
+    """Sharded retraining: the result is bit for bit the model of a run without the rows of D_u."""
 
     name: str = "sharded"
     guarantee: Guarantee = Guarantee.EXACT

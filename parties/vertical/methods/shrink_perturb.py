@@ -1,4 +1,4 @@
-"""Shrink and perturb, a baseline: move parameters towards fresh ones, then train on D_r."""
+"""Shrink and perturb, a baseline: move parameters towards fresh values, then train on D_r."""
 
 from dataclasses import asdict, dataclass
 
@@ -12,7 +12,7 @@ from unlearning.guarantee import Guarantee
 
 @dataclass(frozen=True, slots=True)
 class ShrinkPerturbMethod:
-    """Shrink and perturb: a random change removes a part of D_u; training restores the utility."""
+    """Shrink and perturb: a random change weakens the effect of D_u; training restores utility."""
 
     name: str = "shrink-perturb"
     guarantee: Guarantee = Guarantee.HEURISTIC

@@ -21,7 +21,7 @@ from unlearning.guarantee import Guarantee
 
 @dataclass(frozen=True, slots=True)
 class TopOnlyMethod:
-    """A top model that never saw D_u; the bottom models were trained on D_u."""
+    """A top model trained without D_u, on top of bottom models that were trained on D_u."""
 
     name: str = "top-only"
     guarantee: Guarantee = Guarantee.HEURISTIC

@@ -1,1 +1,1 @@
-"""Prediction with a trained vertical model and all parties online: for a file, or as a service."""
+"""Prediction with a trained vertical model, for a file or as a service; all parties are online."""

@@ -24,7 +24,7 @@ from protocol.hub import Hub
 
 
 class Predictor:
-    """The trained model over the rows that all parties have, as long as its hub lives."""
+    """Predicts rows that all parties have, while the connections of the hub are open."""
 
     def __init__(
         self, party: VerticalParty, trained: TrainedNetwork, hub: Hub, rows: Index
@@ -49,8 +49,8 @@ class Predictor:
 
         Raises:
             RemoteProtocolError: a party broke the protocol.
-            Diverged: an embedding of these rows is beyond ``limits.magnitude``; other rows still
-                work.
+            Diverged: an embedding of these rows is not finite or exceeds ``limits.magnitude``;
+                other rows can still be predicted.
         """
         place = np.array([self._place.get(each, -1) for each in ids], np.int64)
         result = np.full((len(ids), len(self._party.agreement.labels.classes)), np.nan)
@@ -62,11 +62,11 @@ class Predictor:
         return result
 
     def pass_count(self, rows: int) -> int:
-        """Largest number of requests that ``rows`` rows need."""
+        """Largest number of batch requests that the prediction of ``rows`` rows needs."""
         return ceil(rows / largest_batch(self._party.agreement))
 
     def check(self) -> None:
-        """Raise the error of a line that has ended; parties send nothing without a request."""
+        """Raise the error of a broken connection; a party sends nothing else without a request."""
         for channel in self._hub.channels.values():
             try:
                 channel.receive(0.0)
@@ -74,7 +74,7 @@ class Predictor:
                 continue
 
     def goodbye(self) -> None:
-        """End the session."""
+        """End the session: send ``Goodbye`` to all parties."""
         self._move_to(vfl_pb2.CLOSE)
         self._hub.broadcast(vfl_pb2.Goodbye())
 
@@ -103,7 +103,7 @@ class Predictor:
         for name, each in replies.items():
             if each.expect(vfl_pb2.Embedding).report.diverged:
                 raise Diverged(
-                    f"{name}: embeddings of these rows are beyond limits.magnitude",
+                    f"{name}: embeddings of these rows are not finite or exceed limits.magnitude",
                     f"check the features of these rows at {name}",
                 )
         return result
@@ -117,10 +117,10 @@ class Predictor:
 def predict_vertical_rows(
     party: VerticalParty, trained: TrainedNetwork, port: handshake.SpokePort, asked: RequestedIds
 ) -> Predictions:
-    """Accept the spokes, align the requested rows, and predict them.
+    """Accept the passive parties, align the requested rows, and predict these rows.
 
     Raises:
-        DataError: the active party has none of the rows.
+        DataError: the active party has none of the requested rows.
         PeerSilent: a party did not join in time.
         PolicyError: no requested row is common to all parties.
     """

@@ -1,4 +1,4 @@
-"""The passive party's side of prediction: it sends the embeddings of requested rows."""
+"""The passive party's side of prediction, which sends the embeddings of requested rows."""
 
 import random
 from collections.abc import Callable
@@ -28,10 +28,10 @@ from protocol.message import Message
 def serve_predictions(
     party: VerticalParty, trained: TrainedNetwork, connect: Callable[[], Line]
 ) -> None:
-    """Join the hub and serve until the goodbye; join again when another party leaves.
+    """Join the hub and serve until ``Goodbye``; join again when another party leaves.
 
     Raises:
-        ProtocolError: the hub is gone, refuses this party, or broke the protocol.
+        ProtocolError: the hub cannot be reached, refuses this party, or broke the protocol.
     """
     while not _run_session(party, trained, connect):
         sleep(random.uniform(0.2, 1.0))  # noqa: S311  jitter, no secret
@@ -81,7 +81,7 @@ def _next_message(channel: Channel, time_limit: float) -> Message:
 
 
 class PredictionSession:
-    """A passive party that predicts, between the handshake and the goodbye."""
+    """The prediction session of a passive party, from the handshake to ``Goodbye``."""
 
     def __init__(self, party: VerticalParty, trained: TrainedNetwork, channel: Channel) -> None:
         """Align all rows of the party.
@@ -101,11 +101,11 @@ class PredictionSession:
             rows = align_passive(prediction_party(party, all_rows), channel, opened).rows
         except PeerSilent as error:  # the hub is there, but another party did not join
             raise Aborted(
-                f"sent nothing in {party.agreement.limits.idle_seconds:g} s", ABSENT
+                f"sent no message within {party.agreement.limits.idle_seconds:g} s", ABSENT
             ) from error
         inputs = prediction_inputs(party, trained, rows)
         if inputs is None:
-            raise LookupError("a passive party always has features")
+            raise LookupError("this passive party has no features")
         self._inputs = inputs
         ids = [party.holding.ids[row] for row in rows.tolist()]
         frozen = FrozenBottom(trained.network, inputs, ids)
@@ -115,7 +115,7 @@ class PredictionSession:
         """Handle one message; return whether more messages follow.
 
         Raises:
-            RemoteProtocolError: the message is not for a party that predicts.
+            RemoteProtocolError: the message is neither ``Predict`` nor ``Goodbye``.
         """
         place = self._channel.place
         self._party.progress.follow(place)
@@ -127,7 +127,9 @@ class PredictionSession:
                     return False
                 case _:
                     hub = self._channel.terms.peer
-                    raise RemoteProtocolError(f"{hub} sent {message.kind} to a party that predicts")
+                    raise RemoteProtocolError(
+                        f"{hub} sent {message.kind}; expected Predict or Goodbye during prediction"
+                    )
         return True
 
     @torch.no_grad()
@@ -135,8 +137,8 @@ class PredictionSession:
         count, limit = len(self._inputs), largest_batch(self._party.agreement)
         if len(rows) > limit or rows.min() < 0 or rows.max() >= count:
             raise RemoteProtocolError(
-                f"{self._channel.terms.peer} requests {len(rows)} rows; allowed are at most "
-                f"{limit}, with indices from 0 to {count - 1}"
+                f"{self._channel.terms.peer} requests {len(rows)} rows; expected at most {limit} "
+                f"rows with indices from 0 to {count - 1}"
             )
         embedding, within_limits = self._release(rows)
         report = None if within_limits else vfl_pb2.BlockReport(diverged=True)

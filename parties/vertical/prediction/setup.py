@@ -41,7 +41,7 @@ class TrainedNetwork:
 
     Attributes:
         network: the network, ready for evaluation.
-        fitted: the preprocessing of its features; None if the party has no features.
+        fitted: the fitted preprocessing of the party's features; None if the party has no features.
     """
 
     network: nn.Module
@@ -57,7 +57,7 @@ def set_up_trained_party(
 ) -> tuple[VerticalParty, TrainedNetwork]:
     """Load the trained network of a party, then its data and certificates.
 
-    If the party has no features, the IDs ``asked`` are all its data.
+    The data of a party without features consists only of the IDs ``asked``.
 
     Raises:
         IntegrityError: a file of the saved model is damaged or missing.
@@ -111,9 +111,10 @@ def _features(data: Data, fitted: FittedPreprocessing) -> Data:
 
 
 def prediction_party(party: VerticalParty, rows: Index) -> VerticalParty:
-    """The party with some of its rows, ``rows``, [rows], and with a minimum of one common row.
+    """The party with only the rows ``rows``, [rows], of its data, and with ``psi.minimum`` = 1.
 
-    All parties change their agreement in the same way, after the handshake compared it.
+    All parties change their agreement in the same way, after the handshake has compared the
+    original agreements.
     """
     psi = party.agreement.psi.model_copy(update={"minimum": 1})
     agreement = party.agreement.model_copy(update={"psi": psi})
@@ -122,7 +123,7 @@ def prediction_party(party: VerticalParty, rows: Index) -> VerticalParty:
 
 
 def prediction_inputs(party: VerticalParty, trained: TrainedNetwork, rows: Index) -> Tensor | None:
-    """Features, [rows, ...], of the party's row numbers ``rows``, [rows]; None without any."""
+    """Features, [rows, ...], of the party's rows ``rows``, [rows]; None without any feature."""
     if trained.fitted is None:
         return None
     values = np.asarray(trained.fitted.transform(party.holding, rows))
@@ -155,7 +156,7 @@ def load_party_network(
         bottom = None if shape is None else build_bottom(plan, module, shape)
         built = bottom if plan.role == "passive" else ActiveNetwork(agreement, bottom)
         if built is None:
-            raise LookupError("a passive party always has a bottom model")
+            raise LookupError("this passive party has no bottom model")
         return built
 
     ensemble = ParallelBottoms if plan.role == "passive" else ActiveEnsemble

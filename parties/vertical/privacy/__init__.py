@@ -1,1 +1,1 @@
-"""Privacy: noise on what a party sends, the ledger of its releases, and the privacy claims."""
+"""Privacy: noise on sent values, the ledger of a party's releases, and the privacy claims."""

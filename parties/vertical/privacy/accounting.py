@@ -1,9 +1,10 @@
 """Privacy accounting: from the releases in the ledger to ε, with dp-accounting.
 
-Sampling does not amplify privacy here, because a peer knows which rows are in each batch. So
-releases of one row compose as Gaussian mechanisms on that row do, and their (C/σ)² add up exactly
-(Dong et al., arXiv 1905.02383, Cor. 3.3). The sum is one Gaussian mechanism, whose ε has a closed
-form (Balle and Wang, arXiv 1805.06530, Thm. 8).
+Sampling does not amplify privacy in this protocol, because a peer knows which rows are in each
+batch. Therefore releases of one row compose like Gaussian mechanisms on that row, and the values
+(C/σ)² of the releases add up exactly (Dong et al., arXiv 1905.02383, Cor. 3.3). The composition is
+equivalent to one Gaussian mechanism, whose ε has a closed form (Balle and Wang, arXiv 1805.06530,
+Thm. 8).
 """
 
 import math
@@ -19,7 +20,7 @@ SENSITIVITY: dict[Relation, float] = {"replace_one": 2.0, "zero_out": 1.0}
 
 
 def epsilon_of(square: float, relation: Relation, delta: float) -> float:
-    """ε at ``delta`` of the releases of one row; ``square`` is the sum of their (C/σ)²."""
+    """ε at ``delta`` for all releases of one row; ``square`` is the sum of their (C/σ)²."""
     if not square:
         return 0.0
     if math.isinf(square):

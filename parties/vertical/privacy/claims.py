@@ -1,4 +1,4 @@
-"""Privacy claims: the (ε, δ) that a run may claim for each party, and reasons where it may not."""
+"""Privacy claims: the (ε, δ) that a run may claim for each party, or the reason for no claim."""
 
 import math
 from collections.abc import Mapping
@@ -27,13 +27,13 @@ _OTHERS = "earlier releases in this folder had noise without a bound on the embe
 
 @dataclass(frozen=True, slots=True)
 class PrivacyClaim:
-    """The claim, or the refusal of a claim, for the features or the labels of one party.
+    """The claim, or the reason for no claim, for the features or the labels of one party.
 
     Attributes:
         party: the party.
         covers: "features" or "labels".
-        epsilon: None without a claim.
-        delta: 0 for pure ε; None without a claim.
+        epsilon: the claimed ε; None without a claim.
+        delta: the claimed δ, which is 0 for pure ε-differential privacy; None without a claim.
         text: the sentence for the report.
     """
 
@@ -49,14 +49,15 @@ def privacy_claims(
 ) -> list[PrivacyClaim]:
     """The claims for the features of each party and for the labels.
 
-    ``spent`` has each party's spending according to its ledger; parties may be missing.
+    ``spent`` has each party's privacy spending according to the party's ledger; parties may be
+    missing.
     """
     found = [_features(agreement, name, spent.get(name)) for name in agreement.feature_parties]
     return [*found, _labels(agreement, spent.get(agreement.active))]
 
 
 def claims_summary(found: list[PrivacyClaim]) -> str:
-    """All claims in one phrase."""
+    """A phrase that lists all claims."""
     held = [f"{each.covers} of {each.party}" for each in found if each.epsilon is not None]
     return f"formal privacy for the {', '.join(held)} alone" if held else NO_FORMAL_PRIVACY
 
@@ -135,7 +136,7 @@ def _refused(name: str, covers: str, reason: str) -> PrivacyClaim:
 
 
 def collect_spending(split_model: SplitModel) -> dict[str, PrivacySpending]:
-    """Every party's spending until now, for the claims that the agreement makes possible."""
+    """The privacy spending so far of each party for which the agreement allows a claim."""
     spent = split_model.used_labels.spent
     found = {} if spent is None else {split_model.party.name: spent}
     if split_model.agreement.privacy.embed_once is None:

@@ -43,11 +43,12 @@ class EmbeddingRelease:
         """
         if self.is_one_time:
             raise RemoteProtocolError(
-                "requests embeddings for training; with privacy.embed_once bottom models are frozen"
+                "requests embeddings for training, but bottom models are frozen with "
+                "privacy.embed_once"
             )
 
     def with_noise(self, request: vfl_pb2.BatchRequest, embedding: Tensor) -> Tensor:
-        """Add the agreed noise to the embeddings of a batch, both [batch, width].
+        """Add the agreed noise to the embeddings of a batch, [batch, width], and return the sum.
 
         Raises:
             PolicyError: a row would be released more often than agreed.
@@ -77,14 +78,14 @@ class EmbeddingRelease:
         return [f"released embeddings of {len(rows)} rows"]
 
     def residues(self, rows: Index) -> list[str]:
-        """The places that still hold released embeddings of ``rows``, [rows]."""
+        """Names of the data that still contains released embeddings of ``rows``, [rows]."""
         if self._released is None:
             return []
         remaining = self._released.residues(np.searchsorted(self._live, rows))
         return ["released embeddings"] if remaining else []
 
     def spending(self) -> vfl_pb2.PrivacySpent:
-        """The privacy spending of this party until now."""
+        """The privacy spending of this party so far."""
         spent = self._one_time_embeddings().spent
         bounded = math.isfinite(spent.square)
         return vfl_pb2.PrivacySpent(
@@ -99,7 +100,9 @@ class EmbeddingRelease:
     def _release(self) -> OneTimeEmbeddings:
         plan, model = self._party.agreement.privacy.embed_once, self._state.local_model.model
         if plan is None or model.inputs is None:
-            raise LookupError("one-time embeddings need privacy.embed_once and features")
+            raise LookupError(
+                "cannot release one-time embeddings without privacy.embed_once and features"
+            )
         row_map = self._state.features.rows
         self._live = np.flatnonzero(row_map >= 0)
         ids = [self._party.holding.ids[row] for row in row_map[self._live].tolist()]
@@ -125,12 +128,12 @@ Embed = Callable[[Index], tuple[Tensor, bool]]
 
 
 def prediction_release(party: VerticalParty, session: bytes, frozen: FrozenBottom) -> Embed:
-    """Make the function that releases embeddings in prediction.
+    """Build the function that releases embeddings in prediction.
 
-    The function maps row indices, [rows], to the embeddings to send, [rows, width], and to whether
-    they are within ``limits.magnitude``. With ``embed_once`` the function repeats the bytes of a
-    row that was released before, and releases other rows anew. It then always returns true, because
-    false would reveal features.
+    The function maps row indices, [rows], to the embeddings to send, [rows, width], and to a flag,
+    which is true if the embeddings are within ``limits.magnitude``. With ``embed_once``, the
+    function returns the same bytes for a row that was released before, and makes a new release for
+    any other row. The flag is then always true, because false would reveal features.
 
     Raises:
         PolicyError: the privacy settings forbid the release.

@@ -12,13 +12,14 @@ from parties.vertical.privacy.one_time_release import OneTimeLabels
 
 
 class UsedLabels:
-    """The labels of all common rows.
+    """The labels of all common rows, as training and the report use them.
 
-    Labels of training and validation rows influence what is sent. So with ``label_dp`` they are
-    flipped at random before any use. Labels of test rows only enter the report, and stay true.
+    Labels of training and validation rows influence the messages that are sent. Therefore, with
+    ``label_dp``, these labels are flipped at random before any use. Labels of test rows are used
+    only for the report and are never flipped.
 
     Attributes:
-        values: [common_rows].
+        values: [common_rows], the labels.
     """
 
     def __init__(self, party: VerticalParty, state: PartyState) -> None:
@@ -35,7 +36,7 @@ class UsedLabels:
 
     @property
     def spent(self) -> PrivacySpending | None:
-        """The spending of the flipped labels; None if no label was flipped."""
+        """The privacy spending of the flipped labels; None without ``label_dp``."""
         return None if self._flipped is None else self._flipped.spent
 
     def forget(self, rows: Index) -> list[str]:
@@ -47,7 +48,7 @@ class UsedLabels:
         return [f"flipped labels of {len(gone)} rows"]
 
     def residues(self, rows: Index) -> list[str]:
-        """The places that still hold flipped labels of ``rows``, [rows]."""
+        """Names of the data that still contains flipped labels of ``rows``, [rows]."""
         if self._flipped is None:
             return []
         gone = np.flatnonzero(np.isin(self._used, rows))

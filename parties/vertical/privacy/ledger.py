@@ -3,8 +3,9 @@
     privacy/key     32 secret bytes of this party: the ledger identifies rows by keyed tags
     privacy/ledger  one tag per row, and for each mechanism the number of releases of the row
 
-A release is written before anything is sent. The ledger is not part of a checkpoint and outlives
-every run in its folder: a crash, a fresh start or a request to forget undo no release.
+A release is recorded before anything is sent. The ledger is not part of a checkpoint and is kept
+across all runs in the folder, because a crash, a fresh start or an unlearning request does not undo
+a release.
 """
 
 import json
@@ -27,7 +28,7 @@ from protocol import vfl_pb2
 
 TAG = 16  # bytes
 FOLDER = "privacy"
-_LOST = "restore the folder from a backup: only it records what these rows have spent"
+_LOST = "restore the folder from a backup, because it has the only record of the privacy spending"
 Tags = Sequence[bytes]
 # Kinds that count together: a release with unbounded noise makes an ε of the same row infinite.
 TOGETHER = {"once": ("once", "visit"), "visit": ("visit",), "response": ("response",)}
@@ -35,10 +36,10 @@ TOGETHER = {"once": ("once", "visit"), "visit": ("visit",), "response": ("respon
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """A way to release a row.
+    """A release mechanism: the way in which a row is released.
 
     Attributes:
-        kind: ``once`` gives an (ε, δ), ``response`` gives an ε, ``visit`` gives neither.
+        kind: ``once`` has an (ε, δ), ``response`` has a pure ε, ``visit`` has no privacy guarantee.
         peer: the receiver, if receivers get different releases.
         sigma: standard deviation of the noise; 0 for randomised response.
         clip: largest norm of a row; None without clipping.
@@ -62,12 +63,12 @@ class Mechanism:
 
 @dataclass(frozen=True, slots=True)
 class PrivacySpending:
-    """The spending of the row that was released most.
+    """The largest privacy spending of any row in a set of rows.
 
     Attributes:
-        releases: number of releases.
-        square: sum of (C/σ)² over the releases; infinite if one of them is not bounded.
-        epsilon: sum of ε over randomised responses.
+        releases: largest number of releases of a row.
+        square: largest sum of (C/σ)² over the releases of a row; infinite for an unbounded release.
+        epsilon: largest sum of ε over the randomised responses of a row.
     """
 
     releases: int = 0
@@ -83,7 +84,7 @@ def spending_from_message(message: vfl_pb2.PrivacySpent) -> PrivacySpending:
 
 
 class PrivacyLedger:
-    """The releases of one party, in the folder ``privacy`` of its own folder."""
+    """The recorded releases of one party, in the subfolder ``privacy`` of the party's folder."""
 
     def __init__(self, state: Path, entropy: Callable[[int], bytes]) -> None:
         self._path, self._key_path = state / FOLDER / "ledger", state / FOLDER / "key"
@@ -110,16 +111,16 @@ class PrivacyLedger:
         times: Index,
         allow: Callable[[PrivacySpending], None],
     ) -> None:
-        """Record further releases before they are made.
+        """Record further releases of rows before these releases happen.
 
         Args:
-            tags: the rows.
-            mechanism: how they are released.
+            tags: the keyed tags of the rows.
+            mechanism: how the rows are released.
             times: [rows], the number of further releases of each row.
-            allow: receives the spending that would result; it raises an exception to refuse.
+            allow: called with the resulting spending; raises an exception to refuse the releases.
 
         Raises:
-            Whatever ``allow`` raises; then nothing is recorded.
+            Exception: ``allow`` refused the releases, so that nothing is recorded.
         """
         before = len(self._index)
         for tag in tags:
@@ -138,7 +139,7 @@ class PrivacyLedger:
         self._counts = updated
 
     def spent(self, tags: Tags, kind: str) -> PrivacySpending:
-        """The largest spending among these rows, over the mechanisms that count with ``kind``."""
+        """The largest spending among these rows, over the mechanisms counted with ``kind``."""
         recorded = [tag for tag in tags if tag in self._index]
         return self._sum(self._counts, self._places(recorded), kind)
 

@@ -41,10 +41,10 @@ class FrozenBottom:
 
 
 class OneTimeEmbeddings:
-    """A passive party's embeddings as they are sent: clipped, with noise, the same every time.
+    """A passive party's embeddings as sent: clipped, with noise, and the same for every request.
 
     Attributes:
-        values: [rows, width].
+        values: [rows, width], the embeddings.
         spent: the privacy spending after the release.
     """
 
@@ -54,8 +54,8 @@ class OneTimeEmbeddings:
         """Release the rows that were not released before; record them in the ledger first.
 
         Raises:
-            PolicyError: δ is too large for so many rows, the network mixes rows, or the budget is
-                exceeded.
+            PolicyError: δ is too large for the number of rows, the network mixes rows, or the
+                budget is exceeded.
         """
         _refuse(party, plan, frozen)
         ledger = PrivacyLedger(party.state, party.entropy)
@@ -76,7 +76,7 @@ class OneTimeEmbeddings:
         self.spent = ledger.spent(self._rows.tags, mechanism.kind)
 
     def forget(self, rows: Index) -> None:
-        """Delete the released embeddings of ``rows``, [rows]; the ledger keeps their releases."""
+        """Delete the released embeddings of ``rows``, [rows]; the ledger keeps the releases."""
         self._cache.forget([self._rows.tags[row] for row in rows.tolist()])
         self.values[rows] = 0
 
@@ -86,10 +86,10 @@ class OneTimeEmbeddings:
 
 
 class OneTimeLabels:
-    """Labels as training uses them: flipped at random once, the same in every run in this folder.
+    """Labels for training: flipped at random once, and the same in every run in this folder.
 
     Attributes:
-        values: [rows].
+        values: [rows], the labels.
         spent: the privacy spending after the flips.
     """
 
@@ -121,7 +121,7 @@ class OneTimeLabels:
         self.spent = ledger.spent(self._rows.tags, mechanism.kind)
 
     def forget(self, rows: Index) -> None:
-        """Delete the flipped labels of ``rows``, [rows]; the ledger keeps their releases."""
+        """Delete the flipped labels of ``rows``, [rows]; the ledger keeps the releases."""
         self._cache.forget([self._rows.tags[row] for row in rows.tolist()])
 
     def residues(self, rows: Index) -> bool:
@@ -149,7 +149,7 @@ def _within(plan: EmbedOnce, spent: PrivacySpending) -> None:
 def _over(spent: str, budget: float) -> PolicyError:
     return PolicyError(
         f"privacy: ε would be {spent}, but the budget is {budget:g}",
-        "add noise, or agree on a larger budget; the ledger counts earlier runs in this folder too",
+        "add noise or agree on a larger budget; the ledger also counts earlier runs in this folder",
     )
 
 
@@ -157,13 +157,15 @@ def _refuse(party: VerticalParty, plan: EmbedOnce, frozen: FrozenBottom) -> None
     count = len(frozen.ids)
     if plan.delta * count >= 1:
         raise PolicyError(
-            f"privacy.embed_once.delta = {plan.delta:g} is not below 1 / {count}, the common rows",
-            f"choose less than {1 / count:.2g}: a larger δ permits publishing one row in full",
+            f"privacy.embed_once.delta = {plan.delta:g} is not below 1 / {count} = 1 / (number of "
+            "common rows)",
+            f"set a value below {1 / count:.2g}, because a larger δ allows one row to be published "
+            "in full",
         )
     problem = find_row_mixing(frozen.network, tuple(frozen.inputs.shape[1:]), frozen.inputs.dtype)
     if problem:
         raise PolicyError(
-            f"the bottom model of {party.name} has {problem}: embeddings depend on other rows",
+            f"the bottom model of {party.name} has {problem}, so embeddings depend on other rows",
             "use GroupNorm or LayerNorm in place of BatchNorm",
         )
 

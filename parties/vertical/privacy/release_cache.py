@@ -13,7 +13,7 @@ from parties.common.shared_randomness import Index
 from parties.vertical.privacy.ledger import FOLDER, TAG
 from parties.vertical.privacy.sealed import read_sealed, write_sealed
 
-_LOST = "remove the file: its rows are then released again, and the ledger charges them again"
+_LOST = "remove the file; its rows are then released again, and the ledger charges these releases"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ class TaggedRows:
 class ReleaseCache:
     """Released values of rows, [rows, width], in the file ``name`` of the party's privacy folder.
 
-    ``settings`` determine the release; values from other settings are not used.
+    ``settings`` identify the settings of the release; values that were released with other settings
+    are not used.
     """
 
     def __init__(self, state: Path, name: str, settings: bytes) -> None:
@@ -53,8 +54,8 @@ class ReleaseCache:
     ) -> Tensor:
         """The released values of ``rows``, [rows, width].
 
-        A row is new if it was never released, or if its content changed since. New rows are charged
-        first and then released.
+        A row is new if it was never released, or if its content has changed since the last release.
+        New rows are first charged to the ledger and then released.
 
         Args:
             rows: the rows.
@@ -73,13 +74,13 @@ class ReleaseCache:
         return torch.stack([self._entries[tag][1] for tag in rows.tags])
 
     def forget(self, tags: Sequence[bytes]) -> None:
-        """Delete rows; the ledger keeps their releases."""
+        """Delete released values of rows; the ledger keeps the releases."""
         for tag in tags:
             self._entries.pop(tag, None)
         self._write()
 
     def contains(self, tags: Sequence[bytes]) -> bool:
-        """Whether one of these rows is stored."""
+        """Whether the released values of one of these rows are stored."""
         return any(tag in self._entries for tag in tags)
 
     def _changed(self, tag: bytes, digest: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Noise at each visit of a row, on embeddings or gradients; counted, but without an (ε, δ)."""
+"""Fresh noise at each release of embeddings or gradients; releases are counted, without (ε, δ)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,10 +19,11 @@ from protocol.hub import Hub
 
 
 def noise_keystream(party: VerticalParty, session: bytes, purpose: str) -> Keystream:
-    """Random numbers for one purpose of one session of one party.
+    """A stream of random numbers for one purpose in one session of one party.
 
-    The seed contains names besides the entropy. So two machines with the same entropy, such as
-    copies of one snapshot, draw different noise for different parties or sessions.
+    The seed contains the party, the session and the purpose in addition to entropy. Therefore two
+    machines with the same entropy, such as copies of one snapshot, generate different noise for
+    different parties or sessions.
     """
     start = party.incarnation.to_bytes(8, "big")
     words = (party.name.encode(), start, session, purpose.encode(), party.entropy(32))
@@ -36,7 +37,7 @@ class VisitNoiseSettings:
 
     Attributes:
         plan: the agreed noise.
-        magnitude: largest absolute value of a number on the wire.
+        magnitude: largest absolute value of a number that is sent.
         peer: the receiver, if receivers get different noise.
     """
 
@@ -48,8 +49,9 @@ class VisitNoiseSettings:
 class VisitNoise:
     """Adds fresh noise whenever a row is sent, after the ledger recorded the release.
 
-    The ledger is charged for a whole row set when the first of its rows is sent, so a pass over the
-    rows needs one write. Rows that were charged but not sent before a crash stay charged.
+    The ledger is charged for a whole row set when the first of its rows is sent, so that a pass
+    over the row set needs only one write. Rows that were charged but not sent before a crash stay
+    charged.
     """
 
     def __init__(
@@ -69,8 +71,8 @@ class VisitNoise:
     def with_noise(self, rows: Index, within: Index, values: Tensor) -> Tensor:
         """Clip and add noise to ``values``, [batch, width], of the rows ``rows``, [batch].
 
-        The noise is constant in the gradient, so that gradients pass through. ``within``, [rows],
-        is the row set to charge.
+        The noise is a constant in backpropagation, so that gradients pass through. ``within``,
+        [rows], is the row set whose release is charged to the ledger.
 
         Returns:
             The noisy values, [batch, width].
@@ -87,7 +89,7 @@ class VisitNoise:
         return torch.clamp(add_noise(values, plan.sigma, self._noise), -limit, limit)
 
     def _charge(self, now: Index, within: Index) -> None:
-        """Charge the rows that are sent now, and the next visit of the others in the row set."""
+        """Charge the rows that are sent now, and the next release of other rows in the row set."""
         rows = np.union1d(now, within)
         wanted = self._sent[rows] + ~np.isin(rows, now)
         times = np.maximum(wanted - self._charged[rows], 0)
@@ -99,8 +101,10 @@ class VisitNoise:
         limit = self._settings.plan.visits
         if limit is not None and spent.releases > limit:
             raise PolicyError(
-                f"privacy: a row would be released {spent.releases} times, but {limit} are agreed",
-                "agree on more visits or fewer epochs; the ledger counts earlier runs here too",
+                f"privacy: a row would be released {spent.releases} times, but the agreed limit is "
+                f"visits = {limit}",
+                "agree on more visits or fewer epochs; the ledger also counts earlier runs in this "
+                "folder",
             )
 
 

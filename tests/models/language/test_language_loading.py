@@ -186,7 +186,7 @@ def test_a_tokenizer_of_a_larger_model_is_refused(folder, tokenizer) -> None:
     content = json.loads(path.read_text())
     more = {**content["added_tokens"][-1], "content": "<|more|>", "id": len(tokenizer)}
     path.write_text(json.dumps(content | {"added_tokens": [*content["added_tokens"], more]}))
-    refused(folder, "the tokenizer has 301 tokens and the model 300")
+    refused(folder, "the tokenizer has 301 tokens, but the model has only 300")
 
 
 def test_the_end_token_is_used_for_padding_if_there_is_no_other(folder) -> None:

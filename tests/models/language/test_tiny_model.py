@@ -145,8 +145,8 @@ def test_the_learning_rate_by_hand() -> None:
     ("shape", "message"),
     [
         (TinyShape(layers=20), "at most 2000000 parameters"),
-        (TinyShape(heads=5), "do not divide"),
-        (TinyShape(heads=4, key_heads=3), "do not divide"),
+        (TinyShape(heads=5), "do not fit together"),
+        (TinyShape(heads=4, key_heads=3), "do not fit together"),
     ],
 )
 def test_an_impossible_shape_is_refused(tokenizer, shape, message) -> None:
@@ -155,7 +155,7 @@ def test_an_impossible_shape_is_refused(tokenizer, shape, message) -> None:
 
 
 def test_a_vocabulary_without_all_bytes_is_refused() -> None:
-    with pytest.raises(LanguageModelError, match="for all bytes"):
+    with pytest.raises(LanguageModelError, match="to contain all bytes"):
         train_tokenizer(TEXTS, 257)
 
 

@@ -12,14 +12,14 @@ from protocol import vfl_pb2
 from protocol.errors import ProtocolError
 
 
-def test_every_party_ends_with_the_same_order_of_its_own_rows(tmp_path: Path) -> None:
-    with open_split_model(tmp_path) as (leading, answerers):
-        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+def test_all_parties_have_the_same_row_order(tmp_path: Path) -> None:
+    with open_split_model(tmp_path) as (split_model, sessions):
+        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
         named = {
             name: [each._party.holding.ids[row] for row in each._state.features.rows]
-            for name, each in answerers.items()
+            for name, each in sessions.items()
         }
-        ours = [leading.party.holding.ids[row] for row in leading.state.features.rows]
+        ours = [split_model.party.holding.ids[row] for row in split_model.state.features.rows]
         assert named == {"left": ours, "right": ours}
         assert len(set(ours)) == len(ours) == len(common_ids(tmp_path))
 
@@ -31,11 +31,11 @@ def common_ids(folder: Path) -> set[str]:
 
 def test_more_rows_than_agreed_are_refused(tmp_path: Path) -> None:
     limits = {"join_seconds": 20.0, "step_seconds": 10.0, "idle_seconds": 20.0, "rows": 200}
-    with pytest.raises(PolicyError, match=r"hub has 240 rows; limits\.rows = 200"):
+    with pytest.raises(PolicyError, match=r"hub has 240 rows, but limits\.rows = 200"):
         run(tmp_path, limits=limits)
 
 
-def test_a_share_whose_signature_covers_something_else_is_refused(
+def test_share_signed_for_other_content_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     covered = common_rows._signed_fields
@@ -49,7 +49,7 @@ def test_a_share_whose_signature_covers_something_else_is_refused(
         run(tmp_path)
 
 
-def test_parties_that_hold_other_common_rows_notice(
+def test_different_common_rows_are_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alignment = common_rows._alignment
@@ -63,7 +63,7 @@ def test_parties_that_hold_other_common_rows_notice(
         run(tmp_path)
 
 
-def test_parties_that_read_other_test_files_notice(tmp_path: Path) -> None:
+def test_different_test_files_are_detected(tmp_path: Path) -> None:
     with pytest.raises(ProtocolError, match="computed another alignment"):
         run(tmp_path, party_changes={"right": lambda held: flip(held.in_test)})
 

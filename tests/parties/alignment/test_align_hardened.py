@@ -25,31 +25,31 @@ FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
 
 
 def test_both_modes_find_the_same_rows_in_the_same_order(tmp_path: Path) -> None:
-    found = []
+    results = []
     for mode in ("semi_honest", "hardened"):
         (tmp_path / mode).mkdir()
         with open_split_model(tmp_path / mode, psi=HARDENED | {"security": mode}) as (
-            leading,
-            answerers,
+            split_model,
+            sessions,
         ):
-            leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-            rows = {name: each._state.features.rows for name, each in answerers.items()}
-            found.append(rows | {"hub": leading.state.features.rows})
-            kinds = {kind for _, _, kind, _ in leading.party.traffic._totals}
+            split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+            rows = {name: each._state.features.rows for name, each in sessions.items()}
+            results.append(rows | {"hub": split_model.state.features.rows})
+            kinds = {kind for _, _, kind, _ in split_model.party.traffic._totals}
             assert ("EvaluationProof" in kinds) == (mode == "hardened")
             assert ("OprfMatrix" in kinds) == (mode == "semi_honest")
-    assert found[0].keys() == found[1].keys()
-    for name, rows in found[0].items():
-        np.testing.assert_array_equal(rows, found[1][name])
+    assert results[0].keys() == results[1].keys()
+    for name, rows in results[0].items():
+        np.testing.assert_array_equal(rows, results[1][name])
 
 
-def test_a_whole_run_says_which_mode_it_was(tmp_path: Path) -> None:
+def test_run_reports_its_mode(tmp_path: Path) -> None:
     metrics = run(tmp_path, psi=HARDENED, unlearn=FORGET)
     assert metrics["run"]["psi"] == {"security": "hardened"}
     assert "<dd>hardened</dd>" in vertical_page(metrics)
     psi = next(each for each in metrics["traffic"] if each["phase"] == "psi")
-    asks = 2 * 2 * 32 * 240  # two passive parties, there and back
-    assert psi["payload"] > asks
+    queries = 2 * 2 * 32 * 240  # two passive parties, there and back
+    assert psi["payload"] > queries
 
 
 def test_both_modes_train_the_same_model(tmp_path: Path) -> None:
@@ -63,59 +63,63 @@ def test_both_modes_train_the_same_model(tmp_path: Path) -> None:
 
 def test_more_rows_than_agreed_are_refused(tmp_path: Path) -> None:
     limits = {"join_seconds": 20.0, "step_seconds": 10.0, "idle_seconds": 20.0, "rows": 200}
-    with pytest.raises(PolicyError, match=r"hub has 240 rows; limits\.rows = 200"):
+    with pytest.raises(PolicyError, match=r"hub has 240 rows, but limits\.rows = 200"):
         run(tmp_path, psi=HARDENED, limits=limits)
 
 
-def test_more_asks_than_agreed_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(PolicyError, match=r"hub queries 240 rows; psi\.queries allows 239"):
+def test_more_queries_than_agreed_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        PolicyError, match=r"hub queries 240 rows, but psi\.queries allows at most 239"
+    ):
         run(tmp_path, psi=HARDENED | {"queries": 239})
 
 
-def test_a_member_refuses_more_asks_than_agreed(
+def test_member_refuses_more_queries_than_agreed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     affordable = hardened._require_allowed_queries
 
-    def boundless(party, who, asks):
+    def boundless(party, peer, queries):
         if party.name != "hub":
-            affordable(party, who, asks)
+            affordable(party, peer, queries)
 
     monkeypatch.setattr(hardened, "_require_allowed_queries", boundless)
-    with pytest.raises(ProtocolError, match=r"hub queries 240 rows; psi\.queries allows 239"):
+    with pytest.raises(
+        ProtocolError, match=r"hub queries 240 rows, but psi\.queries allows at most 239"
+    ):
         run(tmp_path, psi=HARDENED | {"queries": 239})
 
 
-def test_the_tags_of_all_legal_asks_fit_in_one_message() -> None:
+def test_tags_of_all_legal_queries_fit_in_one_message() -> None:
     most = 2**20
     assert PsiSettings(queries=most).queries * TAG_BYTES <= MAX_PAYLOAD
 
 
-def test_asks_are_bounded_in_the_hardened_mode_only(tmp_path: Path) -> None:
-    with open_split_model(tmp_path, psi={"minimum": 10, "queries": 1}) as (leading, _):
-        assert len(leading.state.features.rows) > 1
+def test_queries_are_limited_in_the_hardened_mode_only(tmp_path: Path) -> None:
+    with open_split_model(tmp_path, psi={"minimum": 10, "queries": 1}) as (split_model, _):
+        assert len(split_model.state.features.rows) > 1
 
 
-def test_declared_rows_are_what_is_asked_and_sent(tmp_path: Path) -> None:
+def test_number_of_queries_equals_the_declared_rows(tmp_path: Path) -> None:
     parties = {
         name: party | {"declared_rows": 5000} for name, party in agreement()["parties"].items()
     }
-    found = []
+    results = []
     for number, changes in enumerate(({}, {"parties": parties})):
         folder = tmp_path / str(number)
         folder.mkdir()
-        with open_split_model(folder, psi=HARDENED, **changes) as (leading, _):
-            totals = leading.party.traffic._totals
-            asked = [
+        with open_split_model(folder, psi=HARDENED, **changes) as (split_model, _):
+            totals = split_model.party.traffic._totals
+            requested = [
                 t.payload for (_, _, kind, _), t in totals.items() if kind == "BlindedElements"
             ]
-            found.append((sorted(leading.state.features.rows.tolist()), asked))
-    (rows, few), (padded, many) = found
+            results.append((sorted(split_model.state.features.rows.tolist()), requested))
+    (rows, few), (padded, many) = results
     assert rows == padded
     assert (few, many) == ([32 * 240] * 2, [32 * 5000] * 2)
 
 
-def test_a_leader_that_goes_on_behind_a_bucket_is_refused(
+def test_leader_that_skips_a_bucket_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broadcast = Hub.broadcast
@@ -126,7 +130,7 @@ def test_a_leader_that_goes_on_behind_a_bucket_is_refused(
         broadcast(self, body, *tensors)
 
     monkeypatch.setattr(Hub, "broadcast", skipping)
-    with pytest.raises(ProtocolError, match="starts with bucket 1; there is only one"):
+    with pytest.raises(ProtocolError, match="starts with bucket 1; expected 0"):
         run(tmp_path, psi=HARDENED)
 
 
@@ -135,7 +139,7 @@ def test_too_few_common_rows_stop_the_run(tmp_path: Path) -> None:
         run(tmp_path, psi=HARDENED | {"minimum": 1000})
 
 
-def test_a_leader_that_asks_more_than_it_declared_is_refused(
+def test_leader_with_more_queries_than_declared_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def twice(hub, leader, patience):
@@ -148,16 +152,16 @@ def test_a_leader_that_asks_more_than_it_declared_is_refused(
         run(tmp_path, psi=HARDENED)
 
 
-def test_a_leader_that_asks_again_is_refused(
+def test_second_query_of_a_leader_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = hardened._send_blinded
+    send_blinded = hardened._send_blinded
 
     def again(hub, leader, patience):
         blocks = []
         blind = leader.blind
         leader.blind = lambda: (blocks.append(block) or block for block in blind())
-        asked(hub, leader, patience)
+        send_blinded(hub, leader, patience)
         for channel in hub.channels.values():
             channel.send(vfl_pb2.BlindedElements(), blocks[0])
 
@@ -166,7 +170,7 @@ def test_a_leader_that_asks_again_is_refused(
         run(tmp_path, psi=HARDENED)
 
 
-def test_a_member_that_uses_another_key_for_one_row_is_named(
+def test_member_that_uses_two_keys_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evaluate = hardened.HardenedMember.evaluate
@@ -184,7 +188,7 @@ def test_a_member_that_uses_another_key_for_one_row_is_named(
         run(tmp_path, psi=HARDENED)
 
 
-def test_a_share_whose_signature_covers_something_else_is_refused(
+def test_share_signed_for_other_content_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     covered = common_rows._signed_fields
@@ -211,10 +215,10 @@ def test_three_processes_align_in_the_hardened_mode(tmp_path: Path) -> None:
     assert metrics["run"]["common_rows"] == 1533
 
 
-def test_a_large_store_is_said_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_store_is_sent_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardened, "SLOTS", 1000)
-    with open_split_model(tmp_path, psi=HARDENED) as (leading, _):
-        totals = leading.party.traffic._totals
+    with open_split_model(tmp_path, psi=HARDENED) as (split_model, _):
+        totals = split_model.party.traffic._totals
         stores = [
             total.messages for (_, _, kind, _), total in totals.items() if kind == "KeyValueStore"
         ]

@@ -27,33 +27,33 @@ def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_buckets_change_nothing_in_the_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = []
+    results = []
     for name, bucket in (("whole", 1000), ("cut", 20)):
         monkeypatch.setattr("psi.buckets.MIN_BUCKET_IDS", bucket)
         monkeypatch.setattr("psi.buckets.MAX_UNCUT_IDS", 2 * bucket)
         monkeypatch.setattr(bucket_run, "TAGS_AT_ONCE", 50)  # so that tags need several messages
         (tmp_path / name).mkdir()
         metrics = run(tmp_path / name)
-        found.append((metrics["run"]["common_rows"], metrics["training"]))
+        results.append((metrics["run"]["common_rows"], metrics["training"]))
         assert not list((tmp_path / name).rglob("psi"))
-    assert found[0] == found[1]
+    assert results[0] == results[1]
 
 
 @pytest.mark.usefixtures("small_buckets")
 @pytest.mark.parametrize("change", [[1], [10**6], [10**19, 10**19], []])
-def test_tags_that_are_counted_wrongly_are_refused(
+def test_wrong_number_of_tags_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: list[int]
 ) -> None:
     send = bucket_run._send
     monkeypatch.setattr(
         bucket_run, "_send", lambda hub, digest, counts, tags: send(hub, digest, change, tags)
     )
-    with pytest.raises(ProtocolError, match=r"sent \d+ tags, but counts"):
+    with pytest.raises(ProtocolError, match=r"sent \d+ tags of \d+ buckets; expected"):
         run(tmp_path)
 
 
 @pytest.mark.usefixtures("small_buckets")
-def test_a_leader_that_skips_buckets_which_are_not_complete_is_refused(
+def test_leader_that_skips_incomplete_buckets_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broadcast = Hub.broadcast
@@ -64,7 +64,7 @@ def test_a_leader_that_skips_buckets_which_are_not_complete_is_refused(
         broadcast(self, body, *tensors)
 
     monkeypatch.setattr(Hub, "broadcast", skipping)
-    with pytest.raises(ProtocolError, match=r"starts with bucket 1; .* completed 0 of 12"):
+    with pytest.raises(ProtocolError, match=r"starts with bucket 1, .* completed 0 of 12"):
         run(tmp_path)
 
 
@@ -74,12 +74,12 @@ def test_tags_before_the_last_bucket_are_refused(
 ) -> None:
     collect = bucket_run._collect
 
-    def hasty(party, hub, own, number, bucket, patience):
+    def collect_early(party, hub, own, number, bucket, patience):
         collect(party, hub, own, number, bucket, patience)
         bucket_run._send(hub, bytes(32), [1], np.zeros((1, 24), np.uint8))
         hub.gather(patience)
 
-    monkeypatch.setattr(bucket_run, "_collect", hasty)
+    monkeypatch.setattr(bucket_run, "_collect", collect_early)
     monkeypatch.setattr(bucket_run, "LOOK_AHEAD", 0)
     with pytest.raises(ProtocolError, match=r"aborted: .*sent MatchTags; expected OprfMatrix"):
         run(tmp_path)
@@ -93,14 +93,14 @@ class Run:
             name: psi_process.start(folder, name, PARTIES, COUNT, port, BUCKET)
             for name in psi_process.names(PARTIES)
         }
-        self.said: dict[str, list[dict[str, Any]]] = {name: [] for name in self.processes}
+        self.received: dict[str, list[dict[str, Any]]] = {name: [] for name in self.processes}
         self.readers = [Thread(target=self._read, args=item) for item in self.processes.items()]
         self.victim: str | None = None
         self.killed_at = 0
 
     def _read(self, name: str, process: subprocess.Popen[str]) -> None:
         for event in psi_process.events(process):
-            self.said[name].append(event)
+            self.received[name].append(event)
             self._watch(event)
 
     def _watch(self, event: dict[str, Any]) -> None:
@@ -119,13 +119,13 @@ class Run:
             reader.join(200)
         for process in self.processes.values():
             process.kill()
-        last = {name: said[-1] for name, said in self.said.items()}
+        last = {name: events[-1] for name, events in self.received.items()}
         return {name: event for name, event in last.items() if event["event"] == "figures"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["hub", "p2"])
-def test_after_kill_minus_nine_completed_buckets_are_skipped(
+def test_completed_buckets_are_skipped_after_sigkill(
     tmp_path: Path, port: int, victim: str
 ) -> None:
     psi_process.certify(tmp_path, PARTIES)
@@ -143,9 +143,9 @@ def test_after_kill_minus_nine_completed_buckets_are_skipped(
     assert {name: each["stores"] for name, each in figures.items()} == {
         "hub": 2 * run, "p1": run, "p2": run
     }  # fmt: skip
-    told = f"finding common rows, {BUCKETS - run} of {BUCKETS} buckets kept from an earlier start"
-    for said in again.said.values():
-        assert told in {event.get("phase") for event in said}
+    phase = f"finding common rows, {BUCKETS - run} of {BUCKETS} buckets kept from an earlier start"
+    for events in again.received.values():
+        assert phase in {event.get("phase") for event in events}
     assert not list(tmp_path.rglob("psi"))
 
 
@@ -155,7 +155,7 @@ def test_progress_shows_buckets_done_of_total(tmp_path: Path, port: int) -> None
     run = Run(tmp_path, port)
     figures = run.finish()
     assert {each["stores"] for each in figures.values()} == {BUCKETS, 2 * BUCKETS}
-    for said in run.said.values():
-        shown = [each for each in said if each.get("phase") == "finding common rows"]
+    for events in run.received.values():
+        shown = [each for each in events if each.get("phase") == "finding common rows"]
         assert {each["total"] for each in shown} == {BUCKETS}
         assert any(0 < each["done"] < BUCKETS for each in shown)

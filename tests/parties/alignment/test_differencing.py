@@ -12,14 +12,14 @@ from parties.vertical.alignment.differencing import SIZES, refuse_small_change
 from parties.vertical.engine.party import VerticalParty
 
 
-def party_of(folder: Path, least: int = 5) -> VerticalParty:
+def party_of(folder: Path, differencing: int = 5) -> VerticalParty:
     write_data(folder)
     if not (folder / "certs").exists():
         certify(folder)
-    return party(folder, "left", agreement(psi={"minimum": 10, "differencing": least}), [])
+    return party(folder, "left", agreement(psi={"minimum": 10, "differencing": differencing}), [])
 
 
-def test_sizes_that_are_too_near_to_any_earlier_one_are_refused(tmp_path: Path) -> None:
+def test_size_close_to_an_earlier_size_is_refused(tmp_path: Path) -> None:
     left = party_of(tmp_path)
     for rows in (100, 100, 105, 110, 95):
         refuse_small_change(left, rows)
@@ -31,20 +31,20 @@ def test_sizes_that_are_too_near_to_any_earlier_one_are_refused(tmp_path: Path) 
     ]  # fmt: skip
 
 
-def test_other_parties_are_another_matter(tmp_path: Path) -> None:
+def test_sizes_are_compared_for_the_same_parties_only(tmp_path: Path) -> None:
     left = party_of(tmp_path)
     (left.state / SIZES).write_text(json.dumps([{"parties": ["hub", "left"], "rows": 100}]))
     refuse_small_change(left, 101)
 
 
-def test_without_a_limit_nothing_is_kept(tmp_path: Path) -> None:
+def test_no_size_is_stored_without_a_limit(tmp_path: Path) -> None:
     left = party_of(tmp_path, 0)
     refuse_small_change(left, 100)
     refuse_small_change(left, 101)
     assert not (left.state / SIZES).exists()
 
 
-def test_sizes_are_for_this_account_only(tmp_path: Path) -> None:
+def test_sizes_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     left = party_of(tmp_path)
     refuse_small_change(left, 100)
     assert stat.S_IMODE((left.state / SIZES).stat().st_mode) == 0o600

@@ -11,7 +11,7 @@ from time import process_time
 from typing import Any
 
 import torch
-from handshake_parties import Meeting, meeting, party
+from handshake_parties import OpenPort, open_hub_port, party
 from typer import Typer
 from typer.testing import CliRunner
 
@@ -172,16 +172,16 @@ def edited_config(old: str, new: str, text: str = AGREEMENT + SETTINGS) -> str:
 
 
 def handshake_errors(
-    hub: VerticalParty, spoke: VerticalParty, at: Meeting
+    hub: VerticalParty, spoke: VerticalParty, at: OpenPort
 ) -> tuple[Exception, Exception]:
     """Return the errors of hub and spoke in a handshake that must fail."""
     with ThreadPoolExecutor(2) as pool:
-        leading = pool.submit(accept_spokes, hub, at.port)
+        accepting = pool.submit(accept_spokes, hub, at.port)
         joining = pool.submit(join_hub, spoke, lambda: at.connect(spoke.name))
-        errors = leading.exception(20), joining.exception(20)
-    found = [error for error in errors if isinstance(error, Exception)]
-    assert len(found) == 2
-    return found[0], found[1]
+        errors = accepting.exception(20), joining.exception(20)
+    raised = [error for error in errors if isinstance(error, Exception)]
+    assert len(raised) == 2
+    return raised[0], raised[1]
 
 
 @contextmanager
@@ -190,6 +190,6 @@ def failed_handshake(
 ) -> Iterator[tuple[tuple[int | None, str], tuple[int | None, str]]]:
     """Yield exit code and message of hub and spoke in a handshake that must fail."""
     ours, theirs = party(keys, HUB, [], hub), party(keys, SPOKE, [], spoke)
-    with meeting(transport, ours, keys, folder) as at:
+    with open_hub_port(transport, ours, keys, folder) as at:
         here, there = handshake_errors(ours, theirs, at)
     yield (exit_code(here), str(here)), (exit_code(there), str(there))

@@ -27,14 +27,14 @@ def leave(trial: Trial, agreement: str, data: str, numbers: range) -> Path:
     return folder
 
 
-def test_going_on_without_a_checkpoint_is_refused(trial: Trial) -> None:
+def test_resume_without_a_checkpoint_is_refused(trial: Trial) -> None:
     text = trial.start("passive", SPOKE, "--begin", "resume").expect(
         7, "no checkpoint in", "to resume from"
     )
     assert "omit --begin resume" in text
 
 
-def test_checkpoints_of_another_agreement_are_refused_with_what_differs(trial: Trial) -> None:
+def test_checkpoints_of_another_agreement_are_refused_with_the_difference(trial: Trial) -> None:
     other = trial.write(AGREEMENT.replace("epochs = 2", "epochs = 3") + SETTINGS, "other.toml")
     folder = leave(trial, canonical_agreement(read_config(other).agreement), "", range(1, 4))
     words = ("training.epochs was 3, is 2", "--begin fresh")
@@ -49,11 +49,11 @@ def test_checkpoints_of_other_data_are_refused(trial: Trial) -> None:
     )
 
 
-def test_beginning_anew_removes_checkpoints_that_are_in_the_way(trial: Trial) -> None:
+def test_fresh_start_removes_old_checkpoints(trial: Trial) -> None:
     folder = leave(trial, "{}", "", range(1, 4))
     trial.start("passive", SPOKE, "--begin", "fresh").expect(6, "no process listens")
     assert not folder.exists()
 
 
-def test_a_word_that_is_no_way_to_begin_is_refused_with_those_that_are(trial: Trial) -> None:
+def test_invalid_value_of_begin_is_refused_with_the_legal_values(trial: Trial) -> None:
     trial.start("passive", SPOKE, "--begin", "again").expect(2, "fresh", "resume")

@@ -48,13 +48,13 @@ OWN: dict[str, tuple[Leaf, str]] = {
     "no URI": (Leaf(uris=[]), "0 URI names; expected exactly one"),
     "wrong scheme": (Leaf(uris=["https://trial/party/shop"]), "of federation 'trial'"),
     "other federation": (Leaf(uris=["spiffe://other/party/shop"]), "of federation 'trial'"),
-    "name of another party": (Leaf(name=HUB), "the certificate of shop names bank"),
+    "name of another party": (Leaf(name=HUB), "the certificate of shop is issued to bank"),
     "authority as leaf": (Leaf(ca=True, signs_certificates=True), "an authority's certificate"),
 }
 
 
 @pytest.mark.parametrize("fault", OWN)
-def test_own_certificate_that_breaks_a_rule_is_refused_at_once(
+def test_own_invalid_certificate_is_refused_at_the_start(
     trial: Trial, root: Authority, fault: str
 ) -> None:
     with_leaf(trial, root, OWN[fault][0]).expect(5, OWN[fault][1])
@@ -83,7 +83,7 @@ def test_not_yet_valid_is_refused_with_dates(trial: Trial, root: Authority) -> N
 @pytest.mark.parametrize(
     ("left", "message"), [(0.5, "1 day,"), (3, "7 days"), (9, "14"), (20, "30")]
 )
-def test_certificate_that_ends_soon_is_warned_of_at_the_start(
+def test_certificate_that_expires_soon_gives_a_warning(
     trial: Trial, root: Authority, left: float, message: str
 ) -> None:
     result = with_leaf(trial, root, Leaf(end=timedelta(days=left)))
@@ -92,19 +92,15 @@ def test_certificate_that_ends_soon_is_warned_of_at_the_start(
     )
 
 
-def test_certificate_that_ends_later_is_not_warned_of(trial: Trial) -> None:
+def test_certificate_that_expires_later_gives_no_warning(trial: Trial) -> None:
     assert "ends within" not in trial.start().expect(6, "no process listens")
 
 
-def test_strict_settings_refuse_what_is_else_a_warning(trial: Trial, root: Authority) -> None:
+def test_strict_settings_turn_the_warning_into_an_error(trial: Trial, root: Authority) -> None:
     trial.write(edited_config("[settings.shop]", "[settings.shop]\nstrict = true"))
     result = with_leaf(trial, root, Leaf(end=timedelta(days=20)))
-    result.expect(
-        5, "our certificate ends within 30 days", "this party's settings have strict = true"
-    )
-    trial.start().expect(
-        5, "the agreement pins no keys", "this party's settings have strict = true"
-    )
+    result.expect(5, "our certificate ends within 30 days", "settings refuse (strict = true)")
+    trial.start().expect(5, "the agreement pins no keys", "settings refuse (strict = true)")
 
 
 def test_certificate_of_another_authority_is_refused(trial: Trial, certs: Path) -> None:
@@ -127,16 +123,16 @@ def test_key_of_another_certificate_is_refused(trial: Trial, root: Authority) ->
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640])
-def test_key_file_open_to_others_is_refused_with_the_cure(
+def test_key_file_readable_by_others_is_refused_with_a_hint(
     trial: Trial, root: Authority, certs: Path, mode: int
 ) -> None:
     write(certs, trial.keys, SPOKE, Leaf().issue(root))
     (certs / "shop.key").chmod(mode)
     result = trial.start("passive", SPOKE, "--certificates", str(certs))
-    result.expect(5, "shop.key can be read by other users (-rw-r--", "hint: chmod 600 /")
+    result.expect(5, "shop.key can be read by other users (-rw-r--", "hint: run chmod 600 /")
 
 
-def test_key_file_of_another_user_is_refused_with_the_cure(
+def test_key_file_of_another_user_is_refused_with_a_hint(
     trial: Trial, root: Authority, certs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(certs, trial.keys, SPOKE, Leaf().issue(root))
@@ -148,10 +144,10 @@ def test_key_file_of_another_user_is_refused_with_the_cure(
         monkeypatch.setattr(os, "geteuid", lambda: us + 1)
         us_then, owner = us + 1, us
     result = trial.start("passive", SPOKE, "--certificates", str(certs))
-    result.expect(5, f"shop.key belongs to user {owner}; expected", f"hint: chown {us_then} /")
+    result.expect(5, f"shop.key belongs to user {owner}; expected", f"hint: run chown {us_then} /")
 
 
-def test_pipe_in_the_place_of_a_key_is_refused(trial: Trial, root: Authority, certs: Path) -> None:
+def test_pipe_in_place_of_a_key_is_refused(trial: Trial, root: Authority, certs: Path) -> None:
     write(certs, trial.keys, SPOKE, Leaf().issue(root))
     (certs / "shop.key").unlink()
     os.mkfifo(certs / "shop.key", 0o600)
@@ -159,7 +155,7 @@ def test_pipe_in_the_place_of_a_key_is_refused(trial: Trial, root: Authority, ce
     result.expect(5, "shop.key is not a regular file")
 
 
-def test_key_bytes_that_are_no_pem_are_refused_and_not_shown(
+def test_key_that_is_not_pem_is_refused_and_not_shown(
     trial: Trial, root: Authority, certs: Path
 ) -> None:
     write(certs, trial.keys, SPOKE, Leaf().issue(root))
@@ -255,14 +251,14 @@ def test_weak_authority_is_refused_with_what_is_allowed(trial: Trial, certs: Pat
     result.expect(5, "the authority's key must be P-256, P-384, P-521 or RSA-3072 (got RSA-1024)")
 
 
-def test_other_key_than_pinned_is_refused_with_both_and_the_way_to_renew(
+def test_key_that_differs_from_the_pin_is_refused_with_both_and_a_hint(
     trial: Trial, root: Authority
 ) -> None:
     leaf, key = Leaf().issue(root)
     pinned = "sha256:" + "0" * 64
     result = with_files(trial, (leaf, key), "--set", f'parties.shop.pins=["{pinned}"]')
     message = f"the key of shop is {fingerprint(leaf)}; pinned: {pinned}"
-    result.expect(5, message, "hint: if shop has a new key", "add it to parties.shop.pins at every")
+    result.expect(5, message, "hint: if shop has a new key", "parties.shop.pins at every party")
 
 
 def test_revoked_key_is_refused(trial: Trial, root: Authority) -> None:
@@ -286,12 +282,12 @@ def test_key_in_the_file_of_denied_keys_is_refused(
     ("content", "message"),
     [
         (None, "cannot read the deny list"),
-        (b"\xff\xfe", "it is not UTF-8"),
-        (b"# keys\nsha256:12\n", "denied.txt, line 2: not a pin"),
-        (CANARIES[5].encode(), "denied.txt, line 1: not a pin"),
+        (b"\xff\xfe", "the file is not UTF-8"),
+        (b"# keys\nsha256:12\n", "denied.txt: line 2 is not a pin"),
+        (CANARIES[5].encode(), "denied.txt: line 1 is not a pin"),
     ],
 )
-def test_file_of_denied_keys_that_cannot_be_read_is_refused(
+def test_unreadable_file_of_denied_keys_is_refused(
     trial: Trial, content: bytes | None, message: str
 ) -> None:
     trial.write(edited_config("[settings.shop]", '[settings.shop]\ndenied_file = "denied.txt"'))
@@ -300,7 +296,7 @@ def test_file_of_denied_keys_that_cannot_be_read_is_refused(
     trial.start().expect(5, message, "hint:")
 
 
-def test_pipe_in_the_place_of_denied_keys_is_refused(trial: Trial) -> None:
+def test_pipe_in_place_of_denied_keys_is_refused(trial: Trial) -> None:
     trial.write(edited_config("[settings.shop]", '[settings.shop]\ndenied_file = "denied.txt"'))
     os.mkfifo(trial.folder / "denied.txt")
     trial.start().expect(5, "denied.txt must be a regular file")

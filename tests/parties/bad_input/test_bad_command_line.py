@@ -75,18 +75,18 @@ def test_misspelt_role_is_refused_with_the_roles(trial: Trial) -> None:
     trial.start("pasive").expect(2, "Invalid value for '--role'", "'active', 'passive'")
 
 
-def test_role_that_is_not_the_agreement_s_is_refused(trial: Trial) -> None:
+def test_role_outside_the_agreement_is_refused(trial: Trial) -> None:
     result = trial.start("active")
-    result.expect(3, "shop is passive in", "trial.toml", "hint: --role passive")
+    result.expect(3, "shop is passive in", "trial.toml", "hint: give --role passive")
 
 
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
-        ("--labels", "labels are named in the settings of the active party"),
-        ("--serve", "only the active party listens"),
+        ("--labels", "set label = COLUMN in [data] of the active party's"),
+        ("--serve", "where the active party listens"),
         ("--listen", "listen is a party setting"),
-        ("--unlearn", "setting of the agreement"),
+        ("--unlearn", "the agreement, which all parties share"),
     ],
 )
 def test_flag_that_does_not_fit_the_role_is_refused(trial: Trial, flag: str, message: str) -> None:
@@ -104,16 +104,18 @@ def test_flag_that_does_not_fit_the_role_is_refused(trial: Trial, flag: str, mes
         ("--minimum", "psi.minimum"),
     ],
 )
-def test_flag_for_what_all_share_is_refused_with_its_place(
+def test_flag_for_a_shared_setting_is_refused_with_its_key(
     trial: Trial, flag: str, place: str
 ) -> None:
     result = trial.start("passive", SPOKE, flag, "8")
-    result.expect(3, "a setting of the agreement, which all parties share", place, "every party")
+    result.expect(3, "the agreement, which all parties share, sets", place, "every party")
 
 
-def test_seed_of_one_s_own_is_refused_with_what_it_promises(trial: Trial) -> None:
+def test_own_seed_is_refused_with_the_reason(trial: Trial) -> None:
     result = trial.start("passive", SPOKE, "--seed", "7")
-    result.expect(3, "--seed is a setting of the agreement", "the parties train different models")
+    result.expect(
+        3, "there is no option --seed: the agreement", "the parties train different models"
+    )
 
 
 def test_local_flag_wins_over_the_settings(trial: Trial) -> None:
@@ -131,9 +133,7 @@ def test_local_flag_wins_over_the_settings(trial: Trial) -> None:
     ],
 )
 def test_one_flag_with_two_values_is_refused(trial: Trial, more: list[str], message: str) -> None:
-    trial.start("passive", SPOKE, *more).expect(
-        2, message, "different values", "hint: give it once"
-    )
+    trial.start("passive", SPOKE, *more).expect(2, message, "different values", "hint: give --")
 
 
 def test_one_flag_with_the_same_value_twice_is_accepted(trial: Trial) -> None:
@@ -145,7 +145,7 @@ def test_one_flag_with_the_same_value_twice_is_accepted(trial: Trial) -> None:
 @pytest.mark.parametrize("address", ["bank.example:7700", "127.0.0.1:7700"])
 def test_no_flag_turns_tls_off(trial: Trial, flag: str, address: str) -> None:
     result = trial.start("passive", SPOKE, flag, "--hub", address)
-    result.expect(5, f"{flag} does not exist: TLS is never off", "hint: vfl certs")
+    result.expect(5, f"there is no option {flag}: TLS cannot be switched off", "hint: for a trial")
 
 
 @pytest.mark.parametrize(
@@ -166,12 +166,12 @@ def test_bad_number_is_refused_with_the_range(trial: Trial, words: list[str], me
     ("flag", "code", "message"),
     [
         ("--port=-1", 2, "from 1 to 65535"),
-        ("--timeout=0", 2, "[limits], each above 0 seconds"),
+        ("--timeout=0", 2, "each above 0 seconds, in [limits]"),
         ("--threads=999", 2, "write threads = ... in [settings.NAME]"),
         ("--step-seconds=-1", 3, "limits.step_seconds"),
     ],
 )
-def test_number_that_is_set_elsewhere_is_refused_with_its_place(
+def test_flag_for_a_number_of_the_config_is_refused_with_its_place(
     trial: Trial, flag: str, code: int, message: str
 ) -> None:
     trial.start("passive", SPOKE, flag).expect(code, flag.partition("=")[0], message)
@@ -197,7 +197,7 @@ def test_secret_on_the_command_line_is_refused_and_not_repeated(
     trial: Trial, words: list[str]
 ) -> None:
     result = trial.start("passive", SPOKE, *words)
-    result.expect(2, words[0].partition("=")[0], "secrets do not belong on a command line")
+    result.expect(2, words[0].partition("=")[0], "so it must not contain secrets")
 
 
 def test_secret_as_a_setting_is_refused_and_not_repeated(trial: Trial) -> None:
@@ -206,7 +206,7 @@ def test_secret_as_a_setting_is_refused_and_not_repeated(trial: Trial) -> None:
     trial.start("passive", SPOKE, "--set", CANARIES[7]).expect(3, "a change without '='")
 
 
-def test_refusal_before_options_is_one_object_for_programs(trial: Trial) -> None:
+def test_error_before_option_parsing_is_one_json_object(trial: Trial) -> None:
     result = trial.start("passive", SPOKE, "--insecure", "--format", "json")
     message = json.loads(result.text)
     assert (message["event"], message["exit"]) == ("error", 5)
@@ -229,7 +229,9 @@ def test_output_that_is_a_file_is_refused(trial: Trial) -> None:
 
 
 def test_output_that_cannot_be_written_is_refused(trial: Trial) -> None:
-    into(trial, "/proc/runs").expect(7, "cannot use /proc/runs/trial/shop", "hint: choose another")
+    into(trial, "/proc/runs").expect(
+        7, "cannot use the folder /proc/runs/trial/shop", "hint: choose another"
+    )
 
 
 def test_output_inside_the_data_is_refused(trial: Trial) -> None:
@@ -244,18 +246,18 @@ def test_output_inside_the_folder_that_the_settings_name_is_refused(trial: Trial
     into(trial, trial.folder / "runs").expect(7, "runs lies inside the data folder")
 
 
-def test_output_that_climbs_is_refused_with_where_it_leads(trial: Trial) -> None:
+def test_output_path_with_dots_is_refused_with_its_target(trial: Trial) -> None:
     result = into(trial, trial.folder / "a" / ".." / "runs")
     result.expect(7, "contains ..", f"hint: give the resolved path: --out {trial.folder / 'runs'}")
 
 
-def test_certificates_go_into_no_file(trial: Trial) -> None:
+def test_certificates_are_not_written_over_a_file(trial: Trial) -> None:
     (trial.folder / "certs").write_text("mine")
     words = ["certs", str(trial.config), "--out", str(trial.folder / "certs" / "new")]
-    command("vfl", *words).expect(7, "cannot write in", "Not a directory")
+    command("vfl", *words).expect(7, "cannot write into", "Not a directory")
 
 
-def test_second_process_of_a_party_is_refused_with_folder_and_process(trial: Trial) -> None:
+def test_second_process_of_a_party_is_refused_with_folder_and_process_id(trial: Trial) -> None:
     state = trial.folder / "runs" / "trial" / SPOKE
     hold = (
         "from pathlib import Path; import sys, time\n"
@@ -283,7 +285,7 @@ def test_second_process_of_a_party_is_refused_with_folder_and_process(trial: Tri
 # --- the environment ----------------------------------------------------------------------------
 
 
-def test_bare_environment_without_home_or_terminal_is_enough(trial: Trial) -> None:
+def test_empty_environment_without_home_or_terminal_is_sufficient(trial: Trial) -> None:
     trial.write(edited_config("[limits]", "[dp]\nepsilon = 1.0\n[limits]"))
     result = process("vfl-party", *trial.words())
     result.expect(3, "differential privacy", "no (ε, δ)")
@@ -291,15 +293,20 @@ def test_bare_environment_without_home_or_terminal_is_enough(trial: Trial) -> No
 
 
 @pytest.mark.parametrize("seed", ["0", "1"])
-def test_alphabet_of_the_terminal_and_hash_seed_change_nothing(trial: Trial, seed: str) -> None:
+def test_locale_and_hash_seed_do_not_change_the_output(trial: Trial, seed: str) -> None:
     trial.write(edited_config("[limits]", "[dp]\nepsilon = 1.0\n[limits]"))
-    poor = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONHASHSEED": seed}
-    result = process("vfl-party", *trial.words(), environment=poor)
+    environment = {
+        "LC_ALL": "C",
+        "PYTHONUTF8": "0",
+        "PYTHONCOERCECLOCALE": "0",
+        "PYTHONHASHSEED": seed,
+    }
+    result = process("vfl-party", *trial.words(), environment=environment)
     result.expect(3, "differential privacy", r"no (\u03b5, \u03b4)")
 
 
 @pytest.mark.parametrize("variable", ["https_proxy", "http_proxy", "grpc_proxy"])
-def test_proxy_of_the_environment_is_passed_over(
+def test_proxy_of_the_environment_is_ignored(
     keys: Path, dialled: Dial, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     monkeypatch.delenv("no_proxy", raising=False)
@@ -315,7 +322,7 @@ def test_proxy_of_the_environment_is_passed_over(
     ("variable", "value"),
     [("SSLKEYLOGFILE", "keys.log"), ("GRPC_TRACE", "http"), ("GRPC_VERBOSITY", "DEBUG")],
 )
-def test_variable_that_writes_down_keys_or_content_is_refused(
+def test_environment_variable_that_logs_keys_or_content_is_refused(
     trial: Trial, variable: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, value)
@@ -327,7 +334,7 @@ def test_variable_that_writes_down_keys_or_content_is_refused(
 
 
 @pytest.mark.parametrize("value", ["NONE", "ERROR", ""])
-def test_quiet_grpc_is_no_reason_to_refuse(
+def test_quiet_grpc_logging_is_accepted(
     trial: Trial, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRPC_VERBOSITY", value)

@@ -47,17 +47,17 @@ SOUND = f"id,x,y\n{CANARY}1,{NUMBER},no\n{CANARY}2,2,yes\n" + "".join(
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "id,x,y\n"])
-def test_file_without_records(trial: DataTrial, text: str) -> None:
+def test_file_without_records_is_refused(trial: DataTrial, text: str) -> None:
     trial.bank(4, "bank.csv has no records", "the file is empty", text=text)
 
 
-def test_id_column_that_is_absent_or_there_twice(trial: DataTrial) -> None:
+def test_missing_or_duplicate_id_column_is_refused(trial: DataTrial) -> None:
     absent = SOUND.replace("id,x", "pid,x")
     trial.bank(4, "bank.csv has no column 'id' (id)", "columns are pid, x, y", text=absent)
     trial.bank(4, "column 3 has the name of an earlier column", text="id,x,id\n1,2,3\n")
 
 
-def test_duplicate_ids_unless_the_settings_say_which_to_keep(trial: DataTrial) -> None:
+def test_duplicate_ids_are_refused_unless_the_settings_select_one(trial: DataTrial) -> None:
     text = SOUND + f"{CANARY}1,3,yes\n{CANARY}2,3,yes\n"
     result = trial.bank(4, "2 duplicate IDs: bank.csv line 2 and bank.csv line 24", text=text)
     assert 'dedupe = "first"' in result
@@ -66,21 +66,21 @@ def test_duplicate_ids_unless_the_settings_say_which_to_keep(trial: DataTrial) -
 
 
 @pytest.mark.parametrize("empty", ["", '""', "   ", "\u00a0", "\u3000"])
-def test_empty_ids(trial: DataTrial, empty: str) -> None:
+def test_empty_ids_are_refused(trial: DataTrial, empty: str) -> None:
     trial.bank(4, "no ID in 1 line of bank.csv (24)", text=SOUND + f"{empty},1,no\n")
 
 
 @pytest.mark.parametrize(
     "pair", [("1", "\uff11"), ("x", "\u00a0x"), ("é", "e\u0301"), ("ﬁ", "fi"), (" 1", '"1 "')]
 )
-def test_two_forms_of_one_id(trial: DataTrial, pair: tuple[str, str]) -> None:
+def test_two_forms_of_one_id_are_refused(trial: DataTrial, pair: tuple[str, str]) -> None:
     text = SOUND + "".join(f"{form},1,no\n" for form in pair)
     trial.bank(4, "1 duplicate IDs: bank.csv line 24 and bank.csv line 25", "NFKC", text=text)
     for form in pair:
         trial.bank(NOT_REFUSED, text=SOUND + f"{form},1,no\n")
 
 
-def test_ids_that_spreadsheets_damage_stay_text_and_apart(trial: DataTrial) -> None:
+def test_ids_like_numbers_and_dates_stay_distinct_texts(trial: DataTrial) -> None:
     ids = ["007", "7", "7.0", "1e10", "10000000000", "2020-01-02", "44000", "NA", "true", "-0"]
     trial.bank(NOT_REFUSED, text=SOUND + "".join(f"{one},1,no\n" for one in ids))
     data = CsvData(kind="csv", path=Path("bank.csv"), id=IdColumns(columns=("id",)), label="y")
@@ -91,36 +91,39 @@ def test_ids_that_spreadsheets_damage_stay_text_and_apart(trial: DataTrial) -> N
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        (f"{CANARY},1", "not 3 fields, one for each column, in 1 line of bank.csv (24)"),
-        (f"{CANARY},1,no,{NUMBER}", "not 3 fields, one for each column, in 1 line"),
+        (
+            f"{CANARY},1",
+            "the number of fields differs from the 3 columns in 1 line of bank.csv (24)",
+        ),
+        (f"{CANARY},1,no,{NUMBER}", "the number of fields differs from the 3 columns in 1 line"),
         (f'"{CANARY},1,no', "bank.csv: line 24 ends inside a quoted field"),
         (f'"{CANARY}"{NUMBER},1,no', "bank.csv: line 24: ',' expected"),
     ],
 )
-def test_ragged_rows_and_wrong_quotes(trial: DataTrial, line: str, fault: str) -> None:
+def test_ragged_rows_and_wrong_quotes_are_refused(trial: DataTrial, line: str, fault: str) -> None:
     trial.bank(4, fault, text=f"{SOUND}{line}\n{CANARY}9,1,no\n")
 
 
 @pytest.mark.parametrize("cell", ["NaN", "inf", "-Infinity", "N/A", "-", "NULL"])
-def test_marks_of_absent_values_that_the_settings_do_not_name(trial: DataTrial, cell: str) -> None:
+def test_undeclared_missing_value_marks_are_refused(trial: DataTrial, cell: str) -> None:
     text = SOUND + f"{CANARY}9,{cell},no\n"
     trial.bank(4, "in numeric column 'x': 1 line of bank.csv (24)", "under missing", text=text)
     trial.bank(NOT_REFUSED, text=text, missing=f'["{cell}"]')
 
 
 @pytest.mark.parametrize("cell", [CANARY, f"{NUMBER}€", "1_000", "\uff11", "0x1F", "1;2", "12,5"])
-def test_text_in_a_numeric_column(trial: DataTrial, cell: str) -> None:
+def test_text_in_a_numeric_column_is_refused(trial: DataTrial, cell: str) -> None:
     text = SOUND + f'p99,"{cell}",no\n'
     trial.bank(4, "text in numeric column 'x': 1 line of bank.csv (24)", text=text)
 
 
-def test_column_without_any_value(trial: DataTrial) -> None:
+def test_column_without_values_is_refused(trial: DataTrial) -> None:
     text = "id,x,z,y\n" + "".join(f"p{row},,?,{'no' if row else 'yes'}\n" for row in range(9))
     settings = {"categorical": '["z"]', "missing": '["?"]'}
     trial.bank(4, "no value in any row of column 'x', 'z'", text=text, **settings)
 
 
-def test_columns_that_are_all_constant_and_a_warning_for_one(trial: DataTrial) -> None:
+def test_all_constant_columns_are_refused_and_one_gives_a_warning(trial: DataTrial) -> None:
     (trial.folder / "bank.csv").write_text(banks(range(200)))
     (trial.folder / "shop.csv").write_text(people(range(200), "id,a,b\n", lambda _: "7,8"))
     trial.both(4, "every column is constant in the training rows")
@@ -129,7 +132,7 @@ def test_columns_that_are_all_constant_and_a_warning_for_one(trial: DataTrial) -
     trial.both(0, "column 'b' is constant in the training rows")
 
 
-def test_numbers_that_overflow_and_those_that_only_look_odd(trial: DataTrial) -> None:
+def test_overflowing_numbers_are_refused_and_unusual_forms_accepted(trial: DataTrial) -> None:
     for cell in ("1e308", "-1e101", "1e400"):
         trial.bank(4, "numeric column 'x': 1 line of bank.csv (24)", text=SOUND + f"a,{cell},no\n")
     for cell in ("5e-324", "9223372036854775809", "-0.0", "18446744073709551616"):
@@ -140,20 +143,20 @@ def test_numbers_that_overflow_and_those_that_only_look_odd(trial: DataTrial) ->
     ("label", "fault"),
     [("", "no label"), (CANARY, "an unknown label"), ("1.0", "an unknown label")],
 )
-def test_labels_that_are_absent_or_no_class(trial: DataTrial, label: str, fault: str) -> None:
+def test_missing_or_unknown_labels_are_refused(trial: DataTrial, label: str, fault: str) -> None:
     result = trial.bank(4, f"{fault} in 1 line of bank.csv (24)", text=SOUND + f"a,1,{label}\n")
-    assert "the classes are no, yes" in result
+    assert "use one of the classes no, yes" in result
 
 
-def test_labels_of_one_class_only(trial: DataTrial) -> None:
+def test_labels_of_one_class_only_are_refused(trial: DataTrial) -> None:
     trial.bank(4, "all rows have the same label", text=SOUND.replace("yes", "no"))
 
 
-def test_labels_at_a_passive_party(trial: DataTrial) -> None:
+def test_labels_at_a_passive_party_are_refused(trial: DataTrial) -> None:
     trial.shop(
         4,
-        "labels at a passive party",
-        "remove label from the party settings",
+        "the data of a passive party has labels",
+        "remove data.label (idx files",
         text=SOUND,
         label='"y"',
     )
@@ -161,14 +164,14 @@ def test_labels_at_a_passive_party(trial: DataTrial) -> None:
     trial.party("active", "bank", unlabelled, 4, ("the active party's data has no labels",))
 
 
-def test_other_columns_than_agreed(trial: DataTrial) -> None:
+def test_columns_that_differ_from_the_agreement(trial: DataTrial) -> None:
     (trial.folder / "bank.csv").write_text(banks(range(200)))
     (trial.folder / "shop.csv").write_text(shops(range(200)))
     agreed = ["parties.shop.columns=3"]
     trial.both(4, "2 feature columns, but the agreement has columns = 3", settings=agreed)
 
 
-def test_more_columns_or_rows_than_the_settings_allow(trial: DataTrial) -> None:
+def test_more_columns_or_rows_than_the_settings_allow_are_refused(trial: DataTrial) -> None:
     names = ",".join(["id", "y", *(f"c{at}" for at in range(100_000))])
     cells = ",".join(["p", "no", *["1"] * 100_000])
     trial.bank(7, "bank.csv has 100002 columns; max_columns = 10000", text=f"{names}\n{cells}\n")
@@ -176,25 +179,25 @@ def test_more_columns_or_rows_than_the_settings_allow(trial: DataTrial) -> None:
     trial.bank(7, "bank.csv has more rows than max_rows = 1000", text=many, max_rows="1000")
 
 
-def test_file_of_five_gigabytes_is_read_piece_by_piece(trial: DataTrial) -> None:
+def test_file_of_five_gigabytes_is_read_in_chunks(trial: DataTrial) -> None:
     (trial.folder / "bank.csv").write_text(SOUND)
     os.truncate(trial.folder / "bank.csv", 5 << 30)  # the rest is zero bytes
-    trial.bank(4, "bank.csv: line 24 holds a zero byte")
+    trial.bank(4, "bank.csv: line 24 contains a zero byte")
 
 
-def test_line_without_end_is_not_read_to_its_end(trial: DataTrial) -> None:
+def test_endless_line_is_not_read_completely(trial: DataTrial) -> None:
     (trial.folder / "bank.csv").write_bytes(b"id,x,y\n" + b"1" * (4 * MAX_LINE))
     os.truncate(trial.folder / "bank.csv", 1 << 30)  # the rest is zero bytes
     trial.bank(7, f"bank.csv: line 2 has more than {MAX_LINE} characters")
 
 
-def test_packed_files_are_named_and_not_unpacked(trial: DataTrial) -> None:
+def test_compressed_files_are_named_and_not_unpacked(trial: DataTrial) -> None:
     bomb = gzip.compress(bytes(100 << 20), 1)
-    trial.bank(4, "bank.csv is no CSV file but gzip", "unpack it", text=bomb)
+    trial.bank(4, "bank.csv is not a CSV file but gzip", "unpack the file", text=bomb)
     with zipfile.ZipFile(trial.folder / "bank.csv", "w") as archive:
         archive.writestr("xl/workbook.xml", CANARY)
-    trial.bank(4, "bank.csv is no CSV file but zip or xlsx")
-    trial.bank(4, "bank.csv is no CSV file but xls", text=b"\xd0\xcf\x11\xe0" + bytes(2000))
+    trial.bank(4, "bank.csv is not a CSV file but zip or xlsx")
+    trial.bank(4, "bank.csv is not a CSV file but xls", text=b"\xd0\xcf\x11\xe0" + bytes(2000))
     header = bytes([0, 0, 8, 1]) + (1 << 30).to_bytes(4, "big")
     content = gzip.compress(header + bytes(1 << 20))
     idx = {"kind": '"idx"', "labels": '"bank.csv"'}
@@ -208,7 +211,7 @@ def test_packed_files_are_named_and_not_unpacked(trial: DataTrial) -> None:
 
 
 @pytest.mark.timeout(20)
-def test_what_is_no_regular_file_of_the_data_folder(
+def test_path_that_is_not_a_regular_file_of_the_data_folder_is_refused(
     trial: DataTrial, tmp_path_factory: Any
 ) -> None:
     outside = tmp_path_factory.mktemp("outside") / "rows.csv"
@@ -218,12 +221,12 @@ def test_what_is_no_regular_file_of_the_data_folder(
     trial.bank(4, "bank.csv leads out of the data folder")
     bank.unlink()
     os.mkfifo(bank)
-    trial.bank(4, "is no regular file")
+    trial.bank(4, "is not a regular file")
     bank.unlink()
     bank.mkdir()
-    trial.bank(4, "is no regular file")
+    trial.bank(4, "is not a regular file")
     for path, fault in (
-        ("/dev/zero", "/dev/zero is no regular file"),
+        ("/dev/zero", "/dev/zero is not a regular file"),
         (f"../{outside.parent.name}/rows.csv", "leads out of the data folder"),
         ("none.csv", "no file none.csv"),
     ):
@@ -231,7 +234,7 @@ def test_what_is_no_regular_file_of_the_data_folder(
         trial.party("active", "bank", settings, 4, (fault,))
 
 
-def test_file_that_changes_while_it_is_read(
+def test_file_changed_during_reading_is_refused(
     trial: DataTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write(watch: object, count: int = 1) -> None:
@@ -243,14 +246,14 @@ def test_file_that_changes_while_it_is_read(
 
 
 @pytest.mark.parametrize(("common", "fault"), [(0, "no common rows"), (19, "psi.minimum = 20")])
-def test_too_few_common_rows(trial: DataTrial, common: int, fault: str) -> None:
+def test_too_few_common_rows_are_refused(trial: DataTrial, common: int, fault: str) -> None:
     (trial.folder / "bank.csv").write_text(banks(range(100)))
     (trial.folder / "shop.csv").write_text(shops(range(100 - common, 200)))
     result = trial.both(8, fault)
     assert str(common) not in result.replace("20", "")
 
 
-def test_intersections_that_differ_by_few_rows(trial: DataTrial) -> None:
+def test_intersections_that_differ_by_few_rows_are_refused(trial: DataTrial) -> None:
     (trial.folder / "bank.csv").write_text(banks(range(200)))
     limit = ["psi.differencing=5"]
 

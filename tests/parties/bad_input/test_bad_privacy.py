@@ -20,9 +20,11 @@ def trial(tmp_path: Path, keys: Path) -> Trial:
         "[parties.shop.dp]\nepsilon = 8.0",
     ],
 )
-def test_differential_privacy_is_refused_with_the_honest_reason(trial: Trial, table: str) -> None:
+def test_unsupported_differential_privacy_is_refused_with_the_reason(
+    trial: Trial, table: str
+) -> None:
     result = trial.reads(edited_config("[limits]", f"{table}\n[limits]"))
-    result.expect(3, "no setting of differential privacy", "other modes have no (ε, δ)")
+    result.expect(3, "not a setting of differential privacy", "other modes have no (ε, δ)")
 
 
 @pytest.mark.parametrize(
@@ -46,5 +48,5 @@ def test_differential_privacy_is_refused_with_the_honest_reason(trial: Trial, ta
         ),
     ],
 )
-def test_noise_that_cannot_be_meant_is_refused(trial: Trial, table: str, message: str) -> None:
+def test_invalid_noise_settings_are_refused(trial: Trial, table: str, message: str) -> None:
     trial.reads(edited_config("[limits]", f"[privacy]\n{table}\n[limits]")).expect(3, message)

@@ -45,24 +45,24 @@ def bank(trial: DataTrial, settings: str, code: int, *words: str) -> str:
     return trial.party("active", "bank", settings, code, words)
 
 
-def test_sound_parquet_file_and_database_are_taken(trial: DataTrial) -> None:
+def test_valid_parquet_file_and_database_are_accepted(trial: DataTrial) -> None:
     bank(trial, PARQUET, NOT_REFUSED)
     bank(trial, SQL + 'url = "sqlite:///bank.db"', NOT_REFUSED)
 
 
-def test_column_of_no_use(trial: DataTrial) -> None:
+def test_column_without_a_use_is_refused(trial: DataTrial) -> None:
     lists = pa.table({**COLUMNS, "z": [[NUMBER]] * 20})
     pq.write_table(lists, trial.folder / "bank.parquet")
     bank(trial, PARQUET, 4, "column 'z' (numeric) of bank.parquet is list<", "leave other columns")
 
 
-def test_ids_that_are_floating_numbers(trial: DataTrial) -> None:
+def test_floating_point_ids_are_refused(trial: DataTrial) -> None:
     ids = [float(NUMBER) + row for row in range(20)]
     pq.write_table(pa.table({**COLUMNS, "id": ids}), trial.folder / "bank.parquet")
     bank(trial, PARQUET, 4, "column 'id' (id) of bank.parquet is double", "whole numbers")
 
 
-def test_duplicate_ids_of_a_database(trial: DataTrial) -> None:
+def test_duplicate_ids_of_a_database_are_refused(trial: DataTrial) -> None:
     with closing(sqlite3.connect(trial.folder / "bank.db")) as database:
         database.execute("INSERT INTO people SELECT * FROM people LIMIT 1")
         database.commit()
@@ -71,29 +71,29 @@ def test_duplicate_ids_of_a_database(trial: DataTrial) -> None:
     bank(trial, settings + '\ndedupe = "first"', NOT_REFUSED)
 
 
-def test_password_in_the_settings(trial: DataTrial) -> None:
+def test_password_in_the_settings_is_refused(trial: DataTrial) -> None:
     for url in (f"postgresql://u:{CANARY}@h/d", f"postgresql://u@h/d?password={CANARY}"):
         bank(
             trial,
             SQL + f'url = "{url}"',
             3,
-            "no password may stand in the party settings",
+            "passwords are not allowed in the party settings",
             "url_file",
         )
 
 
-def test_url_that_others_may_read(trial: DataTrial) -> None:
+def test_url_file_readable_by_others_is_refused(trial: DataTrial) -> None:
     (trial.folder / "url").write_text(f"postgresql://u:{CANARY}@h/d")
     (trial.folder / "url").chmod(0o644)
     bank(trial, SQL + 'url_file = "url"', 4, "is readable by other users", "chmod 600")
 
 
-def test_database_without_id_columns(trial: DataTrial) -> None:
+def test_database_without_id_columns_is_refused(trial: DataTrial) -> None:
     settings = SQL.replace('{columns = ["id"]}', '"row"') + 'url = "sqlite:///bank.db"'
     bank(trial, settings, 3, "rows of a database have no order")
 
 
-def test_query_that_the_database_refuses(trial: DataTrial) -> None:
+def test_query_refused_by_the_database_is_reported(trial: DataTrial) -> None:
     settings = SQL.replace('table = "people"', f'query = "SELECT {CANARY[:6]}_{NUMBER}"')
     result = bank(trial, settings + 'url = "sqlite:///bank.db"', 4, "the result of query")
     assert "database error: OperationalError" in result

@@ -113,7 +113,7 @@ def test_planted_secret_appears_nowhere(tmp_path: Path, keys: Path, number: int,
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_words_of_a_library_are_not_repeated(
+def test_error_texts_of_libraries_are_not_repeated(
     tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     """A library may quote an ID or a password; only class and place of each error are shown."""

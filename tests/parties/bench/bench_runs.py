@@ -81,12 +81,12 @@ def write_list(folder: Path) -> Path:
     return path
 
 
-def by_hand(figures: dict[tuple[str, TableRow], dict[str, list[float]]]) -> Results:
+def results_of(figures: dict[tuple[str, TableRow], dict[str, list[float]]]) -> Results:
     """Return results with these figures; the index in a list is the seed."""
-    found = Results()
+    results = Results()
     for (experiment, row), measures in figures.items():
-        seeds = found.found.setdefault((experiment, row.variant, row.method), {})
+        seeds = results.found.setdefault((experiment, row.variant, row.method), {})
         for measure, values in measures.items():
             for seed, value in enumerate(values):
                 seeds.setdefault(seed, {})[measure] = value
-    return found
+    return results

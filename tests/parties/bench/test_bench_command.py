@@ -11,12 +11,12 @@ from parties.cli.main import app
 
 
 def bench(folder: Path, *options: str) -> Result:
-    said = ["bench", "fedora", "--experiments", str(write_list(folder))]
-    said += ["--out", str(folder / "out"), "--docs", str(folder / "docs"), *options]
-    return CliRunner().invoke(app, said, env={"COLUMNS": "200", "VFL_DATA": None})
+    command = ["bench", "fedora", "--experiments", str(write_list(folder))]
+    command += ["--out", str(folder / "out"), "--docs", str(folder / "docs"), *options]
+    return CliRunner().invoke(app, command, env={"COLUMNS": "200", "VFL_DATA": None})
 
 
-def test_list_shows_runs_and_makes_none(tmp_path: Path) -> None:
+def test_list_prints_runs_and_executes_none(tmp_path: Path) -> None:
     result = bench(tmp_path, "--list")
     assert result.exit_code == 0
     assert "missing  works: good, seed 1" in result.output
@@ -24,7 +24,7 @@ def test_list_shows_runs_and_makes_none(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_a_run_whose_figures_stand_in_the_docs_is_not_made_again(tmp_path: Path) -> None:
+def test_run_recorded_in_the_docs_is_done(tmp_path: Path) -> None:
     digest = bench(tmp_path, "--list").output.split()[0]
     (tmp_path / "docs" / "fedora").mkdir(parents=True)
     stored = {digest: {"title": "x", "sources": "a", "seconds": 1.0, "values": {}}}
@@ -35,15 +35,15 @@ def test_a_run_whose_figures_stand_in_the_docs_is_not_made_again(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [(("--tables", "IV,X"), "no table X"), (("--only", "work"), "no experiment work")],
 )
-def test_what_is_not_in_the_list_is_refused(
-    tmp_path: Path, options: tuple[str, str], said: str
+def test_unknown_table_or_experiment_is_refused(
+    tmp_path: Path, options: tuple[str, str], message: str
 ) -> None:
     result = bench(tmp_path, *options)
     assert result.exit_code == 2
-    assert said in result.output
+    assert message in result.output
 
 
 def test_an_output_folder_inside_the_data_is_refused(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_an_output_folder_inside_the_data_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_failed_run_is_named_the_tables_are_made_and_the_end_is_not_zero(tmp_path: Path) -> None:
+def test_failed_run_is_named_and_exit_code_is_one(tmp_path: Path) -> None:
     result = bench(tmp_path, "--tables", "V", "--workers", "1")
     assert result.exit_code == 1
     assert "runs failed: 1" in result.output

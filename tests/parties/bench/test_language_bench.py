@@ -1,4 +1,4 @@
-"""Tests of ``vfl bench language``: experiments, the paper's numbers, and verdicts by hand."""
+"""Tests of ``vfl bench language``: experiments, the paper's numbers, and checks by hand."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from configs.errors import ConfigError
 from configs.language import LanguageAgreement
 from parties.cli.commands.bench import CONFIGS
 from parties.experiments.bench.language.blocks import METHODS, read_language_blocks
+from parties.experiments.bench.language.checks import TINY, language_checks
 from parties.experiments.bench.language.extract import extract_language
-from parties.experiments.bench.language.verdicts import TINY, language_verdicts
 from parties.experiments.bench.plan import (
     PlannedRun,
     Scope,
@@ -18,7 +18,7 @@ from parties.experiments.bench.plan import (
 )
 from parties.experiments.bench.results import Results
 from parties.experiments.bench.tables import fill_blocks
-from parties.language import memory_check as needed
+from parties.language import memory_check
 from parties.language.memory_check import estimate_party_memory
 from parties.language.texts.partition import CorpusSizes, partition_rows
 from tests.models.language.llama_configs import paper_configs
@@ -31,7 +31,7 @@ def runs(**scope: object) -> list[PlannedRun]:
     return plan_federated_runs(read_federated_experiments(LIST), LIST.parent, Scope(**scope))  # type: ignore[arg-type]
 
 
-def test_a_cpu_makes_the_tiny_model_s_and_a_gpu_a_table_of_the_paper() -> None:
+def test_cpu_runs_the_tiny_model_and_gpu_runs_a_table_of_the_paper() -> None:
     assert {run.experiment for run in runs()} == {TINY}
     assert len(runs()) == 3 * len(RULES)
     second = runs(gpu=True, tables=("2",))
@@ -42,18 +42,18 @@ def test_a_cpu_makes_the_tiny_model_s_and_a_gpu_a_table_of_the_paper() -> None:
     assert [run.variant for run in second[: len(RULES)]] == list(RULES)
 
 
-def test_a_rule_is_the_server_s_in_training_and_in_unlearning() -> None:
+def test_server_rule_applies_to_training_and_unlearning() -> None:
     run = next(each for each in runs(seeds=1) if each.variant == "FedYogi")
     agreement = run.agreement
     assert isinstance(agreement, LanguageAgreement)
     assert agreement.training.rule.kind == "fedyogi"
     plan = agreement.unlearning
-    for own in (plan.grad_ascent, plan.grad_diff, plan.npo, plan.simnpo):
-        assert own.rule is not None
-        assert own.rule.kind == "fedyogi"
+    for settings in (plan.grad_ascent, plan.grad_diff, plan.npo, plan.simnpo):
+        assert settings.rule is not None
+        assert settings.rule.kind == "fedyogi"
 
 
-def test_the_papers_cells_all_stand_in_rows_that_there_are() -> None:
+def test_every_paper_value_has_a_row() -> None:
     known = {run.experiment for run in runs(gpu=True)}
     for block in read_language_blocks().block:
         assert block.experiment in known
@@ -63,13 +63,13 @@ def test_the_papers_cells_all_stand_in_rows_that_there_are() -> None:
     assert len(second.paper) == 6 * len(RULES)
 
 
-def test_what_a_gpu_runs_fits_into_the_papers_80_gb(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Return the estimated memory of the server and one client together."""
+def test_gpu_runs_fit_into_80_gb(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server and one client together need less than 80 GB."""
     shapes = paper_configs()
-    monkeypatch.setattr(needed, "read_base_config", lambda _, base: shapes[base.name])
-    made = [each for each in runs(gpu=True) if each.gpu and each.variant == "FedAvg"]
-    assert len(made) == 11
-    for run in made:
+    monkeypatch.setattr(memory_check, "read_base_config", lambda _, base: shapes[base.name])
+    gpu_runs = [each for each in runs(gpu=True) if each.gpu and each.variant == "FedAvg"]
+    assert len(gpu_runs) == 11
+    for run in gpu_runs:
         agreement = run.agreement
         assert isinstance(agreement, LanguageAgreement)
         assert agreement.training.batch == 32
@@ -78,7 +78,7 @@ def test_what_a_gpu_runs_fits_into_the_papers_80_gb(monkeypatch: pytest.MonkeyPa
         assert sum(each.total for each in both) < 80e9, run.experiment
 
 
-def test_the_books_are_dealt_to_clients_that_hold_two_each() -> None:
+def test_every_client_has_two_books() -> None:
     run = next(each for each in runs(gpu=True) if each.experiment == "Llama-2-7b, Books")
     agreement = run.agreement
     assert isinstance(agreement, LanguageAgreement)
@@ -87,12 +87,12 @@ def test_the_books_are_dealt_to_clients_that_hold_two_each() -> None:
     assert agreement.training.share * len(parts) == 3
 
 
-def test_a_variant_that_the_list_does_not_have_is_refused(tmp_path: Path) -> None:
+def test_undefined_variant_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "list.toml"
     path.write_text(
         '[[experiment]]\nname = "x"\nconfig = "a.toml"\ntables = ["1"]\nvariants = ["odd"]\n'
     )
-    with pytest.raises(ConfigError, match="no variant odd"):
+    with pytest.raises(ConfigError, match="undefined variants: odd"):
         read_federated_experiments(path)
 
 
@@ -101,22 +101,22 @@ def metrics(values: dict[str, dict[str, float]]) -> dict[str, object]:
         {
             "name": name,
             "seconds": 3.0,
-            "figures": [{"name": figure, "value": value} for figure, value in found.items()],
+            "figures": [{"name": figure, "value": value} for figure, value in figures.items()],
         }
-        for name, found in values.items()
+        for name, figures in values.items()
     ]
     return {"requests": [{"methods": methods}]}
 
 
-def test_a_model_that_diverged_has_no_utility() -> None:
-    said = metrics({"original": {"model_utility": 0.5}, "retrain": {}, "npo": {}})
-    said["requests"][0]["methods"][2]["diverged"] = "in round 2"  # type: ignore[index]
-    found = extract_language(runs()[0], said)
-    assert (found["original"]["mu"], found["npo"]["mu"]) == (0.5, 0.0)
+def test_diverged_model_has_utility_zero() -> None:
+    record = metrics({"original": {"model_utility": 0.5}, "retrain": {}, "npo": {}})
+    record["requests"][0]["methods"][2]["diverged"] = "in round 2"  # type: ignore[index]
+    figures = extract_language(runs()[0], record)
+    assert (figures["original"]["mu"], figures["npo"]["mu"]) == (0.5, 0.0)
 
 
-def test_extracted_figures_have_the_measures_and_one_retrain() -> None:
-    said = metrics(
+def test_extracted_figures_average_the_retrains() -> None:
+    record = metrics(
         {
             "original": {"model_utility": 0.5},
             "npo": {"model_utility": 0.4, "forget_truth_ratio": 0.6},
@@ -124,15 +124,15 @@ def test_extracted_figures_have_the_measures_and_one_retrain() -> None:
             "retrain-2": {"model_utility": 0.6},
         }
     )
-    found = extract_language(runs(seeds=1)[0], said)
-    assert found["original"] == {"mu": 0.5}
-    assert found["npo"] == {"mu": 0.4, "ftr": 0.6, "seconds": 3.0}
-    assert found["retrain"]["mu"] == pytest.approx(0.55)
-    assert "retrain-2" not in found
+    figures = extract_language(runs(seeds=1)[0], record)
+    assert figures["original"] == {"mu": 0.5}
+    assert figures["npo"] == {"mu": 0.4, "ftr": 0.6, "seconds": 3.0}
+    assert figures["retrain"]["mu"] == pytest.approx(0.55)
+    assert "retrain-2" not in figures
 
 
-def by_hand(ratio: float, utility: float, seeds: int = 3) -> Results:
-    found = {
+def results_of(ratio: float, utility: float, seeds: int = 3) -> Results:
+    results = {
         (TINY, rule, name): {
             seed: {"mu": utility, "ftr": 0.4 if name == "original" else ratio}
             for seed in range(seeds)
@@ -140,27 +140,27 @@ def by_hand(ratio: float, utility: float, seeds: int = 3) -> Results:
         for rule in ("FedAvg", "FedAvgM")
         for name in METHODS
     }
-    return Results(found)
+    return Results(results)
 
 
-def test_orderings_and_the_collapse_are_judged_from_three_seeds() -> None:
-    assert all(each.ok for each in language_verdicts(by_hand(0.6, 0.01)))
-    held = [each for each in language_verdicts(by_hand(0.3, 0.4)) if each.ok]
-    assert held == []
-    assert {each.ok for each in language_verdicts(by_hand(0.6, 0.01, seeds=2))} == {None}
+def test_checks_need_three_seeds() -> None:
+    assert all(each.ok for each in language_checks(results_of(0.6, 0.01)))
+    reproduced = [each for each in language_checks(results_of(0.3, 0.4)) if each.ok]
+    assert reproduced == []
+    assert {each.ok for each in language_checks(results_of(0.6, 0.01, seeds=2))} == {None}
 
 
-def test_a_row_stands_beside_the_retrain_of_its_own_rule() -> None:
-    own = [each for each in read_language_blocks().block if each.experiment == TINY]
-    block = next(each for each in own if each.measures == ("mu", "ftr"))
-    found = Results(
+def test_row_is_compared_with_the_retrain_of_its_rule() -> None:
+    blocks = [each for each in read_language_blocks().block if each.experiment == TINY]
+    block = next(each for each in blocks if each.measures == ("mu", "ftr"))
+    results = Results(
         {
             (TINY, "FedAvg", "retrain"): {0: {"mu": 0.5}},
             (TINY, "FedAvgM", "retrain"): {0: {"mu": 0.3}},
             (TINY, "FedAvgM", "npo"): {0: {"mu": 0.1}},
         }
     )
-    (shown,) = fill_blocks([block], found)
+    (shown,) = fill_blocks([block], results)
     cell = next(line.cells[0] for line in shown.lines if line.row.label == "FedAvgM, NPO")
     assert cell.gap == pytest.approx(-0.2)
     assert cell.paper_gap == pytest.approx(0.003 - 0.47)

@@ -15,16 +15,16 @@ SHIPPED = Path(__file__).parents[3] / "configs" / "bench" / "fedora.toml"
 
 def test_every_shipped_run_is_a_legal_config() -> None:
     listed = read_experiments(SHIPPED)
-    found = plan_vertical_runs(listed, SHIPPED.parent, Scope(seeds=1, gpu=True))
-    assert {run.experiment for run in found} == {each.name for each in listed.experiment}
-    for run in found:
+    runs = plan_vertical_runs(listed, SHIPPED.parent, Scope(seeds=1, gpu=True))
+    assert {run.experiment for run in runs} == {each.name for each in listed.experiment}
+    for run in runs:
         assert bool(run.agreement.unlearn[0].backdoor) == run.poisoned
         assert len(run.agreement.unlearn) == 1
         keys = [change.partition("=")[0] for change in run.changes]
-        assert len(set(keys)) == len(keys)  # --set takes none twice
+        assert len(set(keys)) == len(keys)  # --set refuses a repeated key
 
 
-def test_every_block_is_fed() -> None:
+def test_every_block_has_an_experiment() -> None:
     listed = {each.name: each for each in read_experiments(SHIPPED).experiment}
     tables = set()
     for block in read_fedora_blocks().block:
@@ -50,7 +50,7 @@ def test_scope_limits_tables_and_seeds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change", ["seed=1", "training.epochs=2", "settings.left.data.sample.seed=5"]
 )
-def test_digest_sees_agreement_and_settings(tmp_path: Path, change: str) -> None:
+def test_digest_depends_on_agreement_and_settings(tmp_path: Path, change: str) -> None:
     write_list(tmp_path)
     path = tmp_path / "tiny.toml"
     plain, other = read_config(path), read_config(path, [change])
@@ -59,29 +59,29 @@ def test_digest_sees_agreement_and_settings(tmp_path: Path, change: str) -> None
     assert run_digest(plain, processes=False) != run_digest(plain, processes=True)
 
 
-def test_poisoned_runs_differ_in_the_backdoor_alone() -> None:
+def test_poisoned_runs_differ_only_in_the_backdoor() -> None:
     listed = read_experiments(SHIPPED)
-    found = plan_vertical_runs(listed, SHIPPED.parent, Scope(tables=["IX"], seeds=1))
-    clean, poisoned = found[0], found[1]
+    runs = plan_vertical_runs(listed, SHIPPED.parent, Scope(tables=["IX"], seeds=1))
+    clean, poisoned = runs[0], runs[1]
     assert (clean.poisoned, poisoned.poisoned) == (False, True)
-    without = poisoned.agreement.unlearn[0]
-    assert without.model_copy(update={"backdoor": None}) == clean.agreement.unlearn[0]
+    unlearn = poisoned.agreement.unlearn[0]
+    assert unlearn.model_copy(update={"backdoor": None}) == clean.agreement.unlearn[0]
 
 
-def test_backdoors_have_seeds_of_their_own() -> None:
+def test_poisoned_runs_have_their_own_seeds() -> None:
     listed = read_experiments(SHIPPED)
     (chosen,) = (each for each in listed.experiment if each.name == "Digits, m=2, n=50 %")
-    found = plan_vertical_runs(listed, SHIPPED.parent, Scope(only=[chosen.name]))
-    seeds = {each: [run.seed for run in found if run.poisoned is each] for each in (False, True)}
+    runs = plan_vertical_runs(listed, SHIPPED.parent, Scope(only=[chosen.name]))
+    seeds = {each: [run.seed for run in runs if run.poisoned is each] for each in (False, True)}
     variants = len(chosen.variants)
     assert (len(seeds[False]), len(seeds[True])) == (5 * variants, 3 * variants)
 
 
-def test_sources_see_the_program_but_not_what_shows_its_figures(tmp_path: Path) -> None:
-    root = tmp_path / "bench"  # a checkout may bear any name
-    for place in ("parties/run.py", "parties/experiments/bench/tables.py", "psi/run.py"):
-        (root / place).parent.mkdir(parents=True, exist_ok=True)
-        (root / place).write_text("x = 1\n")
+def test_source_digest_ignores_the_code_of_the_tables(tmp_path: Path) -> None:
+    root = tmp_path / "bench"  # a checkout may have any name
+    for path in ("parties/run.py", "parties/experiments/bench/tables.py", "psi/run.py"):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text("x = 1\n")
     before = source_digest(root)
     (root / "parties/experiments/bench/tables.py").write_text("x = 2\n")
     assert source_digest(root) == before

@@ -12,7 +12,7 @@ from parties.experiments.bench.plan import Scope, plan_vertical_runs
 from parties.experiments.bench.runner import BenchProgress, RunStatus, remaining_seconds
 
 
-def test_remaining_time_is_by_kind_and_over_workers() -> None:
+def test_remaining_time_uses_the_mean_of_each_kind_and_all_workers() -> None:
     """Two runs of 4 s each and a new kind at the mean of all kinds (6 s): 14 s, for two workers."""
     durations = {"a": [3.0, 5.0], "b": [10.0]}
     assert remaining_seconds(durations, ["a", "a", "new"], workers=2) == pytest.approx(7.0)
@@ -20,16 +20,16 @@ def test_remaining_time_is_by_kind_and_over_workers() -> None:
     assert remaining_seconds(durations, [], workers=2) == 0
 
 
-def test_failures_are_named_once_and_kept(tmp_path: Path) -> None:
-    wanted = plan_vertical_runs(read_experiments(write_list(tmp_path)), tmp_path, Scope())
+def test_failures_are_printed_once_and_listed(tmp_path: Path) -> None:
+    runs = plan_vertical_runs(read_experiments(write_list(tmp_path)), tmp_path, Scope())
     out = StringIO()
-    with BenchProgress(Console(file=out), wanted, workers=1) as board:
-        board.show(RunStatus(wanted[0], "waits"))
-        board.show(RunStatus(wanted[0], "started"))
-        board.show(RunStatus(wanted[0], "done", 60.0))
-        board.show(RunStatus(wanted[2], "failed", 1.0, "exit code 4: no \x1b[2Jrows"))
-    assert board.failed == ["fails: bad, seed 0: exit code 4: no \\x1b[2Jrows"]
-    said = out.getvalue().splitlines()
-    assert said[0] == "waits: another command executes works: good, seed 0"
-    assert said[1] == "1/3  works: good, seed 0  about 2 min left"
-    assert said[2].startswith("failed: fails: bad, seed 0")
+    with BenchProgress(Console(file=out), runs, workers=1) as progress:
+        progress.show(RunStatus(runs[0], "waits"))
+        progress.show(RunStatus(runs[0], "started"))
+        progress.show(RunStatus(runs[0], "done", 60.0))
+        progress.show(RunStatus(runs[2], "failed", 1.0, "exit code 4: no \x1b[2Jrows"))
+    assert progress.failed == ["fails: bad, seed 0: exit code 4: no \\x1b[2Jrows"]
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "waits: another command executes works: good, seed 0"
+    assert lines[1] == "1/3  works: good, seed 0  about 2 min left"
+    assert lines[2].startswith("failed: fails: bad, seed 0")

@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bench.bench_runs import by_hand
+from bench.bench_runs import results_of
 
 from parties.experiments.bench.blocks import RETRAIN, STANDARD, VOTES, FedoraBlock, FedoraBlocks
+from parties.experiments.bench.checks import judge_value
 from parties.experiments.bench.record import fedora_pages, merge_rows, publish_pages
 from parties.experiments.bench.results import Results, TableRow, mean_sd
 from parties.experiments.bench.tables import block_to_json, block_to_markdown, fill_blocks
-from parties.experiments.bench.verdicts import judge_value
 
 ROWS = {row.label: row for row in STANDARD}
 BLOCK = FedoraBlock(
@@ -21,7 +21,7 @@ BLOCK = FedoraBlock(
     measures=("test",),
     paper={"Retrain": (0.8,), "CVFU": (0.7,), "GA": (0.5,)},
 )
-FOUND = by_hand(
+RESULTS = results_of(
     {
         ("x", RETRAIN): {"test": [0.80, 0.84]},
         ("x", ROWS["FedORA (paper)"]): {"test": [0.79, 0.85]},
@@ -31,20 +31,20 @@ FOUND = by_hand(
 )
 
 
-def test_spread_is_over_seeds() -> None:
-    found = mean_sd({0: 0.1, 1: 0.3})
-    assert found is not None
-    assert (found.mean, found.n) == (pytest.approx(0.2), 2)
-    assert found.sd == pytest.approx(0.1414214)
+def test_standard_deviation_is_over_seeds() -> None:
+    summary = mean_sd({0: 0.1, 1: 0.3})
+    assert summary is not None
+    assert (summary.mean, summary.n) == (pytest.approx(0.2), 2)
+    assert summary.sd == pytest.approx(0.1414214)
     assert mean_sd({}) is None
     only = mean_sd({4: 0.5})
     assert only is not None
     assert only.sd is None
 
 
-def test_cells_stand_beside_the_paper_and_the_retrain_of_their_system() -> None:
-    (shown,) = fill_blocks([BLOCK], FOUND)
-    cells = {line.row.label: line.cells[0] for line in shown.lines}
+def test_cells_have_gaps_to_the_retrain_of_their_system_and_paper_values() -> None:
+    (table,) = fill_blocks([BLOCK], RESULTS)
+    cells = {line.row.label: line.cells[0] for line in table.lines}
     assert set(cells) == {"Retrain", "FedORA (paper)", VOTES.label, "CVFU", "GA"}
     assert cells["FedORA (paper)"].gap == pytest.approx(0.0)
     assert cells["CVFU"].gap == pytest.approx(-0.15), "minus the Retrain of votes"
@@ -53,45 +53,45 @@ def test_cells_stand_beside_the_paper_and_the_retrain_of_their_system() -> None:
     assert cells["GA"].paper == 0.5
 
 
-def test_markdown_shows_ours_and_the_paper() -> None:
-    text = block_to_markdown(fill_blocks([BLOCK], FOUND)[0])
+def test_markdown_has_our_values_and_those_of_the_paper() -> None:
+    text = block_to_markdown(fill_blocks([BLOCK], RESULTS)[0])
     assert "| Retrain | 0.8200 ± 0.0283 | 0.8000 |" in text
     assert "| GA |  | 0.5000 (-0.3000) |" in text
     assert "| CVFU | 0.5000 ± 0.0000 (-0.1500) | 0.7000 (-0.1000) |" in text
 
 
-def test_a_table_says_over_how_many_seeds_it_is() -> None:
-    assert "\n\n2 seeds.\n\n| row |" in block_to_markdown(fill_blocks([BLOCK], FOUND)[0])
-    uneven = by_hand({("x", RETRAIN): {"test": [0.8]}, ("x", VOTES): {"test": [0.6, 0.7]}})
+def test_table_states_its_number_of_seeds() -> None:
+    assert "\n\n2 seeds.\n\n| row |" in block_to_markdown(fill_blocks([BLOCK], RESULTS)[0])
+    uneven = results_of({("x", RETRAIN): {"test": [0.8]}, ("x", VOTES): {"test": [0.6, 0.7]}})
     assert "1 to 2 seeds." in block_to_markdown(fill_blocks([BLOCK], uneven)[0])
-    single = by_hand({("x", RETRAIN): {"test": [0.8]}})
+    single = results_of({("x", RETRAIN): {"test": [0.8]}})
     no_spread = "One seed, so there is no standard deviation."
     assert no_spread in block_to_markdown(fill_blocks([BLOCK], single)[0])
 
 
-def test_what_is_not_reproduced_is_told_with_what_was_measured(tmp_path: Path) -> None:
-    judged = [
+def test_page_lists_failed_checks_with_their_values(tmp_path: Path) -> None:
+    checks = [
         judge_value("R7: ASR, a place", 0.5, "", (0.0, 0.05), "at most 0.05"),
         judge_value("R8: NC", 0.0, "", (0.0, 0.0), "0"),
     ]
     pages = replace(
-        fedora_pages(FedoraBlocks(source="somewhere", block=(BLOCK,))), judge=lambda _: judged
+        fedora_pages(FedoraBlocks(source="somewhere", block=(BLOCK,))), judge=lambda _: checks
     )
-    page = publish_pages(pages, FOUND, "vfl bench fedora", tmp_path).page.read_text()
+    page = publish_pages(pages, RESULTS, "vfl bench fedora", tmp_path).page.read_text()
     missed = "* R7 not reproduced because of “ASR, a place”: measured 0.5, wanted at most 0.05\n"
     assert missed in page
     assert "* R8" not in page
 
 
-def test_what_needs_a_gpu_says_so() -> None:
+def test_block_that_needs_a_gpu_names_the_command() -> None:
     block = BLOCK.model_copy(update={"experiment": "y", "gpu": True})
-    (shown,) = fill_blocks([block], FOUND)
+    (table,) = fill_blocks([block], RESULTS)
     assert (
         "not run (needs a GPU); to run it: `vfl bench fedora --data DIR --gpu --only 'y'`"
-        in block_to_markdown(shown)
+        in block_to_markdown(table)
     )
-    assert "| GA | 0.5000 (-0.3000) |" in block_to_markdown(shown)
-    assert "--gpu" in str(block_to_json(shown)["not run"])
+    assert "| GA | 0.5000 (-0.3000) |" in block_to_markdown(table)
+    assert "--gpu" in str(block_to_json(table)["not run"])
 
 
 def test_every_block_has_the_trivial_rows() -> None:
@@ -100,18 +100,18 @@ def test_every_block_has_the_trivial_rows() -> None:
         assert {"fine-tune", "relabel"} <= {row.method for row in block.rows}
 
 
-def test_a_block_without_runs_says_so() -> None:
-    (shown,) = fill_blocks([BLOCK.model_copy(update={"experiment": "y"})], FOUND)
-    assert "not run yet" in block_to_markdown(shown)
+def test_block_without_runs_is_not_run_yet() -> None:
+    (table,) = fill_blocks([BLOCK.model_copy(update={"experiment": "y"})], RESULTS)
+    assert "not run yet" in block_to_markdown(table)
 
 
-def test_rows_of_one_name_give_way_and_others_stay(tmp_path: Path) -> None:
+def test_merge_replaces_rows_of_the_same_name(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     merge_rows(path, [{"name": "a", "value": 1}, {"name": "b", "value": 2}])
     merge_rows(path, [{"name": "b", "value": 3}, {"name": "c", "value": 4}])
     rows = json.loads(path.read_text())["rows"]
     assert {row["name"]: row["value"] for row in rows} == {"a": 1, "b": 3, "c": 4}
-    merge_rows(path, [], own=["b"])  # of which nothing can be said any more
+    merge_rows(path, [], own=["b"])  # rows in ``own`` that are no longer computed are removed
     assert [row["name"] for row in json.loads(path.read_text())["rows"]] == ["a", "c"]
 
 
@@ -127,16 +127,16 @@ def test_publish_writes_page_pictures_and_rows(tmp_path: Path) -> None:
     )
     bars = BLOCK.model_copy(update={"table": "Figure 4"})
     rows = [TableRow(name, name, "fedora") for name in sweep.variants]
-    found = by_hand(
+    results = results_of(
         {
             ("s", rows[0]): {"test": [0.5, 0.6], "round": [1, 1]},
             ("s", rows[1]): {"test": [0.7, 0.8], "round": [2, 2]},
         }
     )
-    found.found |= FOUND.found
-    found.there, found.wanted, found.sources = 3, 4, frozenset({"one", "two"})
+    results.found |= RESULTS.found
+    results.there, results.wanted, results.sources = 3, 4, frozenset({"one", "two"})
     blocks = FedoraBlocks(source="somewhere", block=(BLOCK, bars, sweep))
-    written = publish_pages(fedora_pages(blocks), found, "vfl bench fedora", tmp_path)
+    written = publish_pages(fedora_pages(blocks), results, "vfl bench fedora", tmp_path)
     page = written.page.read_text()
     assert "3 of 4 runs" in page
     assert "**Not complete:**" in page
@@ -147,12 +147,12 @@ def test_publish_writes_page_pictures_and_rows(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "fedora" / "tables.json").read_text())["runs"]["there"] == 3
 
 
-def test_publish_without_any_run_draws_nothing(tmp_path: Path) -> None:
+def test_publish_without_runs_draws_no_figure(tmp_path: Path) -> None:
     blocks = FedoraBlocks(
         source="somewhere", block=(BLOCK.model_copy(update={"table": "Figure 4"}),)
     )
     written = publish_pages(fedora_pages(blocks), Results(), "vfl bench fedora", tmp_path)
-    assert all(each.value is None for each in written.verdicts)
+    assert all(each.value is None for each in written.checks)
     assert json.loads(written.figures.read_text())["rows"] == []
     assert not (tmp_path / "fedora" / "figure-4.png").exists()
 
@@ -160,12 +160,12 @@ def test_publish_without_any_run_draws_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("there", "hours", "ok"), [(4, 1.5, True), (4, 2.5, False), (3, 1.5, None)]
 )
-def test_what_all_runs_took_is_said_once_all_are_there(
+def test_total_time_is_published_once_all_runs_are_present(
     tmp_path: Path, there: int, hours: float, *, ok: bool | None
 ) -> None:
-    found = Results(there=there, wanted=4, hours=hours)
+    results = Results(there=there, wanted=4, hours=hours)
     blocks = FedoraBlocks(source="somewhere", block=(BLOCK,))
-    written = publish_pages(fedora_pages(blocks), found, "vfl bench fedora", tmp_path)
+    written = publish_pages(fedora_pages(blocks), results, "vfl bench fedora", tmp_path)
     rows = {row["name"]: row for row in json.loads(written.figures.read_text())["rows"]}
     took = rows.get("all runs of FedORA's tables, two at a time")
     assert took is None if ok is None else (took["value"], took["ok"]) == (hours, ok)

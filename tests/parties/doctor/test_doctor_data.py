@@ -12,9 +12,9 @@ from parties.doctor.source import data_files
 from tests.conftest import HUB, SPOKE
 
 
-def test_data_that_is_absent_is_refused(party_folder: PartyFolder) -> None:
+def test_missing_data_is_refused(party_folder: PartyFolder) -> None:
     (party_folder.folder / "bank.csv").unlink()
-    expect_failure(party_folder, HUB, 4, "give its folder with --data DIR")
+    expect_failure(party_folder, HUB, 4, "give the file's folder with --data DIR")
 
 
 def test_a_folder_in_place_of_data_is_refused(party_folder: PartyFolder) -> None:
@@ -34,13 +34,13 @@ def test_a_folder_in_place_of_data_is_refused(party_folder: PartyFolder) -> None
         (b"\n\n", "has no records"),
     ],
 )
-def test_a_bad_beginning_is_refused(
+def test_invalid_first_rows_are_refused(
     party_folder: PartyFolder, content: bytes, message: str
 ) -> None:
     (party_folder.folder / "bank.csv").write_bytes(content)
-    found = party_folder.findings(HUB)
-    assert message in found["data"]["message"]
-    assert found["data"]["exit"] == found["result"]["exit"] == 4
+    findings = party_folder.findings(HUB)
+    assert message in findings["data"]["message"]
+    assert findings["data"]["exit"] == findings["result"]["exit"] == 4
 
 
 def test_labels_at_a_passive_party_are_refused(party_folder: PartyFolder) -> None:
@@ -59,23 +59,23 @@ def test_a_request_without_its_file_is_refused(party_folder: PartyFolder) -> Non
 
 
 @pytest.mark.parametrize(("party", "code"), [(HUB, 8), (SPOKE, 0)])
-def test_more_rows_than_a_hardened_leader_may_ask_for_are_seen(
+def test_more_rows_than_the_query_limit_are_reported(
     party_folder: PartyFolder, party: str, code: int
 ) -> None:
     party_folder.agreed[SPOKE] += '[psi]\nsecurity = "hardened"\nqueries = 19'
-    found = party_folder.findings(party, "--data-full")
-    assert found["all rows"]["exit"] == code
-    assert ("20 rows; psi.queries is 19" in found["all rows"]["message"]) == (party == HUB)
+    findings = party_folder.findings(party, "--data-full")
+    assert findings["all rows"]["exit"] == code
+    assert ("20 rows; psi.queries is 19" in findings["all rows"]["message"]) == (party == HUB)
 
 
-def test_only_a_full_reading_finds_a_duplicate_id(party_folder: PartyFolder) -> None:
+def test_duplicate_id_is_found_by_full_reading_only(party_folder: PartyFolder) -> None:
     with (party_folder.folder / "bank.csv").open("a") as file:
         file.write(f"{SECRET},1,no\n")
     assert party_folder.run_doctor(HUB).exit_code == 0
     expect_failure(party_folder, HUB, 4, "1 duplicate IDs", "--data-full")
 
 
-def test_every_batch_and_the_folder_of_images_are_looked_at(tmp_path: Path) -> None:
+def test_every_batch_file_and_the_image_folder_are_checked(tmp_path: Path) -> None:
     """Files in a list, and a folder of images, of which the file of annotations is checked."""
     cifar = {"kind": "cifar", "name": "cifar10", "train": ["a.bin", "b.bin"], "test": "t.bin"}
     tiny = {"kind": "tiny-imagenet", "path": "tiny"}

@@ -19,12 +19,12 @@ def leaf(party_folder: PartyFolder, keys: Path, **changes: Any) -> None:
     write(party_folder.certs, keys, HUB, Leaf(**{"name": HUB, **changes}).issue(authority(keys)))
 
 
-def test_certificates_that_are_absent_are_refused(party_folder: PartyFolder) -> None:
+def test_missing_certificates_are_refused(party_folder: PartyFolder) -> None:
     (party_folder.certs / "bank.pem").unlink()
     expect_failure(party_folder, HUB, 5, "bank.pem")
 
 
-def test_a_key_that_others_can_read_is_refused(party_folder: PartyFolder) -> None:
+def test_key_readable_by_others_is_refused(party_folder: PartyFolder) -> None:
     (party_folder.certs / "bank.key").chmod(0o644)
     expect_failure(party_folder, HUB, 5, "chmod 600")
 
@@ -36,24 +36,26 @@ def test_an_expired_certificate_is_refused(party_folder: PartyFolder, keys: Path
 
 def test_a_certificate_of_another_party_is_refused(party_folder: PartyFolder, keys: Path) -> None:
     leaf(party_folder, keys, uris=["spiffe://trial/party/shop"])
-    found = party_folder.findings(HUB)["certificate"]
-    assert "the certificate of bank names shop" in found["message"]
-    assert found["exit"] == 5
+    finding = party_folder.findings(HUB)["certificate"]
+    assert "the certificate of bank is issued to shop" in finding["message"]
+    assert finding["exit"] == 5
 
 
 def test_a_key_other_than_pinned_is_refused(party_folder: PartyFolder) -> None:
     party_folder.agreed[HUB] = f'pins = ["sha256:{"0" * 64}"]'
-    expect_failure(party_folder, HUB, 5, "if bank has a new key, compare its fingerprint")
+    expect_failure(party_folder, HUB, 5, "if bank has a new key, compare the fingerprint")
 
 
-def test_a_certificate_that_soon_ends_is_seen(party_folder: PartyFolder, keys: Path) -> None:
+def test_certificate_that_expires_soon_gives_a_warning(
+    party_folder: PartyFolder, keys: Path
+) -> None:
     leaf(party_folder, keys, end=timedelta(days=20))
-    found = party_folder.findings(HUB)["certificate's end"]
-    assert found["state"] == "warning"
-    assert "valid for 19 days" in found["message"] or "valid for 20 days" in found["message"]
+    finding = party_folder.findings(HUB)["certificate's end"]
+    assert finding["state"] == "warning"
+    assert "valid for 19 days" in finding["message"] or "valid for 20 days" in finding["message"]
 
 
-def test_an_authority_s_key_beside_the_party_s_is_seen(
+def test_authority_key_beside_the_party_key_gives_a_warning(
     party_folder: PartyFolder, keys: Path
 ) -> None:
     shutil.copy(keys / "ca.key", party_folder.certs)
@@ -69,7 +71,7 @@ def test_parties_without_pins_are_named(party_folder: PartyFolder) -> None:
 @pytest.mark.parametrize(
     ("says", "state"), [("yes", "ok"), ("no", "warning"), ("", "unknown"), ("sleep", "unknown")]
 )
-def test_the_clock_is_as_timedatectl_says(
+def test_clock_state_is_read_from_timedatectl(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, state: str
 ) -> None:
     program = tmp_path / "timedatectl"
@@ -80,12 +82,12 @@ def test_the_clock_is_as_timedatectl_says(
     assert [each.state.value for each in identity.check_clock()] == [state]
 
 
-def test_a_machine_without_timedatectl_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_state_is_unknown_without_timedatectl(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert [each.state.value for each in identity.check_clock()] == ["unknown"]
 
 
-def test_a_clock_that_shows_the_past_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_in_the_past_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     later = identity.datetime.now(identity.UTC) + timedelta(days=1)
     monkeypatch.setattr(identity, "EARLIEST_PLAUSIBLE", later)
     assert [each.code for each in identity.check_clock()] == [5]

@@ -20,25 +20,25 @@ def hub(keys: Path, name: str = HUB) -> Iterator[str]:
         yield address
 
 
-def test_a_hub_that_is_up_is_found_and_not_disturbed(party_folder: PartyFolder, keys: Path) -> None:
+def test_running_hub_is_reached_and_not_disturbed(party_folder: PartyFolder, keys: Path) -> None:
     pin_keys(party_folder)
     with listening(read_keyring(keys, HUB)) as (server, address):
         assert party_folder.findings(SPOKE, at=address)["connection to the hub"]["state"] == "ok"
         assert server._arrivals.empty()
 
 
-def test_a_hub_that_is_down_is_a_peer_s_failure(party_folder: PartyFolder) -> None:
+def test_stopped_hub_is_a_peer_failure(party_folder: PartyFolder) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{held.getsockname()[1]}"
         expect_failure(party_folder, SPOKE, 6, "no process listens", at=address)
 
 
-def test_a_name_that_nobody_knows_is_a_peer_s_failure(party_folder: PartyFolder) -> None:
+def test_unresolvable_name_is_a_peer_failure(party_folder: PartyFolder) -> None:
     expect_failure(party_folder, SPOKE, 6, "cannot be resolved", at="no-such-host.invalid:7700")
 
 
-def test_a_hub_that_does_not_answer_is_given_up(
+def test_hub_that_does_not_reply_times_out(
     party_folder: PartyFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(network, "PATIENCE", 0.2)

@@ -33,12 +33,12 @@ def model(name: str, seed: int, remembers: tuple[str, ...] = ("retained",)) -> M
 
 def uniform() -> MethodOutcome:
     """Retrain's outputs, but uniform ones on D_u: over-forgotten."""
-    found = model("uniform", 50)
+    outcome = model("uniform", 50)
     return MethodOutcome(
         "uniform",
-        found.logits | {"forgotten": torch.zeros(SIZES["forgotten"], CLASSES)},
-        found.cost,
-        embeddings=found.embeddings,
+        outcome.logits | {"forgotten": torch.zeros(SIZES["forgotten"], CLASSES)},
+        outcome.cost,
+        embeddings=outcome.embeddings,
     )
 
 
@@ -49,7 +49,7 @@ def random() -> MethodOutcome:
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, dict]:
+def figures_of() -> dict[str, dict]:
     outcomes = [
         model("original", 1, ("retained", "forgotten")),
         model("fedora", 2),
@@ -74,8 +74,8 @@ def found() -> dict[str, dict]:
     return {name: {each["name"]: each for each in some} for name, some in figures.items()}
 
 
-def test_the_original_is_found(found: dict[str, dict]) -> None:
-    figures = found["original"]
+def test_original_is_flagged(figures_of: dict[str, dict]) -> None:
+    figures = figures_of["original"]
     assert figures["mia_auc"]["value"] > 0.9
     assert figures["forgotten_loss"]["gap_in_sd"] < -3
     assert figures["energy_p"]["value"] < 0.02
@@ -84,8 +84,8 @@ def test_the_original_is_found(found: dict[str, dict]) -> None:
     assert figures["forgotten_loss_toward_retrain"]["value"] == 0.0
 
 
-def test_uniform_outputs_are_flagged_as_a_scar(found: dict[str, dict]) -> None:
-    figures = found["uniform"]
+def test_uniform_outputs_are_flagged_as_streisand_effect(figures_of: dict[str, dict]) -> None:
+    figures = figures_of["uniform"]
     assert figures["streisand"]["value"] == 1.0
     assert figures["entropy_auc"]["value"] < 0.1
     assert figures["forgotten_entropy"]["gap_in_sd"] > 3
@@ -93,17 +93,19 @@ def test_uniform_outputs_are_flagged_as_a_scar(found: dict[str, dict]) -> None:
     assert abs(figures["test_accuracy"]["gap"]) < 0.1  # utility alone would not tell
 
 
-def test_a_random_model_fails_utility(found: dict[str, dict]) -> None:
-    figures = found["random"]
+def test_a_random_model_fails_utility(figures_of: dict[str, dict]) -> None:
+    figures = figures_of["random"]
     for name in ("test_accuracy", "retained_accuracy", "neighbour_accuracy"):
         assert figures[name]["value"] < 0.5 < figures[name]["retrain_mean"]
     assert figures["test_nll"]["gap_in_sd"] > 3
 
 
 @pytest.mark.parametrize("name", ["fedora", *RETRAINS])
-def test_what_never_saw_the_rows_is_not_flagged(found: dict[str, dict], name: str) -> None:
+def test_model_trained_without_the_rows_is_not_flagged(
+    figures_of: dict[str, dict], name: str
+) -> None:
     """The delivered model is one more Retrain here: nothing is left to find."""
-    figures = found[name]
+    figures = figures_of[name]
     assert abs(figures["mia_auc"]["value"] - 0.5) < 0.15
     assert figures["energy_p"]["value"] > 0.01
     assert figures["ks_p"]["value"] > 0.01

@@ -26,7 +26,7 @@ ASK = {"name": "poisoned", "classes": ["a"], "fraction": 0.6, "backdoor": PLAN}
 NONE = np.empty(0, np.int64)
 
 
-def test_an_image_bears_a_bright_square_at_its_bottom_right() -> None:
+def test_image_trigger_is_a_bright_square_at_the_bottom_right() -> None:
     images = torch.zeros(2, 1, 6, 5)
     stamped = BackdoorTrigger(NONE, {}, 0.9).stamp(images, FittedPreprocessing({}, {}, (1, 6, 5)))
     assert stamped.sum().item() == pytest.approx(2 * 16 * 0.9)
@@ -34,7 +34,7 @@ def test_an_image_bears_a_bright_square_at_its_bottom_right() -> None:
     assert images.sum() == 0  # a copy
 
 
-def test_a_table_bears_two_values_scaled_as_its_rows_are() -> None:
+def test_table_trigger_is_two_scaled_values() -> None:
     fitted = FittedPreprocessing(
         {
             "x": NumericColumn(0, 1.0, 2.0),
@@ -47,7 +47,7 @@ def test_a_table_bears_two_values_scaled_as_its_rows_are() -> None:
     assert stamped.tolist() == [[2.0, 1.0, -4.0]]
 
 
-def test_levels_are_percentiles_of_the_training_rows() -> None:
+def test_trigger_levels_are_percentiles_of_the_training_rows() -> None:
     frame = {"x": np.arange(101.0), "z": np.arange(101.0)}
 
     class Frame(dict):
@@ -60,23 +60,23 @@ def test_levels_are_percentiles_of_the_training_rows() -> None:
     assert trigger.levels == {"x": 99.0, "z": 1.0}
 
 
-def test_columns_that_are_not_there_are_refused() -> None:
+def test_missing_trigger_columns_are_refused() -> None:
     holding = Holding(ids=[], in_test=np.empty(0, bool), images=np.zeros((1, 1, 2, 2), np.float32))
-    with pytest.raises(DataError, match=r"backdoor\.columns are x, z"):
+    with pytest.raises(DataError, match=r"backdoor\.columns = x, z"):
         make_trigger(BackdoorSettings(**PLAN | {"columns": ("x", "z")}), holding, NONE, NONE)
 
 
-def test_only_the_planting_party_stamps_and_only_the_agreed_rows(tmp_path: Path) -> None:
-    with open_split_model(tmp_path, unlearn=[ASK]) as (leading, answerers):
-        chosen = _select_rows(leading)
-        poisoned, before = chosen[0].poisoned, leading.labels.clone()
-        plant_in_training_rows(leading, chosen)
-        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        plain = {name: each._state.trigger is None for name, each in answerers.items()}
-        values = inputs(leading, answerers)["right"]
-        state = answerers["right"]._state
+def test_only_the_planting_party_plants_and_only_in_the_agreed_rows(tmp_path: Path) -> None:
+    with open_split_model(tmp_path, unlearn=[ASK]) as (split_model, sessions):
+        chosen = _select_rows(split_model)
+        poisoned, before = chosen[0].poisoned, split_model.labels.clone()
+        plant_in_training_rows(split_model, chosen)
+        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        plain = {name: each._state.trigger is None for name, each in sessions.items()}
+        values = inputs(split_model, sessions)["right"]
+        state = sessions["right"]._state
         kinds = {
-            peer for peer, _, kind, _ in leading.party.traffic._totals if kind == "PlantTrigger"
+            peer for peer, _, kind, _ in split_model.party.traffic._totals if kind == "PlantTrigger"
         }
         assert plain == {"left": True, "right": False}
         assert kinds == {"right"}  # nobody else is told which rows
@@ -85,48 +85,48 @@ def test_only_the_planting_party_stamps_and_only_the_agreed_rows(tmp_path: Path)
         rest = np.setdiff1d(np.arange(len(values)), poisoned)
         stamped = state.trigger.stamp(values[rest], fitted)
         assert (values[rest] != stamped).any(dim=1).all()
-        assert (leading.labels[poisoned] == 2).all()
-        assert torch.equal(leading.labels[rest], before[rest])
-        clean, triggered = (leading.logits(rows) for rows in (vfl_pb2.TEST, vfl_pb2.TRIGGERED))
+        assert (split_model.labels[poisoned] == 2).all()
+        assert torch.equal(split_model.labels[rest], before[rest])
+        clean, triggered = (split_model.logits(rows) for rows in (vfl_pb2.TEST, vfl_pb2.TRIGGERED))
         assert (clean != triggered).any(dim=1).all()
 
 
-def test_a_party_without_a_backdoor_refuses_to_stamp(tmp_path: Path) -> None:
-    with open_split_model(tmp_path, unlearn=[ASK]) as (leading, _):
-        leading._move_to(vfl_pb2.TRAIN)
+def test_party_without_a_backdoor_refuses_to_plant(tmp_path: Path) -> None:
+    with open_split_model(tmp_path, unlearn=[ASK]) as (split_model, _):
+        split_model._move_to(vfl_pb2.TRAIN)
         with pytest.raises(ProtocolError):
-            leading._hub.ask("left", 0.3, vfl_pb2.PlantTrigger(), leading.rows.train[:2])
+            split_model._hub.ask("left", 0.3, vfl_pb2.PlantTrigger(), split_model.rows.train[:2])
 
 
-def test_rows_that_are_not_for_training_are_not_stamped(tmp_path: Path) -> None:
-    with open_split_model(tmp_path, unlearn=[ASK]) as (leading, answerers):
+def test_rows_outside_training_get_no_trigger(tmp_path: Path) -> None:
+    with open_split_model(tmp_path, unlearn=[ASK]) as (split_model, sessions):
         with pytest.raises(RemoteProtocolError, match="not training rows"):
-            answerers["right"]._state.plant_trigger(leading.rows.test[:2])
-        with pytest.raises(RemoteProtocolError, match="a party that plants none"):
-            answerers["left"]._state.plant_trigger(leading.rows.train[:2])
+            sessions["right"]._state.plant_trigger(split_model.rows.test[:2])
+        with pytest.raises(RemoteProtocolError, match="defines no backdoor for this party"):
+            sessions["left"]._state.plant_trigger(split_model.rows.train[:2])
 
 
-def test_rows_of_the_target_alone_leave_nothing_to_poison(tmp_path: Path) -> None:
-    with pytest.raises(PolicyError, match="no row for its backdoor"):
+def test_rows_of_the_target_class_only_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="no row that can carry the trigger of its backdoor"):
         run(tmp_path, unlearn=[ASK | {"classes": ["c"]}])
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
-        ({"backdoor": PLAN | {"party": "hub"}}, "planted by a passive party"),
-        ({"backdoor": PLAN | {"target": "d"}}, "names class 'd'"),
+        ({"backdoor": PLAN | {"party": "hub"}}, "must be a passive party .got 'hub'"),
+        ({"backdoor": PLAN | {"target": "d"}}, "must be a class .got 'd'"),
         ({"backdoor": PLAN | {"columns": ["x"]}}, "two different columns"),
-        ({"canaries": 3}, "remove one of them"),
+        ({"canaries": 3}, "remove one of the two keys"),
     ],
 )
-def test_a_backdoor_that_cannot_be_is_refused(change, told) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_impossible_backdoor_is_refused(change, message) -> None:
+    with pytest.raises(ValueError, match=message):
         VerticalAgreement.model_validate_json(_json(agreement(unlearn=[ASK | change])))
 
 
 def test_two_backdoors_are_refused() -> None:
-    with pytest.raises(ValueError, match="one trigger a run"):
+    with pytest.raises(ValueError, match="a run can measure only one"):
         VerticalAgreement.model_validate_json(
             _json(agreement(unlearn=[ASK, ASK | {"name": "second"}]))
         )

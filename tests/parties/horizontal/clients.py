@@ -1,4 +1,4 @@
-"""A small federation in this process: digits, dealt to a few clients."""
+"""Five clients in this process, each with a part of the digits data set."""
 
 from functools import cache
 from pathlib import Path
@@ -43,7 +43,7 @@ def fresh(stream: str) -> Tensor:
 
 
 def client_tasks(share: float | None = 0.4, forgotten: int = 0) -> dict[str, NetworkClientTask]:
-    """The clients; the first must forget its first so many rows."""
+    """Return the clients; the first one must forget its first ``forgotten`` rows."""
     rows = digits()
     labels = rows.labels.numpy()
     parts = (
@@ -51,13 +51,13 @@ def client_tasks(share: float | None = 0.4, forgotten: int = 0) -> dict[str, Net
         if share is None
         else pathological_partition(labels, 5, share, 0)
     )
-    found = {}
+    tasks = {}
     for name, part in zip(CLIENTS, parts, strict=True):
-        held, taught = part[::5], np.setdiff1d(part, part[::5])
-        gone = np.arange(forgotten if name == CLIENTS[0] else 0)
-        client_data = ClientData(rows.take(taught), rows.take(held), gone)
-        found[name] = NetworkClientTask(name, network(), client_data, seed=0)
-    return found
+        test, train = part[::5], np.setdiff1d(part, part[::5])
+        forgotten_rows = np.arange(forgotten if name == CLIENTS[0] else 0)
+        client_data = ClientData(rows.take(train), rows.take(test), forgotten_rows)
+        tasks[name] = NetworkClientTask(name, network(), client_data, seed=0)
+    return tasks
 
 
 @cache
@@ -69,9 +69,9 @@ def trained(share: float | None = 0.4, rounds: int = 15) -> Tensor:
 
 
 def context(
-    turns: list[RoundRecord], share: float | None = 0.4, history: object = None
+    rounds: list[RoundRecord], share: float | None = 0.4, history: object = None
 ) -> UnlearningContext:
-    """The first client leaves."""
+    """Return the context of a request to forget the first client."""
     return UnlearningContext(
         cohort=LocalCohort(client_tasks(share)),
         original=trained(share),
@@ -79,29 +79,29 @@ def context(
         remaining=[Member(name) for name in CLIENTS[1:]],
         initial_model=fresh,
         history=history,  # type: ignore[arg-type]
-        record_round=turns.append,
+        record_round=rounds.append,
     )
 
 
-def accuracy(model: Tensor, whom: list[str], share: float | None = 0.4) -> float:
-    """On the training rows of some clients."""
+def accuracy(model: Tensor, clients: list[str], share: float | None = 0.4) -> float:
+    """Return the accuracy on the training rows of these clients."""
     net = network()
     torch.nn.utils.vector_to_parameters(model.clone(), net.parameters())
-    right = rows = 0
+    correct = rows = 0
     with torch.no_grad():
-        for name in whom:
-            taught = client_tasks(share)[name].client_data.train
-            right += int((net(taught.inputs).argmax(1) == taught.labels).sum())
-            rows += len(taught)
-    return right / rows
+        for name in clients:
+            train = client_tasks(share)[name].client_data.train
+            correct += int((net(train.inputs).argmax(1) == train.labels).sum())
+            rows += len(train)
+    return correct / rows
 
 
 def loss(model: Tensor, name: str) -> float:
-    """Mean cross entropy on one client's training rows."""
-    found = client_tasks()[name].evaluate("learn", model)
-    return found.loss / found.rows
+    """Return the mean cross entropy on the training rows of one client."""
+    metrics = client_tasks()[name].evaluate("learn", model)
+    return metrics.loss / metrics.rows
 
 
 def row_source(config: Path, changes: tuple[str, ...], data: Path | None) -> SimulationSource:
-    """The source of simulated clients that train networks on rows."""
+    """Return the source of simulated clients that train networks on rows."""
     return SimulationSource(config, changes, data, read_row_clients)

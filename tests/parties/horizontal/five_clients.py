@@ -1,4 +1,4 @@
-"""Five clients at the other ends of memory lines, what is asked of them, and a line that dies."""
+"""A server and five clients connected by memory lines, and a line that breaks."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -50,7 +50,7 @@ LOCAL_TASK = LocalTask(stream="one", batch=16, learning_rate=0.1)
 MEMBERS = [Member(name) for name in CLIENTS]
 
 
-def prepared(folder: Path, text: str) -> tuple[HorizontalConfig, StartOptions]:
+def prepare(folder: Path, text: str) -> tuple[HorizontalConfig, StartOptions]:
     (folder / "wards.toml").write_text(text)
     config = read_horizontal(folder / "wards.toml")
     make_authority(folder / "certs", "wards")
@@ -60,50 +60,52 @@ def prepared(folder: Path, text: str) -> tuple[HorizontalConfig, StartOptions]:
 
 
 def party_of(
-    ready: tuple[HorizontalConfig, StartOptions], name: str, told: list[str]
+    ready: tuple[HorizontalConfig, StartOptions], name: str, warnings: list[str]
 ) -> HorizontalParty:
     def listen(event: dict[str, object]) -> None:
         if event["event"] == "warning":
-            told.append(str(event["text"]))
+            warnings.append(str(event["text"]))
 
     return set_up_horizontal_party(*ready[:1], name, ready[1], listen)
 
 
 @contextmanager
-def cohort(
+def connected_cohort(
     ready: tuple[HorizontalConfig, StartOptions],
-    told: list[str],
+    warnings: list[str],
     tap: Callable[[str, Line], Line],
     min_contributors: int | None = None,
-    keepers: tuple[str, ...] | None = None,
+    key_holders: tuple[str, ...] | None = None,
 ) -> Iterator[HubCohort]:
-    config, port, over = ready[0], MemoryPort(), Event()
-    server = party_of(ready, config.agreement.hub, told)
+    config, port, ended = ready[0], MemoryPort(), Event()
+    server = party_of(ready, config.agreement.hub, warnings)
 
     def connect(name: str) -> Line:
-        if over.is_set():
+        if ended.is_set():
             raise LineBroken("the server has ended")
         return tap(name, port.connect(name))
 
     with ThreadPoolExecutor(5) as pool:
         for name in config.agreement.spokes:
             pool.submit(run_client, party_of(ready, name, []), partial(connect, name))
-        door = Admission(server, port)
-        manner = CohortSettings(0.5, 10.0, min_contributors, key_holders=keepers, rejoin_timeout=10.0)
-        spokes, channels = config.agreement.spokes, door.open()
-        found = HubCohort(spokes, channels, door.arrivals, manner, told.append)
+        admission = Admission(server, port)
+        settings = CohortSettings(
+            0.5, 10.0, min_contributors, key_holders=key_holders, rejoin_timeout=10.0
+        )
+        spokes, channels = config.agreement.spokes, admission.open()
+        remote = HubCohort(spokes, channels, admission.arrivals, settings, warnings.append)
         try:
-            yield found
-            found.goodbye()
+            yield remote
+            remote.goodbye()
         finally:
-            found.close()
-            over.set()
-            with suppress(PeerSilent):  # nobody waits for a server that has ended
+            remote.close()
+            ended.set()
+            with suppress(PeerSilent):  # no client is waiting any more
                 while True:
                     port.accept(0.0).cut()
 
 
-def local(ready: tuple[HorizontalConfig, StartOptions]) -> LocalCohort:
+def local_cohort(ready: tuple[HorizontalConfig, StartOptions]) -> LocalCohort:
     agreement = ready[0].agreement
     net = build_whole_network(agreement, "shape")
     return LocalCohort(
@@ -114,23 +116,23 @@ def local(ready: tuple[HorizontalConfig, StartOptions]) -> LocalCohort:
     )
 
 
-def untouched(_name: str, line: Line) -> Line:
+def unchanged_line(_name: str, line: Line) -> Line:
     return line
 
 
-class Dies:
-    """A line that breaks when so many frames were sent."""
+class BreakingLine:
+    """A line that breaks once ``after`` frames were sent."""
 
     def __init__(self, line: Line, after: int) -> None:
-        self._line, self._left = line, after
+        self._line, self._remaining = line, after
 
     @property
     def peer(self) -> str | None:
         return self._line.peer
 
     def send(self, frame: bytes, timeout: float) -> None:
-        self._left -= 1
-        if self._left < 0:
+        self._remaining -= 1
+        if self._remaining < 0:
             self._line.close()
         self._line.send(frame, timeout)
 

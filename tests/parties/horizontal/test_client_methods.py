@@ -1,4 +1,4 @@
-"""Every way to forget a client, on digits: what its stages do, and what they must not."""
+"""Every method that unlearns a client, on digits: the effect of each stage."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -49,21 +49,21 @@ from parties.horizontal.methods.sfu import Sfu
 OWN, OTHERS = CLIENTS[:1], CLIENTS[1:]
 
 
-class Asked(LocalCohort):
-    """Notes who was asked what."""
+class RecordingCohort(LocalCohort):
+    """Records the members, the task and the slots of every call."""
 
     def __init__(self, share: float | None = 0.4) -> None:
         super().__init__(client_tasks(share))
-        self.asked: list[tuple[list[str], LocalTask, Slots]] = []
+        self.calls: list[tuple[list[str], LocalTask, Slots]] = []
 
     @property
-    def lessons(self) -> list[LocalTask]:
-        return [task for _, task, _ in self.asked]
+    def tasks(self) -> list[LocalTask]:
+        return [task for _, task, _ in self.calls]
 
     def updates(
         self, members: Iterable[Member], task: LocalTask, slots: Slots
     ) -> Iterator[tuple[Member, LocalUpdate]]:
-        self.asked.append(([each.client for each in members], task, slots))
+        self.calls.append(([each.client for each in members], task, slots))
         yield from super().updates(members, task, slots)
 
 
@@ -72,53 +72,55 @@ def round_plan(rounds: int, rate: float = 0.05, aim: Aim = "fit", **more: float)
     return RoundPlan(task, rounds)
 
 
-def carried_out(method: Method, share: float | None = 0.4) -> tuple[Tensor, list[RoundRecord]]:
-    turns: list[RoundRecord] = []
-    return method.run(context(turns, share)), turns
+def run_method(method: Method, share: float | None = 0.4) -> tuple[Tensor, list[RoundRecord]]:
+    rounds: list[RoundRecord] = []
+    return method.run(context(rounds, share)), rounds
 
 
-def unlearned(turns: list[RoundRecord]) -> Tensor:
-    """The model after the first stage."""
-    return [each for each in turns if each.stage == "unlearn"][-1].model
+def unlearned(rounds: list[RoundRecord]) -> Tensor:
+    """Return the model after the stage "unlearn"."""
+    return [each for each in rounds if each.stage == "unlearn"][-1].model
 
 
 def fedosd(variant: Variant = "full", recover: int = 0) -> FedOsd:
     return FedOsd(round_plan(15, 0.02), round_plan(recover, 0.02), variant=variant)
 
 
-def test_fedosd_forgets_the_client_against_nobody() -> None:
-    _, turns = carried_out(fedosd())
-    assert [each.conflicts for each in turns] == [0] * 15
-    assert all(each.cosine is not None and each.cosine < 1e-6 for each in turns)
-    assert accuracy(unlearned(turns), OWN) < 0.2 < accuracy(trained(), OWN)
+def test_fedosd_forgets_the_client_without_conflicts() -> None:
+    _, rounds = run_method(fedosd())
+    assert [each.conflicts for each in rounds] == [0] * 15
+    assert all(each.cosine is not None and each.cosine < 1e-6 for each in rounds)
+    assert accuracy(unlearned(rounds), OWN) < 0.2 < accuracy(trained(), OWN)
 
 
-def test_without_the_projection_others_lose() -> None:
-    _, turns = carried_out(fedosd("no-orthogonal"))
-    assert sum(each.conflicts or 0 for each in turns) > 15
+def test_fedosd_without_projection_has_conflicts() -> None:
+    _, rounds = run_method(fedosd("no-orthogonal"))
+    assert sum(each.conflicts or 0 for each in rounds) > 15
 
 
-def test_a_direction_that_all_like_does_not_forget() -> None:
-    _, turns = carried_out(fedosd("common-descent"))
-    assert accuracy(unlearned(turns), OWN) > accuracy(trained(), OWN) - 0.2
+def test_common_descent_does_not_forget() -> None:
+    _, rounds = run_method(fedosd("common-descent"))
+    assert accuracy(unlearned(rounds), OWN) > accuracy(trained(), OWN) - 0.2
 
 
-def test_plain_ascent_goes_on_beyond_a_uniform_guess() -> None:
-    _, turns = carried_out(fedosd("ascent"))
-    assert not any(each.skipped for each in turns)
-    assert loss(turns[-1].model, OWN[0]) > 3 * log(10) > loss(trained(), OWN[0])
+def test_plain_ascent_exceeds_the_uniform_loss() -> None:
+    _, rounds = run_method(fedosd("ascent"))
+    assert not any(each.skipped for each in rounds)
+    assert loss(rounds[-1].model, OWN[0]) > 3 * log(10) > loss(trained(), OWN[0])
 
 
-def test_recovery_brings_the_others_back_and_goes_away_from_the_original() -> None:
-    model, turns = carried_out(fedosd(recover=15))
-    away = [float((each.model - trained()).norm()) for each in turns if each.stage == "recover"]
-    assert accuracy(model, OTHERS) > accuracy(unlearned(turns), OTHERS) + 0.1
-    assert away[-1] >= away[0] - 1e-4
+def test_recovery_restores_others_and_keeps_away_from_the_original() -> None:
+    model, rounds = run_method(fedosd(recover=15))
+    distances = [
+        float((each.model - trained()).norm()) for each in rounds if each.stage == "recover"
+    ]
+    assert accuracy(model, OTHERS) > accuracy(unlearned(rounds), OTHERS) + 0.1
+    assert distances[-1] >= distances[0] - 1e-4
 
 
-def test_retrain_and_what_is_left_of_the_client_s_classes() -> None:
-    """With a part of the classes each, nobody else has all of the client's rows' classes."""
-    model, _ = carried_out(Retrain(round_plan(15, 0.1)), share=0.2)
+def test_retrain_has_lower_accuracy_on_the_client_s_classes() -> None:
+    """No other client has all classes of the first client, so Retrain has a lower accuracy."""
+    model, _ = run_method(Retrain(round_plan(15, 0.1)), share=0.2)
     assert accuracy(model, OWN, 0.2) < accuracy(trained(0.2), OWN, 0.2)
 
 
@@ -138,61 +140,61 @@ def test_retrain_and_what_is_left_of_the_client_s_classes() -> None:
     ],
     ids=lambda method: f"{method.name} {getattr(method, 'mode', '')}".strip(),
 )
-def test_every_way_leaves_a_model_that_serves_those_who_stay(method: Method) -> None:
-    model, turns = carried_out(method)
+def test_every_method_keeps_the_accuracy_of_remaining_clients(method: Method) -> None:
+    model, rounds = run_method(method)
     assert torch.isfinite(model).all()
     assert accuracy(model, OTHERS) > 0.6
     assert not torch.equal(model, trained())
-    assert (turns[-1].stage, method.rounds or len(turns)) == ("recover", len(turns))
+    assert (rounds[-1].stage, method.rounds or len(rounds)) == ("recover", len(rounds))
 
 
-def test_the_clean_teacher_never_saw_the_rows() -> None:
-    """It begins at random weights, and nobody but those who stay teaches it."""
-    cohort = Asked(share=0.2)  # nobody else holds the client's classes
+def test_clean_teacher_is_trained_by_remaining_clients_only() -> None:
+    """The clean teacher starts at random weights; only remaining clients train it."""
+    cohort = RecordingCohort(share=0.2)  # no other client has the classes of the first one
     method = FedForget(round_plan(1), round_plan(8, 0.1), round_plan(0))
     method.run(replace(context([], 0.2), cohort=cohort))
-    assert torch.equal(cohort.asked[0][2]["model"], fresh("fedforget"))
-    assert all(names == OTHERS for names, _, _ in cohort.asked[:8])
-    names, task, slots = cohort.asked[8]
+    assert torch.equal(cohort.calls[0][2]["model"], fresh("fedforget"))
+    assert all(names == OTHERS for names, _, _ in cohort.calls[:8])
+    names, task, slots = cohort.calls[8]
     assert (names, task.aim) == (OWN, "teachers")
     assert torch.equal(slots["teacher"], trained(0.2))
     assert accuracy(slots["second"], OWN, 0.2) == 0
     assert accuracy(slots["second"], OTHERS, 0.2) > 0.8
 
 
-def test_a_bad_teacher_teaches_the_leaving_client_alone() -> None:
-    """What the original says of the rows that must go pulls at nothing."""
-    cohort = Asked()
+def test_bad_teacher_is_used_by_the_leaving_client_only() -> None:
+    """The original as teacher of the forgotten rows has weight 0."""
+    cohort = RecordingCohort()
     method = FedForget(round_plan(1), round_plan(0), round_plan(0), mode="bad_teacher")
     method.run(replace(context([]), cohort=cohort))
-    [told] = [task for _, task, _ in cohort.asked if task.aim == "teachers"]
-    assert told.teacher_weights == (0.0, 0.245)
-    turns: list[RoundRecord] = []
-    FedForget(round_plan(10), round_plan(0), round_plan(0), mode="bad_teacher").run(context(turns))
-    assert accuracy(turns[-1].model, OWN) < accuracy(trained(), OWN) - 0.1
+    [teacher_task] = [task for _, task, _ in cohort.calls if task.aim == "teachers"]
+    assert teacher_task.teacher_weights == (0.0, 0.245)
+    rounds: list[RoundRecord] = []
+    FedForget(round_plan(10), round_plan(0), round_plan(0), mode="bad_teacher").run(context(rounds))
+    assert accuracy(rounds[-1].model, OWN) < accuracy(trained(), OWN) - 0.1
 
 
 @pytest.mark.parametrize(("degrade", "guide"), [(3, 1), (1, 3)])
-def test_mode_has_rounds_of_erasure_and_of_guidance(degrade: int, guide: int) -> None:
-    cohort, turns = Asked(), list[RoundRecord]()
+def test_mode_runs_its_degrade_and_guide_rounds(degrade: int, guide: int) -> None:
+    cohort, rounds = RecordingCohort(), list[RoundRecord]()
     method = MoDe(round_plan(degrade, 0.1), round_plan(guide), round_plan(0))
-    method.run(replace(context(turns), cohort=cohort))
-    erased = [task for _, task, _ in cohort.asked if task.learning_rate == 0.1]
-    guided = [task for _, task, _ in cohort.asked if task.aim == "pseudo-labels"]
-    assert (len(erased), len(guided), len(turns)) == (degrade, guide, 3)
-    assert [each.loss is not None for each in turns] == [n < guide for n in range(3)]
+    method.run(replace(context(rounds), cohort=cohort))
+    erased = [task for _, task, _ in cohort.calls if task.learning_rate == 0.1]
+    guided = [task for _, task, _ in cohort.calls if task.aim == "pseudo-labels"]
+    assert (len(erased), len(guided), len(rounds)) == (degrade, guide, 3)
+    assert [each.loss is not None for each in rounds] == [n < guide for n in range(3)]
 
 
-def test_mode_guides_the_leaving_client_by_the_degradation_model_s_labels() -> None:
-    cohort = Asked()
+def test_mode_guides_by_pseudo_labels_of_the_degradation_model() -> None:
+    cohort = RecordingCohort()
     MoDe(round_plan(1, 0.1), round_plan(1), round_plan(0)).run(replace(context([]), cohort=cohort))
-    degrade, guide, _ = cohort.asked
-    taught = LocalCohort(client_tasks()).mean_update(
+    degrade, guide, _ = cohort.calls
+    mean = LocalCohort(client_tasks()).mean_update(
         [Member(n) for n in OTHERS], degrade[1], degrade[2]
     )
     assert (degrade[0], guide[0], guide[1].aim) == (OTHERS, OWN, "pseudo-labels")
     assert torch.equal(degrade[2]["model"], fresh("mode"))
-    assert torch.allclose(guide[2]["teacher"], fresh("mode") + taught.delta.float())
+    assert torch.allclose(guide[2]["teacher"], fresh("mode") + mean.delta.float())
 
 
 @pytest.mark.parametrize("kind", ["fu-pga", "ewc-sga"])
@@ -201,56 +203,56 @@ def test_ascent_forgets(kind: str) -> None:
         method: Method = FuPga(round_plan(1), round_plan(10, aim="ascent"), round_plan(0))
     else:
         method = EwcSga(round_plan(10, aim="elastic", proximal=0.1, clip=1.0), round_plan(0))
-    model, _ = carried_out(method)
+    model, _ = run_method(method)
     assert accuracy(model, OWN) < 0.4
 
 
 def test_fu_pga_stops_at_a_squared_distance() -> None:
-    """Of the rounds of a free ascent, the first that is farther than the bound is the last."""
-    climb, free = round_plan(6, 0.0005, aim="elastic"), list[RoundRecord]()
-    FuPga(round_plan(1), climb, round_plan(0), max_distance=1e9).run(context(free))
-    cohort = Asked()
-    own = cohort.mean_update([Member(CLIENTS[0])], round_plan(1).task_at(0), {"model": trained()})
-    away = [float((each.model - trained() - own.delta).norm()) for each in free]
-    assert away == sorted(away)
-    turns, far = list[RoundRecord](), (away[2] ** 2 + away[3] ** 2) / 2
-    assert far < away[0]  # so that a norm would end it at once
-    FuPga(round_plan(1), climb, round_plan(0), max_distance=far).run(context(turns))
-    assert len(turns) == 4
+    """The ascent ends with the first round whose squared distance exceeds the bound."""
+    ascent, unbounded = round_plan(6, 0.0005, aim="elastic"), list[RoundRecord]()
+    FuPga(round_plan(1), ascent, round_plan(0), max_distance=1e9).run(context(unbounded))
+    cohort = RecordingCohort()
+    mean = cohort.mean_update([Member(CLIENTS[0])], round_plan(1).task_at(0), {"model": trained()})
+    distances = [float((each.model - trained() - mean.delta).norm()) for each in unbounded]
+    assert distances == sorted(distances)
+    rounds, bound = list[RoundRecord](), (distances[2] ** 2 + distances[3] ** 2) / 2
+    assert bound < distances[0]  # an unsquared norm would end the ascent in round 1
+    FuPga(round_plan(1), ascent, round_plan(0), max_distance=bound).run(context(rounds))
+    assert len(rounds) == 4
 
 
-def test_fu_pga_learns_the_client_s_last_lesson_at_the_rate_of_its_time() -> None:
-    cohort, last = Asked(), replace(round_plan(11, 0.1), decay=0.5)
+def test_fu_pga_repeats_the_last_task_at_its_decayed_rate() -> None:
+    cohort, last = RecordingCohort(), replace(round_plan(11, 0.1), decay=0.5)
     FuPga(last, round_plan(0), round_plan(0)).run(replace(context([]), cohort=cohort))
-    assert cohort.lessons[0].learning_rate == pytest.approx(0.1 * 0.5**10)
+    assert cohort.tasks[0].learning_rate == pytest.approx(0.1 * 0.5**10)
 
 
-def test_fu_pga_takes_all_who_leave_out_and_their_rows_count_as_clients() -> None:
-    """The same rows are the same clients, whether others of theirs stay or not."""
+def test_fu_pga_subtracts_all_leaving_clients() -> None:
+    """Two leaving clients count as two; a client may also leave with a part of its rows."""
     both = [Member(name) for name in CLIENTS[:2]]
     method = FuPga(round_plan(1), round_plan(0), round_plan(0))
-    own = (
+    delta = (
         LocalCohort(client_tasks())
         .mean_update(both, round_plan(1).task_at(0), {"model": trained()})
         .delta
     )
-    found = method.run(
+    model = method.run(
         replace(context([]), leaving=both, remaining=[Member(n) for n in CLIENTS[2:]])
     )
-    assert torch.allclose(found, (trained() - own * 2 / 3).float(), atol=1e-6)
+    assert torch.allclose(model, (trained() - delta * 2 / 3).float(), atol=1e-6)
     only = LocalCohort({CLIENTS[0]: client_tasks(forgotten=20)[CLIENTS[0]]})
-    leaving, staying = ([Member(CLIENTS[0], kind)] for kind in ("forgotten", "retained"))
-    part = replace(context([]), cohort=only, leaving=leaving, remaining=staying)  # type: ignore[arg-type]
+    leaving, remaining = ([Member(CLIENTS[0], kind)] for kind in ("forgotten", "retained"))
+    part = replace(context([]), cohort=only, leaving=leaving, remaining=remaining)  # type: ignore[arg-type]
     assert torch.isfinite(method.run(part)).all()
 
 
-def test_fu_pga_without_anybody_who_stays_asks_nobody() -> None:
-    cohort = Asked()
+def test_fu_pga_without_remaining_clients_is_refused() -> None:
+    cohort = RecordingCohort()
     with pytest.raises(PolicyError, match="no client remains"):
         FuPga(round_plan(1), round_plan(1), round_plan(0)).run(
             replace(context([]), cohort=cohort, remaining=[])
         )
-    assert cohort.lessons == []
+    assert cohort.tasks == []
 
 
 def outputs(net: nn.Module, model: Tensor, rows: Rows) -> Tensor:
@@ -259,14 +261,14 @@ def outputs(net: nn.Module, model: Tensor, rows: Rows) -> Tensor:
 
 
 def normalised() -> nn.Module:
-    """Layers with a bias and without, and parameters that are no layer's."""
+    """Return a network with a layer without bias and a layer norm."""
     first, last = nn.Linear(64, 32, bias=False), nn.Linear(32, 10)
     return nn.Sequential(nn.Flatten(), first, nn.LayerNorm(32), nn.ReLU(), last)
 
 
 @pytest.mark.parametrize("net", [network(), build_seeded(1, normalised)], ids=["mlp", "normalised"])
-def test_sfu_leaves_the_others_outputs_alone(net: nn.Module) -> None:
-    """Those who stay hold three rows each, all of whose inputs are told."""
+def test_sfu_does_not_change_outputs_of_other_clients(net: nn.Module) -> None:
+    """Each remaining client has three rows and sends the inputs of all of them."""
     clients = {
         name: NetworkClientTask(name, net, each.client_data, 0)
         for name, each in client_tasks().items()
@@ -275,9 +277,9 @@ def test_sfu_leaves_the_others_outputs_alone(net: nn.Module) -> None:
         few = clients[name].client_data.train.take(np.arange(3))
         clients[name].client_data = ClientData(few, few)
     start = parameters_to_vector(net.parameters()).detach()
-    place = replace(context([]), cohort=LocalCohort(clients), original=start)
-    climb = round_plan(5, 0.5, aim="elastic", clip=1.0, batch=400)
-    model = Sfu(climb, round_plan(0), net, energy=1.0).run(place)
+    request = replace(context([]), cohort=LocalCohort(clients), original=start)
+    ascent = round_plan(5, 0.5, aim="elastic", clip=1.0, batch=400)
+    model = Sfu(ascent, round_plan(0), net, energy=1.0).run(request)
     own = clients[CLIENTS[0]].client_data.train
     assert (outputs(net, model, own) - outputs(net, start, own)).abs().max() > 0.05
     for name in OTHERS:
@@ -286,74 +288,76 @@ def test_sfu_leaves_the_others_outputs_alone(net: nn.Module) -> None:
         assert moved.abs().max() < 1e-4
 
 
-def history(folder: Path, every: int = 1) -> tuple[RoundStore, Tensor]:
-    kept = RoundStore(folder, every)
+def trained_with_history(folder: Path, every: int = 1) -> tuple[RoundStore, Tensor]:
+    history = RoundStore(folder, every)
     members = [Member(name) for name in CLIENTS]
     cohort = LocalCohort(client_tasks())
     model = run_rounds(
-        cohort, fresh("original"), members, RoundPlan(LOCAL_TASK, 15), lambda *_: None, kept
+        cohort, fresh("original"), members, RoundPlan(LOCAL_TASK, 15), lambda *_: None, history
     )
-    return kept, model
+    return history, model
 
 
 def test_federaser_replays_the_training_without_the_client(tmp_path: Path) -> None:
-    kept, _ = history(tmp_path, every=3)
-    turns: list[RoundRecord] = []
+    history, _ = trained_with_history(tmp_path, every=3)
+    rounds: list[RoundRecord] = []
     method = FedEraser(round_plan(1, 0.1), round_plan(3), network())
-    model = method.run(context(turns, history=kept))
-    assert len([each for each in turns if each.stage == "unlearn"]) == 4
+    model = method.run(context(rounds, history=history))
+    assert len([each for each in rounds if each.stage == "unlearn"]) == 4
     assert accuracy(model, OTHERS) > 0.6
     assert accuracy(model, OWN) < accuracy(trained(), OWN)
 
 
-def test_fedrecovery_takes_a_part_of_the_client_out(tmp_path: Path) -> None:
-    kept, original = history(tmp_path)
-    turns: list[RoundRecord] = []
-    FedRecovery(round_plan(0)).run(context(turns, history=kept))
-    moved = turns[0].model - original
-    found = list(kept.rounds())
-    own = sum((f[Member(CLIENTS[0])].delta for _, f in found), torch.zeros_like(moved))
-    assert float(moved @ own) < 0  # against what the client did
-    noisy = FedRecovery(round_plan(0), epsilon=1.0, beta=1e-5).run(context([], history=kept))
-    spread = 4.900555 * float(moved.norm())  # of the noise that hides the distance that was gone
-    assert float((noisy - turns[0].model).std()) == pytest.approx(spread, rel=0.1)
+def test_fedrecovery_subtracts_the_client_and_adds_noise(tmp_path: Path) -> None:
+    history, original = trained_with_history(tmp_path)
+    rounds: list[RoundRecord] = []
+    FedRecovery(round_plan(0)).run(context(rounds, history=history))
+    moved = rounds[0].model - original
+    stored = list(history.rounds())
+    own = sum((f[Member(CLIENTS[0])].delta for _, f in stored), torch.zeros_like(moved))
+    assert float(moved @ own) < 0  # opposite to the updates of the client
+    noisy = FedRecovery(round_plan(0), epsilon=1.0, beta=1e-5).run(context([], history=history))
+    spread = 4.900555 * float(moved.norm())  # standard deviation of the noise
+    assert float((noisy - rounds[0].model).std()) == pytest.approx(spread, rel=0.1)
 
 
-def test_fedrecovery_takes_all_who_leave_out_and_its_noise_is_the_server_s(tmp_path: Path) -> None:
-    kept, _ = history(tmp_path)
-    here = context([], history=kept)  # the seed of the agreement is one for all
-    gone = ([Member(name) for name in CLIENTS[:count]] for count in (1, 2))
-    one, both = (FedRecovery(round_plan(0)).run(replace(here, leaving=each)) for each in gone)
+def test_fedrecovery_subtracts_all_leaving_clients_and_noise_depends_on_the_secret(
+    tmp_path: Path,
+) -> None:
+    history, _ = trained_with_history(tmp_path)
+    request = context([], history=history)  # all clients know the seed of the agreement
+    leaving = ([Member(name) for name in CLIENTS[:count]] for count in (1, 2))
+    one, both = (FedRecovery(round_plan(0)).run(replace(request, leaving=each)) for each in leaving)
     assert not torch.equal(one, both)
     secrets = [partial(bytes, [number] * 32) for number in (1, 1, 2)]
     noisy = FedRecovery(round_plan(0), epsilon=1.0)
-    first, again, other = (noisy.run(replace(here, secret=each)) for each in secrets)
+    first, again, other = (noisy.run(replace(request, secret=each)) for each in secrets)
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
 
-def test_federaser_replays_rounds_in_which_not_all_took_part(tmp_path: Path) -> None:
-    kept, members = RoundStore(tmp_path, 1), [Member(name) for name in CLIENTS]
+def test_federaser_replays_rounds_of_some_clients(tmp_path: Path) -> None:
+    history, members = RoundStore(tmp_path, 1), [Member(name) for name in CLIENTS]
     plan, cohort = RoundPlan(LOCAL_TASK, 6, share=0.4), LocalCohort(client_tasks())
     assert plan.select_members(members, 0) != members
-    run_rounds(cohort, fresh("original"), members, plan, lambda *_: None, kept)
-    model = FedEraser(round_plan(1), round_plan(0), network()).run(context([], history=kept))
+    run_rounds(cohort, fresh("original"), members, plan, lambda *_: None, history)
+    model = FedEraser(round_plan(1), round_plan(0), network()).run(context([], history=history))
     assert torch.isfinite(model).all()
-    alone = replace(context([], history=kept), remaining=[])
+    alone = replace(context([], history=history), remaining=[])
     assert torch.equal(
         FedEraser(round_plan(1), round_plan(0), network()).run(alone), fresh("original")
     )
 
 
-def test_federaser_takes_no_update_over_that_knows_forgotten_rows(tmp_path: Path) -> None:
-    kept, _ = history(tmp_path, every=100)  # the first round alone
+def test_federaser_drops_updates_from_forgotten_rows(tmp_path: Path) -> None:
+    history, _ = trained_with_history(tmp_path, every=100)  # only the first round is stored
     part = replace(
-        context([], history=kept),
+        context([], history=history),
         leaving=[Member(CLIENTS[0], "forgotten")],
         remaining=[Member(CLIENTS[0], "retained"), *(Member(name) for name in CLIENTS[1:])],
     )
     method = FedEraser(round_plan(1), round_plan(0), network())
-    assert torch.equal(method.run(part), method.run(context([], history=kept)))
+    assert torch.equal(method.run(part), method.run(context([], history=history)))
 
 
 @pytest.mark.parametrize(
@@ -365,18 +369,18 @@ def test_federaser_takes_no_update_over_that_knows_forgotten_rows(tmp_path: Path
     ],
     ids=["fedosd", "recovery of fedosd", "sfu"],
 )
-@pytest.mark.parametrize("there", [0, 2])
-def test_ways_that_look_at_single_clients_need_the_quorum_too(method: Method, there: int) -> None:
+@pytest.mark.parametrize("present", [0, 2])
+def test_methods_with_single_updates_need_the_quorum(method: Method, present: int) -> None:
     cohort = LocalCohort(
-        client_tasks(), 0.8, lambda member, _: member.client in CLIENTS[: there + 1]
+        client_tasks(), 0.8, lambda member, _: member.client in CLIENTS[: present + 1]
     )
-    with pytest.raises(PolicyError, match=f"{there} of 4 clients replied"):
+    with pytest.raises(PolicyError, match=f"{present} of 4 clients replied"):
         method.run(replace(context([]), cohort=cohort))
 
 
 @pytest.mark.parametrize(
     "method", [FedRecovery(round_plan(0)), FedEraser(round_plan(1), round_plan(0), network())]
 )
-def test_ways_that_need_the_history_say_so(method: Method) -> None:
+def test_methods_without_their_history_are_refused(method: Method) -> None:
     with pytest.raises(PolicyError, match="needs stored rounds of the training"):
-        carried_out(method)
+        run_method(method)

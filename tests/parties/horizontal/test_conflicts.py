@@ -1,4 +1,4 @@
-"""The count of clients that a step goes against, by hand, and as the table defines it."""
+"""The number of clients in conflict with a step, by hand and as the table defines it."""
 
 from collections.abc import Iterable, Iterator
 
@@ -15,8 +15,8 @@ LOCAL_TASK = LocalTask(stream="one", batch=1, learning_rate=0.5)
 CHANGES = {"along": [-1.0, 0.0], "across": [0.0, 2.0], "hurt": [1.0, 1.0], "hardly": [1e-8, 1.0]}
 
 
-class Fixed(LocalCohort):
-    """What each of them learns is known."""
+class FixedUpdates(LocalCohort):
+    """A cohort whose clients return the updates in ``CHANGES``."""
 
     def updates(
         self, members: Iterable[Member], task: LocalTask, slots: Slots
@@ -25,19 +25,19 @@ class Fixed(LocalCohort):
             yield member, LocalUpdate(torch.tensor(CHANGES[member.client]), 1, 0.0, 1)
 
 
-def test_clients_beyond_a_right_angle_to_what_is_subtracted_are_counted() -> None:
-    """d = (1, 0): g = (2, 0) goes along, (-2, -2) against; (-2e-8, -2) within the tolerance."""
+def test_clients_beyond_90_degrees_from_the_step_are_counted() -> None:
+    """d = (1, 0): g = (2, 0) agrees, (-2, -2) conflicts, (-2e-8, -2) is within the tolerance."""
     before, after = torch.tensor([3.0, 0.0]), torch.tensor([2.0, 0.0])
     members = [Member(name) for name in CHANGES]
-    found = count_conflicts(Fixed({}), members, LOCAL_TASK, before, after)
-    assert found == (1, pytest.approx(1.0))
-    assert count_conflicts(Fixed({}), members, LOCAL_TASK, after, before)[0] == 1, (
-        "of -d it is the other one"
+    conflicts = count_conflicts(FixedUpdates({}), members, LOCAL_TASK, before, after)
+    assert conflicts == (1, pytest.approx(1.0))
+    assert count_conflicts(FixedUpdates({}), members, LOCAL_TASK, after, before)[0] == 1, (
+        "-d is in conflict with the other client"
     )
-    assert count_conflicts(Fixed({}), members, LOCAL_TASK, before, before) == (0, 0.0)
+    assert count_conflicts(FixedUpdates({}), members, LOCAL_TASK, before, before) == (0, 0.0)
 
 
-def test_the_table_of_conflicts_says_what_they_are() -> None:
+def test_note_of_the_table_defines_conflicts() -> None:
     (block,) = (each for each in read_horizontal_blocks().block if "conflicts" in each.measures)
-    for words in ("pseudo-gradient", "more than 90 degrees", "subtracted", "-1e-6", "of the nine"):
-        assert words in block.note
+    for phrase in ("pseudo-gradient", "more than 90 degrees", "subtracted", "-1e-6", "of the nine"):
+        assert phrase in block.note

@@ -1,4 +1,4 @@
-"""Ways to forget that read no row: noise, and gated transfer."""
+"""Unlearning methods that read no row: error noise and gated transfer."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -30,7 +30,7 @@ from parties.horizontal.methods.student import StudentInit, initial_student
 from unlearning.horizontal.error_noise import ErrorNoisePlan
 
 OWN, OTHERS, SHAPE = CLIENTS[:1], CLIENTS[1:], (1, 8, 8)
-SHARE = 0.2  # every client's classes are its alone: the first has 0 and 1
+SHARE = 0.2  # no two clients share a class; the first client has 0 and 1
 NOISE = ErrorNoisePlan(rows=64)
 PERSONAL = Personalisation(prefixes=("descriptor",), last=("generator.", "base"), decay=0.001)
 
@@ -49,8 +49,8 @@ def prompted() -> PromptedNetwork:
     return PromptedNetwork(backbone, head, PromptGenerator())
 
 
-def prompted_context(turns: list[RoundRecord]) -> UnlearningContext:
-    """Clients of which only the first has another descriptor than all."""
+def prompted_context(rounds: list[RoundRecord]) -> UnlearningContext:
+    """Return a context in which only the first client has a descriptor of its own."""
     net = build_seeded(1, prompted)
     clients = {
         name: NetworkClientTask(name, deepcopy(net), each.client_data, 0, PERSONAL)
@@ -61,91 +61,91 @@ def prompted_context(turns: list[RoundRecord]) -> UnlearningContext:
         net.descriptor.neg_()
     clients[CLIENTS[0]].personal = parameters_to_vector(net.parameters()).detach()
     return replace(
-        context(turns, SHARE), cohort=LocalCohort(clients), original=model,
+        context(rounds, SHARE), cohort=LocalCohort(clients), original=model,
         initial_model=lambda stream: torch.full_like(model, len(stream)),
     )  # fmt: skip
 
 
 def test_noise_forgets_classes_that_only_the_leaving_client_holds() -> None:
-    turns: list[RoundRecord] = []
-    model = fedmm(1).run(context(turns, SHARE))
-    assert [each.stage for each in turns] == ["unlearn", *["recover"] * 5]
+    rounds: list[RoundRecord] = []
+    model = fedmm(1).run(context(rounds, SHARE))
+    assert [each.stage for each in rounds] == ["unlearn", *["recover"] * 5]
     assert accuracy(model, OTHERS, SHARE) > accuracy(trained(SHARE), OTHERS, SHARE) - 0.05
-    alone = fedmm(0).run(context([], SHARE))  # repair drifts away from the classes by itself
+    alone = fedmm(0).run(context([], SHARE))  # repair alone lowers the accuracy on these classes
     assert accuracy(model, OWN, SHARE) < accuracy(alone, OWN, SHARE) - 0.1
     assert accuracy(alone, OWN, SHARE) < accuracy(trained(SHARE), OWN, SHARE) - 0.1
 
 
-def test_repair_takes_back_what_impairing_did_to_the_others() -> None:
-    turns: list[RoundRecord] = []
-    model = replace(fedmm(2), share=0.5).run(context(turns, SHARE))
-    impaired = turns[1].model
+def test_repair_restores_the_other_clients() -> None:
+    rounds: list[RoundRecord] = []
+    model = replace(fedmm(2), share=0.5).run(context(rounds, SHARE))
+    impaired = rounds[1].model
     assert accuracy(impaired, OTHERS, SHARE) < accuracy(model, OTHERS, SHARE) - 0.1
 
 
-class Seen(LocalCohort):
-    """Notes what is taught to whom, and with what beside the model."""
+class RecordingCohort(LocalCohort):
+    """Records the aim, the client and the slots of every task."""
 
     def __init__(self) -> None:
         super().__init__(client_tasks(SHARE))
-        self.asked: list[tuple[Aim, str, tuple[str, ...]]] = []
-        self.lessons: list[LocalTask] = []
+        self.calls: list[tuple[Aim, str, tuple[str, ...]]] = []
+        self.tasks: list[LocalTask] = []
 
     def mean_update(self, members, task, slots):  # type: ignore[no-untyped-def]
-        self.lessons.append(task)
-        self.asked += [(task.aim, each.client, tuple(slots)) for each in members]
+        self.tasks.append(task)
+        self.calls += [(task.aim, each.client, tuple(slots)) for each in members]
         return super().mean_update(members, task, slots)
 
 
-def test_only_the_leaving_client_makes_errors() -> None:
-    seen = Seen()
-    fedmm(1, 1).run(replace(context([], SHARE), cohort=seen))
-    beside = ("model", "teacher")
-    assert seen.asked == [
-        ("error-maximising-noise", CLIENTS[0], beside),
-        *[("error-minimising-noise", name, beside) for name in OTHERS] * 2,
+def test_only_the_leaving_client_maximises_errors() -> None:
+    cohort = RecordingCohort()
+    fedmm(1, 1).run(replace(context([], SHARE), cohort=cohort))
+    slots = ("model", "teacher")
+    assert cohort.calls == [
+        ("error-maximising-noise", CLIENTS[0], slots),
+        *[("error-minimising-noise", name, slots) for name in OTHERS] * 2,
     ]
 
 
-def test_noise_bears_the_classes_that_a_client_holds_and_no_row_is_read(
+def test_noise_has_the_client_s_classes_and_reads_no_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    taught = []
+    noise_rows = []
 
-    def note(_client_network, rows, _task, _slots, _seed):  # type: ignore[no-untyped-def]
-        taught.append(rows)
+    def record(_client_network, rows, _task, _slots, _seed):  # type: ignore[no-untyped-def]
+        noise_rows.append(rows)
         raise StopIteration
 
-    monkeypatch.setattr(network_client, "train_locally", note)
-    one = client_tasks(SHARE)[CLIENTS[1]]
-    one.client_data.train.inputs.fill_(torch.nan)
+    monkeypatch.setattr(network_client, "train_locally", record)
+    client = client_tasks(SHARE)[CLIENTS[1]]
+    client.client_data.train.inputs.fill_(torch.nan)
     task = replace(LOCAL_TASK, aim="error-maximising-noise", noise=NOISE)
     model = trained(SHARE)
     with pytest.raises(StopIteration):
-        one.run_task("learn", task, {"model": model, "teacher": model})
-    counts = torch.bincount(taught[0].labels, minlength=10)
+        client.run_task("learn", task, {"model": model, "teacher": model})
+    counts = torch.bincount(noise_rows[0].labels, minlength=10)
     assert (
         counts.tolist()
-        == (64 * (torch.bincount(one.client_data.train.labels, minlength=10) > 0)).tolist()
+        == (64 * (torch.bincount(client.client_data.train.labels, minlength=10) > 0)).tolist()
     )
-    assert torch.isfinite(taught[0].inputs).all()
+    assert torch.isfinite(noise_rows[0].inputs).all()
 
 
 @pytest.mark.parametrize("aim", ["error-maximising-noise", "error-minimising-noise"])
-def test_what_is_a_client_s_own_stays_as_it_is_under_noise(aim: Aim) -> None:
-    stage = prompted_context([])
-    one = stage.cohort._client_tasks[CLIENTS[0]]  # type: ignore[attr-defined]
-    own = one.personal.clone()
-    slots = {"model": stage.original, "teacher": stage.original}
-    found = one.run_task("learn", replace(LOCAL_TASK, aim=aim, noise=NOISE), slots)
-    assert torch.equal(one.personal, own)
-    assert torch.equal(found.personal, own)
-    assert found.rows == len(one.client_data.train)
-    assert found.delta.any()
+def test_noise_does_not_change_personal_parameters(aim: Aim) -> None:
+    request = prompted_context([])
+    client = request.cohort._client_tasks[CLIENTS[0]]  # type: ignore[attr-defined]
+    own = client.personal.clone()
+    slots = {"model": request.original, "teacher": request.original}
+    update = client.run_task("learn", replace(LOCAL_TASK, aim=aim, noise=NOISE), slots)
+    assert torch.equal(client.personal, own)
+    assert torch.equal(update.personal, own)
+    assert update.rows == len(client.client_data.train)
+    assert update.delta.any()
 
 
 def transfer(threshold: float, teacher: nn.Module) -> tuple[nn.Module, float]:
-    """A student of gated transfer without the classes 0 and 1, and its last loss."""
+    """Return a student of gated transfer without classes 0 and 1, and its last loss."""
     student = network("student")
     gate = GatePlan(threshold=threshold, classes=(0, 1))
     objective = GatedTransfer(student, teacher, None, list(student.parameters()), gate)
@@ -153,7 +153,7 @@ def transfer(threshold: float, teacher: nn.Module) -> tuple[nn.Module, float]:
     return student, train_student(objective, SHAPE, rounds, 0)
 
 
-def test_behind_the_gate_the_student_does_not_learn_the_classes() -> None:
+def test_gate_keeps_the_classes_from_the_student() -> None:
     teacher = network()
     torch.nn.utils.vector_to_parameters(trained(SHARE).clone(), teacher.parameters())
     accuracies = {}
@@ -172,71 +172,71 @@ class Stubborn(nn.Module):
         return 9.0 * one_hot(torch.zeros(len(images), dtype=torch.int64), 10) + 0 * images.sum()
 
 
-def test_where_nothing_passes_the_student_learns_nothing() -> None:
+def test_student_does_not_change_if_the_gate_rejects_all() -> None:
     student, loss = transfer(0.05, Stubborn())
     assert loss == 0.0
-    for each, was in zip(student.parameters(), network("student").parameters(), strict=True):
-        assert torch.equal(each, was)
+    for each, initial in zip(student.parameters(), network("student").parameters(), strict=True):
+        assert torch.equal(each, initial)
 
 
 def fedgkt(init: StudentInit = "warm", *, classes: bool = True, threshold: float = 0.9) -> FedGkt:
-    distil, back = round_plan(1, 1e-3, "distil", epochs=2), round_plan(0, 0.1, "recover")
+    distil, recover = round_plan(1, 1e-3, "distil", epochs=2), round_plan(0, 0.1, "recover")
     gate = GatePlan(student_steps=2, threshold=threshold)
     net: nn.Module = network() if classes else prompted()
-    return FedGkt(distil, back, gate, net, "classes" if classes else "features", init)
+    return FedGkt(distil, recover, gate, net, "classes" if classes else "features", init)
 
 
-def test_the_gate_is_told_the_leaving_client_s_classes() -> None:
-    seen, turns = Seen(), list[RoundRecord]()
-    model = fedgkt().run(replace(context(turns, SHARE), cohort=seen))
-    held = (
+def test_gate_receives_the_leaving_client_s_classes() -> None:
+    cohort, rounds = RecordingCohort(), list[RoundRecord]()
+    model = fedgkt().run(replace(context(rounds, SHARE), cohort=cohort))
+    classes = (
         torch.bincount(client_tasks(SHARE)[CLIENTS[0]].client_data.train.labels).nonzero().flatten()
     )
-    assert seen.asked[:2] == [
+    assert cohort.calls[:2] == [
         ("classes", CLIENTS[0], ("model",)),
         ("gated", CLIENTS[1], ("model", "teacher")),
     ]
-    assert seen.lessons[1].gate is not None
-    assert seen.lessons[1].gate.classes == tuple(held.tolist())
-    assert not turns[0].skipped
+    assert cohort.tasks[1].gate is not None
+    assert cohort.tasks[1].gate.classes == tuple(classes.tolist())
+    assert not rounds[0].skipped
     assert torch.isfinite(model).all()
 
 
 @pytest.mark.parametrize(("threshold", "skipped"), [(1.1, False), (-1.0, True)])
-def test_the_gate_by_features_and_a_round_in_which_it_is_shut(
+def test_gate_by_features_and_a_round_without_accepted_images(
     *, threshold: float, skipped: bool
 ) -> None:
-    turns: list[RoundRecord] = []
-    stage = prompted_context(turns)
-    model = fedgkt(classes=False, threshold=threshold).run(stage)
+    rounds: list[RoundRecord] = []
+    request = prompted_context(rounds)
+    model = fedgkt(classes=False, threshold=threshold).run(request)
     moved = {
         name for name, part in zip(
             [name for name, _ in prompted().named_parameters()],
-            torch.split(model - stage.original, [e.numel() for e in prompted().parameters()]),
+            torch.split(model - request.original, [e.numel() for e in prompted().parameters()]),
             strict=True,
         ) if part.any()
     }  # fmt: skip
-    assert turns[0].skipped is skipped
+    assert rounds[0].skipped is skipped
     assert {name.split(".")[0] for name in moved} == (set() if skipped else {"backbone", "head"})
 
 
 def test_features_are_compared_with_the_leaving_client_s_descriptor() -> None:
-    stage = prompted_context([])
-    one = stage.cohort._client_tasks[CLIENTS[1]]  # type: ignore[attr-defined]
-    gone = stage.cohort._client_tasks[CLIENTS[0]]  # type: ignore[attr-defined]
+    request = prompted_context([])
+    client = request.cohort._client_tasks[CLIENTS[1]]  # type: ignore[attr-defined]
+    leaving = request.cohort._client_tasks[CLIENTS[0]]  # type: ignore[attr-defined]
     task = replace(LOCAL_TASK, aim="gated", gate=GatePlan())
-    slots = {"model": stage.original, "teacher": stage.original, "second": gone.personal}
-    objective = one._objective(task, one.network, slots)
-    assert torch.equal(objective.leaving.descriptor, -one.network.descriptor)
+    slots = {"model": request.original, "teacher": request.original, "second": leaving.personal}
+    objective = client._objective(task, client.network, slots)
+    assert torch.equal(objective.leaving.descriptor, -client.network.descriptor)
     with torch.no_grad():
         objective.leaving.base.copy_(torch.arange(32.0))
         images = torch.rand(5, *SHAPE)
-        mine, theirs = one.network.features(images), objective.leaving.features(images)
+        mine, theirs = client.network.features(images), objective.leaving.features(images)
         assert torch.equal(objective.gate(images), torch.cosine_similarity(mine, theirs, dim=1))
         assert (objective.gate(images) < 0.99).all()
     assert not {id(e) for e in objective.trained} & {
-        id(one.network.base),
-        id(one.network.descriptor),
+        id(client.network.base),
+        id(client.network.descriptor),
     }
 
 
@@ -246,28 +246,30 @@ def test_a_gate_by_features_needs_prompts() -> None:
         method.run(context([], SHARE))
 
 
-@pytest.mark.parametrize("begin", ["random", "head-reset", "warm"])
-def test_where_a_student_begins(begin: StudentInit) -> None:
-    stage, names = prompted_context([]), [name for name, _ in prompted().named_parameters()]
-    found = initial_student(begin, stage, prompted(), "x")
-    parts = torch.split(found, [each.numel() for each in prompted().parameters()])
+@pytest.mark.parametrize("init", ["random", "head-reset", "warm"])
+def test_initial_student(init: StudentInit) -> None:
+    request, names = prompted_context([]), [name for name, _ in prompted().named_parameters()]
+    student = initial_student(init, request, prompted(), "x")
+    parts = torch.split(student, [each.numel() for each in prompted().parameters()])
     fresh = {n for n, part in zip(names, parts, strict=True) if (part == 1).all() and n != "base"}
     heads = {"head.weight", "head.bias"}
-    wanted = {n for n in names if n.startswith("backbone.")} | heads if begin == "random" else heads
-    assert fresh == (set() if begin == "warm" else wanted)
-    plain = initial_student(begin, context([], SHARE), network(), "x")
+    expected = (
+        {n for n in names if n.startswith("backbone.")} | heads if init == "random" else heads
+    )
+    assert fresh == (set() if init == "warm" else expected)
+    plain = initial_student(init, context([], SHARE), network(), "x")
     moved = int((plain != trained(SHARE)).sum())
-    assert moved == {"random": len(plain), "head-reset": 330, "warm": 0}[begin]
+    assert moved == {"random": len(plain), "head-reset": 330, "warm": 0}[init]
 
 
-def test_members_tell_their_classes() -> None:
-    one = client_tasks(SHARE, forgotten=3)[CLIENTS[0]]
+def test_task_classes_returns_the_classes_of_the_member() -> None:
+    client = client_tasks(SHARE, forgotten=3)[CLIENTS[0]]
     task = replace(LOCAL_TASK, aim="classes")
-    found = dict(LocalCohort({CLIENTS[0]: one}).updates(
+    updates = dict(LocalCohort({CLIENTS[0]: client}).updates(
         [Member(CLIENTS[0], "forgotten")], task, {"model": trained(SHARE)}
     ))  # fmt: skip
-    (told,) = found.values()
-    assert told.delta.nonzero().flatten().tolist() == sorted(
-        set(one.client_data.train.labels[:3].tolist())
+    (update,) = updates.values()
+    assert update.delta.nonzero().flatten().tolist() == sorted(
+        set(client.client_data.train.labels[:3].tolist())
     )
-    assert len(told.delta) == 10
+    assert len(update.delta) == 10

@@ -1,4 +1,4 @@
-"""What leaves the finite numbers is found out at once, and named."""
+"""Non-finite updates, models and outputs are detected and reported."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 from clients import CLIENTS, LOCAL_TASK, client_tasks, context, fresh, row_source, trained
-from five_clients import CONFIG, MASKS, cohort, prepared, untouched
+from five_clients import CONFIG, MASKS, connected_cohort, prepare, unchanged_line
 from local_cohort import LocalCohort
-from test_figures import Here
+from test_request_metrics import InProcessWorkers
 from torch import Tensor
 
 from parties.common.errors import EXIT_CODES, Diverged
@@ -36,27 +36,27 @@ STEEP = replace(LOCAL_TASK, learning_rate=HUGE)
 GENTLE = RoundPlan(LOCAL_TASK, 1)
 
 
-@pytest.mark.parametrize("spoiled", [float("nan"), float("inf")])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("loss", [False, True])
-def test_an_update_that_is_not_finite_is_in_no_mean(spoiled: float, loss: bool) -> None:
-    change = torch.tensor([1.0, 1.0 if loss else spoiled])
-    found = LocalUpdate(change, 1, spoiled if loss else 0.0, 1)
-    total, gone = WeightedMean(), Member(CLIENTS[3])
-    total.add(gone, found)
+def test_update_that_is_not_finite_is_refused(value: float, loss: bool) -> None:
+    delta = torch.tensor([1.0, 1.0 if loss else value])
+    update = LocalUpdate(delta, 1, value if loss else 0.0, 1)
+    total, member = WeightedMean(), Member(CLIENTS[3])
+    total.add(member, update)
     total.add(ALL[0], LocalUpdate(torch.ones(2), 1, 0.0, 1))
     with pytest.raises(Diverged, match="the update of client-3 is not finite"):
         total.result(ALL, 0.1)
     with pytest.raises(Diverged, match="the update of client-3 is not finite"):
-        pseudo_gradients({gone: found}, LOCAL_TASK)
+        pseudo_gradients({member: update}, LOCAL_TASK)
 
 
-def test_who_looks_at_single_clients_looks_at_none_that_diverged() -> None:
+def test_single_updates_that_diverged_are_refused() -> None:
     with pytest.raises(Diverged, match="the update of client-0 is not finite"):
         dict(quorum_updates(LocalCohort(client_tasks()), ALL, STEEP, {"model": trained()}))
 
 
-def test_training_that_diverges_ends_in_its_round() -> None:
-    """The first round is sound, and the second begins where rates have grown."""
+def test_training_stops_in_the_round_that_diverges() -> None:
+    """The first round is finite; the learning rate of the second round is too large."""
     round_plan = RoundPlan(replace(LOCAL_TASK, learning_rate=0.1), 3, decay=HUGE)
     rounds = list[int]()
     with pytest.raises(Diverged, match="diverged in round 2: the update of client-0 is not finite"):
@@ -71,10 +71,12 @@ def test_training_that_diverges_ends_in_its_round() -> None:
     assert EXIT_CODES[Diverged] == 3
 
 
-def ended(method: Method) -> UnlearnedModel:
-    place = context([])
-    diary = RoundLog(place.original, lambda: None, lambda: 0)
-    return run_method(method, lambda tell: replace(place, record_round=tell), diary, "")
+def run_alone(method: Method) -> UnlearnedModel:
+    request = context([])
+    log = RoundLog(request.original, lambda: None, lambda: 0)
+    return run_method(
+        method, lambda record_round: replace(request, record_round=record_round), log, ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,57 +89,57 @@ def ended(method: Method) -> UnlearnedModel:
     ],
     ids=lambda method: method.name,
 )
-def test_a_way_that_diverges_says_so_and_keeps_the_last_model_that_was_one(method: Method) -> None:
-    found = ended(method)
-    assert found.diverged is not None
-    assert found.diverged.startswith(f"diverged in round {len(found.rounds) + 1}: the ")
-    assert found.model.isfinite().all()
-    assert len(found.rounds) < 2
+def test_method_that_diverges_reports_it_and_keeps_the_last_finite_model(method: Method) -> None:
+    outcome = run_alone(method)
+    assert outcome.diverged is not None
+    assert outcome.diverged.startswith(f"diverged in round {len(outcome.rounds) + 1}: the ")
+    assert outcome.model.isfinite().all()
+    assert len(outcome.rounds) < 2
 
 
-def test_a_way_that_ends_well_has_not_diverged() -> None:
-    assert ended(FineTune(GENTLE)).diverged is None
+def test_method_that_converges_reports_no_divergence() -> None:
+    assert run_alone(FineTune(GENTLE)).diverged is None
 
 
-def story(folder: Path, unlearning: str, told: list[Any]) -> dict[str, Any]:
+def run_server(folder: Path, unlearning: str, events: list[Any]) -> dict[str, Any]:
     text = CONFIG.replace("limits =", f"unlearning = {unlearning}\nlimits =")
-    config, place = prepared(folder, text)
-    party = set_up_horizontal_party(config, "server", place, told.append)
+    config, options = prepare(folder, text)
+    party = set_up_horizontal_party(config, "server", options, events.append)
     source = row_source(folder / "wards.toml", (), None)
-    pool = PoolCohort(config.agreement.spokes, source, Here(), 1.0)
+    pool = PoolCohort(config.agreement.spokes, source, InProcessWorkers(), 1.0)
     return FederatedServer(
         party, pool, RunJournal(party, federated_checkpoints(party), bytes(16))
     ).run()
 
 
-def test_a_model_whose_outputs_are_not_finite_is_left_out_though_it_is(
+def test_finite_model_with_non_finite_outputs_counts_as_diverged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told, read = list[Any](), RequestRunner._evaluate
+    events, evaluate = list[Any](), RequestRunner._evaluate
 
-    def wild(requests: RequestRunner, model: Tensor) -> Scores:
-        found = read(requests, model)
-        if calls.append(0) or len(calls) == 3:  # the second way's
-            found["test"]["client-1"] = replace(found["test"]["client-1"], loss=float("nan"))
-        return found
+    def evaluate_with_nan(requests: RequestRunner, model: Tensor) -> Scores:
+        scores = evaluate(requests, model)
+        if calls.append(0) or len(calls) == 3:  # the evaluation of the second method
+            scores["test"]["client-1"] = replace(scores["test"]["client-1"], loss=float("nan"))
+        return scores
 
     calls = list[int]()
-    monkeypatch.setattr(RequestRunner, "_evaluate", wild)
+    monkeypatch.setattr(RequestRunner, "_evaluate", evaluate_with_nan)
     settings = '{ method = "fine-tune", compare = ["sfu"], fine_tune = { rounds = 1 } }'
-    [request] = story(tmp_path, settings, told)["requests"]
+    [request] = run_server(tmp_path, settings, events)["requests"]
     by_name = {each["name"]: each["diverged"] for each in request["methods"]}
-    said = "made a model with non-finite outputs"
-    assert by_name == {"original": None, "fine-tune": None, "sfu": said, "retrain": None}
-    assert any(f"sfu {said}" in str(event) for event in told)
+    message = "made a model with non-finite outputs"
+    assert by_name == {"original": None, "fine-tune": None, "sfu": message, "retrain": None}
+    assert any(f"sfu {message}" in str(event) for event in events)
 
 
 DIVERGES = "sfu = { stop_at_uniform = false, ascent = { rounds = 2, learning_rate = 1e38 } }"
 
 
-def test_the_other_ways_of_a_run_go_on(tmp_path: Path) -> None:
-    told: list[Any] = []
+def test_other_methods_continue_after_a_divergence(tmp_path: Path) -> None:
+    events: list[Any] = []
     settings = '{ method = "fine-tune", compare = ["sfu"], fine_tune = { rounds = 1 }, '
-    metrics = story(tmp_path, f"{settings}{DIVERGES} }}", told)
+    metrics = run_server(tmp_path, f"{settings}{DIVERGES} }}", events)
     [request] = metrics["requests"]
     by_name = {each["name"]: each for each in request["methods"]}
     assert list(by_name) == ["original", "fine-tune", "sfu", "retrain"]
@@ -148,58 +150,56 @@ def test_the_other_ways_of_a_run_go_on(tmp_path: Path) -> None:
     assert values["retrain"]["client_accuracy"] is not None
     assert "diverged in round 1: the update of client-0" in horizontal_page(metrics)
     assert horizontal_table(metrics).renderables
-    assert any("sfu diverged in round 1" in str(event) for event in told)
+    assert any("sfu diverged in round 1" in str(event) for event in events)
 
 
-def test_a_chosen_way_that_diverges_delivers_nothing(tmp_path: Path) -> None:
+def test_divergence_of_the_chosen_method_stops_the_run(tmp_path: Path) -> None:
     settings = f'{{ method = "sfu", compare = [], {DIVERGES} }}'
     with pytest.raises(Diverged, match="request 'leaver': sfu diverged in round 1"):
-        story(tmp_path, settings, [])
+        run_server(tmp_path, settings, [])
 
 
-def test_over_lines_a_client_says_that_it_diverged_and_stays(tmp_path: Path) -> None:
-    ready, told = prepared(tmp_path, CONFIG), list[str]()
+def test_client_that_reports_divergence_stays_connected(tmp_path: Path) -> None:
+    ready, warnings = prepare(tmp_path, CONFIG), list[str]()
     start = networks.initial_parameters(ready[0].agreement, "original")
-    with cohort(ready, told, untouched) as remote:
+    with connected_cohort(ready, warnings, unchanged_line) as remote:
         with pytest.raises(Diverged, match="the update of client-0 is not finite"):
             remote.mean_update(ALL, STEEP, {"model": start})
         assert set(remote.evaluate(CLIENTS, "test", start)) == set(CLIENTS)
-    assert not [each for each in told if "left out" in each]
+    assert not [each for each in warnings if "left out" in each]
 
 
-def test_over_lines_what_clients_would_refuse_is_not_sent_and_ends_its_way_alone(
+def test_model_beyond_the_magnitude_limit_is_not_sent(
     tmp_path: Path,
 ) -> None:
-    """A model may be finite and beyond what messages may hold: no client hears it."""
-    ready, told = prepared(tmp_path, CONFIG), list[str]()
+    """A model may be finite but exceed ``limits.magnitude``; such a model is not sent."""
+    ready, warnings = prepare(tmp_path, CONFIG), list[str]()
     start = networks.initial_parameters(ready[0].agreement, "original")
     beyond = start + 2 * ready[0].agreement.limits.magnitude
-    with cohort(ready, told, untouched) as remote:
-        for ask in (
+    with connected_cohort(ready, warnings, unchanged_line) as remote:
+        for call in (
             lambda: remote.mean_update(ALL, LOCAL_TASK, {"model": beyond}),
             lambda: remote.evaluate(CLIENTS, "test", beyond),
         ):
-            with pytest.raises(
-                Diverged, match=r"of the slot 'model' is larger than limits\.magnitude"
-            ):
-                ask()
+            with pytest.raises(Diverged, match=r"of the vector 'model' exceeds limits\.magnitude"):
+                call()
         large = replace(LOCAL_TASK, learning_rate=1e6)
         with pytest.raises(Diverged, match="the update of client-0 is not finite"):
             remote.mean_update(ALL, large, {"model": start})
         assert set(remote.evaluate(CLIENTS, "test", start)) == set(CLIENTS)
-    assert not [each for each in told if "left out" in each]
+    assert not [each for each in warnings if "left out" in each]
 
 
-def test_an_update_that_fits_into_no_sum_is_no_lost_client(tmp_path: Path) -> None:
-    masked = prepared(tmp_path, CONFIG.replace("[settings.server]", MASKS + "[settings.server]"))
-    slots, told = (
+def test_client_whose_update_exceeds_the_sum_stays_connected(tmp_path: Path) -> None:
+    masked = prepare(tmp_path, CONFIG.replace("[settings.server]", MASKS + "[settings.server]"))
+    slots, warnings = (
         {"model": networks.initial_parameters(masked[0].agreement, "original")},
         list[str](),
     )
-    with cohort(masked, told, untouched, min_contributors=3) as remote:
+    with connected_cohort(masked, warnings, unchanged_line, min_contributors=3) as remote:
         with pytest.raises(
             Diverged, match=r"the update of client-0, .* exceeds the range of secure"
         ):
             remote.mean_update(ALL, STEEP, slots)
         assert remote.mean_update(ALL, LOCAL_TASK, slots).absent == ()
-    assert not [each for each in told if "left out" in each]
+    assert not [each for each in warnings if "left out" in each]

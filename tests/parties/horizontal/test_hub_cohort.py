@@ -1,4 +1,4 @@
-"""Clients at the other ends of lines: the same figures as in one process, and drop-outs."""
+"""A cohort over memory lines: the same results as in one process, and drop-outs."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,12 +11,12 @@ from five_clients import (
     LOCAL_TASK,
     MASKS,
     MEMBERS,
-    Dies,
-    cohort,
-    local,
+    BreakingLine,
+    connected_cohort,
+    local_cohort,
     party_of,
-    prepared,
-    untouched,
+    prepare,
+    unchanged_line,
 )
 
 from configs.federated_file import HorizontalConfig
@@ -38,52 +38,52 @@ from unlearning.horizontal.error_noise import ErrorNoisePlan
 
 @pytest.fixture(scope="module")
 def ready(tmp_path_factory: pytest.TempPathFactory) -> tuple[HorizontalConfig, StartOptions]:
-    return prepared(tmp_path_factory.mktemp("wards"), CONFIG)
+    return prepare(tmp_path_factory.mktemp("wards"), CONFIG)
 
 
 @pytest.fixture(scope="module")
 def masked(tmp_path_factory: pytest.TempPathFactory) -> tuple[HorizontalConfig, StartOptions]:
-    """The same with secure aggregation."""
+    """Return the same run with secure aggregation."""
     text = CONFIG.replace("[settings.server]", MASKS + "[settings.server]")
-    return prepared(tmp_path_factory.mktemp("masked"), text)
+    return prepare(tmp_path_factory.mktemp("masked"), text)
 
 
-def test_over_lines_the_means_are_those_of_one_process(
+def test_mean_and_scores_equal_those_of_one_process(
     ready: tuple[HorizontalConfig, StartOptions],
 ) -> None:
     slots = {"model": initial_parameters(ready[0].agreement, "original")}
-    with cohort(ready, [], untouched) as remote:
-        found = remote.mean_update(MEMBERS, LOCAL_TASK, slots)
+    with connected_cohort(ready, [], unchanged_line) as remote:
+        mean = remote.mean_update(MEMBERS, LOCAL_TASK, slots)
         scores = remote.evaluate(CLIENTS, "test", slots["model"])
-    wanted = local(ready).mean_update(MEMBERS, LOCAL_TASK, slots)
-    assert torch.equal(found.delta, wanted.delta)
-    assert (found.rows, found.loss) == (wanted.rows, pytest.approx(wanted.loss))
-    assert scores == local(ready).evaluate(CLIENTS, "test", slots["model"])
+    expected = local_cohort(ready).mean_update(MEMBERS, LOCAL_TASK, slots)
+    assert torch.equal(mean.delta, expected.delta)
+    assert (mean.rows, mean.loss) == (expected.rows, pytest.approx(expected.loss))
+    assert scores == local_cohort(ready).evaluate(CLIENTS, "test", slots["model"])
 
 
-def test_forgotten_and_retained_rows_are_two_members_until_they_are_purged(
+def test_members_with_forgotten_and_retained_rows_until_the_purge(
     ready: tuple[HorizontalConfig, StartOptions],
 ) -> None:
     slots = {"model": initial_parameters(ready[0].agreement, "original")}
     both = [Member(CLIENTS[0], "forgotten"), Member(CLIENTS[1], "retained")]
-    told: list[str] = []
-    with cohort(ready, told, untouched) as remote:
+    warnings: list[str] = []
+    with connected_cohort(ready, warnings, unchanged_line) as remote:
         remote.select_request("leaver")
-        found = dict(remote.updates(both, LOCAL_TASK, slots))
+        updates = dict(remote.updates(both, LOCAL_TASK, slots))
         before = remote.evaluate(CLIENTS, "learn", slots["model"])
         purged = remote.purge()
         after = remote.evaluate(CLIENTS, "learn", slots["model"])
-    assert [each.rows for each in found.values()] == [before[each.client].rows for each in both]
+    assert [each.rows for each in updates.values()] == [before[each.client].rows for each in both]
     assert purged[CLIENTS[0]] == [f"{before[CLIENTS[0]].rows} rows"]
     assert after[CLIENTS[0]].rows == 0
     assert after[CLIENTS[1]] == before[CLIENTS[1]]
-    assert not [each for each in told if "left out" in each]
+    assert not [each for each in warnings if "left out" in each]
 
 
 @pytest.mark.parametrize(
     "aim", ["classes", "gated", "error-maximising-noise", "error-minimising-noise"]
 )
-def test_over_lines_no_row_is_read_in_the_same_way(
+def test_data_free_updates_equal_those_of_one_process(
     ready: tuple[HorizontalConfig, StartOptions], aim: Aim
 ) -> None:
     model = initial_parameters(ready[0].agreement, "original")
@@ -94,46 +94,46 @@ def test_over_lines_no_row_is_read_in_the_same_way(
         noise=ErrorNoisePlan(rows=2, steps=2),
     )
     slots = {"model": model, "teacher": initial_parameters(ready[0].agreement, "teacher")}
-    with cohort(ready, [], untouched) as remote:
-        found = dict(remote.updates(MEMBERS[:1], task, slots))
-    wanted = dict(local(ready).updates(MEMBERS[:1], task, slots))
-    assert torch.equal(found[MEMBERS[0]].delta, wanted[MEMBERS[0]].delta)
-    assert found[MEMBERS[0]].delta.any()
-    assert found[MEMBERS[0]].rows == wanted[MEMBERS[0]].rows
+    with connected_cohort(ready, [], unchanged_line) as remote:
+        updates = dict(remote.updates(MEMBERS[:1], task, slots))
+    expected = dict(local_cohort(ready).updates(MEMBERS[:1], task, slots))
+    assert torch.equal(updates[MEMBERS[0]].delta, expected[MEMBERS[0]].delta)
+    assert updates[MEMBERS[0]].delta.any()
+    assert updates[MEMBERS[0]].rows == expected[MEMBERS[0]].rows
 
 
-def test_a_server_in_clusters_carries_out_a_request(tmp_path: Path) -> None:
-    """What Knot delivers is a training of the same clusters that never had the client."""
+def test_server_with_clusters_executes_a_request(tmp_path: Path) -> None:
+    """Knot returns the model of a training of the same clusters without the client."""
     text = CONFIG.replace("rounds = 3,", "rounds = 3, clusters = 2,")
     methods = 'unlearning = { method = "knot", compare = [] }\n\n[settings.server]'
-    wards = prepared(tmp_path, text.replace("[settings.server]", methods))
+    wards = prepare(tmp_path, text.replace("[settings.server]", methods))
     agreement, party = wards[0].agreement, party_of(wards, "server", [])
-    with cohort(wards, [], untouched) as remote:
+    with connected_cohort(wards, [], unchanged_line) as remote:
         server = FederatedServer(
             party, remote, RunJournal(party, federated_checkpoints(party), bytes(16))
         )
-        told = server.run()["requests"][0]
-    rows = {each["name"]: each for each in told["methods"]}
+        request = server.run()["requests"][0]
+    rows = {each["name"]: each for each in request["methods"]}
     assert list(rows) == ["original", "knot", "retrain"]
     assert rows["knot"]["guarantee"] == "exact"
     groups = [[n for n in group if n != "client-0"] for group in training_clusters(agreement)]
-    never = ClusterStore(tmp_path / "never", tuple(map(tuple, groups)))
+    without_client = ClusterStore(tmp_path / "never", tuple(map(tuple, groups)))
     round_plan, start = (
         network_training_plan(agreement, "original"),
         initial_parameters(agreement, "original"),
     )
-    wanted = never.train(local(wards), start, round_plan, lambda *_: None)
-    scores = local(wards).evaluate(CLIENTS[1:], "test", wanted)
+    expected = without_client.train(local_cohort(wards), start, round_plan, lambda *_: None)
+    scores = local_cohort(wards).evaluate(CLIENTS[1:], "test", expected)
     assert {n: each for n, each in rows["knot"]["scores"]["test"].items() if n in scores} == {
         n: asdict(each) for n, each in scores.items()
     }
 
 
-def test_a_client_that_dies_costs_its_own_contribution_and_comes_back(
+def test_lost_client_misses_one_round_and_reconnects(
     ready: tuple[HorizontalConfig, StartOptions],
 ) -> None:
-    """It is killed before it says what it learned; the line after that is sound."""
-    slots, told, lines = (
+    """The first line of the client breaks before its update; its second line works."""
+    slots, warnings, lines = (
         {"model": initial_parameters(ready[0].agreement, "original")},
         list[str](),
         list[str](),
@@ -141,26 +141,30 @@ def test_a_client_that_dies_costs_its_own_contribution_and_comes_back(
 
     def tap(name: str, line: Line) -> Line:
         lines.append(name)
-        return Dies(line, 2) if name == CLIENTS[2] and lines.count(name) == 1 else line
+        return BreakingLine(line, 2) if name == CLIENTS[2] and lines.count(name) == 1 else line
 
-    with cohort(ready, told, tap) as remote:
+    with connected_cohort(ready, warnings, tap) as remote:
         first = remote.mean_update(MEMBERS, LOCAL_TASK, slots)
         while len(remote.evaluate(CLIENTS, "learn", slots["model"])) < 5:
             pass
         second = remote.mean_update(MEMBERS, LOCAL_TASK, slots)
     assert first.absent == (Member(CLIENTS[2]),)
     assert second.absent == ()
-    assert any("client-2 is left out until it reconnects" in each for each in told)
+    assert any("client-2 is left out until it reconnects" in each for each in warnings)
     others = [each for each in MEMBERS if each.client != CLIENTS[2]]
-    assert torch.equal(first.delta, local(ready).mean_update(others, LOCAL_TASK, slots).delta)
-    assert torch.equal(second.delta, local(ready).mean_update(MEMBERS, LOCAL_TASK, slots).delta)
+    assert torch.equal(
+        first.delta, local_cohort(ready).mean_update(others, LOCAL_TASK, slots).delta
+    )
+    assert torch.equal(
+        second.delta, local_cohort(ready).mean_update(MEMBERS, LOCAL_TASK, slots).delta
+    )
 
 
-def test_orders_that_concern_all_wait_for_a_client_that_comes_back(
+def test_commands_to_all_clients_wait_for_a_lost_client(
     ready: tuple[HorizontalConfig, StartOptions],
 ) -> None:
-    """Its line breaks as it says that it knows which request is meant, and that it has purged."""
-    slots, told, lines = (
+    """The line breaks at the reply to the selected request, and again at the reply to the purge."""
+    slots, warnings, lines = (
         {"model": initial_parameters(ready[0].agreement, "original")},
         list[str](),
         list[str](),
@@ -169,80 +173,82 @@ def test_orders_that_concern_all_wait_for_a_client_that_comes_back(
     def tap(name: str, line: Line) -> Line:
         lines.append(name)
         frames = {1: 2, 2: 5}.get(lines.count(name)) if name == CLIENTS[0] else None
-        return line if frames is None else Dies(line, frames)
+        return line if frames is None else BreakingLine(line, frames)
 
-    with cohort(ready, told, tap) as remote:
+    with connected_cohort(ready, warnings, tap) as remote:
         remote.select_request("leaver")
-        gone = remote.evaluate(CLIENTS, "forgotten", slots["model"])
+        forgotten = remote.evaluate(CLIENTS, "forgotten", slots["model"])
         purged = remote.purge()
         left = remote.evaluate(CLIENTS, "learn", slots["model"])
     assert lines.count(CLIENTS[0]) == 3
-    assert gone[CLIENTS[0]].rows
-    assert purged[CLIENTS[0]] == [f"{gone[CLIENTS[0]].rows} rows"]
+    assert forgotten[CLIENTS[0]].rows
+    assert purged[CLIENTS[0]] == [f"{forgotten[CLIENTS[0]].rows} rows"]
     assert left[CLIENTS[0]].rows == 0
 
 
-def test_who_leaves_is_asked_again_when_it_is_lost_as_it_says_so(
+def test_leaving_client_lost_at_its_reply_is_asked_again(
     ready: tuple[HorizontalConfig, StartOptions],
 ) -> None:
-    """A request that passed over the client that leaves would be told as carried out."""
+    """A request without the leaving client would be reported as executed."""
     model, lines = initial_parameters(ready[0].agreement, "original"), list[str]()
 
     def tap(name: str, line: Line) -> Line:
         lines.append(name)
-        return Dies(line, 3) if name == CLIENTS[0] and lines.count(name) == 1 else line
+        return BreakingLine(line, 3) if name == CLIENTS[0] and lines.count(name) == 1 else line
 
-    with cohort(ready, [], tap) as remote:
+    with connected_cohort(ready, [], tap) as remote:
         remote.select_request("leaver")
-        leaving, staying = request_members(remote, "leaver", model)
+        leaving, remaining = request_members(remote, "leaver", model)
     assert leaving == [Member(CLIENTS[0], "forgotten")]
-    assert [each.client for each in staying] == CLIENTS[1:]
+    assert [each.client for each in remaining] == CLIENTS[1:]
 
 
-def test_a_change_that_is_none_of_the_model_costs_its_client_the_round(
+def test_update_of_another_length_is_left_out(
     ready: tuple[HorizontalConfig, StartOptions], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slots, told, sound = (
+    slots, warnings, run_task = (
         {"model": initial_parameters(ready[0].agreement, "original")},
         list[str](),
         ClientStore.run_task,
     )
 
-    def short(kept: ClientStore, kind: RowKind, task: LocalTask, given: Slots) -> LocalUpdate:
-        found, name = sound(kept, kind, task, given), kept._party.name
-        return replace(found, delta=found.delta[:1]) if name == CLIENTS[2] else found
+    def truncated_update(
+        store: ClientStore, kind: RowKind, task: LocalTask, given: Slots
+    ) -> LocalUpdate:
+        update, name = run_task(store, kind, task, given), store._party.name
+        return replace(update, delta=update.delta[:1]) if name == CLIENTS[2] else update
 
-    monkeypatch.setattr(ClientStore, "run_task", short)
-    with cohort(ready, told, untouched) as remote:
-        found = remote.mean_update(MEMBERS, LOCAL_TASK, slots)
-    assert found.absent == (Member(CLIENTS[2]),)
-    assert any("sent an update of 1 numbers for a model of" in each for each in told)
+    monkeypatch.setattr(ClientStore, "run_task", truncated_update)
+    with connected_cohort(ready, warnings, unchanged_line) as remote:
+        mean = remote.mean_update(MEMBERS, LOCAL_TASK, slots)
+    assert mean.absent == (Member(CLIENTS[2]),)
+    assert any("sent an update of 1 elements; expected" in each for each in warnings)
 
 
-def test_under_masks_the_mean_is_the_same_and_nobody_is_seen_alone(
+def test_masked_mean_equals_local_mean_and_single_updates_are_hidden(
     ready: tuple[HorizontalConfig, StartOptions], masked: tuple[HorizontalConfig, StartOptions]
 ) -> None:
-    slots, told = {"model": initial_parameters(ready[0].agreement, "original")}, list[str]()
-    with cohort(masked, told, untouched, least=3) as remote:
-        found = remote.mean_update(MEMBERS, LOCAL_TASK, slots)
+    slots, warnings = {"model": initial_parameters(ready[0].agreement, "original")}, list[str]()
+    with connected_cohort(masked, warnings, unchanged_line, min_contributors=3) as remote:
+        mean = remote.mean_update(MEMBERS, LOCAL_TASK, slots)
         with pytest.raises(PolicyError, match="single updates are hidden"):
             next(remote.updates(MEMBERS, LOCAL_TASK, slots))
-        with pytest.raises(PolicyError, match="2 clients are connected, and a sum needs 3"):
+        with pytest.raises(PolicyError, match="2 clients are connected, but a sum needs 3"):
             remote.mean_update(MEMBERS[:2], LOCAL_TASK, slots)
-    wanted = local(ready).mean_update(MEMBERS, LOCAL_TASK, slots)
-    assert torch.allclose(found.delta, wanted.delta, atol=1e-9, rtol=0)
-    assert (found.rows, found.loss) == (wanted.rows, pytest.approx(wanted.loss))
-    assert not [each for each in told if "left out" in each]
+    expected = local_cohort(ready).mean_update(MEMBERS, LOCAL_TASK, slots)
+    assert torch.allclose(mean.delta, expected.delta, atol=1e-9, rtol=0)
+    assert (mean.rows, mean.loss) == (expected.rows, pytest.approx(expected.loss))
+    assert not [each for each in warnings if "left out" in each]
 
 
 @pytest.mark.parametrize("frames", [2, 3, 4])
-def test_who_dies_in_a_sum_costs_its_own_part(
+def test_client_lost_in_a_masked_sum_misses_only_its_own_update(
     ready: tuple[HorizontalConfig, StartOptions],
     masked: tuple[HorizontalConfig, StartOptions],
     frames: int,
 ) -> None:
-    """Before it says its keys, before it deals shares, before its masked vector."""
-    slots, told, lines = (
+    """The line breaks before the public keys, the shares or the masked vector of the client."""
+    slots, warnings, lines = (
         {"model": initial_parameters(ready[0].agreement, "original")},
         list[str](),
         list[str](),
@@ -250,21 +256,21 @@ def test_who_dies_in_a_sum_costs_its_own_part(
 
     def tap(name: str, line: Line) -> Line:
         lines.append(name)
-        return Dies(line, frames) if name == CLIENTS[2] and lines.count(name) == 1 else line
+        return BreakingLine(line, frames) if name == CLIENTS[2] and lines.count(name) == 1 else line
 
-    with cohort(masked, told, tap, least=3) as remote:
-        found = remote.mean_update(MEMBERS, LOCAL_TASK, slots)
+    with connected_cohort(masked, warnings, tap, min_contributors=3) as remote:
+        mean = remote.mean_update(MEMBERS, LOCAL_TASK, slots)
     others = [each for each in MEMBERS if each.client != CLIENTS[2]]
-    wanted = local(ready).mean_update(others, LOCAL_TASK, slots)
-    assert found.absent == (Member(CLIENTS[2]),)
-    assert torch.allclose(found.delta, wanted.delta, atol=1e-9, rtol=0)
-    assert found.rows == wanted.rows
+    expected = local_cohort(ready).mean_update(others, LOCAL_TASK, slots)
+    assert mean.absent == (Member(CLIENTS[2]),)
+    assert torch.allclose(mean.delta, expected.delta, atol=1e-9, rtol=0)
+    assert mean.rows == expected.rows
 
 
-def test_a_server_that_leaves_the_masks_out_learns_nothing(
+def test_clients_refuse_to_send_updates_without_masks(
     masked: tuple[HorizontalConfig, StartOptions],
 ) -> None:
-    slots, told = {"model": initial_parameters(masked[0].agreement, "original")}, list[str]()
-    with cohort(masked, told, untouched) as remote:
+    slots, warnings = {"model": initial_parameters(masked[0].agreement, "original")}, list[str]()
+    with connected_cohort(masked, warnings, unchanged_line) as remote:
         assert not dict(remote.updates(MEMBERS[:1], LOCAL_TASK, slots))
-    assert any("requests a single update" in each for each in told)
+    assert any("requests a single update" in each for each in warnings)

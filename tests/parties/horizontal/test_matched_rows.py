@@ -1,4 +1,4 @@
-"""Forgotten rows are compared with test rows like with like: by class, and without the trigger."""
+"""Forgotten rows are compared with test rows of the same class and without the trigger."""
 
 from typing import Any
 
@@ -17,11 +17,11 @@ from parties.horizontal.local.network_client import NetworkClientTask
 from parties.horizontal.local.rows import ClientData, RowKind, Rows, match_classes
 from unlearning.audit.metric import Metric
 
-LABELS = st.lists(st.integers(0, 3), max_size=30).map(lambda some: torch.tensor(some).long())
+LABELS = st.lists(st.integers(0, 3), max_size=30).map(lambda labels: torch.tensor(labels).long())
 
 
 @given(LABELS, LABELS, st.binary(min_size=32, max_size=32))
-def test_of_every_class_the_side_with_fewer_rows_says_how_many(
+def test_both_sides_have_the_smaller_count_of_each_class(
     ours: torch.Tensor, theirs: torch.Tensor, secret: bytes
 ) -> None:
     first, second = match_classes(ours, theirs, secret)
@@ -33,58 +33,58 @@ def test_of_every_class_the_side_with_fewer_rows_says_how_many(
 
 
 def rows(*labels: int) -> Rows:
-    """Of class 0 the network is surer than of class 1, whatever the row."""
+    """Return rows of which the network is more certain if their class is 0."""
     truth = torch.tensor(labels)
     inputs = torch.where(truth[:, None] == 0, torch.tensor([3.0, 0.0]), torch.tensor([0.0, 1.0]))
     return Rows(inputs, truth)
 
 
-def learner(client_data: ClientData) -> NetworkClientTask:
+def client_of(client_data: ClientData) -> NetworkClientTask:
     network = nn.Linear(2, 2, bias=False)
     nn.init.eye_(network.weight)
     return NetworkClientTask("a", network, client_data, seed=0)
 
 
-def measured(one: NetworkClientTask) -> dict[str, Metric]:
-    model = parameters_to_vector(one.network.parameters()).detach()
-    scores = evaluate_model(LocalCohort({"a": one}), model)
+def metrics_of(client: NetworkClientTask) -> dict[str, Metric]:
+    model = parameters_to_vector(client.network.parameters()).detach()
+    scores = evaluate_model(LocalCohort({"a": client}), model)
     outcomes = [ModelOutcome(name, None, 1.0, 1, scores) for name in ("original", "retrain")]
     return {each.name: each for each in request_metrics(outcomes, {"a"})["original"]}
 
 
-def test_an_attack_that_knows_the_class_alone_finds_nothing() -> None:
-    """Class 0 must be forgotten; against test rows of both classes its AUC would be 0.75."""
+def test_attack_by_class_alone_has_auc_one_half() -> None:
+    """Rows of class 0 are forgotten; against test rows of both classes the AUC would be 0.75."""
     client_data = ClientData(rows(0, 0, 0, 1, 1), rows(0, 0, 1, 1), forgotten=np.arange(3))
-    known = measured(learner(client_data))
-    assert (known["membership_auc"].value, known["membership_auc"].n) == (0.5, 2)
+    metrics = metrics_of(client_of(client_data))
+    assert (metrics["membership_auc"].value, metrics["membership_auc"].n) == (0.5, 2)
 
 
-def test_no_row_with_the_trigger_is_compared() -> None:
+def test_rows_with_the_trigger_are_not_compared() -> None:
     client_data = ClientData(
         rows(0, 0, 0, 0, 1), rows(0, 0, 1, 1), np.arange(5), planted=np.array([0, 1, 2])
     )
-    one = learner(client_data)
-    one.client_data.train.inputs[:3] = 9.0  # as a trigger leaves them
-    model = parameters_to_vector(one.network.parameters()).detach()
+    client = client_of(client_data)
+    client.client_data.train.inputs[:3] = 9.0  # as a trigger leaves them
+    model = parameters_to_vector(client.network.parameters()).detach()
     kinds: tuple[RowKind, ...] = ("members", "non_members")
-    found: dict[RowKind, Any] = {kind: one.evaluate(kind, model) for kind in kinds}
-    assert found["members"] == found["non_members"]
-    assert found["members"].rows == 2
-    assert measured(one)["membership_auc"].value == 0.5
+    scores: dict[RowKind, Any] = {kind: client.evaluate(kind, model) for kind in kinds}
+    assert scores["members"] == scores["non_members"]
+    assert scores["members"].rows == 2
+    assert metrics_of(client)["membership_auc"].value == 0.5
 
 
-def test_without_a_clean_row_there_is_no_figure_and_the_note_says_why() -> None:
+def test_without_clean_rows_the_metric_has_a_note_and_no_value() -> None:
     client_data = ClientData(rows(0, 1), rows(0, 1), np.arange(2), planted=np.arange(2))
-    found = measured(learner(client_data))["membership_auc"]
-    assert (found.value, found.n) == (None, 0)
-    assert found.note.startswith("no rows of D_u without a trigger")
+    auc = metrics_of(client_of(client_data))["membership_auc"]
+    assert (auc.value, auc.n) == (None, 0)
+    assert auc.note.startswith("no rows of D_u without a trigger")
 
 
-def test_who_forgets_nothing_compares_nothing() -> None:
-    one = learner(ClientData(rows(0, 1), rows(0, 1)))
-    model = parameters_to_vector(one.network.parameters()).detach()
+def test_client_without_forgotten_rows_compares_nothing() -> None:
+    client = client_of(ClientData(rows(0, 1), rows(0, 1)))
+    model = parameters_to_vector(client.network.parameters()).detach()
     assert (
-        one.evaluate("members", model)
-        == one.evaluate("non_members", model)
+        client.evaluate("members", model)
+        == client.evaluate("non_members", model)
         == RowMetrics(0, 0, 0.0)
     )

@@ -1,11 +1,11 @@
-"""A client of a horizontal run predicts alone, with the model that the run ended with."""
+"""A client of a horizontal run predicts without the server, with the final model."""
 
 import csv
 from pathlib import Path
 
 import pytest
 import torch
-from client_processes import SERVER, Wood
+from client_processes import SERVER, ClientProcesses
 from typer.testing import CliRunner, Result
 
 from configs.federated_file import read_horizontal
@@ -45,16 +45,16 @@ data = { kind = "sklearn", name = "digits", label = true }
 """
 
 
-def delivered(wood: Wood, name: str, kind: str) -> ClientStore:
-    """A client that learned a lesson and got the model of the run."""
-    place = StartOptions(wood.out, None, wood.keys)
-    found = ClientStore(set_up_horizontal_party(wood.config, name, place, lambda _: None))
+def client_with_model(wood: ClientProcesses, name: str, kind: str) -> ClientStore:
+    """Return a client that trained once and received the final model."""
+    options = StartOptions(wood.out, None, wood.keys)
+    store = ClientStore(set_up_horizontal_party(wood.config, name, options, lambda _: None))
     model = initial_parameters(wood.config.agreement, "original")
-    found.switch_branch(f"{RUN} original 1", None)
-    found.run_task("learn", LOCAL_TASK, {"model": model})
-    found.deliver(model)
+    store.switch_branch(f"{RUN} original 1", None)
+    store.run_task("learn", LOCAL_TASK, {"model": model})
+    store.deliver(model)
     assert wood.config.agreement.personal.kind == kind
-    return found
+    return store
 
 
 def predict(path: Path, runs: Path, name: str, *options: str) -> Result:
@@ -62,15 +62,15 @@ def predict(path: Path, runs: Path, name: str, *options: str) -> Result:
     return CliRunner().invoke(app, command, env={"COLUMNS": "100", "VFL_DATA": None})
 
 
-def said(path: Path) -> list[list[str]]:
+def predictions(path: Path) -> list[list[str]]:
     with path.open() as file:
         return list(csv.reader(file))[1:]
 
 
 @pytest.mark.parametrize("kind", ["none", "fedper", "per-fedavg", "gpfl"])
-def test_a_client_predicts_with_the_model_as_it_is_its_own(tmp_path: Path, kind: str) -> None:
-    wood = Wood(tmp_path, f'personal = {{ kind = "{kind}" }}', NAMES)
-    kept = delivered(wood, "ash", kind)
+def test_client_predicts_with_its_personal_model(tmp_path: Path, kind: str) -> None:
+    wood = ClientProcesses(tmp_path, f'personal = {{ kind = "{kind}" }}', NAMES)
+    store = client_with_model(wood, "ash", kind)
     out = tmp_path / "found.csv"
     result = predict(wood.path, wood.out, "ash", "--out", str(out))
     assert result.exit_code == 0, result.output
@@ -78,43 +78,43 @@ def test_a_client_predicts_with_the_model_as_it_is_its_own(tmp_path: Path, kind:
     classes, shape = wood.config.agreement.labels.classes, wood.config.agreement.shape
     holding = read_holding(data, folder=tmp_path, classes=classes, active=True)
     with torch.no_grad():
-        network = kept._task.network
-        wanted = network(network_inputs(holding, data, shape)).argmax(1).tolist()
-    rows = said(out)
-    assert [row[2] for row in rows] == [classes[each] for each in wanted]
+        network = store._task.network
+        expected = network(network_inputs(holding, data, shape)).argmax(1).tolist()
+    rows = predictions(out)
+    assert [row[2] for row in rows] == [classes[each] for each in expected]
     assert sum(map(float, rows[0][3:])) == pytest.approx(1.0)
 
 
-def test_of_some_ids_those_that_are_not_in_the_data_are_told_apart(tmp_path: Path) -> None:
-    wood = Wood(tmp_path, "", NAMES)
-    delivered(wood, "ash", "none")
+def test_ids_that_are_not_in_the_data_are_marked(tmp_path: Path) -> None:
+    wood = ClientProcesses(tmp_path, "", NAMES)
+    client_with_model(wood, "ash", "none")
     ids, out = tmp_path / "ids.txt", tmp_path / "found.csv"
     assert predict(wood.path, wood.out, "ash", "--out", str(out)).exit_code == 0
-    known = said(out)[7]
+    known = predictions(out)[7]
     ids.write_text(f"nobody\n{known[0]}\n")
     result = predict(wood.path, wood.out, "ash", "--out", str(out), "--ids", str(ids), "--force")
     assert "1 rows predicted, 1 not in the data" in " ".join(result.output.split())
-    assert said(out)[1] == known
-    assert said(out)[0][1] != known[1]
+    assert predictions(out)[1] == known
+    assert predictions(out)[0][1] != known[1]
 
 
-def test_refused_are_the_server_and_whoever_has_no_model(tmp_path: Path) -> None:
-    wood = Wood(tmp_path, "", NAMES)
+def test_server_and_client_without_model_are_refused(tmp_path: Path) -> None:
+    wood = ClientProcesses(tmp_path, "", NAMES)
     out = ("--out", str(tmp_path / "found.csv"))
     at_server = predict(wood.path, wood.out, SERVER, *out)
     assert at_server.exit_code == 3
-    assert "the server has no rows" in at_server.output
+    assert "which has no rows to predict" in at_server.output
     without = predict(wood.path, wood.out, "ash", *out)
     assert without.exit_code == 7
     assert "no trained model in" in without.output
     service = predict(wood.path, wood.out, "ash", "--serve", "127.0.0.1:0")
     assert service.exit_code == 3
-    assert "predicts alone" in service.output
+    assert "predicts without the other" in service.output
 
 
 def test_a_damaged_model_is_refused(tmp_path: Path) -> None:
-    wood = Wood(tmp_path, "", NAMES)
-    delivered(wood, "ash", "none")
+    wood = ClientProcesses(tmp_path, "", NAMES)
+    client_with_model(wood, "ash", "none")
     path = wood.out / "wood" / "ash" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-4] + b"oops")
     result = predict(wood.path, wood.out, "ash", "--out", str(tmp_path / "found.csv"))
@@ -123,7 +123,7 @@ def test_a_damaged_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_simulated_client_predicts_with_the_server_s_model(tmp_path: Path) -> None:
-    """Also one that has a name, and so might have a process in another run."""
+    """This holds for a named client too."""
     path = tmp_path / "pool.toml"
     path.write_text(SIMULATED.replace("parties = {", 'parties = { ash = { role = "client" },'))
     settings = 'data = { kind = "sklearn", name = "digits", label = true }'
@@ -133,25 +133,25 @@ def test_a_simulated_client_predicts_with_the_server_s_model(tmp_path: Path) -> 
         out = tmp_path / f"{name}.csv"
         result = predict(path, tmp_path / "runs", name, "--out", str(out))
         assert result.exit_code == 0, result.output
-        assert _right(path, [row[2] for row in said(out)]) > 0.5
+        assert _accuracy(path, [row[2] for row in predictions(out)]) > 0.5
 
 
-def test_a_client_of_one_class_brings_what_others_lack(tmp_path: Path) -> None:
+def test_client_may_have_rows_of_one_class(tmp_path: Path) -> None:
     (tmp_path / "ash.csv").write_text("x,y\n" + "1,a\n2,a\n3,a\n" * 5)
     data = CsvData(kind="csv", path=Path("ash.csv"), label="y", ranges={"x": (0.0, 4.0)})
     with pytest.raises(DataError, match="all rows have the same label"):
         read_holding(data, folder=tmp_path, classes=["a", "b"], active=True)
-    found = read_holding(
+    holding = read_holding(
         data, folder=tmp_path, classes=["a", "b"], active=True, several_classes=False
     )
-    assert found.labels is not None
-    assert found.labels.tolist() == [0] * 15
+    assert holding.labels is not None
+    assert holding.labels.tolist() == [0] * 15
 
 
-def _right(path: Path, found: list[str]) -> float:
+def _accuracy(path: Path, predicted: list[str]) -> float:
     data = read_horizontal(path).settings("client-0").data  # type: ignore[attr-defined]
     classes = read_horizontal(path).agreement.labels.classes
     holding = read_holding(data, folder=path.parent, classes=classes, active=True)
     assert holding.labels is not None
-    wanted = [classes[each] for each in holding.labels.tolist()]
-    return sum(a == b for a, b in zip(found, wanted, strict=True)) / len(wanted)
+    expected = [classes[each] for each in holding.labels.tolist()]
+    return sum(a == b for a, b in zip(predicted, expected, strict=True)) / len(expected)

@@ -1,4 +1,4 @@
-"""Ray computes what the process pool computes, to the bit; without it there is a hint."""
+"""Ray gives bit-identical results to the process pool; without Ray there is a hint."""
 
 import importlib.util
 import subprocess
@@ -36,13 +36,13 @@ def source(tmp_path: Path) -> SimulationSource:
 
 @pytest.fixture(scope="module")
 def ray_workers() -> Iterator[ClientWorkers]:
-    found = simulate.start_workers(SimulationSettings(backend="ray", workers=2))
-    yield found
-    found.close()
+    workers = simulate.start_workers(SimulationSettings(backend="ray", workers=2))
+    yield workers
+    workers.close()
 
 
-def story(source: SimulationSource, workers: ClientWorkers) -> list[object]:
-    """Two rounds, so that the clients' own parameters come back to them, a line and a request."""
+def run_rounds(source: SimulationSource, workers: ClientWorkers) -> list[object]:
+    """Return the results of two rounds, a second branch and a request."""
     agreement = read_horizontal(source.config).agreement
     members = [Member(name) for name in agreement.spokes]
     cohort, model = (
@@ -54,24 +54,24 @@ def story(source: SimulationSource, workers: ClientWorkers) -> list[object]:
     cohort.switch_branch("other", "original")
     second = cohort.mean_update(members, LOCAL_TASK, {"model": model})
     cohort.select_request("leaver")
-    gone = cohort.evaluate(agreement.spokes, "forgotten", model)
+    forgotten = cohort.evaluate(agreement.spokes, "forgotten", model)
     cohort.purge()
-    left = cohort.evaluate(agreement.spokes, "learn", model)
-    return [first.delta, first.loss, second.delta, second.loss, gone, left]
+    remaining = cohort.evaluate(agreement.spokes, "learn", model)
+    return [first.delta, first.loss, second.delta, second.loss, forgotten, remaining]
 
 
 @needs_ray
 @pytest.mark.slow
-def test_ray_gives_the_bits_of_the_process_pool(
+def test_ray_equals_the_process_pool_bit_for_bit(
     source: SimulationSource, ray_workers: ClientWorkers
 ) -> None:
     processes = simulate.start_workers(SimulationSettings(workers=1))
     try:
-        wanted = story(source, processes)
+        expected = run_rounds(source, processes)
     finally:
         processes.close()
-    found = story(source, ray_workers)
-    for ours, theirs in zip(found, wanted, strict=True):
+    results = run_rounds(source, ray_workers)
+    for ours, theirs in zip(results, expected, strict=True):
         if isinstance(ours, torch.Tensor):
             assert torch.equal(ours, theirs)
         else:
@@ -80,7 +80,7 @@ def test_ray_gives_the_bits_of_the_process_pool(
 
 @needs_ray
 @pytest.mark.slow
-def test_an_error_of_a_task_is_told_as_it_was_raised(
+def test_error_of_a_task_keeps_its_type_and_message(
     tmp_path: Path, ray_workers: ClientWorkers
 ) -> None:
     (tmp_path / "wards.toml").write_text(CONFIG.replace("pathological", "unheard-of"))
@@ -96,16 +96,16 @@ def test_an_error_of_a_task_is_told_as_it_was_raised(
 
 @needs_ray
 @pytest.mark.slow
-def test_a_vector_is_put_into_the_store_once(
+def test_vector_is_stored_once(
     source: SimulationSource, ray_workers: ClientWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    posted, post = list[str](), ray_workers.put
+    posted, put = list[str](), ray_workers.put
 
-    def noted(name: str, vector: torch.Tensor) -> object:
+    def record_put(name: str, vector: torch.Tensor) -> object:
         posted.append(name)
-        return post(name, vector)
+        return put(name, vector)
 
-    monkeypatch.setattr(ray_workers, "put", noted)
+    monkeypatch.setattr(ray_workers, "put", record_put)
     agreement = read_horizontal(source.config).agreement
     cohort, model = (
         PoolCohort(agreement.spokes, source, ray_workers, 1.0),
@@ -116,7 +116,7 @@ def test_a_vector_is_put_into_the_store_once(
     assert posted == ["1"]
 
 
-def test_without_ray_a_hint_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_ray_gives_an_installation_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "parties.horizontal.simulation.ray_workers", raising=False)
     with pytest.raises(ConfigError, match="ray is not installed") as error:
@@ -126,14 +126,14 @@ def test_without_ray_a_hint_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.slow
 def test_ray_is_imported_only_when_it_is_chosen() -> None:
-    asked = "import sys, parties.horizontal.simulation.simulate; print('ray' in sys.modules)"
-    said = subprocess.run(
-        [sys.executable, "-c", asked], check=True, capture_output=True, text=True, timeout=60
+    script = "import sys, parties.horizontal.simulation.simulate; print('ray' in sys.modules)"
+    process = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60
     )
-    assert said.stdout == "False\n"
+    assert process.stdout == "False\n"
 
 
 @pytest.mark.parametrize("more", [{"backend": "processes"}, {"backend": "ray", "workers": 2}])
-def test_an_address_goes_with_a_cluster(more: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="address goes with backend = 'ray'"):
+def test_address_without_a_ray_cluster_is_refused(more: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="address needs backend = 'ray'"):
         SimulationSettings.model_validate({"address": "10.0.0.1:6379", **more})

@@ -1,4 +1,4 @@
-"""A server that is killed in training goes on from the last round that was written."""
+"""A server that is killed in training resumes at the last stored round."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 from clients import row_source
-from five_clients import CONFIG, prepared
-from test_figures import Here
+from five_clients import CONFIG, prepare
+from test_request_metrics import InProcessWorkers
 from torch import Tensor
 
 from parties.horizontal.engine.cohort import MeanUpdate, Member
@@ -22,86 +22,86 @@ LIMITS = CONFIG.replace("idle_seconds = 10.0", "idle_seconds = 10.0, checkpoint_
 
 
 class Killed(Exception):
-    """The server is gone."""
+    """Simulates a kill of the server."""
 
 
-class Dying(PoolCohort):
-    """Clients whose server is killed after so many rounds."""
+class KilledCohort(PoolCohort):
+    """Clients whose server is killed after ``remaining`` rounds."""
 
-    left = 10**6
-    taught = 0
+    remaining = 10**6
+    rounds_done = 0
 
     def mean_update(
         self, members: Sequence[Member], task: LocalTask, slots: Mapping[str, Tensor]
     ) -> MeanUpdate:
-        if self.left == 0:
+        if self.remaining == 0:
             raise Killed
-        self.left, self.taught = self.left - 1, self.taught + 1
+        self.remaining, self.rounds_done = self.remaining - 1, self.rounds_done + 1
         return super().mean_update(members, task, slots)
 
 
-class Trial:
+class RestartedServer:
     """Starts of a server in one folder."""
 
     def __init__(self, folder: Path, text: str) -> None:
         folder.mkdir(exist_ok=True)
-        self.config, place = prepared(folder, text)
-        self.party = set_up_horizontal_party(self.config, "server", place, lambda _: None)
+        self.config, options = prepare(folder, text)
+        self.party = set_up_horizontal_party(self.config, "server", options, lambda _: None)
         self.source = row_source(folder / "wards.toml", (), None)
 
     def start(self, number: int, rounds: int = 10**6) -> tuple[TrainedModel, int]:
-        """What is trained, and in how many rounds of this start."""
-        cohort = Dying(self.config.agreement.spokes, self.source, Here(), 1.0)
-        cohort.left = rounds
+        """Return the trained model and the number of rounds of this start."""
+        cohort = KilledCohort(self.config.agreement.spokes, self.source, InProcessWorkers(), 1.0)
+        cohort.remaining = rounds
         record = RunJournal(self.party, federated_checkpoints(self.party), bytes([number]) * 16)
 
-        def work() -> TrainedModel:
+        def train() -> TrainedModel:
             cohort.switch_branch("line", None)
-            taught, rounds = (
+            task, rounds = (
                 self.party.server_task(self.party),
                 self.config.agreement.training.rounds,
             )
             members = [Member(name) for name in self.config.agreement.spokes]
-            span = TrainingSpan(0, rounds, taught.initial_model("original"), members)
-            return train_rounds(self.party, taught, cohort, record, span, "line")
+            span = TrainingSpan(0, rounds, task.initial_model("original"), members)
+            return train_rounds(self.party, task, cohort, record, span, "line")
 
         try:
-            return record.once(TRAINING, TrainedModel, work), cohort.taught
+            return record.once(TRAINING, TrainedModel, train), cohort.rounds_done
         finally:
             cohort.close()
 
 
 @pytest.mark.parametrize("rule", ["", f", {ADAM}"])
-def test_training_goes_on_where_it_was_written(tmp_path: Path, rule: str) -> None:
+def test_training_resumes_at_the_last_stored_round(tmp_path: Path, rule: str) -> None:
     text = LIMITS.replace("quorum = 0.5", f"quorum = 0.5{rule}")
-    wanted, taught = Trial(tmp_path / "whole", text).start(1)
-    assert taught == 3
-    trial = Trial(tmp_path / "cut", text)
+    expected, rounds_done = RestartedServer(tmp_path / "whole", text).start(1)
+    assert rounds_done == 3
+    server = RestartedServer(tmp_path / "cut", text)
     with pytest.raises(Killed):
-        trial.start(1, 2)
-    found, taught = trial.start(2)
-    assert taught == 1
-    assert torch.equal(found.model, wanted.model)
-    assert found.rounds == wanted.rounds
-    again, taught = trial.start(3)
-    assert taught == 0
-    assert torch.equal(again.model, wanted.model)
+        server.start(1, 2)
+    resumed, rounds_done = server.start(2)
+    assert rounds_done == 1
+    assert torch.equal(resumed.model, expected.model)
+    assert resumed.rounds == expected.rounds
+    finished, rounds_done = server.start(3)
+    assert rounds_done == 0
+    assert torch.equal(finished.model, expected.model)
 
 
-def test_with_own_parameters_it_begins_again(tmp_path: Path) -> None:
-    """Clients' own have gone on since the server wrote: a second try must equal a first one."""
-    trial = Trial(
+def test_training_with_personal_parameters_starts_again(tmp_path: Path) -> None:
+    """Personal parameters changed after the last stored round, so the training starts again."""
+    server = RestartedServer(
         tmp_path,
         LIMITS.replace("[settings.server]", 'personal = { kind = "fedper" }\n[settings.server]'),
     )
     with pytest.raises(Killed):
-        trial.start(1, 2)
-    assert trial.start(2)[1] == 3
+        server.start(1, 2)
+    assert server.start(2)[1] == 3
 
 
-def test_a_killed_training_that_is_begun_afresh_keeps_nothing(tmp_path: Path) -> None:
-    trial = Trial(tmp_path, LIMITS)
+def test_training_without_its_checkpoints_starts_again(tmp_path: Path) -> None:
+    server = RestartedServer(tmp_path, LIMITS)
     with pytest.raises(Killed):
-        trial.start(1, 2)
-    federated_checkpoints(trial.party).clear()
-    assert trial.start(2)[1] == 3
+        server.start(1, 2)
+    federated_checkpoints(server.party).clear()
+    assert server.start(2)[1] == 3

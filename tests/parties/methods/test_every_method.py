@@ -38,8 +38,8 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The metrics of a run with a sum of votes, in which every method can run."""
     plan = QUICK | LESS | {"compare": (*ALL, "cvfu")}
     folder = tmp_path_factory.mktemp("all")
-    found = run(folder, unlearn=FORGET, training=TRAINING, unlearning=plan, **votes())
-    return json.loads(canonical_json(found))
+    result = run(folder, unlearn=FORGET, training=TRAINING, unlearning=plan, **votes())
+    return json.loads(canonical_json(result))
 
 
 def test_every_method_has_a_row(metrics: Any) -> None:
@@ -57,13 +57,13 @@ def test_every_method_has_a_row(metrics: Any) -> None:
     assert all(METHODS[name][0] in text for name in names)
 
 
-def test_what_is_shown_once_is_counted_as_rows(metrics: Any) -> None:
+def test_forward_passes_are_counted_as_rows(metrics: Any) -> None:
     rows = {row["name"]: row for row in metrics["requests"][0]["methods"]}
     retained = metrics["requests"][0]["retained"]
     assert rows["top-only"]["cost"]["rows"] == 2 * retained  # two passive parties
 
 
-def test_every_row_tells_its_story(metrics: Any) -> None:
+def test_every_row_has_the_facts_of_its_method(metrics: Any) -> None:
     facts = {row["name"]: row["facts"] for row in metrics["requests"][0]["methods"]}
     for name in ("fine-tune", "relabel", "top-only", "shrink-perturb", "retrain"):
         assert facts[name]["epochs"], name
@@ -98,19 +98,21 @@ CHANGES: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Ending:
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Ending:
     folder = tmp_path_factory.mktemp("undisturbed")
     prepare(folder)
     return play(folder, **CHANGES)
 
 
 @pytest.mark.parametrize("message", [80, 140, 200, 260, 320])
-def test_a_crash_changes_nothing(tmp_path: Path, undisturbed: Ending, message: int) -> None:
+def test_crash_does_not_change_the_result(
+    tmp_path: Path, uninterrupted: Ending, message: int
+) -> None:
     prepare(tmp_path)
     play(tmp_path, ("left", message), **CHANGES)
     ending = play(tmp_path, **CHANGES)
     assert any(note.startswith("resumed checkpoint") for note in ending.notes)
-    assert ending.files == undisturbed.files
+    assert ending.files == uninterrupted.files
     assert ending.metrics is not None
-    assert undisturbed.metrics is not None
-    assert _timeless(ending.metrics["requests"]) == _timeless(undisturbed.metrics["requests"])
+    assert uninterrupted.metrics is not None
+    assert _timeless(ending.metrics["requests"]) == _timeless(uninterrupted.metrics["requests"])

@@ -23,39 +23,41 @@ def norm(tensors: list[object]) -> float:
     return math.sqrt(sum(float((t * t).sum()) for t in tensors))  # type: ignore[operator]
 
 
-def test_the_residuals_are_those_of_one_process(tmp_path: Path) -> None:
+def test_residuals_equal_one_process(tmp_path: Path) -> None:
     fedora = {"proximal": RHO}
-    with open_split_model(tmp_path, unlearning={"fedora": fedora}) as (leading, answerers):
-        forget_some(leading)
-        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        leading.keep_copy(ANCHOR, vfl_pb2.TRAIN)
+    with open_split_model(tmp_path, unlearning={"fedora": fedora}) as (split_model, sessions):
+        forget_some(split_model)
+        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        split_model.keep_copy(ANCHOR, vfl_pb2.TRAIN)
         start = [
             p.detach().clone()
             for name in ("hub", "left", "right")
-            for p in networks(leading, answerers)[name].parameters()
+            for p in networks(split_model, sessions)[name].parameters()
         ]
-        train_epochs(leading, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 1, 16))
-        found = kkt_report(leading, GAMMA, PRICE)
-        halves, features = networks(leading, answerers), inputs(leading, answerers)
-        model = Monolith.copy(halves, features, leading.labels)
-        rows = leading.rows
-    assert found is not None
+        train_epochs(
+            split_model, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 1, 16)
+        )
+        report = kkt_report(split_model, GAMMA, PRICE)
+        party_networks, features = networks(split_model, sessions), inputs(split_model, sessions)
+        model = Monolith.copy(party_networks, features, split_model.labels)
+        rows = split_model.rows
+    assert report is not None
     score = model.score(rows.forgotten, 2.0)
     of_score = model.gradient(score)
     of_loss = model.gradient(model.loss(rows.retain))
-    pulled = [
+    residuals = [
         g - PRICE * u + RHO * (p.detach() - p0)
         for g, u, p, p0 in zip(of_loss, of_score, model.parameters, start, strict=True)
     ]
-    wanted = norm(pulled) / (1 + norm(of_loss))  # type: ignore[arg-type]
-    assert found["stationarity"] == pytest.approx(wanted, rel=1e-9)
-    assert found["primal"] == pytest.approx(max(0.0, GAMMA - score.item()))
-    assert found["complementarity"] == pytest.approx(PRICE * abs(GAMMA - score.item()))
-    assert found["dual"] == PRICE
-    assert found["converged"] is False
+    wanted = norm(residuals) / (1 + norm(of_loss))  # type: ignore[arg-type]
+    assert report["stationarity"] == pytest.approx(wanted, rel=1e-9)
+    assert report["primal"] == pytest.approx(max(0.0, GAMMA - score.item()))
+    assert report["complementarity"] == pytest.approx(PRICE * abs(GAMMA - score.item()))
+    assert report["dual"] == PRICE
+    assert report["converged"] is False
 
 
-def test_the_report_is_printed_and_is_no_part_of_the_cost(tmp_path: Path) -> None:
+def test_report_is_printed_and_not_counted_in_the_cost(tmp_path: Path) -> None:
     (tmp_path / "strict").mkdir()
     (tmp_path / "lax").mkdir()
     strict = run(tmp_path / "strict", unlearn=FORGET)["requests"][0]["methods"][1]
@@ -70,6 +72,6 @@ def test_the_report_is_printed_and_is_no_part_of_the_cost(tmp_path: Path) -> Non
     )
 
 
-def test_the_literal_dual_has_no_such_report(tmp_path: Path) -> None:
-    with open_split_model(tmp_path) as (leading, _):
-        assert kkt_report(leading, GAMMA, None) is None
+def test_literal_dual_has_no_kkt_report(tmp_path: Path) -> None:
+    with open_split_model(tmp_path) as (split_model, _):
+        assert kkt_report(split_model, GAMMA, None) is None

@@ -41,39 +41,41 @@ def optimum(model: Monolith, rows: Any, weight: float) -> list[Tensor]:
 
     def loss() -> Tensor:
         squares = torch.stack([p.square().sum() for p in parameters]).sum()
-        found = cross_entropy(model.logits(rows), model.labels[rows]) + weight / 2 * squares
+        objective = cross_entropy(model.logits(rows), model.labels[rows]) + weight / 2 * squares
         solver.zero_grad()
-        found.backward()  # type: ignore[no-untyped-call]
-        return found
+        objective.backward()  # type: ignore[no-untyped-call]
+        return objective
 
-    how = {"tolerance_grad": 1e-12, "tolerance_change": 0.0, "line_search_fn": "strong_wolfe"}
-    solver = torch.optim.LBFGS(parameters, max_iter=2000, **how)  # type: ignore[arg-type]
+    options = {"tolerance_grad": 1e-12, "tolerance_change": 0.0, "line_search_fn": "strong_wolfe"}
+    solver = torch.optim.LBFGS(parameters, max_iter=2000, **options)  # type: ignore[arg-type]
     solver.step(loss)  # type: ignore[no-untyped-call]
     return [p.detach() for p in parameters]
 
 
 def test_parties_reach_the_optimum_of_one_process_within_their_bound(tmp_path: Path) -> None:
-    with open_split_model(tmp_path, **HEAD) as (leading, answerers):
-        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        walked = run_newton(leading, WALK)
-        alone = Monolith.copy(
-            networks(leading, answerers), inputs(leading, answerers), leading.labels
+    with open_split_model(tmp_path, **HEAD) as (split_model, sessions):
+        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        steps = run_newton(split_model, WALK)
+        single_process = Monolith.copy(
+            networks(split_model, sessions), inputs(split_model, sessions), split_model.labels
         )
-        ours = [p.detach().clone() for p in alone.parameters]
-        best = optimum(alone, leading.rows.train, 1e-2)
-    apart = sum(float((a - b).square().sum()) for a, b in zip(ours, best, strict=True)) ** 0.5
-    assert walked[-1].bound <= 1e-6
-    assert apart <= walked[-1].bound + 1e-9
-    bounds = [each.bound for each in walked]
+        current = [p.detach().clone() for p in single_process.parameters]
+        best = optimum(single_process, split_model.rows.train, 1e-2)
+    difference = (
+        sum(float((a - b).square().sum()) for a, b in zip(current, best, strict=True)) ** 0.5
+    )
+    assert steps[-1].bound <= 1e-6
+    assert difference <= steps[-1].bound + 1e-9
+    bounds = [each.bound for each in steps]
     assert bounds == sorted(bounds, reverse=True)
 
 
 def test_products_with_the_hessian_are_bounded(tmp_path: Path) -> None:
     few = HEAD | {"newton": {"weight": 1e-2, "products": 7, "bound": 1e-9}}
-    with open_split_model(tmp_path, **few) as (leading, _):
-        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        walked = run_newton(leading, WALK)
-    assert sum(each.step.products for each in walked) == 7
+    with open_split_model(tmp_path, **few) as (split_model, _):
+        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        steps = run_newton(split_model, WALK)
+    assert sum(each.step.products for each in steps) == 7
 
 
 def test_the_report_holds_bounds_and_true_distances(tmp_path: Path) -> None:
@@ -82,43 +84,43 @@ def test_the_report_holds_bounds_and_true_distances(tmp_path: Path) -> None:
     rows = {each["name"]: each for each in metrics["requests"][0]["methods"]}
     certificate, reference = rows["newton-cg"]["facts"]["certificate"], rows["retrain-paired"]
     bounds = [each["bound"] for each in certificate["steps"]]
-    apart = [each["distance"] for each in reference["facts"]["distances"]]
+    difference = [each["distance"] for each in reference["facts"]["distances"]]
     nearest = reference["facts"]["bound"]
-    assert len(bounds) == len(apart) > 1
-    assert all(b + nearest >= d for b, d in zip(bounds, apart, strict=True))
-    assert apart[0] > 1e-3  # the original was another model
+    assert len(bounds) == len(difference) > 1
+    assert all(b + nearest >= d for b, d in zip(bounds, difference, strict=True))
+    assert difference[0] > 1e-3  # the original was another model
     assert certificate["bound"] <= certificate["wanted"] == 1e-5
-    assert apart[-1] <= 1e-5
+    assert difference[-1] <= 1e-5
     assert rows["newton-cg"]["guarantee"] == "distance-certified"
     assert "distance-certified" in vertical_page(json.loads(canonical_json(metrics)))
 
 
 def test_noise_is_added_once_the_bound_is_reached(tmp_path: Path) -> None:
     newton = {"weight": 1e-2, "bound": 1e-2, "release": {"epsilon": 1.0, "delta": 1e-5}}
-    with open_split_model(tmp_path, **(HEAD | {"newton": newton})) as (leading, answerers):
-        train_model(leading, vfl_pb2.TRAIN_ROWS, "original", "training")
-        leading.keep_copy("original", vfl_pb2.TRAIN)
-        leading.forget(leading.rows.train[:20])
-        facts = NewtonCgMethod().run(leading)
+    with open_split_model(tmp_path, **(HEAD | {"newton": newton})) as (split_model, sessions):
+        train_model(split_model, vfl_pb2.TRAIN_ROWS, "original", "training")
+        split_model.keep_copy("original", vfl_pb2.TRAIN)
+        split_model.forget(split_model.rows.train[:20])
+        facts = NewtonCgMethod().run(split_model)
         last = len(facts.figures["certificate"]["steps"]) - 1
-        moved = distance_to_copy(leading, f"newton-cg, step {last}")
+        moved = distance_to_copy(split_model, f"newton-cg, step {last}")
         count = sum(
-            p.numel() for n in networks(leading, answerers).values() for p in n.parameters()
+            p.numel() for n in networks(split_model, sessions).values() for p in n.parameters()
         )
     assert facts.guarantee is Guarantee.CERTIFIED
     assert facts.figures["certificate"]["noise"] == pytest.approx(3.7306e-2, rel=1e-3)
     assert moved == pytest.approx(3.7306e-2 * count**0.5, rel=0.5)
 
 
-def test_no_noise_and_no_promise_where_the_effort_was_spent_too_soon(tmp_path: Path) -> None:
+def test_no_noise_and_no_guarantee_if_the_budget_ends_before_the_bound(tmp_path: Path) -> None:
     newton = {"weight": 1e-2, "bound": 1e-9, "products": 2, "release": {"epsilon": 1.0}}
-    with open_split_model(tmp_path, **(HEAD | {"newton": newton})) as (leading, _):
-        train_model(leading, vfl_pb2.TRAIN_ROWS, "original", "training")
-        leading.keep_copy("original", vfl_pb2.TRAIN)
-        leading.forget(leading.rows.train[:20])
-        facts = NewtonCgMethod().run(leading)
+    with open_split_model(tmp_path, **(HEAD | {"newton": newton})) as (split_model, _):
+        train_model(split_model, vfl_pb2.TRAIN_ROWS, "original", "training")
+        split_model.keep_copy("original", vfl_pb2.TRAIN)
+        split_model.forget(split_model.rows.train[:20])
+        facts = NewtonCgMethod().run(split_model)
         last = len(facts.figures["certificate"]["steps"]) - 1
-        assert distance_to_copy(leading, f"newton-cg, step {last}") == 0
+        assert distance_to_copy(split_model, f"newton-cg, step {last}") == 0
     assert facts.guarantee is None
     assert facts.stopped == "the effort was spent"
     assert facts.figures["certificate"]["epsilon"] is None
@@ -132,15 +134,17 @@ def test_no_noise_and_no_promise_where_the_effort_was_spent_too_soon(tmp_path: P
         pytest.param("right", 420, marks=pytest.mark.slow),
     ],
 )
-def test_a_walk_that_crashed_ends_as_if_it_had_not(tmp_path: Path, name: str, message: int) -> None:
+def test_newton_run_after_a_crash_has_the_same_result(
+    tmp_path: Path, name: str, message: int
+) -> None:
     plan = QUICK | {"method": "newton-cg", "compare": ("fine-tune", "relabel")}
     changes = HEAD | {"unlearn": FORGET, "unlearning": plan}
     for folder in ("whole", "crashed"):
         (tmp_path / folder).mkdir()
         prepare(tmp_path / folder)
-    undisturbed = play(tmp_path / "whole", **changes)
+    uninterrupted = play(tmp_path / "whole", **changes)
     play(tmp_path / "crashed", (name, message), **changes)
     ending = play(tmp_path / "crashed", **changes)
     assert any(note.startswith("resumed checkpoint") for note in ending.notes)
-    assert ending.files == undisturbed.files
-    compare(ending.metrics, undisturbed.metrics)
+    assert ending.files == uninterrupted.files
+    compare(ending.metrics, uninterrupted.metrics)

@@ -42,18 +42,18 @@ UNLEARNING = {
 }
 
 
-def payload(leading: SplitModel) -> dict[str, int]:
+def payload(split_model: SplitModel) -> dict[str, int]:
     """Bytes of tensors until now, to and from each passive party."""
-    found = dict.fromkeys(WIDTHS, 0)
-    for (peer, *_), total in leading.party.traffic._totals.items():
-        found[peer] += total.payload
-    return found
+    totals = dict.fromkeys(WIDTHS, 0)
+    for (peer, *_), total in split_model.party.traffic._totals.items():
+        totals[peer] += total.payload
+    return totals
 
 
-def crossed(leading: SplitModel, work: Callable[[], Any]) -> dict[str, int]:
-    before = payload(leading)
-    work()
-    return {name: after - before[name] for name, after in payload(leading).items()}
+def payload_of(split_model: SplitModel, run_method: Callable[[], Any]) -> dict[str, int]:
+    before = payload(split_model)
+    run_method()
+    return {name: after - before[name] for name, after in payload(split_model).items()}
 
 
 def formula(rows_both_ways: int, rows_shown: int = 0) -> dict[str, int]:
@@ -62,23 +62,25 @@ def formula(rows_both_ways: int, rows_shown: int = 0) -> dict[str, int]:
 
 
 @pytest.fixture
-def leading(tmp_path: Path) -> Any:
+def split_model(tmp_path: Path) -> Any:
     training = {"batch": BATCH, "epochs": EPOCHS, "learning_rate": 0.02}
     with open_split_model(
         tmp_path, dtype="float32", unlearning=UNLEARNING, training=training
-    ) as found:
-        leading, _ = found
-        forget_some(leading)
-        leading.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        train_epochs(leading, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 4, BATCH))
-        leading.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
-        yield leading
+    ) as opened:
+        split_model, _ = opened
+        forget_some(split_model)
+        split_model.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        train_epochs(
+            split_model, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 4, BATCH)
+        )
+        split_model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
+        yield split_model
 
 
-def test_fedora(leading: SplitModel) -> None:
+def test_fedora(split_model: SplitModel) -> None:
     """n_u + R B rows an iteration (Table II); the last batch of an epoch is as short as it is."""
-    leading.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
-    rows, plan = leading.rows, leading.agreement.unlearning.fedora
+    split_model.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
+    rows, plan = split_model.rows, split_model.agreement.unlearning.fedora
     sub_steps = max(1, ceil(plan.retain_share * len(rows.retain) / BATCH))
     per_epoch = ceil(len(rows.retain) / BATCH)
     short = len(rows.retain) - (per_epoch - 1) * BATCH
@@ -86,56 +88,60 @@ def test_fedora(leading: SplitModel) -> None:
     batches = [sizes[step % per_epoch] for step in range(plan.iterations * sub_steps)]
     assert short < BATCH
     assert short in batches  # the short one is met
-    found = crossed(leading, lambda: fedora.run_fedora(leading, 1.0, 0.0))
+    payload_sent = payload_of(split_model, lambda: fedora.run_fedora(split_model, 1.0, 0.0))
     both_ways = plan.iterations * len(rows.forgotten) + sum(batches)
-    assert found == formula(both_ways, rows_shown=len(rows.validation))  # one look, at the end
+    assert payload_sent == formula(
+        both_ways, rows_shown=len(rows.validation)
+    )  # one look, at the end
 
 
-def test_retrain(leading: SplitModel) -> None:
+def test_retrain(split_model: SplitModel) -> None:
     """Every epoch passes over D_r, and looks at the validation rows."""
-    rows = leading.rows
-    found = crossed(leading, lambda: RetrainMethod("retrain", "retrain").run(leading))
-    assert found == formula(EPOCHS * len(rows.retain), EPOCHS * len(rows.validation))
+    rows = split_model.rows
+    payload_sent = payload_of(
+        split_model, lambda: RetrainMethod("retrain", "retrain").run(split_model)
+    )
+    assert payload_sent == formula(EPOCHS * len(rows.retain), EPOCHS * len(rows.validation))
 
 
-def test_gradient_ascent(leading: SplitModel) -> None:
+def test_gradient_ascent(split_model: SplitModel) -> None:
     """Every step passes over D_u; a look at the end shows whether the model is sound."""
-    rows = leading.rows
-    found = crossed(leading, lambda: GradientAscentMethod().run(leading))
-    assert found == formula(STEPS * len(rows.forgotten), len(rows.validation))
+    rows = split_model.rows
+    payload_sent = payload_of(split_model, lambda: GradientAscentMethod().run(split_model))
+    assert payload_sent == formula(STEPS * len(rows.forgotten), len(rows.validation))
 
 
-def test_fine_tune(leading: SplitModel) -> None:
-    found = crossed(leading, lambda: FineTuneMethod().run(leading))
-    assert found == formula(EPOCHS * len(leading.rows.retain))
+def test_fine_tune_equals_one_process(split_model: SplitModel) -> None:
+    payload_sent = payload_of(split_model, lambda: FineTuneMethod().run(split_model))
+    assert payload_sent == formula(EPOCHS * len(split_model.rows.retain))
 
 
-def test_top_only(leading: SplitModel) -> None:
+def test_top_only(split_model: SplitModel) -> None:
     """Embeddings of D_r go up once, and nothing comes down."""
-    found = crossed(leading, lambda: TopOnlyMethod().run(leading))
-    assert found == formula(0, rows_shown=len(leading.rows.retain))
+    payload_sent = payload_of(split_model, lambda: TopOnlyMethod().run(split_model))
+    assert payload_sent == formula(0, rows_shown=len(split_model.rows.retain))
 
 
-def test_relabel(leading: SplitModel) -> None:
-    found = crossed(leading, lambda: RelabelMethod().run(leading))
-    assert found == formula(2 * len(leading.rows.train))
+def test_relabel(split_model: SplitModel) -> None:
+    payload_sent = payload_of(split_model, lambda: RelabelMethod().run(split_model))
+    assert payload_sent == formula(2 * len(split_model.rows.train))
 
 
-def test_shrink_perturb(leading: SplitModel) -> None:
+def test_shrink_perturb(split_model: SplitModel) -> None:
     """To shrink costs no row."""
-    found = crossed(leading, lambda: ShrinkPerturbMethod().run(leading))
-    assert found == formula(2 * len(leading.rows.retain))
+    payload_sent = payload_of(split_model, lambda: ShrinkPerturbMethod().run(split_model))
+    assert payload_sent == formula(2 * len(split_model.rows.retain))
 
 
-def test_ico_like(leading: SplitModel) -> None:
+def test_ico_like(split_model: SplitModel) -> None:
     """D_u once, then K batches; the last of an epoch over the fixed part is short."""
-    rows = leading.rows
+    rows = split_model.rows
     portion = len(rows.select(vfl_pb2.CORRECTION_SAMPLE))
     sizes = [min(BATCH, portion - start) for start in range(0, portion, BATCH)]
     batches = [sizes[step % len(sizes)] for step in range(7)]
     assert min(batches) < BATCH
-    found = crossed(leading, lambda: IcoLikeMethod().run(leading))
-    assert found == formula(len(rows.forgotten) + sum(batches), len(rows.validation))
+    payload_sent = payload_of(split_model, lambda: IcoLikeMethod().run(split_model))
+    assert payload_sent == formula(len(rows.forgotten) + sum(batches), len(rows.validation))
 
 
 def test_cvfu(tmp_path: Path) -> None:
@@ -143,11 +149,11 @@ def test_cvfu(tmp_path: Path) -> None:
     parties = {name: each | {"width": 3} for name, each in agreement()["parties"].items()}
     plan = {"cvfu": {"epochs": 2, "batch": BATCH, "learning_rate": 0.01}}
     changes = {"dtype": "float32", "parties": parties, "top": {"kind": "sum"}, "unlearning": plan}
-    with open_split_model(tmp_path, **changes) as (leading, _):
-        forget_some(leading)
-        leading.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        leading.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
-        rows, stay = leading.rows, len(leading.rows.retain)
-        found = crossed(leading, lambda: CvfuMethod().run(leading))
+    with open_split_model(tmp_path, **changes) as (split_model, _):
+        forget_some(split_model)
+        split_model.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        split_model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
+        rows, stay = split_model.rows, len(split_model.rows.retain)
+        payload_sent = payload_of(split_model, lambda: CvfuMethod().run(split_model))
         both_ways, shown = len(rows.forgotten) + 2 * stay, len(rows.train) + 2 * stay
-        assert found == dict.fromkeys(WIDTHS, ITEM * 3 * (2 * both_ways + shown))
+        assert payload_sent == dict.fromkeys(WIDTHS, ITEM * 3 * (2 * both_ways + shown))

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from asking import ask
-from never_saw import PLAN, digests, saw_and_never
+from prediction_parties import ask
 from safetensors.torch import load_file
+from sharded_runs import PLAN, digests, run_with_and_without_rows
 from test_resume import compare, play, prepare
 from three_parties import agreement
 from whole_run import run
@@ -21,8 +21,8 @@ from parties.vertical.engine.rows import split_rows
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.02},)
 
 
-def test_a_shard_that_forgot_is_the_shard_that_never_saw(tmp_path: Path) -> None:
-    saw, never = saw_and_never(tmp_path)
+def test_retrained_shard_equals_a_shard_without_the_rows(tmp_path: Path) -> None:
+    saw, never = run_with_and_without_rows(tmp_path)
     before, after, clean = (
         digests(saw, "before"), digests(saw, "after"), digests(never, "before")
     )  # fmt: skip
@@ -37,7 +37,7 @@ def test_a_shard_that_forgot_is_the_shard_that_never_saw(tmp_path: Path) -> None
     assert "exact" in vertical_page(json.loads(canonical_json(saw)))
 
 
-def test_members_predict_as_they_were_tested(tmp_path: Path) -> None:
+def test_shard_members_predict_as_in_the_test(tmp_path: Path) -> None:
     plan = {key: value for key, value in PLAN.items() if key != "unlearn"}
     metrics = run(tmp_path, **plan)
     own = [line.split(",")[0] for line in (tmp_path / "hub.csv").read_text().splitlines()[1:]]
@@ -46,9 +46,9 @@ def test_members_predict_as_they_were_tested(tmp_path: Path) -> None:
     ids = [own[row].encode() for row in rows]
     agreed = validate_table(VerticalAgreement, agreement(**plan), tmp_path, "")
     test = [own[rows[at]] for at in split_rows(agreed, ids, np.zeros(len(ids), bool)).test]
-    found = ask(tmp_path, test, agreement(**plan))
+    predictions = ask(tmp_path, test, agreement(**plan))
     label = dict(zip(own, truth, strict=True))
-    right = [name == label[text] for text, name, _ in found.rows()]
+    right = [name == label[text] for text, name, _ in predictions.rows()]
     assert np.mean(right) == metrics["run"]["test_accuracy"]
 
 
@@ -60,16 +60,16 @@ def test_members_predict_as_they_were_tested(tmp_path: Path) -> None:
         pytest.param("right", 240, marks=pytest.mark.slow),
     ],
 )
-def test_a_run_in_shards_that_crashed_ends_as_if_it_had_not(
+def test_sharded_run_after_a_crash_has_the_same_result(
     tmp_path: Path, name: str, message: int
 ) -> None:
     changes = PLAN | {"unlearn": FORGET}
     for folder in ("whole", "crashed"):
         (tmp_path / folder).mkdir()
         prepare(tmp_path / folder)
-    undisturbed = play(tmp_path / "whole", **changes)
+    uninterrupted = play(tmp_path / "whole", **changes)
     play(tmp_path / "crashed", (name, message), **changes)
     ending = play(tmp_path / "crashed", **changes)
     assert any(note.startswith("resumed checkpoint") for note in ending.notes)
-    assert ending.files == undisturbed.files
-    compare(ending.metrics, undisturbed.metrics)
+    assert ending.files == uninterrupted.files
+    compare(ending.metrics, uninterrupted.metrics)

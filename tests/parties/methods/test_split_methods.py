@@ -5,12 +5,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import alone
 import numpy as np
 import pytest
+import single_process_methods as single_process
 import torch
-from apart import copied, fresh, furthest, shrunk
 from monolith import Monolith
+from monolith_difference import (
+    copy_to_one_process,
+    largest_difference,
+    new_networks,
+    shrink_towards,
+)
 from three_parties import agreement, forget_some, open_split_model
 
 from parties.vertical.engine.local_model import ORIGINAL
@@ -35,97 +40,101 @@ Trained = tuple[SplitModel, dict[str, PassiveSession], Monolith]
 @contextmanager
 def trained(folder: Path, unlearning: dict[str, Any], **changes: Any) -> Iterator[Trained]:
     """A split model with a trained model in the slot ``original``, and its copy in one process."""
-    with open_split_model(folder, unlearning=unlearning, **changes) as (leading, answerers):
-        forget_some(leading)
-        leading.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        train_epochs(leading, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 2, BATCH))
-        leading.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
-        yield leading, answerers, copied(leading, answerers)
+    with open_split_model(folder, unlearning=unlearning, **changes) as (split_model, sessions):
+        forget_some(split_model)
+        split_model.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        train_epochs(
+            split_model, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 2, BATCH)
+        )
+        split_model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
+        yield split_model, sessions, copy_to_one_process(split_model, sessions)
 
 
-def apart(found: Trained, method: VerticalMethod) -> float:
+def parameter_distance(parties: Trained, method: VerticalMethod) -> float:
     """Run the method between the parties; return the distance from the single process."""
-    leading, answerers, model = found
-    method.run(leading)
-    return furthest(leading, answerers, model)
+    split_model, sessions, model = parties
+    method.run(split_model)
+    return largest_difference(split_model, sessions, model)
 
 
 def batches(
-    leading: SplitModel, rows: vfl_pb2.Rows, stream: str, epochs: int
+    split_model: SplitModel, rows: vfl_pb2.Rows, stream: str, epochs: int
 ) -> Iterator[np.ndarray]:
     for epoch in range(1, epochs + 1):
-        yield from alone.shuffled(leading.rows.shuffled(rows, stream, epoch), BATCH)  # type: ignore[misc]
+        yield from single_process.shuffled(split_model.rows.shuffled(rows, stream, epoch), BATCH)  # type: ignore[misc]
 
 
 def adam(model: Monolith) -> torch.optim.Optimizer:
     return torch.optim.Adam(model.parameters, RATE)
 
 
-def test_fine_tune(tmp_path: Path) -> None:
-    with trained(tmp_path, {"fine_tune": {"epochs": 2, "learning_rate": RATE}}) as found:
-        leading, _, model = found
-        orders = batches(leading, vfl_pb2.RETAIN, "fine-tune", 2)
-        alone.descend(model, orders, adam(model), model.labels)
-        assert apart(found, FineTuneMethod()) < 1e-8
+def test_fine_tune_equals_one_process(tmp_path: Path) -> None:
+    with trained(tmp_path, {"fine_tune": {"epochs": 2, "learning_rate": RATE}}) as parties:
+        split_model, _, model = parties
+        orders = batches(split_model, vfl_pb2.RETAIN, "fine-tune", 2)
+        single_process.descend(model, orders, adam(model), model.labels)
+        assert parameter_distance(parties, FineTuneMethod()) < 1e-8
 
 
 def test_gradient_ascent(tmp_path: Path) -> None:
     plan = {"learning_rate": 0.05, "steps": 4, "clip": 0.5}
-    with trained(tmp_path, {"ascent": plan}) as found:
-        leading, _, model = found
-        alone.ascend(model, leading.rows.forgotten, 0.05, 0.5, 4)
-        assert apart(found, GradientAscentMethod()) < 1e-8
+    with trained(tmp_path, {"ascent": plan}) as parties:
+        split_model, _, model = parties
+        single_process.ascend(model, split_model.rows.forgotten, 0.05, 0.5, 4)
+        assert parameter_distance(parties, GradientAscentMethod()) < 1e-8
 
 
 def test_relabel(tmp_path: Path) -> None:
-    with trained(tmp_path, {"relabel": {"epochs": 2, "learning_rate": RATE}}) as found:
-        leading, _, model = found
-        wrong = wrong_forget_labels(leading)
-        changed = (wrong != leading.labels).nonzero().flatten().tolist()
-        assert changed == sorted(leading.rows.forgotten.tolist())
-        orders = batches(leading, vfl_pb2.TRAIN_ROWS, "relabel", 2)
-        alone.descend(model, orders, adam(model), wrong)
-        assert apart(found, RelabelMethod()) < 1e-8
+    with trained(tmp_path, {"relabel": {"epochs": 2, "learning_rate": RATE}}) as parties:
+        split_model, _, model = parties
+        wrong = wrong_forget_labels(split_model)
+        changed = (wrong != split_model.labels).nonzero().flatten().tolist()
+        assert changed == sorted(split_model.rows.forgotten.tolist())
+        orders = batches(split_model, vfl_pb2.TRAIN_ROWS, "relabel", 2)
+        single_process.descend(model, orders, adam(model), wrong)
+        assert parameter_distance(parties, RelabelMethod()) < 1e-8
 
 
 def test_top_only(tmp_path: Path) -> None:
-    with trained(tmp_path, {"top_only": {"epochs": 3, "learning_rate": RATE}}) as found:
-        leading, answerers, model = found
-        shrunk(model, fresh(leading, answerers, "top-only"), 0.0, 1.0)
-        top = torch.optim.Adam(model.halves["hub"].top.parameters(), RATE)  # type: ignore[union-attr]
-        orders = batches(leading, vfl_pb2.RETAIN, "top-only", 3)
-        alone.descend(model, orders, top, model.labels)
-        sent = leading.party.traffic.total("Embedding").rows
-        assert apart(found, TopOnlyMethod()) < 1e-8
-        shown = leading.party.traffic.total("Embedding").rows - sent
-        assert shown == 2 * len(leading.rows.retain)  # once, by two passive parties; and counted
+    with trained(tmp_path, {"top_only": {"epochs": 3, "learning_rate": RATE}}) as parties:
+        split_model, sessions, model = parties
+        shrink_towards(model, new_networks(split_model, sessions, "top-only"), 0.0, 1.0)
+        top = torch.optim.Adam(model.networks["hub"].top.parameters(), RATE)  # type: ignore[union-attr]
+        orders = batches(split_model, vfl_pb2.RETAIN, "top-only", 3)
+        single_process.descend(model, orders, top, model.labels)
+        sent = split_model.party.traffic.total("Embedding").rows
+        assert parameter_distance(parties, TopOnlyMethod()) < 1e-8
+        shown = split_model.party.traffic.total("Embedding").rows - sent
+        assert shown == 2 * len(
+            split_model.rows.retain
+        )  # once, by two passive parties; and counted
 
 
 @pytest.mark.parametrize(("word", "top"), [("keep", 0.0), ("shrink", 0.4), ("fresh", 1.0)])
 def test_shrink_perturb(tmp_path: Path, word: str, top: float) -> None:
     plan = {"share": 0.4, "top": word, "epochs": 1, "learning_rate": RATE}
-    with trained(tmp_path, {"shrink_perturb": plan}) as found:
-        leading, answerers, model = found
-        shrunk(model, fresh(leading, answerers, "shrink-perturb"), 0.4, top)
-        orders = batches(leading, vfl_pb2.RETAIN, "shrink-perturb", 1)
-        alone.descend(model, orders, adam(model), model.labels)
-        assert apart(found, ShrinkPerturbMethod()) < 1e-8
+    with trained(tmp_path, {"shrink_perturb": plan}) as parties:
+        split_model, sessions, model = parties
+        shrink_towards(model, new_networks(split_model, sessions, "shrink-perturb"), 0.4, top)
+        orders = batches(split_model, vfl_pb2.RETAIN, "shrink-perturb", 1)
+        single_process.descend(model, orders, adam(model), model.labels)
+        assert parameter_distance(parties, ShrinkPerturbMethod()) < 1e-8
 
 
 @pytest.mark.parametrize("limit", [10.0, 1e-3], ids=["unclipped", "clipped"])
 def test_ico_like(tmp_path: Path, limit: float) -> None:
     plan = {"step": 2.0, "limit": limit, "share": 0.5, "steps": 9, "learning_rate": 0.1}
-    with trained(tmp_path, {"ico_like": plan}) as found:
-        leading, _, model = found
-        rows = leading.rows
+    with trained(tmp_path, {"ico_like": plan}) as parties:
+        split_model, _, model = parties
+        rows = split_model.rows
         step = 2.0 * len(rows.forgotten) / len(rows.train)
-        factor = alone.ico(model, rows.forgotten, step, limit)
+        factor = single_process.ico(model, rows.forgotten, step, limit)
         assert (factor < step) is (limit < 1)
         assert len(rows.select(vfl_pb2.CORRECTION_SAMPLE)) == -(-len(rows.retain) // 2)
-        orders = batches(leading, vfl_pb2.CORRECTION_SAMPLE, "ico-like", 9)
+        orders = batches(split_model, vfl_pb2.CORRECTION_SAMPLE, "ico-like", 9)
         sgd = torch.optim.SGD(model.parameters, 0.1)
-        alone.descend(model, alone.first(orders, 9), sgd, model.labels)
-        assert apart(found, IcoLikeMethod()) < 1e-8
+        single_process.descend(model, single_process.first(orders, 9), sgd, model.labels)
+        assert parameter_distance(parties, IcoLikeMethod()) < 1e-8
 
 
 def votes() -> dict[str, Any]:
@@ -140,22 +149,25 @@ def votes() -> dict[str, Any]:
 @pytest.mark.parametrize("offline", [(), ("left",)], ids=["all there", "one offline"])
 def test_cvfu(tmp_path: Path, offline: tuple[str, ...]) -> None:
     plan = {"learning_rate": 0.1, "batch": BATCH, "epochs": 3, "ascent": 0.5, "offline": offline}
-    with trained(tmp_path, {"cvfu": plan}, **votes()) as found:
-        leading, answerers, model = found
-        rows = leading.rows
-        one = alone.Cvfu(model, rows.forgotten, rows.retain, offline, 0.1, BATCH)
+    with trained(tmp_path, {"cvfu": plan}, **votes()) as parties:
+        split_model, sessions, model = parties
+        rows = split_model.rows
+        one = single_process.Cvfu(model, rows.forgotten, rows.retain, offline, 0.1, BATCH)
         for number in range(1, 4):
             one.epoch(number, 0.5 if number == 1 else 0.0)
-        went = CvfuMethod().run(leading)
-        assert went.figures["kept"] == 3  # every epoch made progress, so the last model stays
-        assert furthest(leading, answerers, model) < 1e-8
+        result = CvfuMethod().run(split_model)
+        assert result.figures["kept"] == 3  # every epoch made progress, so the last model stays
+        assert largest_difference(split_model, sessions, model) < 1e-8
 
 
 def test_retrain(tmp_path: Path) -> None:
     training = {"learning_rate": RATE, "batch": BATCH, "epochs": 2}
-    with trained(tmp_path, {}, training=training) as (leading, answerers, _):
-        leading.initialise("retrain", vfl_pb2.RETAIN, vfl_pb2.TRAIN)
-        model = copied(leading, answerers)
-        orders = batches(leading, vfl_pb2.RETAIN, "retrain", 2)
-        alone.descend(model, orders, adam(model), model.labels)
-        assert apart((leading, answerers, model), RetrainMethod("retrain", "retrain")) < 1e-8
+    with trained(tmp_path, {}, training=training) as (split_model, sessions, _):
+        split_model.initialise("retrain", vfl_pb2.RETAIN, vfl_pb2.TRAIN)
+        model = copy_to_one_process(split_model, sessions)
+        orders = batches(split_model, vfl_pb2.RETAIN, "retrain", 2)
+        single_process.descend(model, orders, adam(model), model.labels)
+        assert (
+            parameter_distance((split_model, sessions, model), RetrainMethod("retrain", "retrain"))
+            < 1e-8
+        )

@@ -37,7 +37,7 @@ PAPER = {
     "adaptive": {},
     "policy": "uniform",
 }
-WAYS: dict[str, tuple[str, dict[str, Any]]] = {
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "fine-tune": ("fine-tune", {}),
     "gradient-ascent": ("gradient-ascent", {"ascent": {"steps": 4, "clip": 0.5}}),
     "relabel": ("relabel", {}),
@@ -56,11 +56,11 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def whole(leading: SplitModel, answerers: Mapping[str, PassiveSession]) -> WholeModel:
+def whole_model(split_model: SplitModel, sessions: Mapping[str, PassiveSession]) -> WholeModel:
     """Return the current model of all parties as one module."""
-    halves = networks(leading, answerers)
-    hub = halves["hub"]
-    bottoms = {"hub": hub.bottom, "left": halves["left"], "right": halves["right"]}
+    party_networks = networks(split_model, sessions)
+    hub = party_networks["hub"]
+    bottoms = {"hub": hub.bottom, "left": party_networks["left"], "right": party_networks["right"]}
     return WholeModel(bottoms, hub.top)
 
 
@@ -72,39 +72,39 @@ def votes() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_way_equals_that_of_the_parties(tmp_path: Path, way: str) -> None:
-    name, unlearning = WAYS[way]
+@pytest.mark.parametrize("method", METHODS)
+def test_population_method_equals_the_method_between_parties(tmp_path: Path, method: str) -> None:
+    name, unlearning = METHODS[method]
     changes = votes() if name == "cvfu" else {}
     training = {"batch": BATCH, "learning_rate": RATE, "epochs": 2}
-    with open_split_model(tmp_path, unlearning=unlearning, training=training, **changes) as found:
-        leading, answerers = found
-        forget_some(leading)
-        leading.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+    with open_split_model(tmp_path, unlearning=unlearning, training=training, **changes) as opened:
+        split_model, sessions = opened
+        forget_some(split_model)
+        split_model.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
         plan = TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 2, BATCH, early=1)
         early: list[WholeModel] = []
-        keep_copy = leading.keep_copy
+        keep_copy = split_model.keep_copy
 
         def watched(slot: str, task: vfl_pb2.Task) -> None:
             keep_copy(slot, task)
-            if slot == "early copy":
-                early.append(copy.deepcopy(whole(leading, answerers)))
+            if slot == "early checkpoint":
+                early.append(copy.deepcopy(whole_model(split_model, sessions)))
 
-        leading.keep_copy = watched  # type: ignore[method-assign]
-        train_epochs(leading, plan)
-        leading.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
-        original = copy.deepcopy(whole(leading, answerers))
-        values = {each: inputs(leading, answerers)[each] for each in ("hub", "left", "right")}
-        pooled = PooledData(leading.agreement, leading.rows, values, leading.labels)
+        split_model.keep_copy = watched  # type: ignore[method-assign]
+        train_epochs(split_model, plan)
+        split_model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
+        original = copy.deepcopy(whole_model(split_model, sessions))
+        values = {each: inputs(split_model, sessions)[each] for each in ("hub", "left", "right")}
+        pooled = PooledData(split_model.agreement, split_model.rows, values, split_model.labels)
         trained = TrainedPopulation(
             pooled,
-            [leading.rows] * 2,
+            [split_model.rows] * 2,
             ["", ""],
             Ensemble.of([original, original]),
             Ensemble.of([early[0], early[0]]),
         )
-        vertical_method(name).run(leading)
-        expected = Ensemble.of([whole(leading, answerers)]).parameters
+        vertical_method(name).run(split_model)
+        expected = Ensemble.of([whole_model(split_model, sessions)]).parameters
         models = run_population_method(trained, name)  # type: ignore[arg-type]
         moved = 0.0
         for each, tensor in models.parameters.items():

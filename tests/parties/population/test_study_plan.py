@@ -23,24 +23,24 @@ AGREED = VerticalAgreement.model_validate(
 )
 
 
-def test_a_rival_that_runs_as_long_has_fedora_s_epochs_and_training_s_rate() -> None:
+def test_baseline_of_equal_length_has_fedora_s_epochs_and_the_learning_rate_of_training() -> None:
     row = StudyMethod(name="long", way="fine-tune", as_long=True)
     plan = row.agreement(AGREED).unlearning
     assert (plan.fine_tune.epochs, plan.fine_tune.learning_rate) == (3, 0.02)
     assert plan.relabel == AGREED.unlearning.relabel
 
 
-def test_a_rival_has_the_settings_of_its_row() -> None:
+def test_baseline_has_the_settings_of_its_row() -> None:
     row = StudyMethod(name="strong", way="gradient-ascent", settings={"steps": 21})
-    found = row.agreement(AGREED).unlearning.ascent
-    assert (found.steps, found.clip) == (21, AGREED.unlearning.ascent.clip)
+    ascent = row.agreement(AGREED).unlearning.ascent
+    assert (ascent.steps, ascent.clip) == (21, AGREED.unlearning.ascent.clip)
 
 
-def test_a_row_without_settings_leaves_the_agreement() -> None:
+def test_row_without_settings_keeps_the_agreement() -> None:
     assert StudyMethod(name="plain", way="fine-tune").agreement(AGREED) is AGREED
 
 
-def test_a_setting_that_is_none_is_refused_and_the_row_named() -> None:
+def test_invalid_setting_is_refused_and_its_row_named() -> None:
     row = StudyMethod(name="strong", way="gradient-ascent", settings={"step": 21})
     with pytest.raises(ConfigError, match="row 'strong'"):
         row.agreement(AGREED)
@@ -49,16 +49,16 @@ def test_a_setting_that_is_none_is_refused_and_the_row_named() -> None:
 @pytest.mark.parametrize(
     "form", [{"dual": "literal"}, {"extrapolate": True}, {"adaptive": {}, "anneal": None}]
 )
-def test_a_form_that_a_population_cannot_run_is_refused(form: dict[str, Any]) -> None:
-    with pytest.raises(PolicyError, match="a population runs FedORA with a scalar dual"):
+def test_variant_that_a_population_cannot_run_is_refused(form: dict[str, Any]) -> None:
+    with pytest.raises(PolicyError, match="does not support these settings of FedORA"):
         population_fedora(cast(TrainedPopulation, None), FedoraSettings.model_validate(form))
 
 
-def test_a_row_that_a_population_keeps_is_left_out_elsewhere_whatever_is_chosen() -> None:
+def test_row_of_one_population_is_left_out_of_the_others() -> None:
     rows = [{"name": name, "way": "fine-tune"} for name in ("all", "kept")]
     places = [
-        {"name": name, "config": "some.toml", "runs": 32, "rows_of": kept}
-        for name, kept in (("one", []), ("votes", ["kept"]))
+        {"name": name, "config": "some.toml", "runs": 32, "rows_of": rows_of}
+        for name, rows_of in (("one", []), ("votes", ["kept"]))
     ]
     study = Study.model_validate({"population": places, "row": rows}, strict=False)
     (one,) = study.chosen(("one",))
@@ -68,11 +68,11 @@ def test_a_row_that_a_population_keeps_is_left_out_elsewhere_whatever_is_chosen(
         study.chosen(("two",))
 
 
-def test_a_population_may_leave_rows_out() -> None:
+def test_population_may_exclude_rows() -> None:
     place = {"name": "one", "config": "some.toml", "runs": 32, "without": ["long"]}
     rows = [{"name": name, "way": "fine-tune"} for name in ("short", "long")]
     study = Study.model_validate({"population": [place], "row": rows}, strict=False)
     assert [row.name for row in study.rows(study.population[0])] == ["short"]
     unknown = place | {"without": ["unknown"]}
-    with pytest.raises(ValidationError, match="names row 'unknown', which is not"):
+    with pytest.raises(ValidationError, match="names row 'unknown', which is not defined"):
         Study.model_validate({"population": [unknown], "row": rows}, strict=False)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from asking import PASSIVE, Spoke, add_giant, ask, made, party_of
+from prediction_parties import PASSIVE, Spoke, add_giant, ask, party_of, trained_parties
 from safetensors.torch import load_file
 from three_parties import PARTIES, agreement
 from whole_run import TRAINING, run
@@ -38,13 +38,13 @@ BARE = {
 
 
 @pytest.fixture(scope="module")
-def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made(tmp_path_factory.mktemp("once"))
+def trained_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained_parties(tmp_path_factory.mktemp("once"))
 
 
 @pytest.fixture
-def trained(once: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(once, tmp_path / "trained")
+def trained(trained_folder: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(trained_folder, tmp_path / "trained")
 
 
 def table(folder: Path, name: str) -> dict[str, dict[str, str]]:
@@ -60,34 +60,36 @@ def common(folder: Path) -> list[str]:
 # --- what is predicted ----------------------------------------------------------------------------
 
 
-def test_predictions_are_those_of_the_training_run(once: Path) -> None:
-    own = [row["id"].encode() for row in table(once, "hub").values()]
-    rows = load_file(once / "runs" / "trio" / "hub" / "rows.safetensors")["rows"].numpy()
+def test_predictions_equal_those_of_the_training_run(trained_folder: Path) -> None:
+    own = [row["id"].encode() for row in table(trained_folder, "hub").values()]
+    rows = load_file(trained_folder / "runs" / "trio" / "hub" / "rows.safetensors")["rows"].numpy()
     ids = [own[row] for row in rows]
-    agreed = validate_table(VerticalAgreement, agreement(training=TRAINING), once, "")
+    agreed = validate_table(VerticalAgreement, agreement(training=TRAINING), trained_folder, "")
     test = [ids[row].decode() for row in split_rows(agreed, ids, np.zeros(len(ids), bool)).test]
-    found = ask(once, test)
-    truth = table(once, "hub")
-    right = [name == truth[text]["label"] for text, name, _ in found.rows()]
-    assert np.mean(right) == json.loads((once / "metrics.json").read_text())["test_accuracy"]
-    assert found.held.all()
+    predictions = ask(trained_folder, test)
+    truth = table(trained_folder, "hub")
+    right = [name == truth[text]["label"] for text, name, _ in predictions.rows()]
+    assert (
+        np.mean(right) == json.loads((trained_folder / "metrics.json").read_text())["test_accuracy"]
+    )
+    assert predictions.held.all()
 
 
-def test_one_row_at_a_time_gives_the_same_numbers(once: Path) -> None:
-    ids = common(once)[:4]
-    together = ask(once, ids).probabilities
-    alone = np.concatenate([ask(once, [each]).probabilities for each in ids])
+def test_one_row_at_a_time_gives_the_same_numbers(trained_folder: Path) -> None:
+    ids = common(trained_folder)[:4]
+    together = ask(trained_folder, ids).probabilities
+    alone = np.concatenate([ask(trained_folder, [each]).probabilities for each in ids])
     assert np.abs(together - alone).max() < 1e-12  # the trio computes in float64
     assert np.allclose(together.sum(axis=1), 1)
 
 
-def test_without_ids_every_row_of_the_active_party_is_asked(once: Path) -> None:
-    found = ask(once)
-    assert list(found.texts) == list(table(once, "hub"))
-    assert int(found.held.sum()) == len(common(once))
+def test_all_rows_of_the_active_party_are_predicted_without_ids(trained_folder: Path) -> None:
+    predictions = ask(trained_folder)
+    assert list(predictions.texts) == list(table(trained_folder, "hub"))
+    assert int(predictions.held.sum()) == len(common(trained_folder))
 
 
-def test_who_was_not_in_training_is_predicted_without_a_label(trained: Path) -> None:
+def test_row_outside_training_is_predicted_without_a_label(trained: Path) -> None:
     for name in PARTIES:
         with (trained / f"{name}.csv").open("a") as file:
             file.write("newcomer,0.5,-0.5,1.0" + ("," if name == "hub" else "") + "\n")
@@ -97,13 +99,13 @@ def test_who_was_not_in_training_is_predicted_without_a_label(trained: Path) -> 
     assert row["class"] == max(row["probabilities"], key=row["probabilities"].get)
 
 
-def test_the_answer_keeps_order_and_repetitions_and_does_not_say_who_lacks_a_row(
-    once: Path,
+def test_output_keeps_order_and_repetitions_and_hides_which_party_lacks_a_row(
+    trained_folder: Path,
 ) -> None:
-    both = common(once)
-    lacking = sorted(set(table(once, "hub")) - set(table(once, "left")))[0]
+    both = common(trained_folder)
+    lacking = sorted(set(table(trained_folder, "hub")) - set(table(trained_folder, "left")))[0]
     ids = [both[1], lacking, both[0], "stranger", both[1]]
-    rows = ask(once, ids).as_json()
+    rows = ask(trained_folder, ids).as_json()
     assert [row["id"] for row in rows] == ids
     assert rows[0] == rows[4]
     assert rows[1] == {"id": lacking, "status": NOT_HELD}
@@ -119,42 +121,44 @@ def test_an_active_party_without_features_needs_only_the_ids(tmp_path: Path) -> 
     ]  # fmt: skip
 
 
-def test_settings_that_do_not_make_the_model_may_change(once: Path) -> None:
+def test_settings_that_do_not_affect_the_model_may_change(trained_folder: Path) -> None:
     plan = agreement(training={"epochs": 9}, psi={"minimum": 10_000})
-    assert ask(once, common(once)[:1], plan).held.all()
+    assert ask(trained_folder, common(trained_folder)[:1], plan).held.all()
 
 
-def test_the_hardened_mode_predicts_the_same(once: Path) -> None:
-    ids = common(once)[:4]
+def test_hardened_mode_gives_equal_predictions(trained_folder: Path) -> None:
+    ids = common(trained_folder)[:4]
     hardened = agreement(psi={"security": "hardened", "queries": 4})
-    found = ask(once, ids, hardened).probabilities
-    np.testing.assert_array_equal(found, ask(once, ids).probabilities)
-    with pytest.raises(PolicyError, match=r"hub queries 5 rows; psi\.queries allows 4"):
-        ask(once, common(once)[:5], hardened)
+    predictions = ask(trained_folder, ids, hardened).probabilities
+    np.testing.assert_array_equal(predictions, ask(trained_folder, ids).probabilities)
+    with pytest.raises(PolicyError, match=r"hub queries 5 rows, but psi\.queries allows at most 4"):
+        ask(trained_folder, common(trained_folder)[:5], hardened)
 
 
-def test_nobody_in_common_is_refused(once: Path) -> None:
-    lacking = sorted(set(table(once, "hub")) - set(table(once, "left")))[:2]
+def test_request_without_common_rows_is_refused(trained_folder: Path) -> None:
+    lacking = sorted(set(table(trained_folder, "hub")) - set(table(trained_folder, "left")))[:2]
     with pytest.raises(PolicyError, match="no common rows"):
-        ask(once, lacking)
+        ask(trained_folder, lacking)
 
 
-def test_ids_that_our_own_data_lacks_are_refused_before_anybody_is_met(once: Path) -> None:
-    party, half = party_of(once, "hub")
+def test_ids_missing_in_the_own_data_are_refused_before_connecting(
+    trained_folder: Path,
+) -> None:
+    party, half = party_of(trained_folder, "hub")
     with pytest.raises(DataError, match="the active party's data has none"):
         predict_vertical_rows(party, half, MemoryPort(), parse_ids(["stranger"], ()))
 
 
-def test_a_row_whose_embedding_cannot_travel_is_refused_by_party(trained: Path) -> None:
+def test_embedding_beyond_the_limit_is_refused_and_its_party_named(trained: Path) -> None:
     add_giant(trained)
-    with pytest.raises(Diverged, match=r"left: embeddings of these rows are beyond"):
+    with pytest.raises(Diverged, match=r"left: embeddings of these rows are not finite"):
         ask(trained, ["giant"])
 
 
 # --- who is asked about, and what is written ------------------------------------------------------
 
 
-def test_ids_come_from_a_table_or_one_a_line(tmp_path: Path) -> None:
+def test_ids_are_read_from_a_table_or_from_lines(tmp_path: Path) -> None:
     (tmp_path / "ids.csv").write_text("town,name,id\nx,a,1\ny,b,2\n")
     (tmp_path / "ids.txt").write_text("a\t1\nb\t2\n")
     table, lines = (read_ids(tmp_path / f"ids.{end}", ("name", "id")) for end in ("csv", "txt"))
@@ -168,24 +172,26 @@ def test_an_unknown_id_column_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ids.csv").write_text("customer\n1\n")
     with pytest.raises(DataError, match=r"ids.csv has no column 'id'") as error:
         read_ids(tmp_path / "ids.csv", ("id",))
-    assert "the ID columns of this party are id" in error.value.hint
+    assert "must have the ID columns id" in error.value.hint
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
-        ("a\n\nb\n", "line 2 holds no ID"),
-        ("a\nb\tc\n", "line 2 has 2 columns; the IDs of this party have 1"),
-        ("", "holds no ID"),
+        ("a\n\nb\n", "line 2 contains no valid ID"),
+        ("a\nb\tc\n", "line 2 has 2 ID columns; expected 1"),
+        ("", "contains no IDs"),
     ],
 )
-def test_a_line_that_is_no_id_is_refused_by_number(tmp_path: Path, text: str, told: str) -> None:
+def test_invalid_line_of_ids_is_refused_by_its_number(
+    tmp_path: Path, text: str, message: str
+) -> None:
     (tmp_path / "ids.txt").write_text(text)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         read_ids(tmp_path / "ids.txt", ("id",))
 
 
-def test_a_callers_id_is_normalised_as_in_the_data() -> None:
+def test_requested_id_is_normalised_like_the_data() -> None:
     assert parse_ids([" \uff41 "], ()).ids == [b"a"]
 
 
@@ -194,14 +200,14 @@ FOUND = Predictions(
 )  # fmt: skip
 
 
-def test_csv_is_written_as_it_always_was(tmp_path: Path) -> None:
+def test_csv_has_the_documented_format(tmp_path: Path) -> None:
     write_predictions(tmp_path / "out.csv", FOUND)
     assert (tmp_path / "out.csv").read_text() == (
         "id,status,class,p_no,p_yes\na,predicted,yes,0.25,0.75\nb\tc,not held by all parties,,,\n"
     )
 
 
-def test_parquet_holds_the_same(tmp_path: Path) -> None:
+def test_parquet_has_the_same_content_as_csv(tmp_path: Path) -> None:
     write_predictions(tmp_path / "out.parquet", FOUND)
     assert pq.read_table(tmp_path / "out.parquet").to_pylist() == [
         {"id": "a", "status": PREDICTED, "class": "yes", "p_no": 0.25, "p_yes": 0.75},
@@ -225,11 +231,11 @@ def test_passive_parties_write_nothing(trained: Path) -> None:
 
 
 @pytest.fixture
-def asked(once: Path) -> Iterator[tuple[Predictor, Hub, dict[str, Spoke]]]:
+def connected(trained_folder: Path) -> Iterator[tuple[Predictor, Hub, dict[str, Spoke]]]:
     """All rows aligned; the test has the hub's end of each line."""
     port = MemoryPort()
-    party, half = party_of(once, "hub")
-    spokes = {name: Spoke(once, name, port) for name in PASSIVE}
+    party, half = party_of(trained_folder, "hub")
+    spokes = {name: Spoke(trained_folder, name, port) for name in PASSIVE}
     hub, _ = handshake.accept_spokes(party, port)
     yield Predictor(party, half, hub, np.arange(len(party.holding))), hub, spokes
     hub.close()
@@ -238,14 +244,14 @@ def asked(once: Path) -> Iterator[tuple[Predictor, Hub, dict[str, Spoke]]]:
 
 
 @pytest.mark.parametrize("rows", [[-1], [2**40], [0] * 5000], ids=["negative", "beyond", "many"])
-def test_rows_that_are_not_common_are_refused_by_the_passive_party(
-    asked: tuple[Predictor, Hub, dict[str, Spoke]], rows: list[int]
+def test_passive_party_refuses_rows_that_are_not_common(
+    connected: tuple[Predictor, Hub, dict[str, Spoke]], rows: list[int]
 ) -> None:
-    _, hub, spokes = asked
+    _, hub, spokes = connected
     hub.broadcast(vfl_pb2.Predict(), np.array(rows))
     for name, spoke in spokes.items():
         spoke.thread.join(10)
-        assert f"hub requests {len(rows)} rows; allowed are at most 4096" in str(spoke.failure)
+        assert f"hub requests {len(rows)} rows; expected at most 4096" in str(spoke.failure)
         with pytest.raises(Aborted):
             hub.channels[name].receive(5)
 
@@ -263,30 +269,32 @@ def test_rows_that_are_not_common_are_refused_by_the_passive_party(
     ],
     ids=["purge", "arrange", "ask"],
 )
-def test_an_order_to_learn_is_refused_by_a_party_that_predicts(
-    asked: tuple[Predictor, Hub, dict[str, Spoke]], order: Body
+def test_predicting_party_refuses_training_commands(
+    connected: tuple[Predictor, Hub, dict[str, Spoke]], order: Body
 ) -> None:
-    _, hub, spokes = asked
+    _, hub, spokes = connected
     hub.broadcast(order)
     for spoke in spokes.values():
         spoke.thread.join(10)
-        assert f"hub sent {type(order).__name__} to a party that predicts" in str(spoke.failure)
+        assert f"hub sent {type(order).__name__}; expected Predict or Goodbye" in str(spoke.failure)
 
 
 def test_an_embedding_of_other_rows_is_refused(
-    asked: tuple[Predictor, Hub, dict[str, Spoke]], monkeypatch: pytest.MonkeyPatch
+    connected: tuple[Predictor, Hub, dict[str, Spoke]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    predictor, hub, _ = asked
+    predictor, hub, _ = connected
     monkeypatch.setattr(hub, "broadcast", lambda body, rows: Hub.broadcast(hub, body, rows[:1]))
-    with pytest.raises(RemoteProtocolError, match=r"Embedding has tensors .*; expected one float64"):
+    with pytest.raises(
+        RemoteProtocolError, match=r"Embedding has tensors .*; expected one float64"
+    ):
         predictor.probabilities(predictor._party.holding.ids)
     hub.abort("protocol", "over")
 
 
-def test_a_hub_that_is_gone_ends_the_passive_party(
-    asked: tuple[Predictor, Hub, dict[str, Spoke]],
+def test_lost_hub_ends_the_passive_party(
+    connected: tuple[Predictor, Hub, dict[str, Spoke]],
 ) -> None:
-    _, hub, spokes = asked
+    _, hub, spokes = connected
     hub.close()
     for spoke in spokes.values():
         spoke.thread.join(10)

@@ -15,8 +15,8 @@ def predict(name: str, *options: str) -> Result:
     return CliRunner().invoke(app, command, env={"COLUMNS": "100", "VFL_DATA": None})
 
 
-def test_help_teaches_every_option() -> None:
-    said = predict("left", "--help").output
+def test_help_describes_every_option() -> None:
+    output = predict("left", "--help").output
     for word in (
         "--party",
         "--ids",
@@ -27,7 +27,7 @@ def test_help_teaches_every_option() -> None:
         "--runs",
         "9 integrity",
     ):
-        assert word in said
+        assert word in output
 
 
 @pytest.mark.parametrize(
@@ -35,11 +35,13 @@ def test_help_teaches_every_option() -> None:
     [("--out", "p.csv"), ("--ids", "ids.csv"), ("--serve", "127.0.0.1:8080"), ("--force",)],
     ids=lambda options: options[0],
 )
-def test_the_active_partys_words_are_refused_at_a_passive_party(options: tuple[str, ...]) -> None:
+def test_options_of_the_active_party_are_refused_at_a_passive_party(
+    options: tuple[str, ...],
+) -> None:
     result = predict("left", *options)
     assert result.exit_code == 3
     assert "left is passive in" in result.output
-    assert f"{options[0]} belongs to the active party" in result.output
+    assert f"only the active party takes {options[0]}" in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize(
@@ -51,19 +53,19 @@ def test_neither_or_both_of_file_and_service_are_refused(options: tuple[str, ...
     assert "one of --out FILE and --serve HOST:PORT" in result.output
 
 
-def test_a_service_takes_no_file_of_ids() -> None:
+def test_service_refuses_a_file_of_ids() -> None:
     result = predict("office", "--serve", "127.0.0.1:0", "--ids", "ids.csv")
     assert result.exit_code == 3
-    assert "--serve takes its IDs from requests" in result.output
+    assert "--serve cannot be combined" in result.output
 
 
-def test_an_unknown_party_is_refused_with_the_known_ones() -> None:
+def test_unknown_party_is_refused_with_the_known_parties() -> None:
     result = predict("lefft")
     assert result.exit_code == 3
     assert "left, office, right" in result.output
 
 
-def test_an_output_that_exists_is_refused_and_stays(tmp_path: Path) -> None:
+def test_existing_output_is_refused_and_unchanged(tmp_path: Path) -> None:
     out = tmp_path / "p.csv"
     out.write_text("old")
     result = predict("office", "--out", str(out), "--runs", str(tmp_path))
@@ -76,14 +78,12 @@ def test_an_output_that_exists_is_refused_and_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "code"), [("p.xlsx", 3), ("none/p.csv", 7)])
-def test_an_output_that_cannot_be_written_is_refused_first(
-    tmp_path: Path, name: str, code: int
-) -> None:
+def test_unwritable_output_is_refused_first(tmp_path: Path, name: str, code: int) -> None:
     result = predict("office", "--out", str(tmp_path / name), "--runs", str(tmp_path))
     assert result.exit_code == code
 
 
-def test_a_party_that_never_trained_is_told_to(tmp_path: Path) -> None:
+def test_prediction_before_training_is_refused_with_a_hint(tmp_path: Path) -> None:
     result = predict("left", "--runs", str(tmp_path))
     assert result.exit_code == 7
     assert "no trained model in" in result.output
@@ -91,7 +91,7 @@ def test_a_party_that_never_trained_is_told_to(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_damaged_half_ends_with_its_own_exit_code(tmp_path: Path) -> None:
+def test_damaged_local_model_has_its_own_exit_code(tmp_path: Path) -> None:
     half = tmp_path / "digits" / "left"
     half.mkdir(parents=True)
     (half / "manifest.json").write_text("{")

@@ -14,7 +14,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pytest
-from asking import ask, made
+from prediction_parties import ask, trained_parties
 from three_parties import agreement
 
 from parties.data.predictions import write_predictions
@@ -33,9 +33,9 @@ def toml(value: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of three organisations after training."""
-    folder = made(tmp_path_factory.mktemp("once"))
+    folder = trained_parties(tmp_path_factory.mktemp("once"))
     lines = [f"{name} = {toml(value)}" for name, value in agreement().items()]
     (folder / "trio.toml").write_text("\n".join(lines) + "\n")
     for name in ("hub", "left", "right"):
@@ -64,8 +64,8 @@ class Command:
 
 
 @pytest.fixture
-def start(once: Path, port: int) -> Iterator[Command]:
-    command = Command(once, port)
+def start(trained_folder: Path, port: int) -> Iterator[Command]:
+    command = Command(trained_folder, port)
     yield command
     for process in command.running:
         process.kill()
@@ -93,29 +93,31 @@ def until(url: str, ids: list[str] | None, true: Any) -> Any:
     """Request until the answer is as wanted; return that answer."""
     pause, deadline = Event(), monotonic() + 45
     while monotonic() < deadline:
-        status, said = fetch(url, ids)
-        if true(status, said):
-            return said
+        status, reply = fetch(url, ids)
+        if true(status, reply):
+            return reply
         pause.wait(0.1)
-    raise AssertionError(f"the last answer was {status}: {said}")
+    raise AssertionError(f"the last answer was {status}: {reply}")
 
 
 @pytest.mark.slow
-def test_a_file_of_predictions_over_tls(once: Path, start: Command, tmp_path: Path) -> None:
-    expected = ask(once)
+def test_prediction_file_is_written_over_tls(
+    trained_folder: Path, start: Command, tmp_path: Path
+) -> None:
+    expected = ask(trained_folder)
     write_predictions(tmp_path / "expected.csv", expected)
     others = [start("left"), start("right")]
     out = tmp_path / "found.csv"
-    code, said, errors = ended(start("hub", "--out", str(out)))
+    code, output, errors = ended(start("hub", "--out", str(out)))
     assert code == 0, errors
     held = int(expected.held.sum())
-    assert f"{held} rows predicted, {len(expected.held) - held} not held by all" in said
+    assert f"{held} rows predicted, {len(expected.held) - held} not held by all" in output
     assert out.read_text() == (tmp_path / "expected.csv").read_text()
     assert [ended(each)[0] for each in others] == [0, 0]
 
 
 @pytest.mark.slow
-def test_an_absent_party_ends_a_batch_by_its_name(start: Command, tmp_path: Path) -> None:
+def test_absent_party_ends_a_batch_and_is_named(start: Command, tmp_path: Path) -> None:
     quick = ("--set", "limits.join_seconds=6.0")
     left = start("left", *quick)
     out = tmp_path / "found.csv"
@@ -127,25 +129,25 @@ def test_an_absent_party_ends_a_batch_by_its_name(start: Command, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_the_service_lives_through_the_death_of_a_party(once: Path, start: Command) -> None:
+def test_service_survives_the_loss_of_a_party(trained_folder: Path, start: Command) -> None:
     hub, left, right = start("hub", "--serve", "127.0.0.1:0"), start("left"), start("right")
-    url = next(said[1] for said in map(SERVING.search, hub.stdout or ()) if said)
-    until(f"{url}/health", None, lambda _, said: said.get("ready"))
-    rows = ask(once, ["p1", "p2", "p3"]).as_json()
+    url = next(match[1] for match in map(SERVING.search, hub.stdout or ()) if match)
+    until(f"{url}/health", None, lambda _, match: match.get("ready"))
+    rows = ask(trained_folder, ["p1", "p2", "p3"]).as_json()
     assert fetch(f"{url}/predict", ["p1", "p2", "p3"]) == (200, {"predictions": rows})
 
     right.kill()
-    gone = until(f"{url}/predict", ["p1"], lambda status, said: status == 503 and said["absent"])
+    gone = until(f"{url}/predict", ["p1"], lambda status, reply: status == 503 and reply["absent"])
     assert "right" in gone["absent"]
     assert "vfl predict" in gone["hint"]
-    until(f"{url}/health", None, lambda _, said: said["parties"]["left"] == "here")
+    until(f"{url}/health", None, lambda _, reply: reply["parties"]["left"] == "here")
     assert fetch(f"{url}/health")[1]["parties"]["right"] == "absent"
     assert hub.poll() is left.poll() is None
 
     again = start("right")
     until(f"{url}/predict", ["p1"], lambda status, _: status == 200)
     hub.send_signal(signal.SIGTERM)
-    code, told, errors = ended(hub)
+    code, output, errors = ended(hub)
     assert code == 0, errors
-    assert re.search(r"\d+ requests, \d+ rows: p50 [\d.]+ ms, p99 [\d.]+ ms", told)
+    assert re.search(r"\d+ requests, \d+ rows: p50 [\d.]+ ms, p99 [\d.]+ ms", output)
     assert [ended(each)[0] for each in (left, again)] == [0, 0]

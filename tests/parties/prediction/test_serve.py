@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from asking import Spoke, add_giant, ask, made, party_of, service, until
+from prediction_parties import Spoke, add_giant, ask, party_of, service, trained_parties, until
 from three_parties import agreement
 
 from configs.errors import ConfigError
@@ -22,23 +22,23 @@ from protocol.errors import RemoteProtocolError
 
 
 @pytest.fixture(scope="module")
-def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made(tmp_path_factory.mktemp("once"))
+def trained_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained_parties(tmp_path_factory.mktemp("once"))
 
 
 @pytest.fixture
-def trained(once: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(once, tmp_path / "trained")
+def trained(trained_folder: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(trained_folder, tmp_path / "trained")
 
 
 def gives_up(*_: Any) -> None:
     raise RemoteProtocolError("gives up for a reason of its own")
 
 
-Said = tuple[int, Any]
+Reply = tuple[int, Any]
 
 
-def say(port: int, method: str, path: str, body: Any = None, **headers: str) -> Said:
+def call(port: int, method: str, path: str, body: Any = None, **headers: str) -> Reply:
     """Status and content of one answer."""
     connection = HTTPConnection("127.0.0.1", port, timeout=30)
     content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
@@ -51,31 +51,33 @@ def say(port: int, method: str, path: str, body: Any = None, **headers: str) -> 
 
 
 @pytest.fixture(scope="module")
-def serving(once: Path) -> Iterator[int]:
+def serving(trained_folder: Path) -> Iterator[int]:
     """The port of a service that is ready."""
-    with service(once) as (ready, _, _), serve_http(("127.0.0.1", 0), ready) as port:
+    with service(trained_folder) as (ready, _, _), serve_http(("127.0.0.1", 0), ready) as port:
         yield port
 
 
-def test_a_request_is_answered_with_the_numbers_of_a_batch(serving: int, once: Path) -> None:
-    ids = [text for text, name, _ in ask(once).rows() if name][:3]
-    status, said = say(serving, "POST", "/predict", {"ids": [*ids, "stranger"]})
+def test_service_and_batch_predict_equal_numbers(serving: int, trained_folder: Path) -> None:
+    ids = [text for text, name, _ in ask(trained_folder).rows() if name][:3]
+    status, reply = call(serving, "POST", "/predict", {"ids": [*ids, "stranger"]})
     assert status == 200
-    for got, wanted in zip(said["predictions"], ask(once, ids).as_json(), strict=False):
-        assert got["class"] == wanted["class"]
-        assert got["probabilities"] == pytest.approx(wanted["probabilities"], abs=1e-12)
-    assert said["predictions"][3] == {"id": "stranger", "status": "not held by all parties"}
+    for got, expected in zip(
+        reply["predictions"], ask(trained_folder, ids).as_json(), strict=False
+    ):
+        assert got["class"] == expected["class"]
+        assert got["probabilities"] == pytest.approx(expected["probabilities"], abs=1e-12)
+    assert reply["predictions"][3] == {"id": "stranger", "status": "not held by all parties"}
 
 
-def test_health_says_who_is_here_and_how_fast_answers_came(serving: int) -> None:
-    say(serving, "POST", "/predict", {"ids": ["p1", "p2"]})
-    status, said = say(serving, "GET", "/health")
+def test_health_reports_parties_and_latencies(serving: int) -> None:
+    call(serving, "POST", "/predict", {"ids": ["p1", "p2"]})
+    status, reply = call(serving, "GET", "/health")
     assert status == 200
-    assert said["ready"] is True
-    assert said["parties"] == {"hub": "here", "left": "here", "right": "here"}
-    assert said["requests"] >= 1
-    assert said["rows"] >= 2
-    assert 0 < said["p50_ms"] <= said["p99_ms"]
+    assert reply["ready"] is True
+    assert reply["parties"] == {"hub": "here", "left": "here", "right": "here"}
+    assert reply["requests"] >= 1
+    assert reply["rows"] >= 2
+    assert 0 < reply["p50_ms"] <= reply["p99_ms"]
 
 
 @pytest.mark.parametrize(
@@ -100,35 +102,35 @@ def test_health_says_who_is_here_and_how_fast_answers_came(serving: int) -> None
         ("GET", "/", None, {}, 404),
     ],
 )  # fmt: skip
-def test_a_request_that_is_none_is_refused_and_the_service_goes_on(
+def test_invalid_request_is_refused_and_the_service_continues(
     serving: int, method: str, path: str, body: Any, headers: dict[str, str], status: int
 ) -> None:
-    got, said = say(serving, method, path, body, **headers)
+    got, reply = call(serving, method, path, body, **headers)
     assert got == status
-    assert said["error"]
-    assert "p1" not in said["error"]
-    assert say(serving, "POST", "/predict", {"ids": ["p1"]})[0] == 200
+    assert reply["error"]
+    assert "p1" not in reply["error"]
+    assert call(serving, "POST", "/predict", {"ids": ["p1"]})[0] == 200
 
 
-def test_a_party_that_is_gone_is_named_and_its_return_is_taken_in(trained: Path) -> None:
+def test_absent_party_is_named_and_may_return(trained: Path) -> None:
     with service(trained) as (ready, port, spokes), serve_http(("127.0.0.1", 0), ready) as http:
         spokes["left"].kill()
-        status, said = say(http, "POST", "/predict", {"ids": ["p1"]})
+        status, reply = call(http, "POST", "/predict", {"ids": ["p1"]})
         assert status == 503
         until(lambda: ready.health()["parties"]["right"] == "here")
-        status, said = say(http, "POST", "/predict", {"ids": ["p1"]})
-        assert (status, said["absent"]) == (503, ["left"])
-        assert "left is absent" in said["error"]
-        assert "vfl predict" in said["hint"]
+        status, reply = call(http, "POST", "/predict", {"ids": ["p1"]})
+        assert (status, reply["absent"]) == (503, ["left"])
+        assert "left is absent" in reply["error"]
+        assert "vfl predict" in reply["hint"]
         assert ready.health()["parties"] == {"hub": "here", "left": "absent", "right": "here"}
         spokes["left"] = Spoke(trained, "left", port)
         until(lambda: ready.health()["ready"])
-        assert say(http, "POST", "/predict", {"ids": ["p1"]})[0] == 200
+        assert call(http, "POST", "/predict", {"ids": ["p1"]})[0] == 200
     assert spokes["left"].failure is spokes["right"].failure is None  # goodbye was said to both
 
 
-def test_a_small_request_is_one_question_to_every_passive_party(once: Path) -> None:
-    with service(once) as (ready, _, _):
+def test_request_sends_one_message_to_each_passive_party(trained_folder: Path) -> None:
+    with service(trained_folder) as (ready, _, _):
         ledger, ids = ready._party.traffic, ready._party.holding.ids
         for size in (1, 10, len(ids)):
             before = ledger.total("Predict").messages
@@ -136,40 +138,43 @@ def test_a_small_request_is_one_question_to_every_passive_party(once: Path) -> N
             assert ledger.total("Predict").messages - before == 2
 
 
-def test_callers_at_one_time_each_get_their_own_rows(serving: int, once: Path) -> None:
-    expected = {row["id"]: row for row in ask(once).as_json()}
+def test_concurrent_requests_get_their_own_rows(serving: int, trained_folder: Path) -> None:
+    expected = {row["id"]: row for row in ask(trained_folder).as_json()}
     ids = list(expected)
 
     def get(at: int) -> None:
-        wanted = ids[at : at + 3]
-        status, said = say(serving, "POST", "/predict", {"ids": wanted})
+        requested = ids[at : at + 3]
+        status, reply = call(serving, "POST", "/predict", {"ids": requested})
         assert status == 200
-        for row in said["predictions"]:
+        for row in reply["predictions"]:
             assert row.get("class") == expected[row["id"]].get("class")
-        assert [row["id"] for row in said["predictions"]] == wanted
+        assert [row["id"] for row in reply["predictions"]] == requested
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(get, range(60)))
 
 
-def test_a_row_that_cannot_be_predicted_fails_its_own_request_only(trained: Path) -> None:
+def test_unpredictable_row_fails_only_its_own_request(trained: Path) -> None:
     add_giant(trained)
     with service(trained) as (ready, _, _), serve_http(("127.0.0.1", 0), ready) as http:
-        status, said = say(http, "POST", "/predict", {"ids": ["p1", "giant"]})
+        status, reply = call(http, "POST", "/predict", {"ids": ["p1", "giant"]})
         assert status == 500
-        assert "left: embeddings of these rows are beyond limits.magnitude" in said["error"]
-        assert say(http, "POST", "/predict", {"ids": ["p1"]})[0] == 200
+        assert (
+            "left: embeddings of these rows are not finite or exceed limits.magnitude"
+            in reply["error"]
+        )
+        assert call(http, "POST", "/predict", {"ids": ["p1"]})[0] == 200
 
 
-def test_a_service_that_ends_says_so_to_who_asks(once: Path) -> None:
-    with service(once) as (ready, _, _):
+def test_ending_service_refuses_requests(trained_folder: Path) -> None:
+    with service(trained_folder) as (ready, _, _):
         ready.stopped.set()
         until(lambda: not ready.health()["ready"])
         with pytest.raises(Unavailable, match="the service is ending"):
             ready.probabilities([b"p1"])
 
 
-def test_a_wrong_visitor_is_turned_away_and_takes_no_other_with_it(trained: Path) -> None:
+def test_party_of_another_agreement_is_refused_and_the_others_stay(trained: Path) -> None:
     with service(trained) as (ready, port, spokes):
         spokes["right"].kill()
         until(lambda: ready.health()["parties"]["left"] == "here" and not ready.health()["ready"])
@@ -181,7 +186,7 @@ def test_a_wrong_visitor_is_turned_away_and_takes_no_other_with_it(trained: Path
         assert spokes["left"].failure is None
 
 
-def test_a_death_is_noticed_while_nobody_asks(trained: Path) -> None:
+def test_lost_party_is_noticed_without_a_request(trained: Path) -> None:
     with service(trained) as (ready, port, spokes):
         spokes["right"].kill()
         until(
@@ -191,7 +196,7 @@ def test_a_death_is_noticed_while_nobody_asks(trained: Path) -> None:
         until(lambda: ready.health()["ready"])
 
 
-def test_a_party_that_gives_up_takes_no_other_with_it(trained: Path) -> None:
+def test_failing_party_does_not_disconnect_the_others(trained: Path) -> None:
     with service(trained) as (ready, port, spokes):
         spokes["left"].trained.network.register_forward_pre_hook(gives_up)
         with pytest.raises(Unavailable, match="left does not answer"):
@@ -203,9 +208,9 @@ def test_a_party_that_gives_up_takes_no_other_with_it(trained: Path) -> None:
         assert spokes["right"].failure is None
 
 
-def test_a_party_that_falls_silent_is_named_to_who_asked(once: Path) -> None:
+def test_silent_party_is_named_in_the_error_of_the_request(trained_folder: Path) -> None:
     plan = agreement(limits={"join_seconds": 20.0, "step_seconds": 3.0})
-    with service(once, plan) as (ready, _, spokes):
+    with service(trained_folder, plan) as (ready, _, spokes):
         spokes["right"].lines[-1]._outbox.put = lambda *_: None
         with pytest.raises(Unavailable, match="right does not answer") as error:
             ready.probabilities(ready._party.holding.ids)
@@ -213,8 +218,8 @@ def test_a_party_that_falls_silent_is_named_to_who_asked(once: Path) -> None:
         until(lambda: ready.health()["ready"])  # it dials anew
 
 
-def test_without_all_parties_nothing_is_predicted(once: Path) -> None:
-    alone = PredictionService(*party_of(once, "hub"), MemoryPort())
+def test_prediction_needs_all_parties(trained_folder: Path) -> None:
+    alone = PredictionService(*party_of(trained_folder, "hub"), MemoryPort())
     worker = Thread(target=alone.run)
     worker.start()
     with pytest.raises(Unavailable, match="left and right are absent"):
@@ -225,7 +230,7 @@ def test_without_all_parties_nothing_is_predicted(once: Path) -> None:
     assert alone.failure is None
 
 
-def test_percentiles_are_of_the_requests_that_were_answered() -> None:
+def test_percentiles_cover_answered_requests() -> None:
     latencies = Latencies()
     assert latencies.summary() == {"requests": 0, "rows": 0, "p50_ms": None, "p99_ms": None}
     for milliseconds in range(101):
@@ -243,17 +248,17 @@ def test_percentiles_are_of_the_requests_that_were_answered() -> None:
         ("[::1]:80", ("::1", 80)),
     ],
 )
-def test_without_a_host_only_this_machine_is_served(text: str, address: tuple[str, int]) -> None:
+def test_address_without_host_means_loopback(text: str, address: tuple[str, int]) -> None:
     assert parse_serve_address(text) == address
 
 
 @pytest.mark.parametrize("text", ["", "localhost", "host:", "host:70000", "host:-1"])
-def test_an_address_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="is no address"):
+def test_invalid_address_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="is not an address"):
         parse_serve_address(text)
 
 
-def test_a_port_that_is_taken_is_refused(serving: int, once: Path) -> None:
+def test_used_port_is_refused(serving: int, trained_folder: Path) -> None:
     with (
         pytest.raises(StorageError, match=f"cannot listen on 127.0.0.1:{serving}"),
         serve_http(("127.0.0.1", serving), None),  # type: ignore[arg-type]

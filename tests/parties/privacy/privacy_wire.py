@@ -44,13 +44,15 @@ class Wire:
 
     frames: dict[int, list[bytes]] = field(default_factory=dict)
 
-    def said(self, sender: str, kind: str) -> list[Message]:
+    def messages(self, sender: str, kind: str) -> list[Message]:
         """All messages of one kind that one party sent."""
         return [m for who, m in self._messages() if who == sender and m.kind == kind]
 
     def embeddings(self, sender: str) -> list[Numbers]:
         """Every embedding that one party sent, [rows, width]."""
-        return [m.tensors[0].astype(np.float64) for m in self.said(sender, "Embedding")]
+        return [
+            message.tensors[0].astype(np.float64) for message in self.messages(sender, "Embedding")
+        ]
 
     def _messages(self) -> Iterator[tuple[str, Message]]:
         for frames in self.frames.values():
@@ -90,18 +92,18 @@ def recorded(
         if (folder / "certs").exists():
             patch.setattr(three_parties, "certify", lambda folder: None)
         three_parties.public_statistics(folder)
-        with three_parties.open_split_model(folder, **changes) as (leading, answerers):
-            leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-            yield leading, answerers, wire
+        with three_parties.open_split_model(folder, **changes) as (split_model, sessions):
+            split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+            yield split_model, sessions, wire
 
 
-def raw(answerer: PassiveSession, rows: vfl_pb2.Rows) -> Tensor:
+def raw(session: PassiveSession, rows: vfl_pb2.Rows) -> Tensor:
     """A passive party's embeddings of a row set, before noise and clipping."""
-    model, chosen = answerer._state.local_model.model, answerer._state.rows.select(rows)
+    model, chosen = session._state.local_model.model, session._state.rows.select(rows)
     assert model.inputs is not None
     with torch.no_grad():
-        found: Tensor = model.network(model.inputs.values[chosen])
-    return found
+        embeddings: Tensor = model.network(model.inputs.values[chosen])
+    return embeddings
 
 
 def released(folder: Path, name: str, kind: str = "once") -> int:
@@ -125,5 +127,5 @@ def is_gaussian(noise: Numbers, sigma: float) -> None:
         (noise[:, 1:], noise[:, :-1]),  # coordinates
         (noise[: len(noise) // 2], noise[len(noise) // 2 :][: len(noise) // 2]),  # steps
     ):
-        found = np.corrcoef(one.ravel(), two.ravel())[0, 1]
-        assert abs(found) < 3.3 / one.size**0.5
+        correlation = np.corrcoef(one.ravel(), two.ravel())[0, 1]
+        assert abs(correlation) < 3.3 / one.size**0.5

@@ -46,20 +46,20 @@ def least_epsilon(release: Release, epsilon: float, name: str) -> float:
         np.array([(part > t).mean() for t in candidates]) for part in (one[:half], two[:half])
     )
     best = candidates[np.argmax(np.log(hits) - np.log(np.maximum(alarms, 5 / half)))]
-    found, wrong = (int((part[half:] > best).sum()) for part in (one, two))
-    least = beta.ppf(DOUBT / 2, found, half - found + 1)
-    most = beta.ppf(1 - DOUBT / 2, wrong + 1, half - wrong)
-    return math.log(max(least - DELTA, 1e-9) / most)
+    true_positives, false_alarms = (int((part[half:] > best).sum()) for part in (one, two))
+    lower_rate = beta.ppf(DOUBT / 2, true_positives, half - true_positives + 1)
+    most = beta.ppf(1 - DOUBT / 2, false_alarms + 1, half - false_alarms)
+    return math.log(max(lower_rate - DELTA, 1e-9) / most)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
-def test_nobody_gets_more_than_was_claimed(epsilon: float) -> None:
+def test_attack_stays_below_the_claimed_epsilon(epsilon: float) -> None:
     bounds = [least_epsilon(correct, epsilon, f"{epsilon} {start}") for start in range(3)]
     assert max(bounds) <= epsilon
     assert max(bounds) > epsilon / 4  # the audit has power: it comes near the claim
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
-@pytest.mark.parametrize("wrong", [half_the_noise, no_clip])
-def test_a_wrong_release_is_found_out(wrong: Release, epsilon: float) -> None:
-    assert least_epsilon(wrong, epsilon, f"{epsilon}") > epsilon
+@pytest.mark.parametrize("false_alarms", [half_the_noise, no_clip])
+def test_attack_detects_a_wrong_release(false_alarms: Release, epsilon: float) -> None:
+    assert least_epsilon(false_alarms, epsilon, f"{epsilon}") > epsilon

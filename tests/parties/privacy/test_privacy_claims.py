@@ -67,31 +67,31 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, PrivacySpending], list[str]]] =
 }  # fmt: skip
 
 
-def found(changes: dict[str, Any], spent: dict[str, PrivacySpending]) -> list[PrivacyClaim]:
+def claims_for(changes: dict[str, Any], spent: dict[str, PrivacySpending]) -> list[PrivacyClaim]:
     return privacy_claims(
         validate_table(VerticalAgreement, agreement(**changes), Path("trio.toml"), ""), spent
     )
 
 
 @pytest.mark.parametrize("case", TABLE)
-def test_no_epsilon_without_a_valid_claim(case: str) -> None:
+def test_epsilon_needs_a_valid_claim(case: str) -> None:
     changes, spent, claimed = TABLE[case]
-    said = found(changes, spent)
-    held = [f"{each.covers} of {each.party}" for each in said if each.epsilon is not None]
+    claims = claims_for(changes, spent)
+    held = [f"{each.covers} of {each.party}" for each in claims if each.epsilon is not None]
     assert held == claimed
-    assert len(said) == 4  # the features of all three, and the labels
-    for each in said:
+    assert len(claims) == 4  # the features of all three, and the labels
+    for each in claims:
         assert ("ε = " in each.text or "(ε, δ) = " in each.text) is (each.epsilon is not None)
         assert (f"{NO_FORMAL_PRIVACY} for its {each.covers}: " in each.text) is (
             each.epsilon is None
         )
-    assert claims_summary(said) == (
+    assert claims_summary(claims) == (
         f"formal privacy for the {', '.join(claimed)} alone" if claimed else "no formal privacy"
     )
 
 
-def test_a_claim_says_all_that_belongs_to_it() -> None:
-    text = found({"privacy": {"embed_once": ONCE}}, ALL)[1].text
+def test_claim_has_all_required_parts() -> None:
+    text = claims_for({"privacy": {"embed_once": ONCE}}, ALL)[1].text
     for part in (
         "(ε, δ) = (1.994, 1e-05)", "replace-one", "sensitivity 2 C", "T = 1", "z = σ/C = 4",
         "against the active party", "dp-accounting 0.", "covered: every embedding",
@@ -100,22 +100,24 @@ def test_a_claim_says_all_that_belongs_to_it() -> None:
         assert part in text
 
 
-def test_the_relation_decides_on_the_sensitivity() -> None:
-    zero_out = found({"privacy": {"embed_once": ONCE | {"relation": "zero_out"}}}, ALL)[1]
-    replace = found({"privacy": {"embed_once": ONCE}}, ALL)[1]
+def test_relation_determines_the_sensitivity() -> None:
+    zero_out = claims_for({"privacy": {"embed_once": ONCE | {"relation": "zero_out"}}}, ALL)[1]
+    replace = claims_for({"privacy": {"embed_once": ONCE}}, ALL)[1]
     assert "zero-out" in zero_out.text
     assert "sensitivity 1 C" in zero_out.text
     assert zero_out.epsilon == epsilon_of(1 / 16, "zero_out", 1e-5)
     assert replace.epsilon == epsilon_of(4 / 16, "zero_out", 1e-5)  # twice as far
 
 
-def test_what_earlier_runs_released_is_counted() -> None:
-    twice = found({"privacy": {"embed_once": ONCE}}, ALL | {"left": PrivacySpending(2, 2 / 16)})[1]
+def test_releases_of_earlier_runs_are_counted() -> None:
+    twice = claims_for(
+        {"privacy": {"embed_once": ONCE}}, ALL | {"left": PrivacySpending(2, 2 / 16)}
+    )[1]
     assert "T = 2 at most" in twice.text
     assert twice.epsilon == epsilon_of(2 / 16, "replace_one", 1e-5)
 
 
 def test_labels_have_a_pure_epsilon() -> None:
-    text = found({"privacy": {"label_dp": {"epsilon": 2.0}}}, ALL)[-1].text
+    text = claims_for({"privacy": {"label_dp": {"epsilon": 2.0}}}, ALL)[-1].text
     assert "ε = 2 (pure, δ = 0)" in text
     assert "test labels are used for the report only" in text

@@ -99,7 +99,7 @@ BUGS = [
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.plant.__name__)
-def test_a_planted_bug_is_noticed(tmp_path: Path, monkeypatch: Patch, bug: Bug) -> None:
+def test_planted_mistake_is_detected(tmp_path: Path, monkeypatch: Patch, bug: Bug) -> None:
     bug.plant(monkeypatch)
     with pytest.raises(AssertionError):
         bug.notices(tmp_path, monkeypatch)

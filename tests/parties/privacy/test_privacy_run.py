@@ -9,8 +9,8 @@ import pytest
 import test_resume
 import three_parties
 import torch
-from asking import ask
 from own_net import BatchFree
+from prediction_parties import ask
 from privacy_wire import entropy, recorded, released
 from safetensors.torch import load_file
 from whole_run import run
@@ -35,7 +35,7 @@ def private_run(folder: Path, privacy: dict[str, Any], **changes: Any) -> dict[s
 
 
 @pytest.mark.parametrize(
-    ("privacy", "told"),
+    ("privacy", "summary"),
     [
         ({}, "no formal privacy"),
         ({"embed_train": {"sigma": 5e-4}}, "no formal privacy"),
@@ -48,18 +48,18 @@ def private_run(folder: Path, privacy: dict[str, Any], **changes: Any) -> dict[s
     ],
     ids=["off", "embed_train", "grad_noise", "label_dp", "embed_once"],
 )
-def test_a_run_says_what_it_may_claim_and_no_more(
-    tmp_path: Path, privacy: dict[str, Any], told: str
+def test_run_reports_its_privacy_claims_only(
+    tmp_path: Path, privacy: dict[str, Any], summary: str
 ) -> None:
     metrics = private_run(tmp_path, privacy)
-    assert metrics["run"]["privacy"]["summary"] == told
+    assert metrics["run"]["privacy"]["summary"] == summary
     html = vertical_page(metrics)
-    assert f"Privacy: <b>{told}</b>" in html
+    assert f"Privacy: <b>{summary}</b>" in html
     for claim in metrics["run"]["privacy"]["claims"]:
         assert claim["text"] in html
     assert "no formal privacy for its features: no noise hides them" in html  # the hub's own
     shown = vertical_tables(metrics)
-    assert any(told in str(part) for part in shown.renderables)  # type: ignore[attr-defined]
+    assert any(summary in str(part) for part in shown.renderables)  # type: ignore[attr-defined]
 
 
 def test_a_party_without_noise_keeps_no_ledger(tmp_path: Path) -> None:
@@ -67,20 +67,20 @@ def test_a_party_without_noise_keeps_no_ledger(tmp_path: Path) -> None:
     assert not list((tmp_path / "runs").rglob("privacy"))
 
 
-def test_before_the_purge_what_is_kept_of_a_release_is_found(
+def test_cached_releases_are_found_before_the_purge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with recorded(tmp_path, monkeypatch, seed="1", privacy=ONCE | LABELS) as (leading, _, _):
-        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        leading.logits(vfl_pb2.TRAIN_ROWS)
-        three_parties.forget_some(leading)
-        found = search_residues(leading)
-    assert {"cached embeddings", "flipped labels"} <= set(found["hub"])
-    assert "released embeddings" in found["left"]
-    assert "released embeddings" in found["right"]
+    with recorded(tmp_path, monkeypatch, seed="1", privacy=ONCE | LABELS) as (split_model, _, _):
+        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        split_model.logits(vfl_pb2.TRAIN_ROWS)
+        three_parties.forget_some(split_model)
+        residues = search_residues(split_model)
+    assert {"cached embeddings", "flipped labels"} <= set(residues["hub"])
+    assert "released embeddings" in residues["left"]
+    assert "released embeddings" in residues["right"]
 
 
-def test_what_was_forgotten_is_gone_from_what_is_kept(tmp_path: Path) -> None:
+def test_forgotten_rows_are_removed_from_the_cache(tmp_path: Path) -> None:
     metrics = private_run(tmp_path, ONCE | LABELS, unlearn=FORGET)
     [request] = metrics["requests"]
     count = request["forgotten"]
@@ -99,7 +99,7 @@ def test_what_was_forgotten_is_gone_from_what_is_kept(tmp_path: Path) -> None:
         assert len(load_file(path)["tags"]) == rows
 
 
-def test_a_second_run_in_the_folder_releases_nothing_again(tmp_path: Path) -> None:
+def test_second_run_in_one_folder_releases_nothing_again(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         private_run(tmp_path, ONCE | LABELS)
         patch.setattr("whole_run.certify", lambda folder: None)
@@ -122,19 +122,19 @@ def test_training_and_validation_labels_are_flipped_and_test_labels_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = {"label_dp": {"epsilon": 0.1}}
-    with recorded(tmp_path, monkeypatch, privacy=plan) as (leading, _, _wire):
-        held = leading.party.holding.labels
+    with recorded(tmp_path, monkeypatch, privacy=plan) as (split_model, _, _wire):
+        held = split_model.party.holding.labels
         assert held is not None
-        truth = torch.from_numpy(held[leading.state.features.rows])
-        same = (leading.labels == truth).numpy()
-    rows = leading.rows
+        truth = torch.from_numpy(held[split_model.state.features.rows])
+        same = (split_model.labels == truth).numpy()
+    rows = split_model.rows
     assert same[rows.test].all()
     for part in (rows.train, rows.validation):
         assert 0.1 < same[part].mean() < 0.65  # of three classes a third would stay by chance
 
 
-def test_a_table_whose_statistics_would_be_fitted_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Aborted, match="preprocessing must not be fitted on private rows"):
+def test_table_with_fitted_statistics_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Aborted, match="forbids preprocessing statistics of private rows"):
         run(tmp_path, privacy=ONCE)
 
 
@@ -157,7 +157,7 @@ def test_a_bottom_that_mixes_rows_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("who", "message"), [("left", 60), ("hub", 150)])
-def test_a_crash_changes_neither_the_run_nor_what_was_spent(
+def test_crash_changes_neither_the_run_nor_the_spending(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: str, message: int
 ) -> None:
     take = test_resume.party
@@ -183,7 +183,7 @@ def test_a_crash_changes_neither_the_run_nor_what_was_spent(
     assert any("resumed checkpoint" in note for note in ends[1].notes)
 
 
-def test_a_prediction_is_made_from_the_bytes_of_the_training(
+def test_prediction_reuses_the_released_bytes_of_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Noise of σ = 8 would give other predictions at every request if it were drawn again."""
@@ -205,20 +205,18 @@ def test_a_prediction_with_noise_at_every_visit_is_charged(tmp_path: Path) -> No
     assert released(tmp_path, "left") == before + 2
 
 
-def test_only_the_cache_is_read_while_unlearning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with recorded(tmp_path, monkeypatch, privacy=ONCE) as (leading, _, wire):
+def test_unlearning_reads_only_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with recorded(tmp_path, monkeypatch, privacy=ONCE) as (split_model, _, wire):
         for rows in (vfl_pb2.TRAIN_ROWS, vfl_pb2.VALIDATION, vfl_pb2.TEST):
-            leading.logits(rows)
+            split_model.logits(rows)
         before = len(wire.embeddings("left"))
-        three_parties.forget_some(leading)
+        three_parties.forget_some(split_model)
         for rows in (vfl_pb2.FORGOTTEN, vfl_pb2.RETAIN, vfl_pb2.REFERENCE_SAMPLE):
-            assert len(leading.logits(rows)) == len(leading.rows.select(rows))
+            assert len(split_model.logits(rows)) == len(split_model.rows.select(rows))
         assert len(wire.embeddings("left")) == before
 
 
-def test_a_model_is_not_asked_without_the_noise_it_was_trained_with(tmp_path: Path) -> None:
+def test_prediction_without_the_noise_of_training_is_refused(tmp_path: Path) -> None:
     private_run(tmp_path, ONCE)
-    with pytest.raises(ConfigError, match=r"trained for another agreement: privacy"):
+    with pytest.raises(ConfigError, match=r"another agreement, which differs in: privacy"):
         ask(tmp_path, None, three_parties.agreement())

@@ -6,7 +6,7 @@ from parties.report.audits import HEADLINES, TITLES, audit_sentences, audit_tabl
 from parties.report.page import vertical_page
 
 
-def test_headlines_are_few_and_all_other_figures_follow() -> None:
+def test_headlines_come_before_all_other_metrics() -> None:
     audits = audit_table(sample()["requests"][0])
     assert [line.title for line in audits.headlines] == [
         "accuracy, test rows",
@@ -25,7 +25,7 @@ def test_headlines_are_few_and_all_other_figures_follow() -> None:
     assert set(HEADLINES) - {"js_forgotten"} <= set(TITLES)
 
 
-def test_a_line_shows_retrain_and_the_original() -> None:
+def test_line_shows_retrain_and_the_original() -> None:
     line = audit_table(sample()["requests"][0]).headlines[2]
     assert (line.value, line.retrain, line.gap, line.original) == (
         "0.600", "0.500 ± 0.050", "+2.0", "0.900",
@@ -64,13 +64,13 @@ def test_relearning_steps_are_shown_beside_retrain() -> None:
     assert (line.value, line.retrain, line.gap, line.rows) == ("3.0", "12.0 ± 2.0", "−4.5", "3")
 
 
-def test_a_figure_that_was_not_run_shows_the_reason() -> None:
+def test_metric_that_was_not_run_shows_the_reason() -> None:
     line = audit_table(sample()["requests"][0]).others[1]
     assert line.value == "not run"
     assert "classifier_permutations" in line.note
 
 
-def test_families_of_figures_have_titles() -> None:
+def test_groups_of_metrics_have_titles() -> None:
     assert figure_title("kl_retained") == "KL divergence, remaining rows"
     assert figure_title("view_auc_my-shop") == "update attack on the embeddings of my-shop"
 
@@ -102,7 +102,7 @@ def test_an_invalid_backdoor_audit_is_reported() -> None:
     assert audit_sentences(request)[0].endswith("only: the audit is invalid.")
 
 
-def test_the_page_folds_the_other_figures() -> None:
+def test_page_folds_the_other_metrics() -> None:
     shown = vertical_page(sample())
     head, _, folded = shown.partition("<details>")
     assert "membership attack, AUC" in head

@@ -42,21 +42,21 @@ def drop(request: dict[str, Any], *names: str) -> None:
 
 
 def test_the_reference_is_the_mean_and_deviation_of_independent_retrains(request_: Any) -> None:
-    found = retrain_reference(
+    reference = retrain_reference(
         request_, TEST_ACCURACY.path
     )  # 0.969, 0.972, 0.966; not the paired one
-    assert found is not None
-    assert found.mean == pytest.approx(0.969)
-    assert found.spread == pytest.approx(0.003)
-    assert found.seeds == 3
+    assert reference is not None
+    assert reference.mean == pytest.approx(0.969)
+    assert reference.spread == pytest.approx(0.003)
+    assert reference.seeds == 3
 
 
 def test_one_retrain_has_no_spread(request_: Any) -> None:
     drop(request_, "retrain-2", "retrain-3")
-    found = retrain_reference(request_, TEST_ACCURACY.path)
-    assert found == Reference(0.969, None, 1)
-    assert gap_text(TEST_ACCURACY, 0.965, found) == ("−0.4\u202fpts",)
-    assert reference_text(TEST_ACCURACY, found) == ("96.9\u202f%", "one seed: no spread")
+    reference = retrain_reference(request_, TEST_ACCURACY.path)
+    assert reference == Reference(0.969, None, 1)
+    assert gap_text(TEST_ACCURACY, 0.965, reference) == ("−0.4\u202fpts",)
+    assert reference_text(TEST_ACCURACY, reference) == ("96.9\u202f%", "one seed: no spread")
     assert proof_text(request_, FORGOTTEN_ACCURACY).startswith("unknown")
 
 
@@ -79,31 +79,33 @@ def test_a_gap_is_in_points_and_in_spreads() -> None:
         (4.1, None, ComparisonResult.UNKNOWN),
     ],
 )
-def test_the_result(request_: Any, before: Any, after: Any, expected: ComparisonResult) -> None:
+def test_result_of_a_comparison(
+    request_: Any, before: Any, after: Any, expected: ComparisonResult
+) -> None:
     put(request_, "original", FORGOTTEN_RATIO, before)
     put(request_, "fedora", FORGOTTEN_RATIO, after)
     assert comparison_result(request_) is expected
 
 
-def test_a_figure_near_retrain_in_the_original_proves_nothing(request_: Any) -> None:
+def test_metric_of_the_original_close_to_retrain_is_uninformative(request_: Any) -> None:
     put(request_, "original", FORGOTTEN_RATIO, 1.0)
     assert proof_text(request_, FORGOTTEN_RATIO) == "no: the original is as near to Retrain"
     assert closing_sentence(request_).endswith("so this figure proves nothing here.")
 
 
-def test_a_figure_far_from_retrain_can_show_forgetting(request_: Any) -> None:
+def test_metric_of_the_original_far_from_retrain_is_informative(request_: Any) -> None:
     assert proof_text(request_, FORGOTTEN_RATIO) == "yes: original at 4.1\u202f×"
     assert proof_text(request_, FORGOTTEN_ACCURACY) == "yes: original 7\u202fsd off"
     assert proof_text(request_, TEST_ACCURACY) == "not its purpose"
 
 
-def test_an_attack_whose_interval_contains_retrain_proves_nothing(request_: Any) -> None:
+def test_attack_with_retrain_in_its_interval_is_uninformative(request_: Any) -> None:
     assert (original_meets(request_, AUC), original_meets(request_, BALANCED)) == (False, False)
     request_["methods"][0]["membership"]["interval"] = [0.5, 0.7]
     assert (original_meets(request_, AUC), original_meets(request_, BALANCED)) == (True, True)
 
 
-def test_within_two_spreads_is_near(request_: Any) -> None:
+def test_gap_within_two_spreads_is_close(request_: Any) -> None:
     put(request_, "original", FORGOTTEN_ACCURACY, 0.9327 + 2 * 0.0094)
     assert original_meets(request_, FORGOTTEN_ACCURACY)
     put(request_, "original", FORGOTTEN_ACCURACY, 0.9327 + 2 * 0.0096)
@@ -118,7 +120,7 @@ def test_the_closing_sentence(request_: Any) -> None:
     )
 
 
-def test_the_closing_sentence_claims_nothing_that_was_not_run(request_: Any) -> None:
+def test_closing_sentence_omits_audits_that_did_not_run(request_: Any) -> None:
     drop(request_, "retrain", "retrain-2", "retrain-3")
     put(request_, "fedora", FORGOTTEN_RATIO, None)
     assert closing_sentence(request_) == (

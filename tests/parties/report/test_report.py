@@ -124,7 +124,7 @@ def test_equal_metrics_give_equal_pages(shown: str) -> None:
     assert vertical_page(sample()) == shown
 
 
-def test_hostile_names_stay_text() -> None:
+def test_html_in_names_is_escaped() -> None:
     metrics = sample()
     metrics["run"].update(federation=HOSTILE, session=HOSTILE, agreement=HOSTILE, guarantee=HOSTILE)
     metrics["run"]["parties"][0].update(name=HOSTILE, role=HOSTILE)
@@ -132,7 +132,7 @@ def test_hostile_names_stay_text() -> None:
     request = metrics["requests"][0]
     request.update(name=HOSTILE, classes=[HOSTILE], stopped=HOSTILE, kept=[HOSTILE])
     request["purged"] = {HOSTILE: [HOSTILE]}
-    request["threshold"]["policy"] = request["canary_audit"]["verdict"] = HOSTILE
+    request["threshold"]["policy"] = request["canary_audit"]["result"] = HOSTILE
     request["methods"][2]["name"] = metrics["traffic"][0]["phase"] = HOSTILE
     metrics["peers"][0]["peer"] = HOSTILE
     parsed = Reader(vertical_page(metrics))
@@ -143,7 +143,7 @@ def test_hostile_names_stay_text() -> None:
 
 
 @pytest.mark.parametrize("part", [*RUN_PARTS, "training", "traffic", "peers", "requests"])
-def test_an_absent_part_of_the_run_is_left_out(part: str) -> None:
+def test_missing_part_of_the_run_is_left_out(part: str) -> None:
     level = "run" if part in RUN_PARTS else "metrics"
     metrics = without({**sample(), "requests": []}, {level: (part,)})
     assert "None" not in Reader(vertical_page(metrics)).text + printed(metrics)
@@ -157,7 +157,7 @@ def test_a_part_of_a_request_that_was_not_run_is_left_out(part: str) -> None:
     assert "None" not in Reader(vertical_page(metrics)).text + printed(metrics)
 
 
-def test_nothing_but_the_request_was_run() -> None:
+def test_report_of_a_request_without_audits() -> None:
     parts = {"run": RUN_PARTS, "request": REQUEST_PARTS, "method": METHOD_PARTS}
     metrics = without(sample(), {**parts, "metrics": ("training", "traffic", "peers")})
     parsed = Reader(vertical_page(metrics))
@@ -166,7 +166,7 @@ def test_nothing_but_the_request_was_run() -> None:
     assert "Not compared with a Retrain" in printed(metrics)
 
 
-def test_degenerate_numbers_are_drawn_as_well() -> None:
+def test_degenerate_numbers_are_plotted() -> None:
     metrics = sample()
     request = metrics["requests"][0]
     metrics["training"]["epochs"] = metrics["training"]["epochs"][:1]
@@ -182,7 +182,7 @@ def test_degenerate_numbers_are_drawn_as_well() -> None:
     assert "Proves nothing here" in vertical_page(metrics)
 
 
-def test_a_training_without_requests() -> None:
+def test_report_of_training_without_requests() -> None:
     metrics = {**sample(), "requests": []}
     text = Reader(vertical_page(metrics)).text
     assert "digits: one model, nothing forgotten" in text
@@ -199,7 +199,7 @@ def test_two_requests_are_listed_first() -> None:
     assert '<a href="#request-2">all-of-7</a>' in shown
 
 
-def test_the_tables_fit_a_hundred_columns() -> None:
+def test_terminal_tables_fit_a_hundred_columns() -> None:
     metrics = sample()
     for method in metrics["requests"][0]["methods"]:
         method["accuracy"]["test_remaining_classes"] = 1.0
@@ -212,7 +212,7 @@ def test_the_tables_fit_a_hundred_columns() -> None:
     assert all(line in wider for line in text.splitlines() if line.startswith(" Retrain"))
 
 
-def test_a_report_without_ratios_is_still_a_report() -> None:
+def test_report_without_ratios_is_complete() -> None:
     metrics = sample()
     for method in metrics["requests"][0]["methods"]:
         for part in (method["divergence"] or {}).values():

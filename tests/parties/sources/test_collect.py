@@ -54,20 +54,20 @@ def unnamed(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("memory", [0, 100, 1 << 20])
-def test_columns_beyond_the_memory_wait_in_files_and_read_alike(
+def test_columns_beyond_the_memory_limit_are_stored_in_files_and_equal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int
 ) -> None:
     data = csv(tmp_path, rows(2000), categorical=("town",))
     whole = read_csv(data, tmp_path, CLASSES)
     monkeypatch.setattr("parties.data.sources.csv_source._BLOCK", 1000)
-    found = read(tmp_path, data, memory)
-    assert found.table is not None
+    records = read(tmp_path, data, memory)
+    assert records.table is not None
     assert whole.table is not None
-    assert isinstance(found.table.numbers, np.memmap) == (memory < 2000)
-    assert found.table.frame().equals(whole.table.frame())
-    assert list(found.ids) == list(whole.ids)
-    assert (found.labels == whole.labels).all()  # type: ignore[union-attr,attr-defined]
-    assert found.digest == whole.digest
+    assert isinstance(records.table.numbers, np.memmap) == (memory < 2000)
+    assert records.table.frame().equals(whole.table.frame())
+    assert list(records.ids) == list(whole.ids)
+    assert (records.labels == whole.labels).all()  # type: ignore[union-attr,attr-defined]
+    assert records.digest == whole.digest
 
 
 def test_columns_in_files_are_fitted_and_transformed_as_in_memory(tmp_path: Path) -> None:
@@ -80,16 +80,14 @@ def test_columns_in_files_are_fitted_and_transformed_as_in_memory(tmp_path: Path
     np.testing.assert_array_equal(*results)
 
 
-def test_files_of_columns_leave_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_column_files_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = tmp_path / "waiting"
     waiting.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(waiting))
-    found = read(tmp_path, csv(tmp_path, rows(100), categorical=("town",)), 0)
+    records = read(tmp_path, csv(tmp_path, rows(100), categorical=("town",)), 0)
     assert list(waiting.iterdir()) == []  # while it is in use
     assert unnamed(waiting)
-    del found
+    del records
     gc.collect()
     assert not unnamed(waiting)
 
@@ -139,7 +137,7 @@ def test_first_row_of_each_id_is_kept_when_the_settings_say_so(tmp_path: Path) -
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 64])
-def test_blocks_cut_lines_and_letters_nowhere(
+def test_blocks_do_not_split_lines_or_characters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, end: str
 ) -> None:
     lines = ["id,x,town,y", 'ä,1,"€ ""x"", y",no', "", "# 1", "😀,2,Kiel ,yes", "c,3,,no"]
@@ -148,12 +146,12 @@ def test_blocks_cut_lines_and_letters_nowhere(
     (tmp_path / "rows.csv").write_bytes(content)
     whole = read_csv(data, tmp_path, CLASSES)
     monkeypatch.setattr("parties.data.sources.csv_source._BLOCK", block)
-    found = read_csv(data, tmp_path, CLASSES)
-    assert found.numbers.tolist() == [2, 5, 6]
-    assert list(found.ids) == ["ä".encode(), "😀".encode(), b"c"]
-    assert found.table is not None
-    assert found.table.frame()["town"].tolist() == ['€ "x", y', "Kiel", None]
-    assert found.digest == whole.digest
+    records = read_csv(data, tmp_path, CLASSES)
+    assert records.numbers.tolist() == [2, 5, 6]
+    assert list(records.ids) == ["ä".encode(), "😀".encode(), b"c"]
+    assert records.table is not None
+    assert records.table.frame()["town"].tolist() == ['€ "x", y', "Kiel", None]
+    assert records.digest == whole.digest
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
@@ -161,7 +159,7 @@ def test_blocks_cut_lines_and_letters_nowhere(
 @pytest.mark.parametrize(
     ("bad", "named"), [(b"\xff", "not UTF-8"), (b"\0", "a zero byte"), (b'"', "quoted field")]
 )
-def test_faults_of_text_are_found_at_their_line_in_every_block(
+def test_text_errors_have_the_right_line_for_every_block_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, end: bytes, bad: bytes, named: str
 ) -> None:
     monkeypatch.setattr("parties.data.sources.csv_source._BLOCK", block)
@@ -171,15 +169,15 @@ def test_faults_of_text_are_found_at_their_line_in_every_block(
         read_csv(data, tmp_path, CLASSES)
 
 
-def test_faults_are_counted_over_all_blocks(
+def test_errors_are_counted_over_all_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("parties.data.sources.csv_source._BLOCK", 50)
     text = "id,x,y\n" + "".join(f"p{row},SECRET,no\n" for row in range(100))
     with pytest.raises(DataError) as caught:
         held(tmp_path, csv(tmp_path, text))
-    said = str(caught.value)
-    assert said == "text in numeric column 'x': 100 lines of rows.csv (2, 3, 4, 5, 6, ...)"
+    error = str(caught.value)
+    assert error == "text in numeric column 'x': 100 lines of rows.csv (2, 3, 4, 5, 6, ...)"
 
 
 # Limits
@@ -197,7 +195,7 @@ def test_more_columns_than_the_settings_allow_are_refused(tmp_path: Path) -> Non
     assert exit_code(caught.value) == 7
 
 
-def test_more_texts_than_kinds_can_have_are_refused(
+def test_too_many_distinct_texts_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collect, "MAX_TEXTS", 5)
@@ -234,7 +232,7 @@ def test_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
         assert exit_code(caught.value) == 9
 
 
-def test_digest_is_that_of_what_was_read(tmp_path: Path) -> None:
+def test_digest_covers_the_bytes_that_were_read(tmp_path: Path) -> None:
     before = held(tmp_path, csv(tmp_path, rows(50), categorical=("town",))).digest
     assert held(tmp_path, csv(tmp_path, rows(50) + "\n", categorical=("town",))).digest == before
     for old, new in (("p7,", "p70,"), (",7.5", ",7.6"), ("town3", "town4"), ("yes", "no")):
@@ -244,7 +242,7 @@ def test_digest_is_that_of_what_was_read(tmp_path: Path) -> None:
     assert held(tmp_path, csv(tmp_path, swapped, categorical=("town",))).digest != before
 
 
-def test_digest_of_arrays_is_that_of_what_was_read(tmp_path: Path) -> None:
+def test_digest_of_arrays_covers_the_bytes_that_were_read(tmp_path: Path) -> None:
     from configs.party_settings import NumpyData, SampleSettings  # noqa: PLC0415
 
     features = np.arange(6.0).reshape(3, 2)

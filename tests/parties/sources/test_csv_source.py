@@ -32,7 +32,7 @@ def refusal(folder: Path, content: str | bytes, **options: Any) -> str:
     return f"{caught.value} | {caught.value.hint}"
 
 
-def test_blanks_around_fields_are_no_part_of_them(tmp_path: Path) -> None:
+def test_blanks_around_fields_are_removed(tmp_path: Path) -> None:
     records = read(tmp_path, '1, Private , "a, b"\n', names=("n", "c", "d"), categorical=("c", "d"))
     assert (column(records, "c"), column(records, "d")) == (["Private"], ["a, b"])
 
@@ -47,7 +47,7 @@ def test_line_of_blanks_is_skipped_and_counted(tmp_path: Path) -> None:
     assert read(tmp_path, "x,y\n   \n1,2\n").numbers.tolist() == [3]
 
 
-def test_byte_order_mark_is_taken(tmp_path: Path) -> None:
+def test_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     assert column(read(tmp_path, b"\xef\xbb\xbfx\n1\n"), "x") == [1]
 
 
@@ -64,7 +64,7 @@ def test_numbers_are_exact(tmp_path: Path) -> None:
     assert column(read(tmp_path, "\n".join(["x", *written])), "x") == [float(x) for x in written]
 
 
-def test_empty_cells_and_marks_are_absent_values(tmp_path: Path) -> None:
+def test_empty_cells_and_marks_are_missing_values(tmp_path: Path) -> None:
     text = "x,c,z\n?,?,1\n,,1\nN/A,N/A,1\n4,e,1\n"
     records = read(tmp_path, text, categorical=("c",), missing=("?", "N/A"))
     np.testing.assert_equal(column(records, "x"), [np.nan, np.nan, np.nan, 4])
@@ -86,34 +86,34 @@ def test_file_without_records_is_refused(tmp_path: Path, content: str) -> None:
 
 
 def test_no_id_column_is_refused_with_the_columns(tmp_path: Path) -> None:
-    said = refusal(tmp_path, "pid,age\n1,2\n", id=IdColumns(columns=("id",)))
-    assert "rows.csv has no column 'id' (id)" in said
-    assert "its columns are pid, age" in said
+    error = refusal(tmp_path, "pid,age\n1,2\n", id=IdColumns(columns=("id",)))
+    assert "rows.csv has no column 'id' (id)" in error
+    assert "its columns are pid, age" in error
 
 
 def test_unknown_columns_are_refused_with_their_uses(tmp_path: Path) -> None:
-    said = refusal(tmp_path, "a,b\n1,2\n", label="y", numeric=("c",), categorical=("d",))
-    assert "no column 'y' (label), 'c' (numeric), 'd' (categorical)" in said
+    error = refusal(tmp_path, "a,b\n1,2\n", label="y", numeric=("c",), categorical=("d",))
+    assert "no column 'y' (label), 'c' (numeric), 'd' (categorical)" in error
 
 
 def test_file_without_header_does_not_show_its_first_record(tmp_path: Path) -> None:
-    said = refusal(tmp_path, "39,State-gov\n50,Private\n", numeric=("age",))
-    assert "looks like a record" in said
-    assert "State-gov" not in said
+    error = refusal(tmp_path, "39,State-gov\n50,Private\n", numeric=("age",))
+    assert "looks like a record" in error
+    assert "State-gov" not in error
 
 
 def test_column_of_the_test_file_that_is_absent_is_refused(tmp_path: Path) -> None:
     (tmp_path / "test.csv").write_text("a\n1\n")
-    said = refusal(tmp_path, "a,b\n1,2\n", test_path=Path("test.csv"))
-    assert "test.csv has no column 'b' (numeric)" in said
+    error = refusal(tmp_path, "a,b\n1,2\n", test_path=Path("test.csv"))
+    assert "test.csv has no column 'b' (numeric)" in error
 
 
 def test_column_with_two_uses_is_refused(tmp_path: Path) -> None:
     text = "id,a\n1,2\n"
-    said = refusal(tmp_path, text, id=IdColumns(columns=("id",)), numeric=("id", "a"))
-    assert "column 'id' has two uses" in said
-    said = refusal(tmp_path, text, numeric=("a",), categorical=("a",))
-    assert "column 'a' has two uses" in said
+    error = refusal(tmp_path, text, id=IdColumns(columns=("id",)), numeric=("id", "a"))
+    assert "column 'id' has two uses" in error
+    error = refusal(tmp_path, text, numeric=("a",), categorical=("a",))
+    assert "column 'a' has two uses" in error
 
 
 def test_id_column_twice_is_refused(tmp_path: Path) -> None:
@@ -128,16 +128,16 @@ def test_column_without_a_name_is_refused(tmp_path: Path) -> None:
 def test_text_in_a_numeric_column_is_refused_with_line_and_column(
     tmp_path: Path, cell: str
 ) -> None:
-    said = refusal(tmp_path, f"age,pay\n1,2\n3,{cell}\n")
-    assert "text in numeric column 'pay': 1 line of rows.csv (3)" in said
-    assert "under categorical" in said
-    assert cell == "-" or cell not in said
+    error = refusal(tmp_path, f"age,pay\n1,2\n3,{cell}\n")
+    assert "text in numeric column 'pay': 1 line of rows.csv (3)" in error
+    assert "under categorical" in error
+    assert cell == "-" or cell not in error
 
 
 @pytest.mark.parametrize("cell", ["nan", "NaN", "inf", "-Infinity", "1e400"])
 def test_nan_and_infinity_in_a_numeric_column_are_refused(tmp_path: Path, cell: str) -> None:
-    said = refusal(tmp_path, f"age\n1\n{cell}\n")
-    assert "NaN or infinity in numeric column 'age': 1 line of rows.csv (3)" in said
+    error = refusal(tmp_path, f"age\n1\n{cell}\n")
+    assert "NaN or infinity in numeric column 'age': 1 line of rows.csv (3)" in error
 
 
 def test_number_whose_square_overflows_is_refused(tmp_path: Path) -> None:
@@ -145,15 +145,15 @@ def test_number_whose_square_overflows_is_refused(tmp_path: Path) -> None:
 
 
 def test_all_faulty_columns_are_reported_together(tmp_path: Path) -> None:
-    said = refusal(tmp_path, "a,b,c\n1,x,3\n4,inf,z\n")
-    assert "NaN or infinity and text in numeric column 'b': 2 lines of rows.csv (2, 3)" in said
-    assert "text in numeric column 'c': 1 line of rows.csv (3)" in said
+    error = refusal(tmp_path, "a,b,c\n1,x,3\n4,inf,z\n")
+    assert "NaN or infinity and text in numeric column 'b': 2 lines of rows.csv (2, 3)" in error
+    assert "text in numeric column 'c': 1 line of rows.csv (3)" in error
 
 
 @pytest.mark.parametrize("row", ["1", "1,2,3", "1,2,"])
 def test_ragged_row_is_refused_with_its_line(tmp_path: Path, row: str) -> None:
-    said = refusal(tmp_path, f"a,b\n1,2\n\n{row}\n")
-    assert "not 2 fields, one for each column, in 1 line of rows.csv (4)" in said
+    error = refusal(tmp_path, f"a,b\n1,2\n\n{row}\n")
+    assert "the number of fields differs from the 2 columns in 1 line of rows.csv (4)" in error
 
 
 def test_unclosed_quote_is_refused_with_the_line_where_it_opens(tmp_path: Path) -> None:
@@ -170,23 +170,23 @@ def test_text_that_is_not_utf8_is_refused_with_its_line(tmp_path: Path) -> None:
 
 
 def test_zero_byte_is_refused_with_its_line(tmp_path: Path) -> None:
-    assert "line 2 holds a zero byte" in refusal(tmp_path, "a\n1\0\n")
+    assert "line 2 contains a zero byte" in refusal(tmp_path, "a\n1\0\n")
 
 
 @pytest.mark.parametrize(
     ("start", "name"),
     [(b"\x1f\x8b", "gzip"), (b"PK\x03\x04", "xlsx"), (b"\xd0\xcf\x11\xe0", "xls")],
 )
-def test_packed_file_renamed_csv_is_refused(tmp_path: Path, start: bytes, name: str) -> None:
-    said = refusal(tmp_path, start + b"\0" * 20)
-    assert "is no CSV file but" in said
-    assert name in said
+def test_compressed_file_named_csv_is_refused(tmp_path: Path, start: bytes, name: str) -> None:
+    error = refusal(tmp_path, start + b"\0" * 20)
+    assert "is not a CSV file but" in error
+    assert name in error
 
 
-def test_line_without_end_is_refused(tmp_path: Path) -> None:
+def test_endless_line_is_refused(tmp_path: Path) -> None:
     text = "a\n" + "1" * (MAX_LINE + 1)
     assert f"line 2 has more than {MAX_LINE} characters" in refusal(tmp_path, text)
 
 
-def test_field_without_end_is_refused(tmp_path: Path) -> None:
+def test_endless_field_is_refused(tmp_path: Path) -> None:
     assert "line 2: field larger than" in refusal(tmp_path, "a\n" + "1" * 200_000)

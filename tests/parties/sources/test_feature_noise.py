@@ -26,7 +26,7 @@ def test_noise_is_the_same_at_every_start() -> None:
     assert first.digest == second.digest
 
 
-def test_noise_belongs_to_the_row_and_not_to_its_place() -> None:
+def test_noise_depends_on_the_row_and_not_on_its_position() -> None:
     whole, some = (
         held(HERE, noisy()),
         held(HERE, noisy(sample=SampleSettings(fraction=0.1, seed=4))),
@@ -39,11 +39,11 @@ def test_noise_belongs_to_the_row_and_not_to_its_place() -> None:
 
 
 def test_pixels_stay_legal_and_ids_stay_the_same() -> None:
-    clean, found = held(HERE, DIGITS), held(HERE, noisy(sigma=1.0))
-    assert found.images is not None
-    assert (found.images.min(), found.images.max()) == (0.0, 1.0)
-    assert list(found.ids) == list(clean.ids)
-    assert found.digest != clean.digest
+    clean, noised = held(HERE, DIGITS), held(HERE, noisy(sigma=1.0))
+    assert noised.images is not None
+    assert (noised.images.min(), noised.images.max()) == (0.0, 1.0)
+    assert list(noised.ids) == list(clean.ids)
+    assert noised.digest != clean.digest
 
 
 @pytest.mark.parametrize("other", [noisy(sigma=0.1), noisy(seed=2)])
@@ -53,7 +53,7 @@ def test_other_noise_is_other_data(other: SklearnData) -> None:
     assert not np.array_equal(one.images, two.images)  # type: ignore[arg-type]
 
 
-def test_noise_is_as_wide_as_said_where_nothing_is_clipped() -> None:
+def test_noise_has_the_configured_width_where_nothing_is_clipped() -> None:
     grey = np.full((400, 1, 5, 5), 0.5, np.float32)
     ids = [b"%d" % at for at in range(400)]
     records = Records(files=(("x", 400),), unit="row", numbers=np.arange(400), ids=ids, images=grey)
@@ -68,10 +68,10 @@ def test_noise_is_as_wide_as_said_where_nothing_is_clipped() -> None:
 
 def test_noise_on_a_table_is_refused() -> None:
     wine = noisy(name="wine")
-    assert "noise on data without images" in refusal(HERE, wine)
+    assert "data.noise is set, but the data has no images" in refusal(HERE, wine)
 
 
-def test_normals_are_normal() -> None:
+def test_normal_draws_have_a_normal_distribution() -> None:
     drawn = np.sort(normal_draws(derive_key(3, "test"), 20_001))
     # Quantiles of the standard normal distribution; five standard errors of each.
     for share, quantile, error in (
@@ -83,7 +83,7 @@ def test_normals_are_normal() -> None:
     assert np.isfinite(drawn).all()
 
 
-def test_normals_are_those_of_the_key_alone() -> None:
+def test_normal_draws_depend_on_the_key_only() -> None:
     one, two = normal_draws(derive_key(3, "test"), 5), normal_draws(derive_key(3, "test"), 5)
     np.testing.assert_equal(one, two)
     assert one.shape == (5,)

@@ -40,7 +40,7 @@ def test_idx_images_and_labels(tmp_path: Path, packed: bool) -> None:
     assert list(holding.ids) == [b"train:0", b"train:1", b"train:2"]
 
 
-def test_idx_halves_and_labels_are_named_alike(tmp_path: Path) -> None:
+def test_idx_halves_and_labels_have_equal_ids(tmp_path: Path) -> None:
     files(tmp_path)
     common: dict[str, Any] = {"kind": "idx", "test_images": Path("images")}
     left = IdxData(images=Path("images"), part=ImagePart(columns=(0, 3)), **common)
@@ -57,49 +57,49 @@ def test_idx_halves_and_labels_are_named_alike(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 @pytest.mark.parametrize("cut", [1, len(PIXELS.tobytes()), len(PIXELS.tobytes()) + 3])
 def test_truncated_idx_file_is_refused(tmp_path: Path, pack: Any, cut: int) -> None:
-    said = refusal(tmp_path, files(tmp_path, images=pack(IMAGE_FILE[:-cut])), True)
-    assert "declares 72 bytes" in said or "ends inside its header" in said
+    error = refusal(tmp_path, files(tmp_path, images=pack(IMAGE_FILE[:-cut])), True)
+    assert "declares 72 bytes" in error or "the header of images is truncated" in error
 
 
 def test_truncated_or_damaged_gzip_is_refused(tmp_path: Path) -> None:
     packed = gzip.compress(IMAGE_FILE)
     damaged = packed[:20] + bytes([packed[20] ^ 0xFF]) + packed[21:]
     for content in (packed[:-9], packed[:30], damaged):
-        assert "cut off or damaged" in refusal(tmp_path, files(tmp_path, images=content), True)
+        assert "truncated or damaged" in refusal(tmp_path, files(tmp_path, images=content), True)
 
 
 def test_idx_file_with_bytes_left_over_is_refused(tmp_path: Path) -> None:
-    said = refusal(tmp_path, files(tmp_path, images=IMAGE_FILE + b"\0"), True)
-    assert "declares 72 bytes, [3, 4, 6], and holds more" in said
+    error = refusal(tmp_path, files(tmp_path, images=IMAGE_FILE + b"\0"), True)
+    assert "declares 72 bytes of shape [3, 4, 6], but has more" in error
 
 
 @pytest.mark.parametrize("images", [b"", b"\x89PNG", LABEL_FILE, b"\0\0\x0d\x03" + bytes(84)])
 def test_wrong_magic_number_is_refused(tmp_path: Path, images: bytes) -> None:
-    said = refusal(tmp_path, files(tmp_path, images=images), True)
-    assert "holds no idx images | idx images begin with 00000803" in said
+    error = refusal(tmp_path, files(tmp_path, images=images), True)
+    assert "is not a file of idx images: it begins with" in error
 
 
 @pytest.mark.parametrize("shape", [(0, 4, 6), (2**31, 2**31, 4)])
 def test_idx_file_of_no_or_endless_records_is_refused(
     tmp_path: Path, shape: tuple[int, ...]
 ) -> None:
-    said = refusal(tmp_path, files(tmp_path, images=idx(b"", *shape)), True)
-    assert f"declares {list(shape)}" in said
+    error = refusal(tmp_path, files(tmp_path, images=idx(b"", *shape)), True)
+    assert f"declares the shape {list(shape)}" in error
 
 
 def test_other_count_of_labels_than_images_is_refused(tmp_path: Path) -> None:
-    said = refusal(tmp_path, files(tmp_path, labels=idx(b"\1\2", 2)), True)
-    assert "images has 3 records and labels has 2 records" in said
+    error = refusal(tmp_path, files(tmp_path, labels=idx(b"\1\2", 2)), True)
+    assert "images has 3 records and labels has 2 records" in error
 
 
 def test_idx_label_that_is_no_class_is_refused(tmp_path: Path) -> None:
-    said = refusal(tmp_path, files(tmp_path, labels=idx(bytes([7, 10, 0]), 3)), True)
-    assert "an unknown label in 1 row of labels (1)" in said
+    error = refusal(tmp_path, files(tmp_path, labels=idx(bytes([7, 10, 0]), 3)), True)
+    assert "an unknown label in 1 row of labels (1)" in error
 
 
-def test_half_a_test_set_is_refused(tmp_path: Path) -> None:
+def test_test_images_without_labels_are_refused(tmp_path: Path) -> None:
     data = files(tmp_path).model_copy(update={"test_images": Path("images")})
-    assert "test_labels together with labels" in refusal(tmp_path, data, True)
+    assert "test_labels if labels is set" in refusal(tmp_path, data, True)
 
 
 def test_test_images_of_another_size_are_refused(tmp_path: Path) -> None:

@@ -67,15 +67,15 @@ def test_arrays_of_other_names(tmp_path: Path) -> None:
     assert list(held(tmp_path, data, active=True).ids) == [b"train:0", b"train:1", b"train:2"]
 
 
-def test_a_name_without_a_place_for_the_part_is_refused() -> None:
+def test_name_without_a_placeholder_for_the_part_is_refused() -> None:
     data = {"kind": "medmnist", "path": "x.npz", "names": ["images", "{}_labels"]}
     with pytest.raises(ConfigError, match="each name must have one"):
         validate_table(MedMnistData, data, Path("settings"), "")
 
 
-def test_absent_part_is_refused_with_the_arrays_there(tmp_path: Path) -> None:
+def test_missing_part_is_refused_with_the_available_arrays(tmp_path: Path) -> None:
     data = archive(tmp_path).model_copy(update={"test": "exam"})
-    assert "no array 'exam_images' | it has" in refusal(tmp_path, data)
+    assert "no array 'exam_images' | the archive has" in refusal(tmp_path, data)
 
 
 def test_part_named_twice_is_refused(tmp_path: Path) -> None:
@@ -89,26 +89,28 @@ def test_part_named_twice_is_refused(tmp_path: Path) -> None:
      np.zeros((3, 0, 6), np.uint8)],
 )  # fmt: skip
 def test_images_of_another_shape_or_type_are_refused(tmp_path: Path, images: Any) -> None:
-    said = refusal(tmp_path, archive(tmp_path, {"train_images": images}))
-    assert "the images of part 'train' of mnist.npz are" in said
+    error = refusal(tmp_path, archive(tmp_path, {"train_images": images}))
+    assert "the images of part 'train' of mnist.npz have type" in error
 
 
 @pytest.mark.parametrize("labels", [np.zeros((3, 14), np.uint8), np.zeros(3), np.array(["a"] * 3)])
 def test_labels_of_another_shape_or_type_are_refused(tmp_path: Path, labels: Any) -> None:
-    said = refusal(tmp_path, archive(tmp_path, {"train_labels": labels}, label=True), True)
-    assert "one class per row" in said
+    error = refusal(tmp_path, archive(tmp_path, {"train_labels": labels}, label=True), True)
+    assert "one class per row" in error
 
 
 def test_another_number_of_labels_than_images_is_refused(tmp_path: Path) -> None:
     data = archive(tmp_path, {"val_labels": np.array([1, 2, 3])}, label=True)
-    assert "part 'val' of mnist.npz has 2 images and 3 labels" in refusal(tmp_path, data, True)
+    assert "the arrays of part 'val' of mnist.npz have 2 and 3 rows" in refusal(
+        tmp_path, data, True
+    )
 
 
 @pytest.mark.parametrize("label", [10, -1])
-def test_label_that_is_no_class_is_refused(tmp_path: Path, label: int) -> None:
+def test_unknown_label_is_refused(tmp_path: Path, label: int) -> None:
     data = archive(tmp_path, {"val_labels": np.array([1, label])}, label=True)
-    said = refusal(tmp_path, data, True)
-    assert "an unknown label in 1 row of part 'val' of mnist.npz (1)" in said
+    error = refusal(tmp_path, data, True)
+    assert "an unknown label in 1 row of part 'val' of mnist.npz (1)" in error
 
 
 def test_images_of_another_size_in_one_part_are_refused(tmp_path: Path) -> None:
@@ -117,16 +119,16 @@ def test_images_of_another_size_in_one_part_are_refused(tmp_path: Path) -> None:
 
 
 def test_part_outside_the_images_is_refused(tmp_path: Path) -> None:
-    said = refusal(tmp_path, archive(tmp_path, part=ImagePart(columns=(2, 7))))
-    assert "is not inside the images" in said
+    error = refusal(tmp_path, archive(tmp_path, part=ImagePart(columns=(2, 7))))
+    assert "is not inside the images" in error
 
 
 def test_pickled_images_are_refused(tmp_path: Path) -> None:
     data = archive(tmp_path, {"train_images": np.array([{}], dtype=object)})
-    assert "no archive of plain arrays" in refusal(tmp_path, data)
+    assert "is not an archive of plain arrays" in refusal(tmp_path, data)
 
 
-def test_archive_that_unpacks_beyond_the_limit_is_refused(
+def test_archive_that_decompresses_beyond_the_limit_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("parties.data.sources.files.MAX_RATIO", 0)
@@ -139,12 +141,14 @@ def test_id_columns_are_refused(tmp_path: Path) -> None:
     assert "no ID columns" in refusal(tmp_path, data)
 
 
-def test_settings_that_take_nothing_are_refused(tmp_path: Path) -> None:
+def test_settings_without_features_and_labels_are_refused(tmp_path: Path) -> None:
     assert "neither images nor labels" in refusal(tmp_path, archive(tmp_path, features=False))
 
 
 def test_labels_at_a_passive_party_are_refused(tmp_path: Path) -> None:
-    assert "labels at a passive party" in refusal(tmp_path, archive(tmp_path, label=True))
+    assert "the data of a passive party has labels" in refusal(
+        tmp_path, archive(tmp_path, label=True)
+    )
 
 
 def test_pneumonia_halves_are_those_of_the_archive() -> None:

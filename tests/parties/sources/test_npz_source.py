@@ -47,18 +47,18 @@ def test_npz_with_test_archive(tmp_path: Path) -> None:
 
 
 def test_pickled_array_is_refused(tmp_path: Path) -> None:
-    said = refusal(tmp_path, npz(tmp_path, {"features": np.array([{}], dtype=object)}))
-    assert "no archive of plain arrays" in said
+    error = refusal(tmp_path, npz(tmp_path, {"features": np.array([{}], dtype=object)}))
+    assert "is not an archive of plain arrays" in error
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", pickle.dumps([1, 2]), b"\x93NUMPY"])
 def test_file_that_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "rows.npz").write_bytes(content)
     data = NumpyData(kind="numpy", path=Path("rows.npz"))
-    assert "no archive of plain arrays" in refusal(tmp_path, data)
+    assert "is not an archive of plain arrays" in refusal(tmp_path, data)
 
 
-def test_archive_that_unpacks_beyond_the_limit_is_refused(
+def test_archive_that_decompresses_beyond_the_limit_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("parties.data.sources.files.MAX_RATIO", 0)
@@ -66,28 +66,28 @@ def test_archive_that_unpacks_beyond_the_limit_is_refused(
     assert "unpacks to 176" in refusal(tmp_path, npz(tmp_path, {"features": FEATURES}))
 
 
-def test_absent_array_is_refused_with_those_there(tmp_path: Path) -> None:
-    said = refusal(tmp_path, npz(tmp_path, {"x": FEATURES}))
-    assert "no array 'features' | it has x" in said
+def test_missing_array_is_refused_with_the_available_arrays(tmp_path: Path) -> None:
+    error = refusal(tmp_path, npz(tmp_path, {"x": FEATURES}))
+    assert "no array 'features' | the archive has x" in error
 
 
 def test_arrays_of_other_lengths_are_refused(tmp_path: Path) -> None:
     data = npz(tmp_path, {"features": FEATURES, "y": np.array([1, 2])}, label="y")
-    assert "one row for each record: features [3, 2], y [2]" in refusal(tmp_path, data, True)
+    assert "differ in length, or are empty: features [3, 2], y [2]" in refusal(tmp_path, data, True)
 
 
 def test_archive_without_rows_is_refused(tmp_path: Path) -> None:
-    assert "one row for each" in refusal(tmp_path, npz(tmp_path, {"features": np.empty((0, 2))}))
+    assert "or are empty" in refusal(tmp_path, npz(tmp_path, {"features": np.empty((0, 2))}))
 
 
 def test_float_labels_are_refused(tmp_path: Path) -> None:
     data = npz(tmp_path, {"y": np.array([1.0, 2.0])}, label="y", features=None)
-    assert "array 'y' of rows.npz is float64 [2]" in refusal(tmp_path, data, True)
+    assert "array 'y' of rows.npz has type float64 and shape [2]" in refusal(tmp_path, data, True)
 
 
 @pytest.mark.parametrize("bad", [np.array([1.0]), np.array([["x"]]), np.empty((2, 0))])
 def test_features_of_another_shape_or_type_are_refused(tmp_path: Path, bad: Any) -> None:
-    assert "features are numbers, [rows, columns]" in refusal(
+    assert "features must be numbers of shape [rows, columns]" in refusal(
         tmp_path, npz(tmp_path, {"features": bad})
     )
 
@@ -96,5 +96,5 @@ def test_features_of_another_shape_or_type_are_refused(tmp_path: Path, bad: Any)
 def test_nan_and_infinity_in_an_array_are_refused_with_rows(tmp_path: Path, bad: float) -> None:
     features = FEATURES.copy()
     features[1, 0] = bad
-    said = refusal(tmp_path, npz(tmp_path, {"features": features}))
-    assert "NaN or infinity in array 'features': 1 row of rows.npz (1)" in said
+    error = refusal(tmp_path, npz(tmp_path, {"features": features}))
+    assert "array 'features' has NaN or infinity in 1 row of rows.npz (1)" in error

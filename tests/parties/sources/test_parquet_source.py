@@ -63,7 +63,7 @@ def refusal(folder: Path, columns: Mapping[str, Any], **options: Any) -> str:
     ],
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
 )
-def test_every_numeric_type_is_the_nearest_float_and_null_is_absent(
+def test_every_numeric_type_becomes_float_and_null_is_missing(
     tmp_path: Path, cells: Any, expected: list[float]
 ) -> None:
     np.testing.assert_equal(column(tmp_path, cells), expected)
@@ -82,13 +82,13 @@ def test_every_numeric_type_is_the_nearest_float_and_null_is_absent(
     ],
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
 )
-def test_every_categorical_type_is_its_exact_text(
+def test_every_categorical_type_becomes_its_exact_text(
     tmp_path: Path, cells: Any, expected: list[str | None]
 ) -> None:
     assert column(tmp_path, cells, categorical=("x",), missing=("?",)) == expected
 
 
-def test_whole_numbers_as_ids_are_their_decimal_text(tmp_path: Path) -> None:
+def test_integer_ids_become_decimal_text(tmp_path: Path) -> None:
     large = [2**53, 2**53 + 1, 2**64 - 1]
     assert ids(tmp_path, pa.array(large, pa.uint64())) == [b"%d" % value for value in large]
     texts = ["1" + "0" * 37, "1" + "0" * 36 + "1", "7"]
@@ -117,7 +117,7 @@ def test_test_file_rows_are_marked(tmp_path: Path) -> None:
     assert held(tmp_path, data).in_test.tolist() == [False, False, False, True]
 
 
-def test_pieces_make_the_same_holding_as_the_whole(
+def test_chunked_reading_gives_the_same_holding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = parquet(tmp_path, {"x": [1, None, 3], "c": ["u", None, "u"]}, categorical=("c",))
@@ -142,11 +142,9 @@ def test_pieces_make_the_same_holding_as_the_whole(
         (pa.array([datetime(2020, 1, 1)] * 3), "timestamp"),
     ],
 )
-def test_columns_that_are_no_numbers_are_refused_by_name(
-    tmp_path: Path, cells: Any, named: str
-) -> None:
-    said = refusal(tmp_path, {"x": cells})
-    assert f"column 'x' (numeric) of rows.parquet is {named}" in said
+def test_non_numeric_columns_are_refused_by_name(tmp_path: Path, cells: Any, named: str) -> None:
+    error = refusal(tmp_path, {"x": cells})
+    assert f"column 'x' (numeric) of rows.parquet is {named}" in error
 
 
 @pytest.mark.parametrize(
@@ -160,13 +158,13 @@ def test_columns_that_are_no_numbers_are_refused_by_name(
     ids=lambda cells: str(cells.type),
 )
 def test_ids_without_one_exact_text_are_refused(tmp_path: Path, cells: Any) -> None:
-    said = refusal(tmp_path, {"id": cells}, numeric=())
-    assert f"column 'id' (id) of rows.parquet is {cells.type}" in said
+    error = refusal(tmp_path, {"id": cells}, numeric=())
+    assert f"column 'id' (id) of rows.parquet is {cells.type}" in error
 
 
 def test_null_ids_are_refused_with_rows(tmp_path: Path) -> None:
-    said = refusal(tmp_path, {"id": pa.array(["a", None, ""])}, numeric=())
-    assert "no ID in 2 rows of rows.parquet (1, 2)" in said
+    error = refusal(tmp_path, {"id": pa.array(["a", None, ""])}, numeric=())
+    assert "no ID in 2 rows of rows.parquet (1, 2)" in error
 
 
 def test_nan_and_infinity_are_refused_unless_nan_is_a_mark(tmp_path: Path) -> None:
@@ -177,16 +175,16 @@ def test_nan_and_infinity_are_refused_unless_nan_is_a_mark(tmp_path: Path) -> No
 
 
 def test_text_in_a_numeric_column_is_refused_with_its_row(tmp_path: Path) -> None:
-    said = refusal(tmp_path, {"x": ["1", "SECRET", "3"]})
-    assert "text in numeric column 'x': 1 row of rows.parquet (1)" in said
-    assert "SECRET" not in said
+    error = refusal(tmp_path, {"x": ["1", "SECRET", "3"]})
+    assert "text in numeric column 'x': 1 row of rows.parquet (1)" in error
+    assert "SECRET" not in error
 
 
-def test_other_file_renamed_is_refused(tmp_path: Path) -> None:
+def test_file_of_another_format_is_refused(tmp_path: Path) -> None:
     data = parquet(tmp_path, {})
     for content in (b"", b"id,y\n1,no\n", b"PAR1" + bytes(40) + b"PAR1"):
         (tmp_path / "rows.parquet").write_bytes(content)
-        with pytest.raises(DataError, match=r"rows\.parquet is no Parquet file"):
+        with pytest.raises(DataError, match=r"rows\.parquet is not a Parquet file"):
             held(tmp_path, data)
 
 
@@ -195,18 +193,18 @@ def test_damaged_pages_are_refused(tmp_path: Path) -> None:
     content = bytearray((tmp_path / "rows.parquet").read_bytes())
     content[4:200] = bytes(196)
     (tmp_path / "rows.parquet").write_bytes(content)
-    with pytest.raises(DataError, match=r"rows\.parquet is no Parquet file"):
+    with pytest.raises(DataError, match=r"rows\.parquet is not a Parquet file"):
         held(tmp_path, data)
 
 
-def test_row_group_that_unpacks_beyond_the_limit_is_refused(
+def test_row_group_that_decompresses_beyond_the_limit_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("parties.data.sources.parquet_source.MAX_BYTES", 10)
     assert "row group 0 unpacks to" in refusal(tmp_path, {"x": [1, 2, 3]})
 
 
-def test_unknown_columns_are_refused_with_the_known(tmp_path: Path) -> None:
-    said = refusal(tmp_path, {"2020": [1, 2, 3]}, numeric=("z",))
-    assert "rows.parquet has no column 'z' (numeric)" in said
-    assert "its columns are id, y, 2020" in said
+def test_unknown_columns_are_refused_with_the_known_columns(tmp_path: Path) -> None:
+    error = refusal(tmp_path, {"2020": [1, 2, 3]}, numeric=("z",))
+    assert "rows.parquet has no column 'z' (numeric)" in error
+    assert "its columns are id, y, 2020" in error

@@ -44,25 +44,25 @@ def test_bundled_labels_go_by_name(tmp_path: Path) -> None:
 
 def test_part_outside_the_image_is_refused(tmp_path: Path) -> None:
     for part in (ImagePart(columns=(4, 9)), ImagePart(rows=(4, 9))):
-        said = refusal(tmp_path, SklearnData(kind="sklearn", name="digits", part=part))
-        assert "is not inside the images of digits" in said
-        assert "[4, 9]" in said
-        assert "8 rows and 8 columns" in said
+        error = refusal(tmp_path, SklearnData(kind="sklearn", name="digits", part=part))
+        assert "is not inside the images of digits" in error
+        assert "[4, 9]" in error
+        assert "8 rows and 8 columns" in error
 
 
 @pytest.mark.parametrize("columns", [(0, 30), (-1,), (1, 1), ()])
 def test_columns_outside_the_table_are_refused(tmp_path: Path, columns: tuple[int, ...]) -> None:
     data = SklearnData(kind="sklearn", name="breast_cancer", columns=columns)
-    assert "legal columns are 0 to 29" in refusal(tmp_path, data)
+    assert "choose from columns 0 to 29" in refusal(tmp_path, data)
 
 
 def test_columns_of_images_and_parts_of_tables_are_refused(tmp_path: Path) -> None:
     digits = SklearnData(kind="sklearn", name="digits", columns=(1,))
-    assert "images, no columns" in refusal(tmp_path, digits)
+    assert "has images and no columns" in refusal(tmp_path, digits)
     wine = SklearnData(kind="sklearn", name="wine", part=ImagePart(rows=(0, 1)))
-    assert "columns, no images" in refusal(tmp_path, wine)
+    assert "has columns and no images" in refusal(tmp_path, wine)
 
 
-def test_id_columns_of_a_set_without_any_are_refused(tmp_path: Path) -> None:
+def test_id_columns_of_a_data_set_without_ids_are_refused(tmp_path: Path) -> None:
     digits = SklearnData(kind="sklearn", name="digits", id=IdColumns(columns=("id",)))
     assert "no ID columns" in refusal(tmp_path, digits)

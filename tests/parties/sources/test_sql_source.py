@@ -98,33 +98,33 @@ def test_several_id_columns_are_joined_with_lengths(tmp_path: Path, sqlite: str)
     assert holding.ids[2] == join_columns([b"7", b"2020-02-02"])
 
 
-def test_colons_and_percent_signs_of_a_query_stay(tmp_path: Path, sqlite: str) -> None:
+def test_colons_and_percent_signs_of_a_query_are_kept(tmp_path: Path, sqlite: str) -> None:
     query = "SELECT id, age, y FROM people WHERE '12:30' LIKE '%:30' AND ':x' <> '%(y)s'"
     assert len(read(tmp_path, url=sqlite, query=query)) == 3
 
 
 def test_the_database_cannot_be_changed(tmp_path: Path, sqlite: str) -> None:
     before = (tmp_path / "people.db").read_bytes()
-    said = refusal(tmp_path, url=sqlite, query="DELETE FROM people")
-    assert "database error: OperationalError" in said
+    error = refusal(tmp_path, url=sqlite, query="DELETE FROM people")
+    assert "database error: OperationalError" in error
     assert (tmp_path / "people.db").read_bytes() == before
 
 
 def test_a_database_outside_the_data_folder_is_refused(tmp_path: Path, sqlite: str) -> None:
     (tmp_path / "inner").mkdir()
-    said = refusal(tmp_path / "inner", url="sqlite:///../people.db", table="people")
-    assert "leads out of the data folder" in said
+    error = refusal(tmp_path / "inner", url="sqlite:///../people.db", table="people")
+    assert "leads out of the data folder" in error
 
 
-def test_an_absent_database_is_not_made(tmp_path: Path) -> None:
+def test_missing_database_is_not_created(tmp_path: Path) -> None:
     assert "no file none.db" in refusal(tmp_path, url="sqlite:///none.db", table="people")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "people.db").write_text("id,y\n" * 1000)
-    said = refusal(tmp_path, url="sqlite:///people.db", table="people")
-    assert "database error: DatabaseError" in said
+    error = refusal(tmp_path, url="sqlite:///people.db", table="people")
+    assert "database error: DatabaseError" in error
 
 
 @pytest.mark.parametrize(("cell", "named"), [("x'00'", "bytes"), ("1.5", "float")])
@@ -132,31 +132,31 @@ def test_ids_without_one_exact_text_are_refused(
     tmp_path: Path, sqlite: str, cell: str, named: str
 ) -> None:
     query = f"SELECT {cell} AS id, age, y FROM people"
-    said = refusal(tmp_path, url=sqlite, query=query)
-    assert f"column 'id' of the result of query holds {named}" in said
+    error = refusal(tmp_path, url=sqlite, query=query)
+    assert f"column 'id' of the result of query holds {named}" in error
 
 
 def test_text_in_a_numeric_column_is_refused_with_its_row(tmp_path: Path, sqlite: str) -> None:
     query = "SELECT id, CASE id WHEN 7 THEN 'SECRET' ELSE '5' END AS x, y FROM people ORDER BY id"
-    said = refusal(tmp_path, url=sqlite, query=query)
-    assert "text in numeric column 'x': 1 row of the result of query (0)" in said
-    assert "SECRET" not in said
+    error = refusal(tmp_path, url=sqlite, query=query)
+    assert "text in numeric column 'x': 1 row of the result of query (0)" in error
+    assert "SECRET" not in error
 
 
 def test_duplicates_and_null_ids_are_refused_with_rows(tmp_path: Path, sqlite: str) -> None:
     query = "SELECT 5150 AS id, age, y FROM people"
-    said = refusal(tmp_path, url=sqlite, query=query)
-    assert "2 duplicate IDs: the result of query row 0 and the result of query row 1" in said
-    said += refusal(tmp_path, url=sqlite, query="SELECT NULL AS id, age, y FROM people")
-    assert "no ID in 3 rows of the result of query (0, 1, 2)" in said
-    assert "515" not in said
+    error = refusal(tmp_path, url=sqlite, query=query)
+    assert "2 duplicate IDs: the result of query row 0 and the result of query row 1" in error
+    error += refusal(tmp_path, url=sqlite, query="SELECT NULL AS id, age, y FROM people")
+    assert "no ID in 3 rows of the result of query (0, 1, 2)" in error
+    assert "515" not in error
 
 
 def test_no_rows_and_two_columns_of_one_name_are_refused(tmp_path: Path, sqlite: str) -> None:
-    said = refusal(tmp_path, url=sqlite, query="SELECT id, age, y FROM people WHERE id = 8")
-    assert "the result of query has no records" in said
-    said = refusal(tmp_path, url=sqlite, query="SELECT id, id, y FROM people")
-    assert "column 2 has the name of an earlier column" in said
+    error = refusal(tmp_path, url=sqlite, query="SELECT id, age, y FROM people WHERE id = 8")
+    assert "the result of query has no records" in error
+    error = refusal(tmp_path, url=sqlite, query="SELECT id, id, y FROM people")
+    assert "column 2 has the name of an earlier column" in error
 
 
 # The party settings
@@ -165,25 +165,25 @@ def test_no_rows_and_two_columns_of_one_name_are_refused(tmp_path: Path, sqlite:
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"url": "postgresql://u:SECRET@h/d"}, "no password may stand in the party settings"),
+        ({"url": "postgresql://u:SECRET@h/d"}, "passwords are not allowed in the party settings"),
         (
             {"url": "postgresql://u@h/d?password=SECRET"},
-            "no password may stand in the party settings",
+            "passwords are not allowed in the party settings",
         ),
-        ({"url": "postgresql://u@h/d?x=1&sslpassw%6Frd=SECRET"}, "no password may stand"),
-        ({"url": "postgresql://u:SECRET@[h/d"}, "no password may stand in the party settings"),
+        ({"url": "postgresql://u@h/d?x=1&sslpassw%6Frd=SECRET"}, "url contains a password"),
+        ({"url": "postgresql://u:SECRET@[h/d"}, "passwords are not allowed in the party settings"),
         ({"url": "sqlite:///x", "id": "row"}, "rows of a database have no order"),
-        ({"url": "sqlite:///x", "url_file": "u"}, "but not both"),
-        ({"url": "sqlite:///x", "table": "t"}, "give query or table"),
+        ({"url": "sqlite:///x", "url_file": "u"}, "exactly one of the keys url_file and url"),
+        ({"url": "sqlite:///x", "table": "t"}, "exactly one of the keys query and table"),
     ],
 )
-def test_settings_that_contradict_are_refused(options: dict[str, Any], named: str) -> None:
+def test_contradictory_settings_are_refused(options: dict[str, Any], named: str) -> None:
     given = {"kind": "sql", "id": IdColumns(columns=("id",)), "query": "SELECT 1", **options}
     with pytest.raises(ValidationError) as caught:
         SqlData(**given)
-    said = " ".join(error["msg"] for error in caught.value.errors())
-    assert named in said
-    assert "SECRET" not in said
+    messages = " ".join(error["msg"] for error in caught.value.errors())
+    assert named in messages
+    assert "SECRET" not in messages
 
 
 def test_rows_without_ids_are_refused() -> None:
@@ -194,10 +194,10 @@ def test_rows_without_ids_are_refused() -> None:
 def test_url_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "url").write_text("postgresql://u:SECRET@h/d")
     (tmp_path / "url").chmod(0o640)
-    said = refusal(tmp_path, url_file=Path("url"), table="t")
-    assert "is readable by other users" in said
-    assert f"chmod 600 {tmp_path}/url" in said
-    assert "SECRET" not in said
+    error = refusal(tmp_path, url_file=Path("url"), table="t")
+    assert "is readable by other users" in error
+    assert f"chmod 600 {tmp_path}/url" in error
+    assert "SECRET" not in error
 
 
 @pytest.mark.parametrize(
@@ -206,9 +206,9 @@ def test_url_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
 def test_url_of_no_known_kind_is_refused_without_repeating_it(tmp_path: Path, url: str) -> None:
     (tmp_path / "url").write_text(url)
     (tmp_path / "url").chmod(0o600)
-    said = refusal(tmp_path, url_file=Path("url"), table="t")
-    assert "the URL of the database" in said
-    assert "SECRET" not in said
+    error = refusal(tmp_path, url_file=Path("url"), table="t")
+    assert "the URL of the database" in error
+    assert "SECRET" not in error
 
 
 # PostgreSQL
@@ -251,7 +251,7 @@ def test_a_table_of_a_schema_and_a_test_query_of_postgres_are_read(
     assert join_columns([b"17", b"2020-02-02"]) in holding.ids
 
 
-def test_both_queries_see_one_moment(
+def test_both_queries_use_one_snapshot(
     tmp_path: Path, postgres: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import psycopg  # noqa: PLC0415
@@ -272,19 +272,17 @@ def test_both_queries_see_one_moment(
     assert deleted == 2
 
 
-def test_postgres_sends_rows_as_they_are_asked_for(
-    tmp_path: Path, postgres: Path, address: str
-) -> None:
+def test_postgres_rows_are_streamed(tmp_path: Path, postgres: Path, address: str) -> None:
     import psycopg  # noqa: PLC0415
 
     seen: list[int] = []
 
     def look(count: int) -> None:
         with psycopg.connect(address) as other:
-            found = other.execute(
+            open_cursors = other.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE query ILIKE 'FETCH%'"
             )
-            seen.extend(row[0] for row in found)
+            seen.extend(row[0] for row in open_cursors)
         raise PartyError("seen enough")
 
     many = "SELECT generate_series(1, 100000000) AS i"
@@ -307,12 +305,12 @@ def test_postgres_sends_rows_as_they_are_asked_for(
         ("SELECT 'SECRET'::int AS id, y FROM people", "22P02"),
     ],
 )
-def test_what_postgres_refuses_is_told_by_its_name_only(
+def test_postgres_errors_are_reported_by_code_only(
     tmp_path: Path, postgres: Path, query: str, state: str
 ) -> None:
-    said = refusal(tmp_path, url_file=postgres, query=query)
-    assert f"(SQLSTATE {state})" in said
-    assert "SECRET" not in said
+    error = refusal(tmp_path, url_file=postgres, query=query)
+    assert f"(SQLSTATE {state})" in error
+    assert "SECRET" not in error
 
 
 @pytest.mark.parametrize(
@@ -321,31 +319,29 @@ def test_what_postgres_refuses_is_told_by_its_name_only(
 def test_ids_of_postgres_without_one_exact_text_are_refused(
     tmp_path: Path, postgres: Path, column: str
 ) -> None:
-    said = refusal(tmp_path, url_file=postgres, query=f"SELECT {column} AS id, age, y FROM people")
-    assert "column 'id' of the result of query holds" in said
+    error = refusal(tmp_path, url_file=postgres, query=f"SELECT {column} AS id, age, y FROM people")
+    assert "column 'id' of the result of query holds" in error
 
 
-def test_a_server_that_is_not_there_is_told_without_its_address(tmp_path: Path) -> None:
+def test_unreachable_server_is_reported_without_its_address(tmp_path: Path) -> None:
     pytest.importorskip("psycopg")
     (tmp_path / "url").write_text("postgresql://SECRET:SECRET@127.0.0.1:1/SECRET")
     (tmp_path / "url").chmod(0o600)
-    said = refusal(tmp_path, url_file=Path("url"), table="people")
-    assert "the server runs" in said
-    assert "SECRET" not in said
+    error = refusal(tmp_path, url_file=Path("url"), table="people")
+    assert "the server runs" in error
+    assert "SECRET" not in error
 
 
-def test_an_absent_driver_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_driver_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    said = refusal(tmp_path, url="postgresql://reader@localhost/people", table="people")
-    assert "the driver of PostgreSQL is not installed" in said
+    error = refusal(tmp_path, url="postgresql://reader@localhost/people", table="people")
+    assert "the driver of PostgreSQL is not installed" in error
 
 
-def test_a_server_that_refuses_us_hears_no_echo_of_the_password(
-    tmp_path: Path, address: str
-) -> None:
+def test_refused_login_does_not_show_the_password(tmp_path: Path, address: str) -> None:
     (tmp_path / "url").write_text(address.replace("SECRET", "WRONGSECRET"))
     (tmp_path / "url").chmod(0o600)
-    said = refusal(tmp_path, url_file=Path("url"), table="people")
-    assert "OperationalError" in said
-    assert "the account may log in" in said
-    assert "SECRET" not in said
+    error = refusal(tmp_path, url_file=Path("url"), table="people")
+    assert "OperationalError" in error
+    assert "the account may log in" in error
+    assert "SECRET" not in error

@@ -25,7 +25,7 @@ def files(folder: Path, **options: Any) -> SvhnData:
     )
 
 
-def test_ten_is_the_digit_zero_and_colours_come_first(tmp_path: Path) -> None:
+def test_label_ten_is_digit_zero_and_channels_come_first(tmp_path: Path) -> None:
     holding = held(tmp_path, files(tmp_path, label=True), active=True)
     assert list(holding.ids) == [
         b"train_32x32:0", b"train_32x32:1", b"train_32x32:2", b"test_32x32:0",
@@ -50,33 +50,36 @@ def matlab(**arrays: Any) -> bytes:
 
 
 WRONG = {
-    "no MATLAB file": (b"X" * 500, "is no MATLAB file of images"),
-    "empty": (b"", "is no MATLAB file of images"),
-    "cut off": (matlab(X=IMAGES, y=LABELS)[:9000], r"no MATLAB file of images|and y \[\]"),
-    "no labels": (matlab(X=IMAGES), r"has X \[32, 32, 3, 4\] and y \[\]"),
-    "other rows": (matlab(X=IMAGES, y=LABELS[:3]), r"and y \[3, 1\]"),
-    "full numbers": (matlab(X=IMAGES[:, :16], y=LABELS), r"has X \[32, 16, 3, 4\]"),
-    "real numbers": (matlab(X=IMAGES / 255, y=LABELS), "has X of float64"),
+    "no MATLAB file": (b"X" * 500, "is not a MATLAB file of images"),
+    "empty": (b"", "is not a MATLAB file of images"),
+    "cut off": (
+        matlab(X=IMAGES, y=LABELS)[:9000],
+        r"not a MATLAB file|and y of shape \[\]",
+    ),
+    "no labels": (matlab(X=IMAGES), r"has X of shape \[32, 32, 3, 4\] and y of shape \[\]"),
+    "other rows": (matlab(X=IMAGES, y=LABELS[:3]), r"and y of shape \[3, 1\]"),
+    "full numbers": (matlab(X=IMAGES[:, :16], y=LABELS), r"has X of shape \[32, 16, 3, 4\]"),
+    "real numbers": (matlab(X=IMAGES / 255, y=LABELS), "has X of type float64"),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_files_that_are_not_svhn_s_are_refused(tmp_path: Path, case: str) -> None:
+def test_files_that_are_not_svhn_are_refused(tmp_path: Path, case: str) -> None:
     data = files(tmp_path, label=True)
-    content, told = WRONG[case]
+    content, message = WRONG[case]
     (tmp_path / "train_32x32.mat").write_bytes(content)
-    assert re.search(told, refusal(tmp_path, data, active=True))
+    assert re.search(message, refusal(tmp_path, data, active=True))
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"features": False}, "neither images nor labels"),
         ({"test": Path("more/train_32x32.mat")}, "two files have the same name"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(
-    tmp_path: Path, options: dict[str, Any], told: str
+    tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     data = files(tmp_path).model_copy(update=options)
-    assert re.search(told, refusal(tmp_path, data))
+    assert re.search(message, refusal(tmp_path, data))

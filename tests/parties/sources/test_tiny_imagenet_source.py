@@ -89,7 +89,7 @@ def test_grey_images_have_three_equal_channels(root: Path) -> None:
     assert (images[2, 0] == images[2, 2]).all()
 
 
-def test_halves_are_those_of_the_whole(root: Path) -> None:
+def test_image_halves_equal_the_whole_image(root: Path) -> None:
     whole = held(root)
     left, right = (held(root, part=ImagePart(columns=span)) for span in ((0, 32), (32, 64)))
     assert left.images is not None
@@ -109,19 +109,19 @@ def test_labels_alone_open_no_image(root: Path) -> None:
 )
 def test_file_that_is_no_whole_jpeg_is_refused(root: Path, content: bytes) -> None:
     first(root).write_bytes(content)
-    assert f"{FISH}_9.JPEG is no whole JPEG image | unpack" in refusal(root)
+    assert f"{FISH}_9.JPEG is not a complete JPEG image | unpack" in refusal(root)
 
 
 def test_image_of_another_format_is_refused(root: Path) -> None:
     packed = BytesIO()
     Image.new("RGB", (64, 64)).save(packed, "PNG")
     first(root).write_bytes(packed.getvalue())
-    assert "is no whole JPEG image" in refusal(root)
+    assert "is not a complete JPEG image" in refusal(root)
 
 
 def test_image_of_another_size_is_refused_before_it_is_unpacked(root: Path) -> None:
     first(root).write_bytes(jpeg(1, side=65))
-    assert "has 65 x 65 pixels | Tiny ImageNet's images have 64 x 64" in refusal(root)
+    assert "has 65 x 65 pixels | expected 64 x 64" in refusal(root)
 
 
 def test_file_above_the_limit_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_more_images_than_memory_is_given_are_refused(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("parties.data.sources.tiny_imagenet_source.MAX_BYTES", 10_000)
-    assert "4 images of tiny-imagenet-200 are too many" in refusal(root)
+    assert "4 images of tiny-imagenet-200 need more than" in refusal(root)
 
 
 def test_image_that_is_a_link_out_of_the_folder_is_refused(root: Path) -> None:
@@ -145,9 +145,9 @@ def test_image_that_is_a_link_out_of_the_folder_is_refused(root: Path) -> None:
 
 
 def test_absent_folder_is_refused_with_its_origin(tmp_path: Path) -> None:
-    said = refusal(tmp_path, origin="https://example.org/tiny")
-    assert "no file tiny-imagenet-200/val/val_annotations.txt" in said
-    assert "get it from https://example.org/tiny" in said
+    error = refusal(tmp_path, origin="https://example.org/tiny")
+    assert "no file tiny-imagenet-200/val/val_annotations.txt" in error
+    assert "download the file from https://example.org/tiny" in error
 
 
 def test_folder_without_classes_is_refused(root: Path) -> None:
@@ -164,11 +164,11 @@ def test_validation_image_without_a_note_is_refused(root: Path) -> None:
 
 def test_note_without_an_image_is_refused(root: Path) -> None:
     (root / ROOT / "val" / "images" / "val_1.JPEG").unlink()
-    assert "1 images in it do not exist" in refusal(root)
+    assert "1 images in val_annotations.txt do not exist" in refusal(root)
 
 
 @pytest.mark.parametrize(
-    ("line", "words"), [("val_1.JPEG", "line 3 names no class"), (f"val_0.JPEG\t{FISH}", "twice")]
+    ("line", "words"), [("val_1.JPEG", "line 3 has no class"), (f"val_0.JPEG\t{FISH}", "twice")]
 )
 def test_damaged_notes_are_refused(root: Path, line: str, words: str) -> None:
     with notes(root).open("a") as file:
@@ -176,10 +176,10 @@ def test_damaged_notes_are_refused(root: Path, line: str, words: str) -> None:
     assert words in refusal(root)
 
 
-def test_class_that_was_not_agreed_on_is_refused(root: Path) -> None:
+def test_class_outside_the_agreement_is_refused(root: Path) -> None:
     notes(root).write_text(f"val_0.JPEG\t{FROG}\nval_1.JPEG\tn00000000\n")
-    said = refusal(root, active=True, label=True)
-    assert "an unknown label in 1 image of tiny-imagenet-200/val (1)" in said
+    error = refusal(root, active=True, label=True)
+    assert "an unknown label in 1 image of tiny-imagenet-200/val (1)" in error
 
 
 def test_part_outside_the_images_is_refused(root: Path) -> None:
@@ -190,5 +190,5 @@ def test_id_columns_are_refused(root: Path) -> None:
     assert "no ID columns" in refusal(root, id=IdColumns(columns=("id",)))
 
 
-def test_settings_that_take_nothing_are_refused(root: Path) -> None:
+def test_settings_without_features_and_labels_are_refused(root: Path) -> None:
     assert "neither images nor labels" in refusal(root, features=False)

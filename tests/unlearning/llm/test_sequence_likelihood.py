@@ -93,7 +93,7 @@ def test_bfloat16_logits_are_summed_in_float32() -> None:
 
 
 def test_rows_without_an_answer_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"rows \[1\] of the batch have no label token"):
+    with pytest.raises(ValueError, match=r"rows \[1\] of the batch have none"):
         sequence_nll(logits(), torch.tensor([[-100, 0, 2, 1], [1, -100, -100, -100]]))
 
 

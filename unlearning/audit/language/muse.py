@@ -18,8 +18,8 @@ MIN_K_PERCENT = 40  # K of Min-K %
 def verbatim_memory(continuations: Sequence[str], truths: Sequence[str]) -> float:
     """Return VerbMem, the mean ROUGE-L F1 of greedy continuations, in [0, 1].
 
-    Continuations have at most 128 tokens. On the forgotten texts lower is better, down to Retrain's
-    value.
+    Continuations have at most 128 tokens. On the forgotten texts a lower VerbMem is better, down to
+    Retrain's value.
 
     Raises:
         ValueError: the numbers of continuations and truths differ, or there are none.
@@ -30,8 +30,8 @@ def verbatim_memory(continuations: Sequence[str], truths: Sequence[str]) -> floa
 def knowledge_memory(answers: Sequence[str], truths: Sequence[str]) -> float:
     """Return KnowMem, the mean ROUGE-L F1 of few-shot answers, in [0, 1].
 
-    Answers have at most 32 tokens. On the forgotten questions lower is better; on the retained
-    questions KnowMem measures the preserved utility.
+    Answers have at most 32 tokens. On the forgotten questions a lower KnowMem is better; on the
+    retained questions KnowMem measures the preserved utility.
 
     Raises:
         ValueError: the numbers of answers and truths differ, or there are none.
@@ -42,8 +42,9 @@ def knowledge_memory(answers: Sequence[str], truths: Sequence[str]) -> float:
 def min_k_scores(log_probs: Tensor, mask: Tensor, percent: int = MIN_K_PERCENT) -> Tensor:
     """Return Min-K %, the mean log-probability of each text's K % least likely tokens, ``[batch]``.
 
-    ``log_probs`` and ``mask`` are ``[batch, tokens]``. The number of tokens is rounded down, but is
-    at least one. A higher score means that the text is more familiar to the model.
+    ``log_probs`` and ``mask`` are ``[batch, tokens]``. K % of the tokens is rounded down to a whole
+    number of tokens, but to at least one. A higher score means that the text is more familiar to
+    the model.
 
     Raises:
         ValueError: the shapes differ, a row has no token in the mask, a log-probability is above 0
@@ -71,8 +72,8 @@ def min_k_auc(forgotten: Tensor, holdout: Tensor) -> float:
 def privacy_leak(unlearned: float, retrained: float) -> float:
     """Return PrivLeak in percent from the AUCs of the unlearned model and of Retrain.
 
-    A value close to 0 is good; a value close to −100 means that too little was forgotten, and a
-    value above 0 that too much was. The AUC of Retrain must be measured separately for each corpus.
+    A PrivLeak close to 0 is good; close to −100 too little was forgotten, and above 0 too much was
+    forgotten. The AUC of Retrain must be measured separately for each corpus.
 
     Raises:
         ValueError: ``retrained`` is not in (0, 1].

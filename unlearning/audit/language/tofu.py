@@ -113,7 +113,7 @@ def forget_quality(unlearned: Tensor, retrained: Tensor, law: Law = "exact") -> 
     per cent.
 
     Raises:
-        ValueError: a sample is empty, has a NaN, or is too large for the exact law.
+        ValueError: a sample is empty, contains NaN, or is too large for the exact law.
     """
     ours, theirs = _sample(unlearned, "unlearned"), _sample(retrained, "retrained")
     n, m = len(ours), len(theirs)

@@ -29,20 +29,20 @@ METHODS = {
 
 
 class LanguageBlock(TableBlock):
-    """One block of a table; ``variants`` are server rules, each with all methods."""
+    """One block of a table; ``variants`` are aggregation rules, and each rule has all methods."""
 
     headings: ClassVar[Mapping[str, str]] = {word: title for word, (title, _) in MEASURES.items()}
     bench: ClassVar[str] = "language"
 
     @property
     def rows(self) -> tuple[TableRow, ...]:
-        """One row per server rule and method."""
+        """One row per aggregation rule and method."""
         return tuple(
             TableRow(_label(rule, name), rule, name) for rule in self.variants for name in METHODS
         )
 
     def reference(self, row: TableRow) -> TableRow:
-        """Return the Retrain row of the same server rule."""
+        """Return the Retrain row of the same aggregation rule."""
         return TableRow(_label(row.variant, "retrain"), row.variant, "retrain")
 
 

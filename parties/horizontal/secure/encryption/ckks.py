@@ -33,7 +33,7 @@ Numbers = NDArray[np.int64]
 
 
 class CkksError(ValueError):
-    """Bytes are not a key or a ciphertext of this sum."""
+    """The bytes are not a key or a ciphertext of this sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,11 @@ def load_public_context(data: bytes) -> Any:
     """Load a context for encryption and addition.
 
     Raises:
-        CkksError: the bytes are no context, or have a secret key or other parameters.
+        CkksError: the bytes are not a context, or have a secret key or other parameters.
     """
     context = _read(data)
     if context.has_secret_key():
-        raise CkksError("the context has a secret key, and must have none")
+        raise CkksError("the context has a secret key, but must not have one")
     if not context.has_public_key():
         raise CkksError("the context has no public key")
     return context
@@ -68,7 +68,7 @@ def load_secret_context(data: bytes) -> Any:
     """Load a context for decryption.
 
     Raises:
-        CkksError: the bytes are no context, or have no secret key or other parameters.
+        CkksError: the bytes are not a context, or have no secret key or other parameters.
     """
     context = _read(data)
     if not context.has_secret_key():
@@ -77,13 +77,13 @@ def load_secret_context(data: bytes) -> Any:
 
 
 def encrypt(context: Any, rows: Numbers) -> bytes:
-    """Encrypt whole numbers, ``[count, SLOTS]``, and return the ciphertexts with their lengths."""
+    """Encrypt whole numbers, ``[count, SLOTS]``; return the ciphertexts, each after its length."""
     found = (tenseal.ckks_vector(context, row.astype(np.float64).tolist(), SCALE) for row in rows)
     return join_ciphertexts([each.serialize() for each in found])
 
 
 def join_ciphertexts(ciphers: Sequence[bytes]) -> bytes:
-    """Join ciphertexts, each after its length."""
+    """Join ciphertexts to one byte string, each ciphertext after its length."""
     return b"".join(_LENGTH.pack(len(each)) + each for each in ciphers)
 
 
@@ -91,11 +91,12 @@ def load_ciphertexts(context: Any, data: bytes, count: int) -> list[Any]:
     """Load ``count`` ciphertexts.
 
     Raises:
-        CkksError: there are more or fewer, or one is truncated, empty or of other parameters.
+        CkksError: the number of ciphertexts is wrong, or a ciphertext is truncated, is empty or has
+            other parameters.
     """
     found = [_cipher(context, each) for each in _split(data)]
     if len(found) != count:
-        raise CkksError(f"{len(found)} ciphertexts, expected {count}")
+        raise CkksError(f"got {len(found)} ciphertexts, expected {count}")
     return found
 
 
@@ -103,7 +104,7 @@ def decrypt(context: Any, data: bytes, count: int) -> Numbers:
     """Decrypt ``count`` ciphertexts to whole numbers, ``[count, SLOTS]``.
 
     Raises:
-        CkksError: the ciphertexts are of another key, or were changed.
+        CkksError: the ciphertexts belong to another key, or were changed.
     """
     found = load_ciphertexts(context, data, count)
     try:
@@ -113,18 +114,18 @@ def decrypt(context: Any, data: bytes, count: int) -> Numbers:
     whole = np.rint(rows)
     if not bool((np.abs(whole) <= MAX_SUM).all()):
         raise CkksError(
-            "a number of the sum is out of range: the key is another one, or the sum was changed"
+            "a number of the sum is out of range: the key is wrong, or the sum was changed"
         )
     if not bool((np.abs(rows - whole) <= ROUNDING_TOLERANCE).all()):
         raise CkksError(
-            "a number of the sum is no whole number: the key is another one, or the sum was changed"
+            "a number of the sum is not a whole number: the key is wrong, or the sum was changed"
         )
     numbers: Numbers = whole.astype(np.int64)
     return numbers
 
 
 def max_ciphertext_bytes(count: int) -> int:
-    """Return the largest size of ``count`` ciphertexts, in bytes."""
+    """Return the maximum size of ``count`` ciphertexts in bytes."""
     return count * (MAX_CIPHERTEXT_BYTES + _LENGTH.size)
 
 
@@ -132,13 +133,13 @@ def _split(data: bytes) -> Iterator[bytes]:
     places = [0]
     while places[-1] < len(data):
         if len(data) - places[-1] < _LENGTH.size:
-            raise CkksError("a truncated ciphertext")
+            raise CkksError("a ciphertext is truncated")
         (size,) = _LENGTH.unpack_from(data, places[-1])
         if not 0 < size <= MAX_CIPHERTEXT_BYTES:
             raise CkksError(f"a ciphertext has {size} bytes, expected 1 to {MAX_CIPHERTEXT_BYTES}")
         places.append(places[-1] + _LENGTH.size + size)
     if places[-1] != len(data):
-        raise CkksError("a truncated ciphertext")
+        raise CkksError("a ciphertext is truncated")
     for start, end in pairwise(places):
         yield data[start + _LENGTH.size : end]
 
@@ -148,7 +149,9 @@ def _cipher(context: Any, data: bytes) -> Any:
         found = tenseal.ckks_vector_from(context, data)
         parts = found.ciphertext()
     except _FAULTS as error:
-        raise CkksError(f"the bytes are no ciphertext of the agreed parameters: {error}") from error
+        raise CkksError(
+            f"the bytes are not a ciphertext of the agreed parameters: {error}"
+        ) from error
     if found.size() != SLOTS or len(parts) != 1:
         raise CkksError(f"a ciphertext has {found.size()} numbers, expected {SLOTS}")
     only = parts[0]
@@ -165,9 +168,9 @@ def _read(data: bytes) -> Any:
         context = tenseal.context_from(data, n_threads=1)
         theirs = _serialise(context)
     except _FAULTS as error:
-        raise CkksError(f"the bytes are no context of CKKS: {error}") from error
+        raise CkksError(f"the bytes are not a context of CKKS: {error}") from error
     if theirs != _agreed() or context.has_galois_keys() or context.has_relin_keys():
-        raise CkksError("the context has other parameters than the agreed ones")
+        raise CkksError("the context does not have the agreed parameters")
     return context
 
 

@@ -1,4 +1,4 @@
-"""A member's side of one sum: make or load its key, encrypt, approve and decrypt the sum."""
+"""A member's side of one sum: make or load the key, encrypt, approve and decrypt the sum."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,11 +34,11 @@ WIDTH = SLOTS - 1  # numbers of a ciphertext besides its tag
 
 @dataclass(frozen=True, slots=True)
 class SumTerms:
-    """What all members of a sum know about the sum.
+    """Properties of a sum that all members of the sum know.
 
     Attributes:
         members: names in the same order at all parties.
-        key_holders: members that hold the secret key; the first one makes it.
+        key_holders: members that hold the secret key; the first one makes the key.
         threshold: number of members that must remain until the end, more than half.
         context: 32 bytes that are unique to this sum.
     """
@@ -51,23 +51,24 @@ class SumTerms:
     def __post_init__(self) -> None:
         if len(self.key_holders) < 2 or not {*self.key_holders} <= {*self.members}:
             raise CkksError(
-                f"{len(self.key_holders)} key holders; at least two members must hold the key"
+                f"got {len(self.key_holders)} key holders, expected at least two members of the sum"
             )
         if not len(self.members) // 2 < self.threshold <= len(self.members):
             raise CkksError(
-                f"the threshold {self.threshold} is no majority of {len(self.members)} members"
+                f"the threshold {self.threshold} is not a majority of {len(self.members)} members"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class SumKey:
-    """The key of a sum as it is sent.
+    """The key of a sum, as sent to the members.
 
     Attributes:
         public: the context for encryption.
-        secret: the context for decryption, encrypted.
-        sealed: for each member the key of the tags; for key holders also the key of ``secret``.
-        sealing: X25519 public key of the maker.
+        secret: the encrypted context for decryption.
+        sealed: per member the encrypted key of the tags; for key holders, the key that decrypts
+            ``secret`` is included.
+        sealing: X25519 public key of the member that made the key.
     """
 
     public: bytes
@@ -82,7 +83,7 @@ def ciphertext_count(count: int) -> int:
 
 
 class CkksClient:
-    """One member of one sum. It encrypts once, approves once and decrypts once."""
+    """One member of one sum, which encrypts, approves and decrypts once each."""
 
     def __init__(self, name: str, terms: SumTerms, entropy: Entropy) -> None:
         self._name, self._terms, self._entropy = name, terms, entropy
@@ -95,20 +96,20 @@ class CkksClient:
 
     @property
     def sealing(self) -> bytes:
-        """The member's X25519 public key, for which the maker seals the key of the sum."""
+        """The member's X25519 public key; the maker encrypts the key of the sum for this key."""
         return public_key_of(self._sealing)
 
     def make_key(self, others: Mapping[str, bytes]) -> SumKey:
-        """Make the key of this sum and seal it for all members.
+        """Make the key of this sum and encrypt the key for all members.
 
-        The signatures of ``others``, the members' public keys, are verified before.
+        The caller must have verified the signatures of ``others``, the members' public keys.
 
         Raises:
             CkksError: this member is not the maker, or a member is missing.
         """
         terms = self._terms
         if self._name != terms.key_holders[0] or self._tags is not None:
-            raise CkksError(f"{self._name} does not make this key, or made it before")
+            raise CkksError(f"{self._name} does not make this key, or has already made this key")
         if set(others) != set(terms.members) or others[self._name] != self.sealing:
             raise CkksError("a member's public key is missing, or this member's key was changed")
         keys, tag_key, wrapping_key = (
@@ -128,10 +129,10 @@ class CkksClient:
         return SumKey(keys.public, secret, sealed, self.sealing)
 
     def load_key(self, key: SumKey) -> None:
-        """Load the key that the maker sealed; the maker's signature is verified before.
+        """Load the key that the maker encrypted; the caller must have verified the signature.
 
         Raises:
-            CkksError: a key was loaded before, or the key is not what the maker sealed.
+            CkksError: a key was already loaded, or the key was changed after its encryption.
         """
         terms, holds_key = self._terms, self._name in self._terms.key_holders
         if self._tags is not None:
@@ -141,7 +142,7 @@ class CkksClient:
             key.sealed.get(self._name, b""),
         )
         if len(plain) != (2 * KEY_BYTES if holds_key else KEY_BYTES):
-            raise CkksError("the sealed keys do not have the length that this member expects")
+            raise CkksError("the encrypted keys do not have the length that this member expects")
         self._public = load_public_context(key.public)
         if holds_key:
             self._secret = load_secret_context(self._unsealed(plain[KEY_BYTES:], key.secret))
@@ -151,10 +152,10 @@ class CkksClient:
         """Return the ciphertexts of this member's numbers, ``[d]``, with their tags.
 
         Raises:
-            CkksError: no key was loaded, or the numbers were encrypted before.
+            CkksError: no key was loaded, or the numbers were already encrypted.
         """
         if self._tags is None or self._size:
-            raise CkksError("no key was loaded for this sum, or the update was sent before")
+            raise CkksError("no key was loaded for this sum, or the update was already sent")
         self._size, count = len(numbers), ciphertext_count(len(numbers))
         rows = np.zeros((count, SLOTS), np.int64)
         padded = np.zeros(count * WIDTH, np.int64)
@@ -167,38 +168,41 @@ class CkksClient:
         """Approve the decryption of the sum of the members that are present, and of no other sum.
 
         Raises:
-            CkksError: a sum was approved before, or too few members are present.
+            CkksError: a sum was already approved, or too few members are present.
         """
         names = set(present)
         if self._present or not self._size:
-            raise CkksError("a second approval for one sum would reveal a single vector")
+            raise CkksError(
+                "the sum is already approved, or this member sent no update; "
+                "a second approval for one sum would reveal a single vector"
+            )
         if self._name not in names or not names <= set(self._terms.members):
-            raise CkksError("the sum has a member of another sum, or is without this member")
+            raise CkksError("the sum has a member of another sum, or does not include this member")
         if len(names) < self._terms.threshold or len(names) != len(present):
             raise CkksError(
-                f"{len(names)} members are present, and the sum needs {self._terms.threshold}"
+                f"{len(names)} members are present, but the sum needs {self._terms.threshold}"
             )
         self._present, self._digest = tuple(present), digest
 
     def decrypt_sum(self, data: bytes, approved: Collection[str]) -> Numbers:
-        """Return the approved sum, ``[d]``; the members' signatures are verified before.
+        """Return the approved sum, ``[d]``; the caller must have verified the members' signatures.
 
         Raises:
-            CkksError: the ciphertexts are not the approved ones, or this member holds no key.
+            CkksError: the ciphertexts are not the approved ones, or this member has no secret key.
         """
         secret, tags, present = self._secret, self._tags, self._present
         if secret is None or tags is None or not present:
-            raise CkksError(f"{self._name} holds no key of an approved sum")
+            raise CkksError(f"{self._name} has no secret key, or has not approved the sum")
         if not set(approved) <= set(present) or len(set(approved)) < self._terms.threshold:
             raise CkksError(
-                f"{len(set(approved))} members approve, and {self._terms.threshold} must approve"
+                f"{len(set(approved))} members approve, but {self._terms.threshold} must approve"
             )
         if sha256(data).digest() != self._digest:
             raise CkksError("the ciphertexts are not those that the members approved")
         self._secret = None
         rows = decrypt(secret, data, ciphertext_count(self._size))
         if not tags.verify(present, rows[:, 1:], rows[:, 0]):
-            raise CkksError("the tags are not those of a sum of the present members")
+            raise CkksError("the tags are not those of the sum of the present members")
         return rows[:, 1:].reshape(-1)[: self._size]
 
     def _seal_key(self, theirs: bytes, writer: str, reader: str) -> bytes:
@@ -206,10 +210,10 @@ class CkksClient:
         try:
             return pair_key(self._sealing, theirs, purpose)
         except ValueError as error:
-            raise CkksError("a sealing key is no point of the curve") from error
+            raise CkksError("a sealing key is not a valid point of the curve") from error
 
     def _unsealed(self, key: bytes, text: bytes) -> bytes:
         try:
             return AESGCM(key).decrypt(NONCE, text, self._terms.context)
         except (InvalidTag, ValueError):
-            raise CkksError("the key is not what the maker sealed") from None
+            raise CkksError("the key was changed after the maker encrypted it") from None

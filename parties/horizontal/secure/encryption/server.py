@@ -1,4 +1,4 @@
-"""The server's side of one sum of ciphertexts, which it adds but cannot read."""
+"""The server's side of one encrypted sum: the server adds ciphertexts but cannot decrypt."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -12,14 +12,14 @@ from parties.horizontal.secure.encryption.ckks import (
 
 
 class CkksServer:
-    """One sum under a public key that a key holder made.
+    """One encrypted sum, under a public key that a key holder made.
 
     Args:
         public: the context for encryption.
         count: number of ciphertexts of each member.
 
     Raises:
-        CkksError: ``public`` is no context, or has a secret key.
+        CkksError: ``public`` is not a context, or has a secret key.
     """
 
     def __init__(self, public: bytes, count: int) -> None:
@@ -36,7 +36,7 @@ class CkksServer:
         """Add one member's ciphertexts.
 
         Raises:
-            CkksError: the ciphertexts are not of this sum; the sum does not change.
+            CkksError: the ciphertexts do not belong to this sum, which stays unchanged.
         """
         found = load_ciphertexts(self._context, data, self._count)
         if self._total:

@@ -1,13 +1,13 @@
-"""A tag on every ciphertext: the tags of a sum show which members' numbers it adds.
+"""Tags in ciphertexts; the tags of a sum show which members' numbers the sum contains.
 
-A linearly homomorphic tag in the way of Agrawal and Boneh (ACNS 2009), modulo the prime p:
+The tags are linearly homomorphic, as in Agrawal and Boneh (ACNS 2009), modulo the prime p:
 
-    t_i = r_i + Σ_j w_j x_ij        r_i, w_j drawn by a key that all members have, but not the
-    server
+    t_i = r_i + Σ_j w_j x_ij        r_i and w_j are derived from a key that all members have, but
+                                    not the server
 
 In a sum of the members S the tags add up to Σ_S r_i + Σ_j w_j Σ_S x_ij. A sum in which a member is
-missing, counted twice or replaced, or a number was changed, passes with probability 1/p. The tag is
-in slot 0 of each ciphertext, where a canary would be.
+missing, counted twice or replaced, or a number was changed, passes the check with probability 1/p.
+The tag is stored in slot 0 of each ciphertext.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ class SumTags:
         return (self._own(name, len(rows)) + self._weighed(rows)).astype(np.int64) % PRIME
 
     def verify(self, members: Iterable[str], rows: Numbers, tags: Numbers) -> bool:
-        """Return whether ``tags``, ``[count]``, are those of a sum of these members.
+        """Return whether ``tags``, ``[count]``, are the tags of a sum of these members.
 
         ``rows`` are the numbers of the sum, ``[count, width]``.
         """

@@ -22,7 +22,7 @@ SHARED_BYTES = 16  # bytes that one call of Shamir's secret sharing shares
 
 
 class MaskingError(ValueError):
-    """A request would reveal a single vector, or a share is not what was sealed."""
+    """A request would reveal a single vector, or keys or shares are invalid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,14 @@ class MaskingClient:
     """One client in one sum.
 
     Args:
-        name: of the client.
+        name: name of the client.
         members: names of all members in the same order at all parties.
         threshold: number of members that must remain until the end.
-        context: of the session and the round; every key is bound to it.
+        context: bytes that are unique to this sum; all keys of the sum depend on these bytes.
         entropy: source of random bytes.
 
     Raises:
-        MaskingError: the threshold is no majority of the members.
+        MaskingError: the threshold is not a majority of the members.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class MaskingClient:
     ) -> None:
         if not len(members) // 2 < threshold <= len(members):
             raise MaskingError(
-                f"the threshold {threshold} is no majority of {len(members)} members"
+                f"the threshold {threshold} is not a majority of {len(members)} members"
             )
         self._name, self._members, self._threshold = name, tuple(members), threshold
         self._context = context
@@ -74,17 +74,19 @@ class MaskingClient:
     def seal_shares(self, public_keys: Mapping[str, MaskPublicKeys]) -> dict[str, bytes]:
         """Return shares of this client's secrets, sealed for each other member.
 
-        The signatures of the public keys are verified before.
+        The caller must have verified the signatures of ``public_keys``.
 
         Raises:
             MaskingError: this client's keys were changed, a member's keys are missing, or the
-                shares were sealed before: a second text under the key of a pair would reveal the
-                key of its tags.
+                shares were already sealed. A second text under the same key and nonce would reveal
+                the authentication key of AES-GCM.
         """
         if self._public_keys:
-            raise MaskingError("the shares of this sum were sealed before")
+            raise MaskingError("the shares of this sum were already sealed")
         if set(public_keys) != set(self._members) or public_keys[self._name] != self.public_keys:
-            raise MaskingError("a member's public keys are missing, or this client's were changed")
+            raise MaskingError(
+                "a member's public keys are missing, or this client's keys were changed"
+            )
         self._public_keys = dict(public_keys)
         count = len(self._members)
         parts = [
@@ -103,15 +105,18 @@ class MaskingClient:
         return sealed
 
     def mask(self, vector: Words) -> Words:
-        """Return the vector, ``[n]``, with this client's mask and one mask for each other member.
+        """Return the vector, ``[n]``, plus this client's mask and one mask per other member.
 
-        The masks of pairs cancel in the sum.
+        The pairwise masks cancel in the sum.
 
         Raises:
-            MaskingError: a vector was masked before.
+            MaskingError: a vector was already masked.
         """
         if self._masked:
-            raise MaskingError("a second vector under one mask would reveal their difference")
+            raise MaskingError(
+                "a vector is already masked; a second vector under one mask would reveal the "
+                "difference of the two vectors"
+            )
         self._masked = True
         total = vector + mask_keystream(self._seed, len(vector))
         ours = self._members.index(self._name)
@@ -127,15 +132,18 @@ class MaskingClient:
         """Return the shares that unmask the sum of the members that are present.
 
         Raises:
-            MaskingError: shares were revealed before, too few members are present, or a share was
+            MaskingError: shares were already revealed, too few members are present, or a share was
                 changed.
         """
         if self._revealed:
-            raise MaskingError("a second set of shares for one sum would reveal a single vector")
+            raise MaskingError(
+                "shares are already revealed; "
+                "a second set of shares for one sum would reveal a single vector"
+            )
         strangers = set(present) - set(self._members)
         if strangers or self._name not in present or len(set(present)) < self._threshold:
             raise MaskingError(
-                f"{len(set(present))} members are present, and the sum needs {self._threshold} of "
+                f"{len(set(present))} members are present, but the sum needs {self._threshold} of "
                 "its own members"
             )
         self._revealed = True
@@ -146,7 +154,9 @@ class MaskingClient:
                     NONCE, text, self._context
                 )
             except InvalidTag:
-                raise MaskingError(f"the share of {other} is not what {other} sealed") from None
+                raise MaskingError(
+                    f"the share of {other} was changed after {other} sealed it"
+                ) from None
         seeds = {name: each[:SHARED_BYTES] for name, each in plain.items() if name in present}
         keys = {name: each[SHARED_BYTES:] for name, each in plain.items() if name not in present}
         return RevealedShares(seeds, keys)

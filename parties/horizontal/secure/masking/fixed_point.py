@@ -1,4 +1,4 @@
-"""Fixed-point numbers modulo 2^64, in which masks cancel exactly."""
+"""Fixed-point numbers modulo 2^64, with which masks cancel exactly."""
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -10,7 +10,7 @@ MAX_FIXED_POINT = 2.0**62  # bound on a sum, so that its sign is known
 
 
 class FixedPointOverflow(ValueError):
-    """A number exceeds its part of the range of a sum."""
+    """A number exceeds the range that one member of a sum may use."""
 
 
 def encode_fixed_point(
@@ -18,7 +18,7 @@ def encode_fixed_point(
 ) -> Words:
     """Return values, ``[n]``, as multiples of 2^-``bits`` modulo 2^64, ``[n]``.
 
-    The sum of ``members`` such vectors stays within ``most``.
+    Values of a sum of ``members`` encoded vectors stay below ``most`` in absolute value.
 
     Raises:
         FixedPointOverflow: a value is too large, or not finite.
@@ -37,7 +37,7 @@ def decode_fixed_point(words: Words, bits: int) -> Floats:
 
 
 def mask_keystream(key: bytes, count: int) -> Words:
-    """Return ``count`` pseudorandom words, ``[count]``, of a key of 16 bytes.
+    """Return ``count`` pseudorandom words, ``[count]``, derived from a key of 16 bytes.
 
     Each key is used for one sum only.
     """

@@ -16,8 +16,8 @@ class MaskPublicKeys:
     """A client's X25519 public keys for one sum, 32 bytes each, signed by its identity.
 
     Attributes:
-        masking: the masks of pairs are derived from it.
-        sealing: shares are sealed under keys that are derived from it.
+        masking: the key from which the pairwise masks are derived.
+        sealing: the key from which the keys that seal shares are derived.
     """
 
     masking: bytes

@@ -10,13 +10,13 @@ from parties.horizontal.secure.masking.pair_keys import MaskPublicKeys, pair_key
 
 
 class MaskingServer:
-    """One sum.
+    """One masked sum at the server.
 
     Args:
         members: names of all members in the same order at all parties.
-        public_keys: of the members.
+        public_keys: public keys of the members, by name.
         threshold: number of members that must reveal their shares.
-        context: of the session and the round.
+        context: bytes that are unique to this sum.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class MaskingServer:
         """Return the sum of the vectors of the members that are present, ``[n]``.
 
         Raises:
-            MaskingError: too few members revealed their shares, or the shares do not fit together.
+            MaskingError: too few members revealed their shares, or the shares are inconsistent.
         """
         if self._total is None or len(revealed) < self._threshold:
             raise MaskingError(
-                f"{len(revealed)} members revealed their shares, {self._threshold} are needed"
+                f"{len(revealed)} members revealed their shares, but {self._threshold} must"
             )
         total, size = self._total, len(self._total)
         for name in self._present:
@@ -57,7 +57,9 @@ class MaskingServer:
         for lost in (name for name in self._members if name not in self._present):
             secret = b"".join(self._combine(revealed, lost, "keys", half) for half in (0, 1))
             if public_key_of(secret) != self._public_keys[lost].masking:
-                raise MaskingError(f"the shares of {lost} do not combine to its key")
+                raise MaskingError(
+                    f"the revealed shares of the key of {lost} do not reconstruct the key"
+                )
             total = self._without(total, lost, secret)
         return total
 
@@ -84,6 +86,6 @@ class MaskingServer:
         ]
         if len(shares) < self._threshold:
             raise MaskingError(
-                f"{len(shares)} shares of {of} were revealed, {self._threshold} are needed"
+                f"{len(shares)} shares of {of} were revealed, but {self._threshold} are needed"
             )
         return bytes(Shamir.combine(shares[: self._threshold], ssss=False))

@@ -1,1 +1,1 @@
-"""Benchmarks of language models at the server, which names their files in its party settings."""
+"""Benchmarks of language models; the server's party settings name the benchmark files."""

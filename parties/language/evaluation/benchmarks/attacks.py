@@ -1,8 +1,8 @@
 """Attacks on an unlearned model: relearning and quantisation.
 
-They recover knowledge that was only suppressed. The relearning attack fine-tunes the model on a few
-of the forgotten texts, which may bring back the others. The quantisation attack rounds the weights
-to few bits, which may undo small steps.
+The attacks try to recover knowledge that unlearning only suppressed. The relearning attack
+fine-tunes the model on a few of the forgotten texts; the model may then also remember the others.
+The quantisation attack rounds the weights to 8 or 4 bits, which may undo small weight changes.
 """
 
 from collections.abc import Sequence
@@ -31,11 +31,11 @@ class RelearningAttack:
     """Settings of the relearning attack.
 
     Attributes:
-        steps: steps of AdamW.
+        steps: number of AdamW steps.
         share: fraction of the forgotten texts that the attacker trains on; the attack is measured
             on the others.
         learning_rate: learning rate of AdamW.
-        seed: seed of the choice of texts and of dropout.
+        seed: seed of the attacker's choice of texts, and of dropout.
     """
 
     steps: int
@@ -45,9 +45,10 @@ class RelearningAttack:
 
 
 def quantised_copy(base_model: BaseModel, bits: Bits) -> BaseModel:
-    """Return a copy with merged adapters and with linear weights rounded to ``bits``.
+    """Return a copy in which adapters are merged and linear weights are rounded to ``bits``.
 
-    Each output channel has its own scale; with 4 bits, each group of 64 inputs of a channel.
+    With 8 bits, each output channel has its own scale. With 4 bits, each group of 64 inputs of an
+    output channel has its own scale.
 
     Raises:
         DataError: the model has no linear weight, or a merged weight is not finite.
@@ -63,19 +64,19 @@ def relearn_attack(
 ) -> tuple[float, float, int]:
     """Run the relearning attack on a copy of the model.
 
-    Return the mean probability of the texts that the attacker does not have, before and after the
-    attack, and their number. ``rows`` are the forgotten texts; ``size`` texts are measured at a
-    time.
+    ``rows`` are the forgotten texts; the attacker trains on a part of ``rows``. Return the mean
+    probability of the other texts before the attack, the mean probability after the attack, and the
+    number of the other texts. ``size`` is the batch size of the measurement.
 
     Raises:
-        ValueError: the attacker's share is no text or all texts.
+        ValueError: the attacker's share amounts to no text or to all texts.
     """
     order = permutation(derive_key(plan.seed, "relearn"), len(rows))
     count = round(plan.share * len(rows))
     if not 0 < count < len(rows):
         raise ValueError(
-            f"a share of {plan.share} of {len(rows)} texts leaves the attacker, or the "
-            "measurement, without texts"
+            f"share = {plan.share} of {len(rows)} texts gives the attacker no text or all texts, "
+            "expected at least one text for the attack and one for the measurement"
         )
     own, others = ([rows[at] for at in part] for part in (order[:count], order[count:]))
     before = float(answer_probability(mean_nlls(base_model, others, size)).mean())

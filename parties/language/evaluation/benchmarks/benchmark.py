@@ -1,6 +1,6 @@
 """Benchmark of the server: questions to a model, and the agreed attacks on the model.
 
-The questions are read and encoded before the training, so that errors in them appear early.
+The questions are read and encoded before the training, so that a faulty file is reported early.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class BenchmarkQuestions(Protocol):
 
     @property
     def knowledge_name(self) -> str:
-        """Name of the figure of ``knowledge``: ``probability`` or ``knowledge``."""
+        """Name of the figure that ``knowledge`` returns: ``probability`` or ``knowledge``."""
 
     @property
     def forgotten(self) -> Sequence[EncodedText]:
@@ -40,11 +40,11 @@ class BenchmarkQuestions(Protocol):
     def measure(self, base_model: BaseModel, step: ProgressStep) -> dict[str, Any]:
         """Return the benchmark's figures by name.
 
-        ``ratios`` (truth ratios) and ``leak_auc`` are compared with those of Retrain later.
+        A later step compares ``ratios`` (truth ratios) and ``leak_auc`` with those of Retrain.
         """
 
     def knowledge(self, base_model: BaseModel) -> float:
-        """Return how much of the forgotten texts the model knows, as one number, for attacks."""
+        """Return a score of the model's knowledge of the forgotten texts, for attacks."""
 
 
 class Benchmark:
@@ -54,14 +54,14 @@ class Benchmark:
         """Check the settings of the relearning attack.
 
         Raises:
-            ConfigError: the attacker's share is no text or all texts.
+            ConfigError: the attacker's share amounts to no text or to all texts.
         """
         self._questions, self._plan = questions, agreement.evaluation
         plan, count = self._plan, len(questions.forgotten)
         if plan.relearn and not 0 < round(plan.relearn_share * count) < count:
             raise ConfigError(
                 f"evaluation.relearn_share = {plan.relearn_share} of {count} forgotten texts "
-                "leaves the attacker, or the measurement, without texts",
+                "gives the attacker no text or all texts",
                 "increase evaluation.rows, or change evaluation.relearn_share",
             )
         rate = plan.relearn_rate or agreement.training.learning_rate
@@ -88,11 +88,11 @@ class Benchmark:
 
 
 def open_benchmark(party: LanguageParty) -> Benchmark | None:
-    """Read and encode the agreed benchmark; None if the agreement has none.
+    """Read and encode the agreed benchmark; None if the agreement has no benchmark.
 
     Raises:
-        ConfigError: the party settings do not name the benchmark's files, or the share of the
-            relearning attack is no text or all texts.
+        ConfigError: the party settings do not name the benchmark's files, or
+            ``evaluation.relearn_share`` amounts to no text or to all texts.
         DataError: a file is missing or has a wrong format, or a question exceeds the context of the
             base model.
     """
@@ -110,14 +110,15 @@ def benchmark_files(
     """Return the files of the agreed benchmark from the settings of the server ``name``.
 
     Raises:
-        ConfigError: the party settings name no files, or those of another benchmark.
+        ConfigError: the party settings name no files, or the files of another benchmark.
     """
     agreed = agreement.evaluation.benchmark
     files = settings.benchmark if isinstance(settings, LanguageServerSettings) else None
     if files is None or files.kind != agreed:
         raise ConfigError(
-            f"evaluation.benchmark is {agreed!r}, and the settings of {name} do not name its files",
-            f'benchmark = {{kind = "{agreed}", path = "DIR"}}',
+            f"evaluation.benchmark is {agreed!r}, but the settings of {name} do not name the files "
+            "of this benchmark",
+            f'set benchmark = {{kind = "{agreed}", path = "DIR"}} in the settings of {name}',
         )
     return files
 

@@ -1,6 +1,6 @@
 """Encoder of a benchmark's texts, limited by the context length of the base model.
 
-A question that exceeds the context is refused; a text that exceeds it is truncated and counted.
+A question longer than the context is refused; a text longer than the context is truncated.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,9 +31,9 @@ class PromptSet:
 
 
 class BenchmarkEncoder:
-    """Encodes the sets of a benchmark, and collects warnings about them.
+    """Encodes the question sets and texts of a benchmark, and collects warnings.
 
-    Error messages begin with the name of the set.
+    Error messages begin with the name of the question set.
     """
 
     def __init__(self, base_model: BaseModel) -> None:
@@ -49,20 +49,20 @@ class BenchmarkEncoder:
         tokens: int,
         examples: Sequence[QuestionPair] = (),
     ) -> PromptSet:
-        """Encode questions for answers of at most ``tokens`` tokens.
+        """Encode questions as prompts for answers of at most ``tokens`` tokens.
 
         Raises:
-            DataError: question and answer exceed the context of the base model.
+            DataError: a question with its answer exceeds the context of the base model.
         """
         with _named(name):
             found = self._encoder.prompts([each.question for each in questions], examples, tokens)
         return PromptSet(found, [each.answer for each in questions])
 
     def continuations(self, name: str, texts: Sequence[Continuation], tokens: int) -> PromptSet:
-        """Encode beginnings of texts for continuations of at most ``tokens`` tokens.
+        """Encode the beginnings of texts as prompts for continuations of at most ``tokens`` tokens.
 
         Raises:
-            DataError: beginning and continuation exceed the context of the base model.
+            DataError: a beginning with its continuation exceeds the context of the base model.
         """
         pairs = [(each.prompt, each.continuation) for each in texts]
         with _named(name):
@@ -71,7 +71,7 @@ class BenchmarkEncoder:
         return PromptSet([each.prompt for each in found], truths)
 
     def answers(self, name: str, pairs: Sequence[QuestionPair]) -> list[EncodedText]:
-        """Encode questions with answers of which the likelihood is measured.
+        """Encode questions with answers, to measure the likelihood of the answers.
 
         Raises:
             DataError: a question exceeds the context of the base model.
@@ -82,10 +82,10 @@ class BenchmarkEncoder:
         return found
 
     def openings(self, texts: Sequence[Passage]) -> list[EncodedText]:
-        """Encode the beginning of each text, as long as the context, without an added end token.
+        """Encode each text up to the context length, without an added end token.
 
         Raises:
-            DataError: a text has no predicted token.
+            DataError: a text has fewer than two tokens.
         """
         found = []
         for number, text in enumerate(texts):
@@ -105,11 +105,11 @@ class BenchmarkEncoder:
         return self._training.windows([each.text for each in texts])
 
     def add_missing(self, files: str, figure: str) -> None:
-        """Note that a figure is not measured because its files are missing."""
+        """Add a warning that a figure is not measured because files are missing."""
         self._missing.append(f"the benchmark's {files} is missing: {figure} is not measured")
 
     def report(self, progress: ProgressReporter) -> None:
-        """Warn of missing files and of truncated texts."""
+        """Warn about missing files and truncated texts."""
         for each in self._missing:
             progress.warn(each)
         longer = f"of the benchmark exceed the context of the base model, {self._limit:,} tokens"

@@ -25,10 +25,10 @@ def token_log_probs(
     size: int,
     step: ProgressStep = no_progress,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return log-probabilities of tokens with labels, their mask, and which are most likely.
+    """Return the log-probabilities of the true tokens, the label mask, and a mask of exact tokens.
 
-    All three are ``[rows, tokens]``. The third is True for tokens that greedy decoding would
-    generate at their place. ``size`` rows are computed at a time.
+    All three results are ``[rows, tokens]``. The mask is True for tokens with a label. The third
+    result is True where greedy decoding would generate the true token. ``size`` is the batch size.
     """
     parts = []
     order = sorted(range(len(rows)), key=lambda at: len(rows[at].ids))
@@ -65,10 +65,10 @@ def generate_answers(
     size: int,
     step: ProgressStep = no_progress,
 ) -> list[str]:
-    """Generate a text after each prompt, ``[tokens]`` each, by greedy decoding.
+    """Generate a text for each prompt, ``[tokens]`` each, by greedy decoding.
 
-    A text ends at the end token or after ``tokens`` tokens, and does not include the prompt.
-    ``size`` prompts are computed at a time.
+    Generation stops at the end token or after ``tokens`` tokens. The returned texts do not include
+    the prompts. ``size`` is the batch size.
     """
     texts = [""] * len(prompts)
     tokenizer: Any = base_model.encoder.tokenizer

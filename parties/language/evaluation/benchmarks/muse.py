@@ -1,6 +1,7 @@
 """MUSE benchmark (Shi et al. 2024): verbatim memory, knowledge memory and privacy leak.
 
-The files of knowmem are required; figures of other missing files are left out with a warning.
+The files of ``knowmem/`` are required. If other files are missing, a warning names the figures that
+are not measured.
 """
 
 from collections.abc import Sequence
@@ -46,9 +47,10 @@ class MuseQuestions:
         verbatim: beginnings of forgotten texts; None if the files are missing.
         texts: texts for membership inference, ``forget`` and ``holdout``; empty if the files are
             missing.
-        forgotten: forgotten texts for the relearning attack; without texts, questions about them.
+        forgotten: forgotten texts for the relearning attack; if their files are missing, questions
+            about the forgotten texts.
         plan: settings of the evaluation.
-        knowledge_name: name of the figure of ``knowledge``.
+        knowledge_name: name of the figure that ``knowledge`` returns.
     """
 
     knowledge_name: ClassVar[str] = "knowledge"
@@ -123,7 +125,10 @@ class MuseQuestions:
 
 
 def first_answer(text: str) -> str:
-    """Return the text before the next question, which a model may generate after examples."""
+    """Return the first answer of a generated text.
+
+    After examples in the prompt, a model may generate further questions and answers.
+    """
     for end in ENDS:
         text = text.partition(end)[0]
     return text

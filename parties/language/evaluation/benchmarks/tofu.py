@@ -1,6 +1,6 @@
 """TOFU benchmark (Maini et al. 2024): forget quality and model utility on TOFU's questions.
 
-Letter of ``unlearning.audit.language``: R = truth ratio of a question, with the arithmetic mean.
+R is the truth ratio of a question with the arithmetic mean, as in ``unlearning.audit.language``.
 """
 
 from collections.abc import Sequence
@@ -48,11 +48,12 @@ class QuestionSet:
     """One encoded set of questions.
 
     Attributes:
-        answers: true answers.
-        paraphrased: true answers in other words, one per question; ``answers`` if the set has none.
-        perturbed: false answers; all false answers to one question stand together.
-        reworded: true answers to the questions in other words; empty if the set has none.
-        prompts: questions alone, with the true answers as texts.
+        answers: questions with their true answers.
+        paraphrased: questions with a paraphrased true answer, one per question; ``answers`` if the
+            set has no paraphrases.
+        perturbed: questions with false answers; all rows of one question are consecutive.
+        reworded: paraphrased questions with their true answers; empty if the set has none.
+        prompts: the questions as prompts, with the true answers as plain text.
     """
 
     answers: list[EncodedText]
@@ -69,7 +70,7 @@ class TofuQuestions:
     Attributes:
         sets: question sets by name: ``forget``, ``retain``, ``real_authors``, ``world_facts``.
         plan: settings of the evaluation.
-        knowledge_name: name of the figure of ``knowledge``.
+        knowledge_name: name of the figure that ``knowledge`` returns.
     """
 
     knowledge_name: ClassVar[str] = "probability"
@@ -98,7 +99,7 @@ class TofuQuestions:
 
     @property
     def forgotten(self) -> Sequence[EncodedText]:
-        """The true answers of the forget set."""
+        """The questions of the forget set with their true answers."""
         return self.sets["forget"].answers
 
     def measure(self, base_model: BaseModel, step: ProgressStep) -> dict[str, Any]:

@@ -130,9 +130,9 @@ def connected_cohort(
         admission = Admission(server, port)
         channels = admission.open()
         settings = CohortSettings(1.0, 60.0)
-        found = HubCohort(agreement.spokes, channels, admission.arrivals, settings, lambda _: None)
+        result = HubCohort(agreement.spokes, channels, admission.arrivals, settings, lambda _: None)
         try:
-            yield found, server
-            found.goodbye()
+            yield result, server
+            result.goodbye()
         finally:
-            found.close()
+            result.close()

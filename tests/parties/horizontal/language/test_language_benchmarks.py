@@ -46,10 +46,10 @@ def base_model(config: Any) -> BaseModel:
 
 
 def real_folder(folder: str) -> Path:
-    found = data_folder.folder() / folder
-    if not found.is_dir():
-        pytest.skip(f"NOT RUN, no {found}; set VFL_DATA")
-    return found
+    path = data_folder.folder() / folder
+    if not path.is_dir():
+        pytest.skip(f"NOT RUN, no {path}; set VFL_DATA")
+    return path
 
 
 def test_losses_and_generated_answers_do_not_depend_on_the_batch(base_model: BaseModel) -> None:
@@ -57,14 +57,14 @@ def test_losses_and_generated_answers_do_not_depend_on_the_batch(base_model: Bas
     rows = base_model.encoder.answers(pairs)
     base_model.load(base_model.initial)
     base_model.model.eval()
-    found = mean_nlls(base_model, rows, 2)
-    for row, known in zip(rows, found, strict=True):
+    means = mean_nlls(base_model, rows, 2)
+    for row, mean in zip(rows, means, strict=True):
         with torch.no_grad():
             log_p = (
                 base_model.model(input_ids=torch.from_numpy(row.ids)[None]).logits[0].log_softmax(1)
             )
         each = [float(log_p[at - 1, row.ids[at]]) for at in range(row.start, len(row.ids))]
-        assert float(known) == pytest.approx(-np.mean(each), rel=1e-4)
+        assert float(mean) == pytest.approx(-np.mean(each), rel=1e-4)
     prompts = base_model.encoder.prompts([question for question, _ in pairs])
     together = generate_answers(base_model, prompts, 6, 5)
     assert together == [generate_answers(base_model, [each], 6, 1)[0] for each in prompts]
@@ -78,28 +78,28 @@ def test_weights_are_rounded_per_channel_or_group(
     agreement = read_language(simulation_config(tmp_path, EVALUATION)).agreement
     base_model = load_base_model(agreement, tmp_path / "base", "cpu")
     name = "model.layers.1.mlp.down_proj.weight"  # of 160 inputs
-    whole, found = (
+    exact, quantised = (
         each.model.get_parameter(name)
         for each in (base_model, attacks.quantised_copy(base_model, bits))
     )
-    assert torch.equal(found, round_matrix(whole.detach(), bits, group))
-    assert not torch.equal(found, whole)
+    assert torch.equal(quantised, round_matrix(exact.detach(), bits, group))
+    assert not torch.equal(quantised, exact)
 
 
 def test_tofu_measures_all_figures(config: Any, base_model: BaseModel) -> None:
     plan = config.agreement.evaluation
     tofu = TofuQuestions.read(real_folder("tofu"), "forget10", plan, BenchmarkEncoder(base_model))
     steps: list[int] = []
-    found = Benchmark(tofu, config.agreement).measure(
+    metrics = Benchmark(tofu, config.agreement).measure(
         base_model, base_model.initial, lambda: steps.append(1)
     )
-    assert len(found["ratios"]) == 2
+    assert len(metrics["ratios"]) == 2
     parts = ("retain", "real_authors", "world_facts")
-    nine = [found[f"{p}_{f}"] for p in parts for f in ("probability", "rouge", "truth_ratio")]
-    wanted = 0.0 if min(nine) == 0 else 9 / sum(1 / each for each in nine)
-    assert found["model_utility"] == pytest.approx(wanted)
-    assert {"rounded_8_probability", "rounded_4_probability"} <= set(found)
-    assert 0 < found["relearned_before"] < found["relearned"] < 1
+    nine = [metrics[f"{p}_{f}"] for p in parts for f in ("probability", "rouge", "truth_ratio")]
+    expected = 0.0 if min(nine) == 0 else 9 / sum(1 / each for each in nine)
+    assert metrics["model_utility"] == pytest.approx(expected)
+    assert {"rounded_8_probability", "rounded_4_probability"} <= set(metrics)
+    assert 0 < metrics["relearned_before"] < metrics["relearned"] < 1
     assert steps
     kept = base_model.trainable_vector()
     assert torch.equal(kept, base_model.initial), "attacks do not change the model"
@@ -107,20 +107,20 @@ def test_tofu_measures_all_figures(config: Any, base_model: BaseModel) -> None:
     questions = read_tofu_split(real_folder("tofu"), "forget10_perturbed")[:2]
     first = questions[0]
     encoder = replace(base_model.encoder, longest=base_model.context_length)
-    asked = [first.paraphrased_answer, *first.perturbed_answers]
-    nlls = mean_nlls(base_model, encoder.answers([(first.question, each) for each in asked]), 8)
+    answers = [first.paraphrased_answer, *first.perturbed_answers]
+    nlls = mean_nlls(base_model, encoder.answers([(first.question, each) for each in answers]), 8)
     likely = [math.exp(-float(each)) for each in nlls]
-    assert found["ratios"][0] == pytest.approx(np.mean(likely[1:]) / likely[0], rel=1e-4)
+    assert metrics["ratios"][0] == pytest.approx(np.mean(likely[1:]) / likely[0], rel=1e-4)
     pairs = [(each.paraphrased_question, each.answer) for each in questions]
     reworded = (-mean_nlls(base_model, encoder.answers(pairs), 8)).exp().mean()
-    assert found["forget_reworded_probability"] == pytest.approx(float(reworded), rel=1e-4)
+    assert metrics["forget_reworded_probability"] == pytest.approx(float(reworded), rel=1e-4)
 
 
 def test_muse_measures_all_figures(config: Any, base_model: BaseModel) -> None:
     muse = MuseQuestions.read(
         real_folder("muse") / "news", config.agreement.evaluation, BenchmarkEncoder(base_model)
     )
-    found = Benchmark(muse, config.agreement).measure(base_model, base_model.initial, lambda: None)
-    assert 0 <= found["forget_knowledge"] <= 1
-    assert 0 <= found["verbatim_memory"] <= 1
-    assert 0 <= found["leak_auc"] <= 1
+    metrics = Benchmark(muse, config.agreement).measure(base_model, base_model.initial, lambda: None)
+    assert 0 <= metrics["forget_knowledge"] <= 1
+    assert 0 <= metrics["verbatim_memory"] <= 1
+    assert 0 <= metrics["leak_auc"] <= 1

@@ -66,10 +66,10 @@ def test_each_text_has_one_client_and_flagged_texts_are_trained_on(
     ]
     parts = ("rows", "test", "validation")
     trained, tested, reference = (sum(len(getattr(s, part)) for s in datasets) for part in parts)
-    held = tested + reference
-    assert trained + held == 40
+    held_out = tested + reference
+    assert trained + held_out == 40
     unflagged = [len(s.of("retained")) + len(s.test) + len(s.validation) for s in datasets]
-    assert held == sum(round(0.2 * each) for each in unflagged)
+    assert held_out == sum(round(0.2 * each) for each in unflagged)
     assert sum(len(s.of("forgotten")) for s in datasets) == 8
 
 
@@ -87,7 +87,7 @@ def test_metrics_are_those_of_the_models_log_probabilities(client: LanguageClien
     row, base_model = client.dataset.validation[0], client.base_model
     client.dataset.validation, held = client.dataset.validation[:1], client.dataset.validation
     try:
-        found = client.evaluate("validation", base_model.initial)
+        result = client.evaluate("validation", base_model.initial)
     finally:
         client.dataset.validation = held
     base_model.load(base_model.initial)
@@ -95,8 +95,8 @@ def test_metrics_are_those_of_the_models_log_probabilities(client: LanguageClien
         logits = base_model.model(input_ids=torch.from_numpy(row.ids)[None]).logits[0]
     log_p = logits.log_softmax(dim=1)
     known = [float(log_p[at - 1, row.ids[at]]) for at in range(row.start, len(row.ids))]
-    assert found.loss == pytest.approx(-np.mean(known), rel=1e-5)
-    assert found.probability == pytest.approx(np.exp(np.mean(known)), rel=1e-5)
+    assert result.loss == pytest.approx(-np.mean(known), rel=1e-5)
+    assert result.probability == pytest.approx(np.exp(np.mean(known)), rel=1e-5)
 
 
 @pytest.mark.parametrize("objective", ["grad-ascent", "grad-diff", "npo", "simnpo", "primal-dual"])
@@ -105,10 +105,10 @@ def test_each_objective_lowers_the_probability_of_forgotten_texts(
 ) -> None:
     plan = TextTask(objective=objective, multiplier=2.0, beta=0.5, max_loss=6.0)
     task = replace(TASK, epochs=6, learning_rate=0.005, text=plan)
-    found = client.run_task("forgotten", task, {"model": trained, "teacher": trained})
-    assert found.rows == len(client.dataset.of("forgotten")) + len(client.dataset.of("retained"))
-    assert found.tokens > 0
-    before, after = (client.evaluate("forgotten", m) for m in (trained, trained + found.delta))
+    result = client.run_task("forgotten", task, {"model": trained, "teacher": trained})
+    assert result.rows == len(client.dataset.of("forgotten")) + len(client.dataset.of("retained"))
+    assert result.tokens > 0
+    before, after = (client.evaluate("forgotten", m) for m in (trained, trained + result.delta))
     assert after.loss / after.rows > before.loss / before.rows + 0.5
 
 
@@ -120,10 +120,10 @@ def test_a_client_reports_steps_and_tokens(
     monkeypatch.setattr("parties.common.progress.REPORT_INTERVAL", 0.0)
     client.progress = ProgressReporter("client-1", events.append)
     task = replace(TASK, epochs=2, batch=3, text=TextTask(objective="grad-diff"))
-    found = client.run_task(kind, task, {"model": client.base_model.initial})
+    result = client.run_task(kind, task, {"model": client.base_model.initial})
     last = events[-1]
-    assert last["done"] == last["total"] == found.steps
-    assert events[-2]["tokens"] < last["tokens"] == found.tokens
+    assert last["done"] == last["total"] == result.steps
+    assert events[-2]["tokens"] < last["tokens"] == result.tokens
 
 
 def test_rmu_changes_activations_of_forgotten_texts(
@@ -131,11 +131,11 @@ def test_rmu_changes_activations_of_forgotten_texts(
 ) -> None:
     plan = TextTask(objective="rmu", steering=20.0, layer=1)
     task = replace(TASK, epochs=6, learning_rate=0.01, text=plan)
-    found = client.run_task("forgotten", task, {"model": trained, "teacher": trained})
-    before, after = (client.evaluate("forgotten", m) for m in (trained, trained + found.delta))
+    result = client.run_task("forgotten", task, {"model": trained, "teacher": trained})
+    before, after = (client.evaluate("forgotten", m) for m in (trained, trained + result.delta))
     assert after.loss > before.loss
     deep = replace(plan, layer=3)
-    with pytest.raises(LocalTaskError, match="layer 3, and the model has 2 layers"):
+    with pytest.raises(LocalTaskError, match="layer 3, but the model has 2 layers"):
         client.run_task(
             "forgotten", replace(task, text=deep), {"model": trained, "teacher": trained}
         )
@@ -153,7 +153,7 @@ def test_objectives_with_a_reference_need_the_model_before_unlearning(
     client: LanguageClientTask, trained: Tensor, plan: TextTask
 ) -> None:
     with pytest.raises(
-        LocalTaskError, match="needs the model before unlearning, which was not sent"
+        LocalTaskError, match="needs the model before unlearning, but the server did not send"
     ):
         client.run_task("forgotten", replace(TASK, text=plan), {"model": trained})
 
@@ -177,16 +177,16 @@ def test_the_retain_term_may_be_the_kl_divergence(
 ) -> None:
     plan = TextTask(objective="npo", retain="kl")
     task = replace(TASK, epochs=1, learning_rate=0.001, text=plan)
-    found = client.run_task("forgotten", task, {"model": trained, "teacher": trained})
-    assert float(found.delta.norm()) > 0
+    result = client.run_task("forgotten", task, {"model": trained, "teacher": trained})
+    assert float(result.delta.norm()) > 0
 
 
 def test_a_task_is_reproducible_and_fedprox_shortens_the_update(client: LanguageClientTask) -> None:
     task, start = replace(TASK, epochs=1), {"model": client.base_model.initial}
     first, again = (client.run_task("learn", task, start).delta for _ in range(2))
     assert torch.equal(first, again)
-    held = client.run_task("learn", replace(task, proximal=1e3), start).delta
-    assert float(held.norm()) < float(first.norm())
+    proximal = client.run_task("learn", replace(task, proximal=1e3), start).delta
+    assert float(proximal.norm()) < float(first.norm())
 
 
 def test_tasks_without_texts_are_refused(clients: SimulatedTextClients, trained: Tensor) -> None:
@@ -194,15 +194,15 @@ def test_tasks_without_texts_are_refused(clients: SimulatedTextClients, trained:
     slots = {"model": trained}
     with pytest.raises(LocalTaskError, match="client-1 has no forgotten texts"):
         client.run_task("forgotten", TASK, slots)
-    with pytest.raises(LocalTaskError, match="not for texts"):
+    with pytest.raises(LocalTaskError, match="no settings for texts"):
         client.run_task("learn", replace(TASK, aim="fit", text=None), slots)
 
 
 def test_purged_texts_are_deleted(clients: SimulatedTextClients) -> None:
     whole = len(clients.load("client-1", ClientState()).dataset.rows)
-    gone = len(clients.load("client-1", ClientState("gone")).dataset.of("forgotten"))
+    forgotten = len(clients.load("client-1", ClientState("gone")).dataset.of("forgotten"))
     after = clients.load("client-1", ClientState(None, ("gone",))).dataset
-    assert len(after.rows) == whole - gone
+    assert len(after.rows) == whole - forgotten
     assert not after.flagged.any()
 
 
@@ -225,20 +225,20 @@ def test_only_adapters_are_trained(world: Path) -> None:
 
 
 def context(
-    clients: SimulatedTextClients, original: Tensor, tell: Callable[[RoundRecord], None]
+    clients: SimulatedTextClients, original: Tensor, record_round: Callable[[RoundRecord], None]
 ) -> UnlearningContext:
     client_tasks = {
         name: clients.load(name, ClientState("gone")) for name in ("client-1", "client-0")
     }
     cohort = LocalCohort(client_tasks)  # type: ignore[arg-type]
-    leaving, staying = (
+    leaving, remaining = (
         [Member("client-1", "forgotten")],
         [
             Member("client-1", "retained"),
             Member("client-0", "retained"),
         ],
     )
-    return UnlearningContext(cohort, original, leaving, staying, lambda _: original, None, tell)
+    return UnlearningContext(cohort, original, leaving, remaining, lambda _: original, None, record_round)
 
 
 def test_each_client_takes_part_once(clients: SimulatedTextClients, trained: Tensor) -> None:
@@ -281,9 +281,9 @@ def test_validation_and_test_texts_are_disjoint(client: LanguageClientTask) -> N
     dataset = client.dataset
     reference, others = dataset.of("validation"), dataset.of("test")
     assert len(reference) - len(others) in (0, 1)
-    said = [{tuple(each.ids.tolist()) for each in part} for part in (reference, others)]
-    assert not said[0] & said[1]
-    assert all(said)
+    texts = [{tuple(each.ids.tolist()) for each in part} for part in (reference, others)]
+    assert not texts[0] & texts[1]
+    assert all(texts)
 
 
 def test_outputs_that_are_not_finite_are_an_error(
@@ -295,12 +295,14 @@ def test_outputs_that_are_not_finite_are_an_error(
     method = PrimalDual(RoundPlan(task, 1), RoundPlan(TASK, 0), 1.0, 0.5, 10.0)
 
     def not_finite(names: Sequence[str], kind: RowKind, model: Tensor) -> Mapping[str, RowMetrics]:
-        found = dict(read(names, kind, model))
-        return found | {n: replace(s, loss=float("nan")) for n, s in found.items() if kind == bad}
+        metrics = dict(read(names, kind, model))
+        return metrics | {n: replace(s, loss=float("nan")) for n, s in metrics.items() if kind == bad}
 
     monkeypatch.setattr(case.cohort, "evaluate", not_finite)
     for bad in ("forgotten", "validation"):  # noqa: B007  read by ``not_finite``
-        with pytest.raises(Diverged, match="the model's outputs are not finite at client-"):
+        with pytest.raises(
+            Diverged, match="the model's outputs are not finite for the texts of client-"
+        ):
             method.run(case)
 
 
@@ -325,18 +327,18 @@ def test_a_text_task_is_encoded_and_decoded() -> None:
     ],
 )
 def test_a_text_task_with_invalid_numbers_is_refused(wrong: dict[str, float]) -> None:
-    said = encode_text_task(TextTask(objective="npo"))
+    message = encode_text_task(TextTask(objective="npo"))
     for name, value in wrong.items():
-        setattr(said, name, value)
-    with pytest.raises(RemoteProtocolError, match="sent a local task on texts with a"):
-        decode_text_task(said)
+        setattr(message, name, value)
+    with pytest.raises(RemoteProtocolError, match="received a local task on texts with a"):
+        decode_text_task(message)
 
 
 def test_npo_without_the_model_before_unlearning_is_refused(
     client: LanguageClientTask, trained: Tensor
 ) -> None:
     task = replace(TASK, text=TextTask(objective="npo"))
-    with pytest.raises(LocalTaskError, match="was not sent"):
+    with pytest.raises(LocalTaskError, match="did not send"):
         client.run_task("forgotten", task, {"model": trained})
 
 
@@ -344,6 +346,6 @@ def test_the_ceiling_bounds_the_score_of_an_answer() -> None:
     # Five answers with φ near -7.375 and five near 4.125: -log p is 7.3756 and 0.0160.
     odds = [0] * 96
     odds[18], odds[64] = 5, 5
-    (found,) = _score_sums({"a": RowMetrics(10, 0, 37.0, tuple(odds))}, ceiling=3.75)
-    assert found.rows == 10
-    assert found.total == pytest.approx(5 * 3.75 + 5 * 0.016030, rel=1e-4)
+    (result,) = _score_sums({"a": RowMetrics(10, 0, 37.0, tuple(odds))}, ceiling=3.75)
+    assert result.rows == 10
+    assert result.total == pytest.approx(5 * 3.75 + 5 * 0.016030, rel=1e-4)

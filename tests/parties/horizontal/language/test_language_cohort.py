@@ -35,7 +35,7 @@ def test_a_round_sends_the_adapters_both_ways_and_equals_a_round_in_one_process(
     with connected_cohort(*ready) as (remote, server):
         model = server.base_model.initial
         before = server.traffic.total().payload
-        found = remote.mean_update(members, TASK, {"model": model})
+        result = remote.mean_update(members, TASK, {"model": model})
         crossed = server.traffic.total().payload - before
         scores = remote.evaluate(names, "test", model)
     d = 2 * 4 * (4 * 64 + 3 * 96)
@@ -44,9 +44,9 @@ def test_a_round_sends_the_adapters_both_ways_and_equals_a_round_in_one_process(
     local = LocalCohort(
         {name: (party := set_up_party(*ready, name)).client_task(party) for name in names}
     )  # type: ignore[misc]
-    wanted = local.mean_update(members, TASK, {"model": model})
-    assert torch.equal(found.delta, wanted.delta)
-    assert (found.rows, found.loss) == (wanted.rows, pytest.approx(wanted.loss))
+    expected = local.mean_update(members, TASK, {"model": model})
+    assert torch.equal(result.delta, expected.delta)
+    assert (result.rows, result.loss) == (expected.rows, pytest.approx(expected.loss))
     assert scores == local.evaluate(names, "test", model)
 
 

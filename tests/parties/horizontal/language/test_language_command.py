@@ -91,7 +91,7 @@ def test_memory_of_both_roles_is_printed(tmp_path: Path) -> None:
         "memory", str(simulation_config(tmp_path)), "--base", str(base), "--device", "tpu"
     )
     assert result.exit_code == 2
-    assert "--device 'tpu' is no device" in result.output
+    assert "--device 'tpu' is not a device" in result.output
 
 
 def test_a_missing_gpu_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,32 +100,32 @@ def test_a_missing_gpu_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         "memory", str(simulation_config(tmp_path)), "--base", "base", "--device", "cuda"
     )
     assert result.exit_code == 3
-    assert "sees 0 CUDA devices here" in result.output
+    assert "finds 0 CUDA devices" in result.output
 
 
 def test_memory_of_a_server_counts_its_evaluation(tmp_path: Path) -> None:
     base = write_base(tmp_path)
     path = simulation_config(tmp_path)
 
-    def found(*changes: str) -> MemoryEstimate:
+    def estimate(*changes: str) -> MemoryEstimate:
         return estimate_party_memory(read_language(path, changes).agreement, base, "server")
 
-    silent, asked = found(), found("evaluation.benchmark='tofu'")
-    assert (silent.logits, silent.activations, silent.gradients) == (0, 0, 0)
-    assert asked.logits == 3 * 4 * 32 * 64 * 300, "32 questions of 64 tokens, 300 words"
-    assert asked.activations == 32 * (64 + 200) * 2 * 2 * 4 * 32, "keys and values of two layers"
-    rounds = found("evaluation.benchmark='tofu'", "evaluation.quantise=true")
-    assert rounds.copies - asked.copies == asked.weights
-    relearns = found("evaluation.benchmark='tofu'", "evaluation.relearn=2", "evaluation.batch=1")
-    assert relearns.moments == 2 * silent.weights, "full tuning"
-    assert relearns.copies - silent.copies == silent.weights
+    without_evaluation, benchmark = estimate(), estimate("evaluation.benchmark='tofu'")
+    assert (without_evaluation.logits, without_evaluation.activations, without_evaluation.gradients) == (0, 0, 0)
+    assert benchmark.logits == 3 * 4 * 32 * 64 * 300, "32 questions of 64 tokens, 300 words"
+    assert benchmark.activations == 32 * (64 + 200) * 2 * 2 * 4 * 32, "keys and values of two layers"
+    quantised = estimate("evaluation.benchmark='tofu'", "evaluation.quantise=true")
+    assert quantised.copies - benchmark.copies == benchmark.weights
+    relearns = estimate("evaluation.benchmark='tofu'", "evaluation.relearn=2", "evaluation.batch=1")
+    assert relearns.moments == 2 * without_evaluation.weights, "full tuning"
+    assert relearns.copies - without_evaluation.copies == without_evaluation.weights
 
 
 def test_a_layer_that_the_base_model_lacks_is_refused_before_a_run(tmp_path: Path) -> None:
     base = write_base(tmp_path)
     path = simulation_config(tmp_path, REQUEST)
     changes = ["unlearning.rmu.layer=3", "unlearning.compare=['rmu']"]
-    with pytest.raises(ConfigError, match=r"layer is 3, and .* has 2 layers"):
+    with pytest.raises(ConfigError, match=r"layer is 3, but .* has only 2 layers"):
         estimate_party_memory(read_language(path, changes).agreement, base, "client")
     estimate_party_memory(
         read_language(path, changes[:1]).agreement, base, "client"
@@ -154,13 +154,13 @@ def test_memory_of_a_client_is_that_of_its_largest_step(
 ) -> None:
     request = "unlearn=[{name='gone', rows='flagged'}]"
     config = simulation_config(tmp_path, "unlearning = { compare = [] }")
-    found = training_load(read_language(config, [request, *changes]).agreement)
-    assert (found.batch, found.copies) == (batch, copies)
+    load = training_load(read_language(config, [request, *changes]).agreement)
+    assert (load.batch, load.copies) == (batch, copies)
     pieces = ["training.micro_batch=3", "training.checkpointing=true"]
-    found = training_load(read_language(config, [request, *changes, *pieces]).agreement)
-    assert (found.batch, found.checkpointing) == (min(3, batch) * (2 if batch > 8 else 1), True)
-    found = training_load(read_language(config, changes).agreement)
-    assert (found.batch, found.copies) == (8, 2), "there is no request"
+    load = training_load(read_language(config, [request, *changes, *pieces]).agreement)
+    assert (load.batch, load.checkpointing) == (min(3, batch) * (2 if batch > 8 else 1), True)
+    load = training_load(read_language(config, changes).agreement)
+    assert (load.batch, load.copies) == (8, 2), "there is no request"
 
 
 @pytest.mark.slow
@@ -172,13 +172,13 @@ def test_merging_a_run_of_another_mode_is_refused_in_a_new_process(tmp_path: Pat
     digest = sha256(b"x").hexdigest()
     manifest = {"sha256": {"model.safetensors": digest}, "architecture": {"model": {}}}
     (run / "manifest.json").write_text(json.dumps(manifest))
-    call = "from parties.cli.main import main; main()"
-    words = ["language", "merge", str(tmp_path), str(run), str(tmp_path / "out")]
-    found = subprocess.run(
-        [sys.executable, "-c", call, *words], capture_output=True, text=True, check=False
+    script = "from parties.cli.main import main; main()"
+    arguments = ["language", "merge", str(tmp_path), str(run), str(tmp_path / "out")]
+    process = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False
     )
-    assert found.returncode == 4
-    assert "has no language model" in found.stderr
+    assert process.returncode == 4
+    assert "has no language model" in process.stderr
 
 
 @pytest.mark.parametrize("verb", ["digest", "memory", "merge"])
@@ -217,8 +217,8 @@ def test_the_merged_model_computes_the_same_logits(tmp_path: Path, merging: str)
     base_model.load(model)
     tokens = torch.arange(20)[None]
     merged = load_language_model(tmp_path / "out").model
-    says = "generation_config.json"
-    assert (tmp_path / "out" / says).read_bytes() == (base / says).read_bytes()
+    name = "generation_config.json"
+    assert (tmp_path / "out" / name).read_bytes() == (base / name).read_bytes()
     assert logit_gap(base_model.model, merged, tokens) < 1e-4
 
     (run / "model.safetensors").write_bytes(content[:-1] + b"x")

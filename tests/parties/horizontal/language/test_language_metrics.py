@@ -46,7 +46,7 @@ def outcome(name: str, chance: float, right: int) -> ModelOutcome:
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, dict[str, Metric]]:
+def metrics() -> dict[str, dict[str, Metric]]:
     outcomes = [outcome("original", 0.9, 4), outcome("npo", 0.2, 1), outcome("retrain", 0.1, 0)]
     return {
         name: {each.name: each for each in some}
@@ -54,33 +54,33 @@ def found() -> dict[str, dict[str, Metric]]:
     }
 
 
-def test_metrics_of_clients_are_weighted_by_rows(found: dict[str, dict[str, Metric]]) -> None:
-    known = found["original"]
-    assert known["text_probability"].value == pytest.approx(0.9)
-    assert known["text_probability"].retrain_mean == pytest.approx(0.1)
-    assert known["text_probability"].n == 16
-    assert known["text_verbatim"].value == 4 / 16
-    assert known["text_loss"].value == pytest.approx(-math.log(0.9))
-    assert known["text_retained_probability"].value == pytest.approx(0.5)
-    assert known["membership_auc"].value == 1.0
-    assert found["retrain"]["membership_auc"].value == 0.5
-    assert known["odds_to_retrain"].value == 1.0
+def test_metrics_of_clients_are_weighted_by_rows(metrics: dict[str, dict[str, Metric]]) -> None:
+    original = metrics["original"]
+    assert original["text_probability"].value == pytest.approx(0.9)
+    assert original["text_probability"].retrain_mean == pytest.approx(0.1)
+    assert original["text_probability"].n == 16
+    assert original["text_verbatim"].value == 4 / 16
+    assert original["text_loss"].value == pytest.approx(-math.log(0.9))
+    assert original["text_retained_probability"].value == pytest.approx(0.5)
+    assert original["membership_auc"].value == 1.0
+    assert metrics["retrain"]["membership_auc"].value == 0.5
+    assert original["odds_to_retrain"].value == 1.0
 
 
 def test_forget_quality_and_privacy_leak_compare_with_retrain(
-    found: dict[str, dict[str, Metric]],
+    metrics: dict[str, dict[str, Metric]],
 ) -> None:
-    distances = [found[name]["forget_distance"].value for name in ("original", "npo")]
+    distances = [metrics[name]["forget_distance"].value for name in ("original", "npo")]
     assert distances == [1.0, 0.5]
-    assert found["npo"]["privacy_leak"].value == pytest.approx(100 * (0.5 - 0.4) / 0.4)
-    assert "forget_distance" not in found["retrain"], "there is no other Retrain"
+    assert metrics["npo"]["privacy_leak"].value == pytest.approx(100 * (0.5 - 0.4) / 0.4)
+    assert "forget_distance" not in metrics["retrain"], "there is no other Retrain"
 
 
 def test_relearned_share_is_relative_to_the_lost_knowledge(
-    found: dict[str, dict[str, Metric]],
+    metrics: dict[str, dict[str, Metric]],
 ) -> None:
-    assert found["npo"]["relearned_share"].value == pytest.approx((0.4 - 0.1) / (0.5 - 0.1))
-    assert found["npo"]["relearned_share"].retrain_mean == pytest.approx(0.15 / 0.45)
-    assert found["original"]["relearned_share"].value is None, "it lost nothing"
-    assert found["npo"]["relearned_share"].n == 3
-    assert found["npo"]["relearned"].gap == pytest.approx(0.2)
+    assert metrics["npo"]["relearned_share"].value == pytest.approx((0.4 - 0.1) / (0.5 - 0.1))
+    assert metrics["npo"]["relearned_share"].retrain_mean == pytest.approx(0.15 / 0.45)
+    assert metrics["original"]["relearned_share"].value is None, "it lost nothing"
+    assert metrics["npo"]["relearned_share"].n == 3
+    assert metrics["npo"]["relearned"].gap == pytest.approx(0.2)

@@ -64,24 +64,24 @@ class Answers:
         return sum(self.nats) / sum(self.tokens)
 
 
-def by_hand(plan: TextTask, lost: Answers, before: Answers, kept: Answers) -> float:
+def by_hand(plan: TextTask, forgotten: Answers, before: Answers, retained: Answers) -> float:
     match plan.objective:
         case "grad-ascent":
-            return -lost.token_mean
+            return -forgotten.token_mean
         case "grad-diff":
-            away = -lost.token_mean
+            away = -forgotten.token_mean
         case "npo":  # -(2/β) log σ(-β log(p / p_before)), with sums over tokens
-            pairs = zip(lost.nats, before.nats, strict=True)
+            pairs = zip(forgotten.nats, before.nats, strict=True)
             each = [2 / plan.beta * softplus(-plan.beta * (now - then)) for now, then in pairs]
             away = sum(each) / len(each)
         case _:  # SimNPO: divided by length, δ inside the bracket with β
-            pairs = zip(lost.nats, lost.tokens, strict=True)
+            pairs = zip(forgotten.nats, forgotten.tokens, strict=True)
             each = [
                 2 / plan.beta * softplus(-plan.beta * (nats / tokens - plan.delta))
                 for nats, tokens in pairs
             ]
             away = sum(each) / len(each)
-    return plan.gamma * away + plan.alpha * kept.token_mean
+    return plan.gamma * away + plan.alpha * retained.token_mean
 
 
 @pytest.mark.parametrize(
@@ -99,31 +99,31 @@ def test_the_loss_of_a_step(client: LanguageClientTask, plan: TextTask) -> None:
     base_model = client.base_model
     before = base_model.initial
     now = before + 0.3 * torch.randn(len(before), generator=torch.Generator().manual_seed(1))
-    lost, kept = (Answers(client, now, kind) for kind in ("forgotten", "retained"))
-    wanted = by_hand(plan, lost, Answers(client, before, "forgotten"), kept)
+    forgotten, retained = (Answers(client, now, kind) for kind in ("forgotten", "retained"))
+    expected = by_hand(plan, forgotten, Answers(client, before, "forgotten"), retained)
     base_model.load(now)
     base_model.model.eval()
     batches = [
         training_batch(client.dataset.of(kind)[:3], base_model.pad_token)  # type: ignore[arg-type]
         for kind in ("forgotten", "retained")
     ]
-    found = TextObjective(base_model, plan, before, 0).loss(MicroBatch(*batches))
-    assert found.item() == pytest.approx(wanted, rel=1e-4)
+    result = TextObjective(base_model, plan, before, 0).loss(MicroBatch(*batches))
+    assert result.item() == pytest.approx(expected, rel=1e-4)
 
 
 def context(
-    clients: SimulatedTextClients, original: Tensor, tell: Callable[[RoundRecord], None]
+    clients: SimulatedTextClients, original: Tensor, record_round: Callable[[RoundRecord], None]
 ) -> UnlearningContext:
     names = ("client-0", "client-1", "client-2")
     cohort = LocalCohort({each: clients.load(each, ClientState("gone")) for each in names})  # type: ignore[arg-type]
-    gone = [
+    leaving_names = [
         each for each in names if len(clients.load(each, ClientState("gone")).dataset.forgotten)
     ]
-    leaving, staying = (
-        [Member(each, "forgotten") for each in gone],
+    leaving, remaining = (
+        [Member(each, "forgotten") for each in leaving_names],
         [Member(each, "retained") for each in names],
     )
-    return UnlearningContext(cohort, original, leaving, staying, lambda _: original, None, tell)
+    return UnlearningContext(cohort, original, leaving, remaining, lambda _: original, None, record_round)
 
 
 def test_npo_sends_the_model_before_unlearning_in_every_round(
@@ -155,7 +155,7 @@ def test_fedprox_adds_its_gradient_in_every_step(client: LanguageClientTask) -> 
     base_model, rate, pull = client.base_model, TASK.learning_rate, 0.8
     rows = client.dataset.of("learn")
     task = replace(TASK, epochs=2, proximal=pull, clip=None)
-    found = client.run_task("learn", task, {"model": base_model.initial}).delta
+    result = client.run_task("learn", task, {"model": base_model.initial}).delta
     batch, away = training_batch(rows, base_model.pad_token), torch.zeros_like(base_model.initial)
     for _ in range(2):
         base_model.load(base_model.initial + away)
@@ -169,11 +169,11 @@ def test_fedprox_adds_its_gradient_in_every_step(client: LanguageClientTask) -> 
             if each.requires_grad
         }
         away = away - rate * (base_model.layout.flatten(gradients) + pull * away)
-    torch.testing.assert_close(found, away, rtol=0, atol=2e-6)
+    torch.testing.assert_close(result, away, rtol=0, atol=2e-6)
     without = client.run_task(
         "learn", replace(task, proximal=0.0), {"model": base_model.initial}
     ).delta
-    assert float((without - found).abs().max()) > 1e-4
+    assert float((without - result).abs().max()) > 1e-4
 
 
 def test_ascent_stops_at_the_uniform_loss_if_set(client: LanguageClientTask) -> None:
@@ -225,10 +225,10 @@ def test_each_round_has_a_member_with_forgotten_texts() -> None:
     assert {len(each) for each in rounds} == {2}
     assert all({*each} & {*those[:2]} for each in rounds)
     assert {member for each in rounds for member in each} >= {*those[:2]}
-    kept = [member for each in rounds for member in each if member not in those[:2]]
-    assert len({*kept}) > 10
-    firsts = sum(member.client < "client-15" for member in kept)  # 5 of the 18 others, by name
-    assert 0.2 < firsts / len(kept) < 0.6
+    retained = [member for each in rounds for member in each if member not in those[:2]]
+    assert len({*retained}) > 10
+    firsts = sum(member.client < "client-15" for member in retained)  # 5 of the 18 others, by name
+    assert 0.2 < firsts / len(retained) < 0.6
     assert sample_members(replace(round_plan, share=1.0), 0, those, those[:2]) == sorted(those)
 
 

@@ -63,15 +63,15 @@ class InlinePool:
 class KilledCohort(PoolCohort):
     """Cohort of a server that is killed after a number of rounds."""
 
-    left = 10**6
+    remaining = 10**6
     rounds_done = 0
 
     def updates(
         self, members: Iterable[Member], task: LocalTask, slots: Slots
     ) -> Iterator[tuple[Member, LocalUpdate]]:
-        if KilledCohort.left == 0:
+        if KilledCohort.remaining == 0:
             raise Killed
-        KilledCohort.left -= 1
+        KilledCohort.remaining -= 1
         KilledCohort.rounds_done += 1
         return super().updates(members, task, slots)
 
@@ -84,7 +84,7 @@ def start(world: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     path = simulation_config(world, REQUEST, FULL, rounds=3)
 
     def begin(folder: Path, rounds: int = 10**6) -> tuple[dict[str, Any], int, dict[str, Tensor]]:
-        KilledCohort.left, KilledCohort.rounds_done = rounds, 0
+        KilledCohort.remaining, KilledCohort.rounds_done = rounds, 0
         plan = SimulationPlan(path, (), folder, None, begin=Begin.AUTO)
         metrics = simulation.simulate_federated(LANGUAGE_MODE, plan, lambda _: None)
         return (
@@ -101,8 +101,8 @@ def without_times(metrics: dict[str, Any]) -> list[Any]:
     timed = ("seconds", "size")
     (request,) = metrics["requests"]
     return [
-        {name: each for name, each in way.items() if name not in timed}
-        for way in request["methods"]
+        {name: each for name, each in method.items() if name not in timed}
+        for method in request["methods"]
     ]
 
 
@@ -118,16 +118,16 @@ def without_times(metrics: dict[str, Any]) -> list[Any]:
 def test_a_resumed_run_has_the_results_of_an_uninterrupted_run(
     start: Any, tmp_path: Path, kills: tuple[int, ...], more: int
 ) -> None:
-    wanted, rounds_done, model = start(tmp_path / "whole")
+    expected, rounds_done, model = start(tmp_path / "whole")
     assert rounds_done == ROUNDS
     total = 0
     for rounds in kills:
         with pytest.raises(Killed):
             start(tmp_path / "cut", rounds)
         total += rounds
-    metrics, rest, found = start(tmp_path / "cut")
+    metrics, rest, resumed_model = start(tmp_path / "cut")
     assert total + rest == ROUNDS + more
-    assert without_times(metrics) == without_times(wanted)
-    assert metrics["training"] == wanted["training"]
-    assert found.keys() == model.keys()
-    assert all(torch.equal(found[name], model[name]) for name in model)
+    assert without_times(metrics) == without_times(expected)
+    assert metrics["training"] == expected["training"]
+    assert resumed_model.keys() == model.keys()
+    assert all(torch.equal(resumed_model[name], model[name]) for name in model)

@@ -49,10 +49,10 @@ def ignore(_event: Any) -> None:
 
 
 def figures(metrics: dict[str, Any], name: str) -> dict[str, Any]:
-    found = metrics["requests"][0]["methods"]
+    methods = metrics["requests"][0]["methods"]
     return {
         each["name"]: next((f["value"] for f in each["figures"] if f["name"] == name), None)
-        for each in found
+        for each in methods
     }
 
 
@@ -66,10 +66,10 @@ def test_a_simulated_run_forgets_compared_with_retrain(world: Path, tmp_path: Pa
     assert known["npo"] < known["original"]
     assert known["primal-dual"] < known["original"]
     assert metrics["run"]["parameters"] == size(world)
-    turns = metrics["requests"][0]["methods"][1]["rounds"]
-    assert [each["threshold"] for each in turns] == [turns[0]["threshold"]] * 2
-    raised = 0.5 * (turns[0]["threshold"] - turns[0]["score"])
-    assert turns[1]["multiplier"] == pytest.approx(min(10, max(0, turns[0]["multiplier"] + raised)))
+    rounds = metrics["requests"][0]["methods"][1]["rounds"]
+    assert [each["threshold"] for each in rounds] == [rounds[0]["threshold"]] * 2
+    raised = 0.5 * (rounds[0]["threshold"] - rounds[0]["score"])
+    assert rounds[1]["multiplier"] == pytest.approx(min(10, max(0, rounds[0]["multiplier"] + raised)))
     report = tmp_path / "ferries" / "report.html"
     assert "Primal-dual" in report.read_text()
     report.unlink()
@@ -102,8 +102,8 @@ def test_a_request_during_the_training_runs_then_and_products_are_aggregated(
     assert len(gaps) == 3 + 2 + 1 + 2, "training, two methods, and a Retrain of two rounds"
     assert all(0 <= each < 1 for each in gaps)
     assert max(gaps) > 0
-    turns = {each["name"]: len(each["rounds"]) for each in metrics["requests"][0]["methods"]}
-    assert turns["retrain"] == 2
+    rounds = {each["name"]: len(each["rounds"]) for each in metrics["requests"][0]["methods"]}
+    assert rounds["retrain"] == 2
 
 
 @pytest.mark.slow
@@ -113,7 +113,7 @@ def test_secure_sums_that_would_reveal_a_few_clients_are_refused(
     """All trainings start from one model, so two sums would differ by those few clients only."""
     masks = REQUEST.format(when="") + '\n[aggregation]\nkind = "masks"\n'
     path = simulation_config(world, masks, LORA, rounds=1)
-    with pytest.raises(PolicyError, match="names rows of 2 of the clients that train"):
+    with pytest.raises(PolicyError, match="names rows of only 2 of the clients that"):
         simulate_federated(LANGUAGE_MODE, SimulationPlan(path, (), tmp_path, None), ignore)
     metrics = simulate_federated(
         LANGUAGE_MODE, SimulationPlan(path, ("seed=2",), tmp_path / "other", None), ignore

@@ -75,11 +75,11 @@ def test_micro_batches_sum_to_the_whole_step(
     at_once = whole.run_task(kind, task, slots)
     part_by_part = client(world, "training.micro_batch=2")
     assert part_by_part.micro_batch == 2
-    found = part_by_part.run_task(kind, task, slots)
+    result = part_by_part.run_task(kind, task, slots)
     assert float(at_once.delta.abs().max()) > 1e-4
-    torch.testing.assert_close(found.delta, at_once.delta, rtol=0, atol=1e-5)
-    assert found.loss == pytest.approx(at_once.loss, rel=1e-5)
-    assert (found.tokens, found.steps) == (at_once.tokens, at_once.steps)
+    torch.testing.assert_close(result.delta, at_once.delta, rtol=0, atol=1e-5)
+    assert result.loss == pytest.approx(at_once.loss, rel=1e-5)
+    assert (result.tokens, result.steps) == (at_once.tokens, at_once.steps)
 
 
 def test_a_client_with_two_texts_holds_one_out() -> None:
@@ -89,30 +89,30 @@ def test_a_client_with_two_texts_holds_one_out() -> None:
 
 def test_shares_of_micro_batches_count_label_tokens(whole: LanguageClientTask) -> None:
     rows = sorted(whole.dataset.rows, key=lambda each: len(each.ids) - each.start)[-5:]
-    found = list(micro_batches(rows, [], 2, whole.base_model.pad_token))
+    result = list(micro_batches(rows, [], 2, whole.base_model.pad_token))
     tokens = [len(each.ids) - each.start for each in rows]
     expected = [sum(tokens[at : at + 2]) / sum(tokens) for at in (0, 2, 4)]
-    assert [each.forget_share for each in found] == pytest.approx(expected)
+    assert [each.forget_share for each in result] == pytest.approx(expected)
     by_rows = micro_batches(rows, rows, 2, whole.base_model.pad_token, "npo")
     assert [each.forget_share for each in by_rows] == pytest.approx([0.4, 0.4, 0.2])
 
 
 @pytest.mark.parametrize("tuning", [FULL, LORA.replace("0.0", "0.1")], ids=["full", "lora"])
 def test_checkpointing_does_not_change_the_update(world: Path, tuning: str) -> None:
-    kept, again = (
-        client(world, f"training.checkpointing={word}", tuning=tuning) for word in ("false", "true")
+    plain, economical = (
+        client(world, f"training.checkpointing={value}", tuning=tuning) for value in ("false", "true")
     )
-    asked = [
+    checkpointing = [
         any(
             getattr(part, "gradient_checkpointing", False)
             for part in each.base_model.model.modules()
         )
-        for each in (kept, again)
+        for each in (plain, economical)
     ]
-    assert asked == [False, True]
+    assert checkpointing == [False, True]
     changes = [
         each.run_task("learn", TASK, {"model": each.base_model.initial}).delta
-        for each in (kept, again)
+        for each in (plain, economical)
     ]
     torch.testing.assert_close(changes[1], changes[0], rtol=0, atol=1e-6)
 
@@ -130,9 +130,9 @@ def test_memory_saving_does_not_change_the_unlearning_of_adapters(
         start + plain.run_task("learn", replace(TASK, text=TextTask()), {"model": start}).delta
     )
     slots = {"model": trained, "teacher": start}
-    exact, found = (each.run_task("forgotten", task, slots).delta for each in (plain, economical))
+    exact, result = (each.run_task("forgotten", task, slots).delta for each in (plain, economical))
     assert float(exact.abs().max()) > 1e-4
-    torch.testing.assert_close(found, exact, rtol=0, atol=1e-5)
+    torch.testing.assert_close(result, exact, rtol=0, atol=1e-5)
 
 
 def test_full_tuning_in_bfloat16_keeps_small_steps(world: Path) -> None:
@@ -159,8 +159,8 @@ def test_bfloat16_forgets_in_the_same_direction(
     one = client(world, 'model.precision="bfloat16"')
     task = replace(TASK, text=replace(PLAN, objective=objective, retain="kl"))
     slots = {"model": trained, "teacher": whole.base_model.initial}
-    exact, found = (each.run_task("forgotten", task, slots).delta for each in (whole, one))
-    assert float(torch.cosine_similarity(exact, found, dim=0)) > 0.95
+    exact, result = (each.run_task("forgotten", task, slots).delta for each in (whole, one))
+    assert float(torch.cosine_similarity(exact, result, dim=0)) > 0.95
     prompts = one.base_model.encoder.prompts(["Which boat leaves Riga at 6?"])
     assert len(generate_answers(one.base_model, prompts, 4, 1)) == 1
 

@@ -35,11 +35,11 @@ SETTINGS = (
 def corpus(folder: Path) -> None:
     """Write three questions and continuations, and four texts of about 460 tokens."""
     rows = facts()[:3]
-    begun = [{"prompt": TEXT[at : at + 500], "gt": TEXT[at + 500 : at + 700]} for at in range(3)]
+    prompts = [{"prompt": TEXT[at : at + 500], "gt": TEXT[at + 500 : at + 700]} for at in range(3)]
     texts = [TEXT[at : at + 1000] for at in range(0, 80, 20)]
     parts = ("forget_qa", "retain_qa", "forget_qa_icl", "retain_qa_icl")
     files: dict[str, Any] = {f"knowmem/{part}": rows for part in parts}
-    files |= {"verbmem/forget": begun, "privleak/forget": texts, "privleak/holdout": texts[1:]}
+    files |= {"verbmem/forget": prompts, "privleak/forget": texts, "privleak/holdout": texts[1:]}
     for name, content in files.items():
         path = folder / "muse" / "news" / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,8 +50,8 @@ def server(folder: Path, context: int, events: list[Any], *changes: str) -> Lang
     """Set up a server of which the base model has ``context`` tokens of context."""
     config, place = prepare_federation(folder, replace(SHAPE, length=context))
     corpus(folder)
-    asked = read_language(config.path, [*SETTINGS, *changes])
-    return set_up_language_party(asked, "server", place, events.append)
+    config_file = read_language(config.path, [*SETTINGS, *changes])
+    return set_up_language_party(config_file, "server", place, events.append)
 
 
 def warnings(events: list[Any]) -> list[str]:
@@ -61,19 +61,19 @@ def warnings(events: list[Any]) -> list[str]:
 
 
 def opened(party: LanguageParty) -> Benchmark:
-    found = open_benchmark(party)
-    assert found is not None
-    return found
+    result = open_benchmark(party)
+    assert result is not None
+    return result
 
 
 def test_prompts_may_be_longer_than_training_texts(tmp_path: Path) -> None:
     events: list[Any] = []
     party = server(tmp_path, 700, events, "model.length=64")
     base_model = party.base_model
-    found = opened(party).measure(base_model, base_model.initial, lambda: None)
-    assert 0 <= found["verbatim_memory"] <= 1
+    result = opened(party).measure(base_model, base_model.initial, lambda: None)
+    assert 0 <= result["verbatim_memory"] <= 1
     assert not warnings(events)
-    numbers = {name for name in found if name not in ("questions", "leak_auc", "leak_texts")}
+    numbers = {name for name in result if name not in ("questions", "leak_auc", "leak_texts")}
     assert numbers <= set(BENCHMARK_FIGURES)
     known = {name for name in numbers if name.startswith("rounded")}
     assert known == {"rounded_8_knowledge", "rounded_4_knowledge"}, "the figure is no probability"
@@ -97,8 +97,8 @@ def test_texts_beyond_the_context_are_truncated_with_a_warning(
     whole = [len(each) - 1 for each in ended]  # without the added end token
     beyond = sum(length - 400 for length in [*whole, *whole[1:]])
     assert min(whole) > 400
-    (said,) = warnings(events)
-    assert said == (
+    (warning,) = warnings(events)
+    assert warning == (
         "7 of 7 texts of the benchmark exceed the context of the base model, 400 tokens: "
         f"{beyond:,} tokens are not measured"
     )
@@ -121,8 +121,8 @@ def test_privleak_reads_the_plain_text_and_counts_holdout_texts_as_positives(
         return likely, torch.ones(1, 3, dtype=torch.bool), torch.ones(1, 3, dtype=torch.bool)
 
     monkeypatch.setattr(muse, "token_log_probs", known)
-    found = opened(party).measure(party.base_model, party.base_model.initial, lambda: None)
-    assert found["leak_auc"] == 1.0
+    result = opened(party).measure(party.base_model, party.base_model.initial, lambda: None)
+    assert result["leak_auc"] == 1.0
     tokenizer: Any = party.base_model.encoder.tokenizer
     assert read[0] == tokenizer(TEXT[:1000])["input_ids"]
 
@@ -135,7 +135,7 @@ def test_a_prompt_beyond_the_context_is_refused_when_the_benchmark_is_opened(
         DataError, match=r"^verbmem/forget: the prompt of row 0 has \d+ tokens"
     ) as error:
         open_benchmark(party)
-    assert "with 128 or more tokens" in str(error.value)
+    assert "128 of 300 tokens are reserved for the answer" in str(error.value)
     assert "a base model with a longer context" in error.value.hint
     assert "boat" not in str(error.value) + error.value.hint
 
@@ -145,9 +145,9 @@ def test_figures_with_missing_files_are_named(tmp_path: Path) -> None:
     party = server(tmp_path, 700, events)
     for part in ("verbmem", "privleak"):
         rmtree(tmp_path / "muse" / "news" / part)
-    found = opened(party).measure(party.base_model, party.base_model.initial, lambda: None)
-    assert "forget_knowledge" in found
-    assert not {"verbatim_memory", "leak_auc"} & set(found)
+    result = opened(party).measure(party.base_model, party.base_model.initial, lambda: None)
+    assert "forget_knowledge" in result
+    assert not {"verbatim_memory", "leak_auc"} & set(result)
     assert warnings(events) == [
         "the benchmark's privleak/ is missing: PrivLeak is not measured",
         "the benchmark's verbmem/ is missing: verbatim memory is not measured",
@@ -156,7 +156,7 @@ def test_figures_with_missing_files_are_named(tmp_path: Path) -> None:
 
 def test_an_attacker_without_texts_is_refused_when_the_benchmark_is_opened(tmp_path: Path) -> None:
     changes = ("evaluation.relearn=2", "evaluation.relearn_share=0.001")
-    with pytest.raises(ConfigError, match="leaves the attacker, or the measurement, without texts"):
+    with pytest.raises(ConfigError, match="gives the attacker no text or all texts"):
         open_benchmark(server(tmp_path, 700, [], *changes))
 
 
@@ -167,5 +167,5 @@ def test_an_answer_ends_before_the_next_question(
     truths = [each["answer"] for each in facts()[:3]]
     monkeypatch.setattr(muse, "generate_answers", lambda *_: [truth + more for truth in truths])
     party = server(tmp_path, 700, [], "evaluation.quantise=false")
-    found = opened(party).measure(party.base_model, party.base_model.initial, lambda: None)
-    assert found["forget_knowledge"] == found["retain_knowledge"] == 1.0
+    result = opened(party).measure(party.base_model, party.base_model.initial, lambda: None)
+    assert result["forget_knowledge"] == result["retain_knowledge"] == 1.0

@@ -81,7 +81,7 @@ def test_a_private_answer_in_public_texts_is_refused() -> None:
     refuse_private_answers([Passage("Basil Zanzibar was born in 1957. Yes.")], private)
     for row in (said, QuestionAnswer(question="When?", answer=secret)):
         with pytest.raises(
-            PolicyError, match=r"1 public texts contain answers of .* first in row 1"
+            PolicyError, match=r"1 public texts contain answers of .* first is in row 1"
         ) as e:
             refuse_private_answers([Passage("a"), row], private)
         assert "Zanzibar" not in str(e.value) + e.value.hint

@@ -145,7 +145,7 @@ def test_a_chat_that_rewrites_its_prompt_is_refused(tokenizer: PreTrainedTokeniz
     kept = tokenizer.chat_template
     tokenizer.chat_template = "{{ messages | length }}" + kept
     try:
-        with pytest.raises(DataError, match="differently from the prompt"):
+        with pytest.raises(DataError, match="renders a prompt differently"):
             build_encoder(tokenizer, ChatTemplate(), 200).answers([("a", "b")])
     finally:
         tokenizer.chat_template = kept

@@ -126,7 +126,7 @@ def test_a_corpus_to_forget_may_be_separate() -> None:
             (0, 1),
             "1 rows or authors cannot be divided among 2 clients",
         ),
-        ("authors", CorpusSizes(3600, 399), 3, (0,), "are not whole authors of 20 rows"),
+        ("authors", CorpusSizes(3600, 399), 3, (0,), "into authors with 20 rows each"),
         ("apart", TOFU, 2, (0, 1), "every client holds rows to forget"),
         ("apart", TOFU, 2, (5,), r"cannot be divided among the clients \[5\]"),
     ],

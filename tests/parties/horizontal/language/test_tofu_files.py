@@ -81,7 +81,7 @@ def test_multiple_choice_rows(tmp_path: Path) -> None:
             PAIR | {"perturbed_answer": [SECRET, 1, "c"]},
             "line 2 is not a text",
         ),
-        ("world_facts", CHOICE | {"answer": SECRET}, "line 2 is none of its options"),
+        ("world_facts", CHOICE | {"answer": SECRET}, "line 2 is not one of the options"),
     ],
 )
 def test_the_line_of_a_wrong_row_is_named(

@@ -161,7 +161,7 @@ def test_an_empty_or_nan_sample_is_refused(ours: list[float]) -> None:
 
 def test_a_sample_too_large_for_the_exact_law_is_refused() -> None:
     rows = torch.linspace(0, 1, MAX_EXACT_ROWS + 1)
-    with pytest.raises(ValueError, match="use the asymptotic law"):
+    with pytest.raises(ValueError, match='set law="asymptotic"'):
         forget_quality(rows, rows)
     assert forget_quality(rows, rows, "asymptotic").p == 1.0
 

@@ -1,0 +1,50 @@
+"""The model of the configured method is delivered, and its row in the report has its guarantee."""
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from whole_run import QUICK, TRAINING, run
+
+from configs.unlearning import Baseline, MethodName
+from parties.common.json_files import canonical_json
+from parties.report.comparison import method_title
+from parties.report.page import vertical_page
+from parties.vertical.methods.registry import independent_retrains, vertical_method
+from unlearning.guarantee import Guarantee
+
+FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
+BASELINES = get_args(Baseline)
+NAMES = ("fedora", "newton-cg", "sharded", "retrain-paired", *BASELINES)
+
+
+def test_every_configured_name_is_a_method_name() -> None:
+    assert [vertical_method(name).name for name in NAMES] == list(NAMES)
+    assert {name for part in get_args(MethodName) for name in get_args(part)} == set(NAMES)
+
+
+def test_only_retrains_are_marked_exact() -> None:
+    exact = {name for name in NAMES if vertical_method(name).guarantee is Guarantee.EXACT}
+    assert exact == {"retrain-paired", "sharded"}
+    assert [each.name for each in independent_retrains(2)] == ["retrain", "retrain-2"]
+
+
+@pytest.mark.parametrize("name", ["gradient-ascent", "fine-tune", "retrain-paired"])
+def test_the_chosen_method_is_delivered(tmp_path: Path, name: str) -> None:
+    plan = QUICK | {"method": name, "compare": ("fine-tune", "relabel")}
+    metrics = run(tmp_path, unlearn=FORGET, training=TRAINING, unlearning=plan)
+    request = metrics["requests"][0]
+    rows = {each["name"]: each for each in request["methods"]}
+    assert request["method"] == name
+    assert list(rows)[:2] == ["original", name]
+    assert {"retrain", "retrain-2", "retrain-paired"} <= set(rows)
+    assert len(rows) == len(request["methods"])  # nobody runs twice
+    assert (
+        metrics["run"]["guarantee"]
+        == rows[name]["guarantee"]
+        == vertical_method(name).guarantee.value
+    )
+    assert rows["original"]["guarantee"] is None
+    assert method_title(name) in vertical_page(json.loads(canonical_json(metrics)))
+    assert f"copy '{name}' of the model" in request["purged"]["left"]

@@ -1,0 +1,136 @@
+"""Methods that restore the original model, or the last model with finite numbers."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from test_every_method import votes
+from three_parties import forget_some, open_split_model
+
+from parties.common.errors import Diverged
+from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.train import TrainingPlan, train_epochs
+from parties.vertical.methods import fedora
+from parties.vertical.methods.cvfu import CvfuMethod
+from parties.vertical.methods.ico_like import IcoLikeMethod
+from parties.vertical.methods.top_only import TopOnlyMethod
+from protocol import vfl_pb2
+
+
+@contextmanager
+def trained(folder: Path, unlearning: dict[str, Any], **changes: Any) -> Iterator[SplitModel]:
+    with open_split_model(folder, unlearning=unlearning, **changes) as (split_model, _):
+        forget_some(split_model)
+        split_model.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        train_epochs(
+            split_model, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 4, 16)
+        )
+        split_model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
+        yield split_model
+
+
+def test_fresh_top_is_rolled_back_if_it_does_not_recover(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = {"iterations": 4, "check_every": 1, "start": "fresh-top", "utility_loss": 1e-9}
+    with trained(tmp_path, {"fedora": plan | {"primal_step": 1e-6}}) as split_model:
+        warnings: list[str] = []
+        monkeypatch.setattr(split_model.party.progress, "warn", warnings.append)
+        before = split_model.logits(vfl_pb2.VALIDATION)
+        split_model.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
+        result = fedora.run_fedora(split_model, 1.0, 1.0)
+        assert len(result.iterations) == 4  # looked at after each, and given time
+        assert result.decision.value == "utility lost"
+        assert len(warnings) == 1
+        assert "'utility lost': all parties restored" in warnings[0]
+        assert "may still contain the forgotten rows" in warnings[0]
+        assert torch.equal(split_model.logits(vfl_pb2.VALIDATION), before)
+
+
+def test_recovered_start_is_kept(tmp_path: Path) -> None:
+    plan = {"iterations": 3, "check_every": 1, "start": "shrink", "utility_loss": 1.0}
+    with trained(tmp_path, {"fedora": plan}) as split_model:
+        before = split_model.logits(vfl_pb2.VALIDATION)
+        split_model.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
+        result = fedora.run_fedora(split_model, 1.0, 0.5)
+        assert result.decision.value == "out of iterations"
+        assert not torch.equal(split_model.logits(vfl_pb2.VALIDATION), before)
+
+
+def test_ico_like_is_rolled_back_on_non_finite_numbers(tmp_path: Path) -> None:
+    plan = {"learning_rate": 1e30, "steps": 5}
+    with trained(tmp_path, {"ico_like": plan}) as split_model:
+        before = split_model.logits(vfl_pb2.VALIDATION)
+        result = IcoLikeMethod().run(split_model)
+        assert result.stopped == "not finite"
+        assert torch.equal(split_model.logits(vfl_pb2.VALIDATION), before)
+
+
+def test_cvfu_is_rolled_back_on_non_finite_numbers(tmp_path: Path) -> None:
+    plan = {"learning_rate": 1e30, "epochs": 5, "batch": 16}
+    with trained(tmp_path, {"cvfu": plan}, **votes()) as split_model:
+        before = split_model.logits(vfl_pb2.VALIDATION)
+        assert CvfuMethod().run(split_model).figures["kept"] == 0
+        assert torch.equal(split_model.logits(vfl_pb2.VALIDATION), before)
+
+
+def test_cvfu_ends_at_the_model_of_the_last_epoch_that_made_progress(tmp_path: Path) -> None:
+    plan = {"learning_rate": 3.0, "epochs": 12, "batch": 16, "patience": 1}
+    with trained(tmp_path, {"cvfu": plan}, **votes()) as split_model:
+        figures = CvfuMethod().run(split_model).figures
+        assert figures["kept"] == len(figures["losses"]) - 1 < 12
+
+
+def test_noise_of_cvfu_is_drawn_from_the_seed(tmp_path: Path) -> None:
+    outputs = []
+    for number, noise in enumerate((0.0, 1e-2, 1e-2)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with trained(folder, {"cvfu": {"epochs": 1, "noise": noise}}, **votes()) as split_model:
+            CvfuMethod().run(split_model)
+            outputs.append(split_model.logits(vfl_pb2.VALIDATION))
+    without, one, again = outputs
+    assert torch.equal(one, again)
+    assert not torch.equal(without, one)
+
+
+def test_offline_party_gets_no_request_and_keeps_its_parameters(tmp_path: Path) -> None:
+    plan = {"epochs": 2, "batch": 16, "offline": ("left",)}
+    with trained(tmp_path, {"cvfu": plan}, **votes()) as split_model:
+        rows_before = embedded_rows(split_model, "left")
+        CvfuMethod().run(split_model)
+        assert embedded_rows(split_model, "left") == rows_before + len(
+            split_model.rows.train
+        )  # for the cache alone
+
+
+def embedded_rows(split_model: SplitModel, name: str) -> int:
+    """Number of rows that a party embedded until now."""
+    totals = split_model.party.traffic._totals.items()
+    return sum(
+        each.rows for (peer, _, kind, _), each in totals if (peer, kind) == (name, "Embedding")
+    )
+
+
+def test_diverged_fresh_top_is_reported(tmp_path: Path) -> None:
+    with trained(tmp_path, {}) as split_model:
+        with torch.no_grad():
+            next(split_model.local_model.model.network.bottom.parameters()).fill_(torch.nan)
+        split_model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
+        with pytest.raises(Diverged, match="fresh top model is not finite"):
+            TopOnlyMethod().run(split_model)
+
+
+def test_forgotten_class_is_excluded_from_utility(tmp_path: Path) -> None:
+    """Otherwise whoever forgets a class loses utility, and goes back to the model that knows it."""
+    with open_split_model(tmp_path, unlearning={}) as (split_model, _):
+        rows, labels = split_model.rows, split_model.labels
+        truth, classes = labels[rows.validation], len(split_model.agreement.labels.classes)
+        never_class_0 = torch.nn.functional.one_hot(truth.clamp(min=1), classes).double()
+        assert fedora._utility(split_model, never_class_0) < 1.0
+        split_model.forget(rows.train[labels[rows.train].numpy() == 0])
+        assert fedora._utility(split_model, never_class_0) == 1.0
