@@ -1,8 +1,8 @@
 """DLEQ proof: the prover used one committed key to evaluate a whole list of points.
 
 Notation of RFC 9497, Section 2.2: A = G is the generator, and B = k·G is the commitment. C_i are
-the blinded points, D_i the evaluated points and d_i the weights. M = Σ d_i C_i and Z = Σ d_i D_i are
-the composites, and (c, s) is the proof that log_A B = log_M Z.
+the blinded points, D_i the evaluated points and d_i the weights. M = Σ d_i C_i and Z = Σ d_i D_i
+are the composites, and (c, s) is the proof that log_A B = log_M Z.
 
 This proof is stricter than the proof of the RFC. In the RFC, each weight depends only on the pair
 (C_i, D_i) of the weight, so a dishonest prover may vary each wrong point separately until the

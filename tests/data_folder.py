@@ -26,7 +26,7 @@ GIVEN = Path(os.environ.get(KEPT) or os.environ.get(VARIABLE) or BESIDE)
 
 
 def hide() -> None:
-    """No process that a test starts looks for its own files there; other workers still do."""
+    """Hide the folder from processes that a test starts; other test workers still use it."""
     os.environ[KEPT] = str(GIVEN)
     os.environ.pop(VARIABLE, None)
 

@@ -1,4 +1,4 @@
-"""Certificates as they should be, and as they should not."""
+"""Valid and invalid certificates for tests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Key = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
 
 @dataclass(frozen=True)
 class Authority:
-    """Who signs."""
+    """An authority that signs certificates."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
@@ -33,7 +33,7 @@ def authority(folder: Path) -> Authority:
 
 @dataclass(frozen=True, kw_only=True)
 class Leaf:
-    """What a certificate says; the defaults are as they should be."""
+    """Content of a certificate; the defaults are valid."""
 
     name: str = "shop"
     uris: Sequence[str] | None = None  # None: the party's
@@ -91,7 +91,7 @@ class Leaf:
 
 
 def write(folder: Path, trusted: Path, name: str, leaf: tuple[x509.Certificate, Key]) -> Path:
-    """A party's three files in ``folder``; ``trusted`` holds the authority that it believes."""
+    """A party's three files in ``folder``; the party trusts the authority in ``trusted``."""
     folder.mkdir(exist_ok=True)
     (folder / "ca.pem").write_bytes((trusted / "ca.pem").read_bytes())
     (folder / f"{name}.pem").write_bytes(leaf[0].public_bytes(serialization.Encoding.PEM))

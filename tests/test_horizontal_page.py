@@ -1,4 +1,4 @@
-"""docs/horizontal.md, walked as a reader would: keys, a server and three clients, a prediction."""
+"""The commands of docs/horizontal.md: keys, a server and three clients, a prediction."""
 
 import re
 import subprocess
@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from tests.test_readme import PROGRAMS, ROOT, program, together
+from tests.test_readme import PROGRAMS, ROOT, program, run_together
 
 PAGE = (ROOT / "docs" / "horizontal.md").read_text()
 WARDS = ("north", "south", "west")
 
 
-def written(folder: Path, port: int) -> None:
+def write_files(folder: Path, port: int) -> None:
     """The page's files, and the rows of three wards."""
     for block in re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL):
         name = block.split()[1].removesuffix(":")
@@ -30,7 +30,7 @@ def written(folder: Path, port: int) -> None:
         rows[at::3].to_csv(folder / f"{name}.csv", index=False)
 
 
-def typed(folder: Path, port: int) -> list[list[str]]:
+def commands_of_wards(folder: Path, port: int) -> list[list[str]]:
     """The page's commands about the wards."""
     blocks = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     lines = [line.partition("#")[0] for block in blocks for line in block.splitlines()]
@@ -42,11 +42,11 @@ def typed(folder: Path, port: int) -> list[list[str]]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_commands_of_the_page_produce_report_and_predictions(tmp_path: Path, port: int) -> None:
-    written(tmp_path, port)
-    certs, server, north, _, predict = typed(tmp_path, port)
+    write_files(tmp_path, port)
+    certs, server, north, _, predict = commands_of_wards(tmp_path, port)
     subprocess.run(certs, cwd=tmp_path, check=True, capture_output=True)
     clients = [[word.replace("north", name) for word in north] for name in WARDS]
-    together([server, *clients], tmp_path)
+    run_together([server, *clients], tmp_path)
     report = (tmp_path / "runs" / "wards" / "report.html").read_text()
     assert "north-leaves" in report
     subprocess.run(predict, cwd=tmp_path, check=True, capture_output=True)

@@ -172,8 +172,8 @@ def test_packages_of_parties_stand_on_few_layers(product: Source) -> None:
 def test_planted_import_between_layers_is_found(plant: Plant, line: str, reason: str) -> None:
     files = {"parties/data/x.py": line, "parties/cli/console.py": "", "parties/report/page.py": ""}
     module = "parties.cli.console" if "cli" in line else "parties.report.page"
-    breach = [str(each) for each in layer_breaches(plant(files))]
-    assert breach == [f"parties/data/x.py:{reason.format(module)}"]
+    breaches = [str(each) for each in layer_breaches(plant(files))]
+    assert breaches == [f"parties/data/x.py:{reason.format(module)}"]
 
 
 def test_import_of_a_lower_layer_is_allowed(plant: Plant) -> None:
@@ -448,8 +448,8 @@ def test_every_file_has_a_docstring(everything: Source) -> None:
     ],
 )
 def test_planted_unsafe_loading_is_found(plant: Plant, line: str, reason: str) -> None:
-    breach = [str(each) for each in unsafe_loading(plant({"psi/x.py": line}))]
-    assert breach == [f"psi/x.py:1 psi.x: {reason}"]
+    breaches = [str(each) for each in unsafe_loading(plant({"psi/x.py": line}))]
+    assert breaches == [f"psi/x.py:1 psi.x: {reason}"]
 
 
 @pytest.mark.parametrize(
@@ -463,8 +463,8 @@ def test_safe_calls_are_allowed(plant: Plant, line: str) -> None:
     "line", ["os.environ['A'] = 'b'", "os.getenv('A')", "from os import environ"]
 )
 def test_planted_environment_is_found(plant: Plant, line: str) -> None:
-    breach = [str(each) for each in environment_use(plant({"psi/x.py": line}))]
-    assert breach == ["psi/x.py:1 psi.x: uses an environment variable"]
+    breaches = [str(each) for each in environment_use(plant({"psi/x.py": line}))]
+    assert breaches == ["psi/x.py:1 psi.x: uses an environment variable"]
 
 
 def test_planted_long_function_is_found(plant: Plant) -> None:

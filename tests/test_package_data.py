@@ -1,4 +1,4 @@
-"""What a program reads from its own folders goes with it when it is installed elsewhere."""
+"""Every file that a program reads from its own folders is installed as package data."""
 
 import tomllib
 from pathlib import Path

@@ -50,7 +50,7 @@ def program(command: list[str], port: int) -> list[str]:
     return [sys.executable, "-c", call, *rest]
 
 
-def together(processes: list[list[str]], *folders: Path) -> None:
+def run_together(processes: list[list[str]], *folders: Path) -> None:
     """Run all processes at once, each in its folder or all in one; every one must end with 0."""
     places = folders * len(processes) if len(folders) == 1 else folders
     running = [
@@ -100,16 +100,18 @@ def bank_and_shop(folder: Path, port: int) -> tuple[Path, Path]:
     draw = random.Random(7)
     people = [(f"c{number:04d}", draw.gauss(0, 1)) for number in range(400)]
     bank, shop = folder / "bank", folder / "shop"
-    bought = ["customer_id,bought,age,town"]
+    customers_rows = ["customer_id,bought,age,town"]
     for customer, taste in draw.sample(people, 300):
         town = draw.choice(["ulm", "bern"])
-        bought.append(f"{customer},{'yes' if taste > 0 else 'no'},{draw.randint(18, 90)},{town}")
+        customers_rows.append(
+            f"{customer},{'yes' if taste > 0 else 'no'},{draw.randint(18, 90)},{town}"
+        )
     visits = ["customer_id,visits,spent"]
     for customer, taste in draw.sample(people, 300):
         visits.append(f"{customer},{taste + draw.gauss(0, 0.5):.4f},{draw.random():.4f}")
     files = files_of(README)
     for home, settings, table, rows in (
-        (bank, "bank.party.toml", "customers.csv", bought),
+        (bank, "bank.party.toml", "customers.csv", customers_rows),
         (shop, "shop.party.toml", "visits.csv", visits),
     ):
         home.mkdir()
@@ -132,35 +134,35 @@ def test_three_steps_of_the_readme_produce_a_report(tmp_path: Path, port: int) -
     for name in ("shop.pem", "shop.key"):
         shutil.move(bank / "certs" / name, shop / "certs")
     subprocess.run(program(doctor, port), cwd=bank, check=True, capture_output=True)
-    together([with_changes(program(each, port), SHORT) for each in parties], bank, shop)
+    run_together([with_changes(program(each, port), SHORT) for each in parties], bank, shop)
     assert "withdrawn" in (bank / "runs" / "people" / "report.html").read_text()
     assert (shop / "runs" / "people" / "shop" / "model.safetensors").exists()
     assert not {"report.html", "metrics.json"} & {path.name for path in shop.rglob("*")}
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, port: int) -> Path:
+def trained_folder(tmp_path_factory: pytest.TempPathFactory, port: int) -> Path:
     """The reader's folder after the three terminals of the data scientist's page."""
     folder = tmp_path_factory.mktemp("reader")
     shown = [each for each in commands(DATA_SCIENTIST) if "configs/vertical/digits.toml" in each]
     certs, *parties = [each for each in shown if each[1] not in ("predict", "simulate")]
     subprocess.run(program(certs, port), cwd=folder, check=True, capture_output=True)
     assert [command[2] for command in parties] == ["active", "passive", "passive"]
-    together([with_changes(program(command, port), SHORT) for command in parties], folder)
+    run_together([with_changes(program(command, port), SHORT) for command in parties], folder)
     return folder
 
 
 @pytest.mark.slow
-def test_commands_of_three_terminals_produce_a_report(trained: Path) -> None:
-    assert (trained / "runs" / "digits" / "report.html").exists()
+def test_commands_of_three_terminals_produce_a_report(trained_folder: Path) -> None:
+    assert (trained_folder / "runs" / "digits" / "report.html").exists()
 
 
 @pytest.mark.slow
-def test_commands_of_three_terminals_predict(trained: Path, port: int) -> None:
+def test_commands_of_three_terminals_predict(trained_folder: Path, port: int) -> None:
     asking = [command for command in commands(DATA_SCIENTIST) if command[1] == "predict"]
     assert [command[4] for command in asking] == ["left", "right", "office"]
-    together([program(command, port) for command in asking], trained)
-    header, *rows = (trained / "predictions.csv").read_text().splitlines()
+    run_together([program(command, port) for command in asking], trained_folder)
+    header, *rows = (trained_folder / "predictions.csv").read_text().splitlines()
     assert header.startswith("id,status,class,p_0,p_1")
     assert len(rows) == 1707
 

@@ -1,4 +1,4 @@
-"""Figures: how many of the wrong inputs that were agreed on are answered as they should be."""
+"""Figures: how many of the specified wrong inputs are answered as specified."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from ledger import Row
 
 ROOT = Path(__file__).parents[2]
 WHERE = ("tests/parties/bad_input", "tests/protocol/test_expiry.py")
-# What is put in -> the tests that hold the answer; a case holds when all of them pass.
+# Wrong input -> the tests of its answer; a case passes if all of its tests pass.
 CONFIG = {
     "no file": "missing_file_is_refused folder_in_place_of_a_config unreadable_file_is_refused",
     "no text": "bytes_that_are_not_utf8_are_refused_with_their_offset byte_order_mark_is_accepted",
@@ -88,9 +88,9 @@ COMMANDS = {
 }
 
 
-def bad_input(tell: Callable[[str], None]) -> Iterator[Row]:
-    """Run the tests and count the cases all of whose tests passed."""
-    tell("bad input")
+def bad_input(report: Callable[[str], None]) -> Iterator[Row]:
+    """Run the tests and count the cases whose tests all passed."""
+    report("bad input")
     passed, failed = _outcomes()
     for group in (CONFIG, DATA, CERTIFICATES, COMMANDS):
         for case, tests in group.items():
@@ -98,21 +98,21 @@ def bad_input(tell: Callable[[str], None]) -> Iterator[Row]:
                 if not any(name.startswith(f"test_{test}") for name in passed):
                     raise LookupError(f"no test {test!r} of {case!r} passed")
     cases = [tests.split() for group in _groups() for tests in group.values()]
-    held = sum(not any(_is(name, tests) for name in failed) for tests in cases)
+    answered = sum(not any(_belongs(name, tests) for name in failed) for tests in cases)
     title = "bad input: cases of config, data, certificates and commands answered as specified"
-    yield Row(title, held, "", str(len(cases)), held == len(cases) == 62)
+    yield Row(title, answered, "", str(len(cases)), answered == len(cases) == 62)
 
 
 def _groups() -> tuple[dict[str, str], ...]:
     return CONFIG, DATA, CERTIFICATES, COMMANDS
 
 
-def _is(name: str, tests: list[str]) -> bool:
+def _belongs(name: str, tests: list[str]) -> bool:
     return any(name.startswith(f"test_{test}") for test in tests)
 
 
 def _outcomes() -> tuple[set[str], set[str]]:
-    """Names of the tests that passed, and of those that did not."""
+    """Return the names of passed tests and of failed tests."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "junit.xml"
         subprocess.run(

@@ -94,8 +94,8 @@ def _measure(config: Path, data: Path, changes: Sequence[str]) -> tuple[float, f
                 torch.set_num_threads(threads)
                 rates[name].append(_one_process(single, descent, number))
             torch.set_num_threads(1)
-    found = {name: median(each[2:]) for name, each in rates.items()}
-    return found["ours"], max(found["one"], found["two"])
+    medians = {name: median(each[2:]) for name, each in rates.items()}
+    return medians["ours"], max(medians["one"], medians["two"])
 
 
 def _parties(split_model: SplitModel, epoch: int) -> float:

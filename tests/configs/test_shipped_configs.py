@@ -186,7 +186,7 @@ def test_rows_with_one_id_come_from_one_record() -> None:
 
 @pytest.mark.parametrize("path", SHIPPED, ids=NAMES)
 def test_fedora_steps_are_at_most_the_learning_rate(path: Path) -> None:
-    """An Adam at a hundred times training's rate ruins a model, and no file says so."""
+    """Adam with a much larger learning rate than in training would ruin the model."""
     agreed = read_config(path).agreement
     plan, rate = agreed.unlearning.fedora, agreed.training.learning_rate
     assert plan.primal != "optimiser" or plan.first_step(rate) <= 4 * rate

@@ -47,7 +47,7 @@ class Machine:
         return {int(line.split()[3].rpartition(":")[2]) for line in shown.splitlines()}
 
 
-def missing() -> str:
+def missing_requirement() -> str:
     """Return the reason why namespaces cannot be made here; empty if they can."""
     if os.geteuid():
         return "two network namespaces need root"

@@ -11,7 +11,7 @@ from time import sleep
 
 import pytest
 from guide import Carried, Pinned, Typed, Written, steps
-from machines import Machine, missing, two_machines
+from machines import Machine, missing_requirement, two_machines
 
 PEOPLE, HELD, PORT = 400, 300, 7700
 PIN = re.compile(r'^pins = \["sha256:[0-9a-f]{64}"\]$', re.MULTILINE)
@@ -23,18 +23,18 @@ def write_tables(machines: dict[str, Machine]) -> None:
     people = [(f"c{number:04d}", draw.gauss(0, 1)) for number in range(PEOPLE)]
     lines = {"bank": ["customer_id,bought,age,town"], "shop": ["customer_id,visits,spent"]}
     for name, lot in lines.items():
-        for organisation, leaning in draw.sample(people, HELD):
-            bought = "yes" if leaning > 0 else "no"
+        for organisation, weight in draw.sample(people, HELD):
+            label = "yes" if weight > 0 else "no"
             if name == "bank":
                 lot.append(
-                    f"{organisation},{bought},{draw.randint(18, 90)},{draw.choice(['ulm', 'bern'])}"
+                    f"{organisation},{label},{draw.randint(18, 90)},{draw.choice(['ulm', 'bern'])}"
                 )
             else:
-                lot.append(f"{organisation},{leaning + draw.gauss(0, 0.5):.4f},{draw.random():.4f}")
+                lot.append(f"{organisation},{weight + draw.gauss(0, 0.5):.4f},{draw.random():.4f}")
         (machines[name].home / "customers.csv").write_text("\n".join(lot) + "\n")
 
 
-class Guided:
+class GuideRun:
     """Carries out the steps of the guide at bank and shop."""
 
     def __init__(self, machines: dict[str, Machine]) -> None:
@@ -105,12 +105,12 @@ def watch(machines: dict[str, Machine], over: Event, seen: dict[str, list[set[in
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_commands_of_the_guide_produce_a_report_on_two_machines(tmp_path: Path) -> None:
-    if why := missing():
+    if why := missing_requirement():
         pytest.skip(why)
     over, seen = Event(), {"bank": list[set[int]](), "shop": list[set[int]]()}
     with two_machines(tmp_path) as machines:
         write_tables(machines)
-        guided = Guided(machines)
+        guided = GuideRun(machines)
         watcher = Thread(target=watch, args=(machines, over, seen))
         watcher.start()
         try:
@@ -135,20 +135,20 @@ def test_commands_of_the_guide_produce_a_report_on_two_machines(tmp_path: Path) 
     metrics = json.loads((bank / "runs/people/metrics.json").read_text())
     assert metrics["run"]["common_rows"] >= HELD - (PEOPLE - HELD)
     assert (shop / "runs/people/shop/model.safetensors").exists()
-    nowhere_at_the_shop(shop)
-    keys_are_at_home(bank, shop)
+    assert_shop_has_no_results(shop)
+    assert_key_is_not_at_bank(bank, shop)
     assert {port for ports in seen["bank"] for port in ports} == {PORT}
     assert len(seen["shop"]) > 5
     assert not any(seen["shop"])
 
 
-def nowhere_at_the_shop(shop: Path) -> None:
+def assert_shop_has_no_results(shop: Path) -> None:
     """Check that the shop has no labels, metrics or report."""
     names = {path.name for path in shop.rglob("*")}
     assert not names & {"report.html", "metrics.json", "ca.key", "bank.key", "bank.party.toml"}
 
 
-def keys_are_at_home(bank: Path, shop: Path) -> None:
+def assert_key_is_not_at_bank(bank: Path, shop: Path) -> None:
     """Check that the shop's key exists once, and not at the bank."""
     assert [path.relative_to(shop) for path in shop.rglob("*.key")] == [Path("certs/shop.key")]
     key = (shop / "certs/shop.key").read_bytes()

@@ -70,17 +70,17 @@ def test_resnet18_accepts_strips_of_images(shape: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("name", BACKBONES)
 def test_every_layer_has_a_deterministic_gradient_on_a_gpu(name: str) -> None:
     """Torch lists adaptive pooling as nondeterministic, but over all pixels it is only a mean."""
-    walked: set[str] = set()
+    names: set[str] = set()
     waiting = [BACKBONES[name]((3, 16, 8), 2)(torch.zeros(1, 3, 16, 8)).grad_fn]
     seen = set()
     while waiting:
         node = waiting.pop()
         if node is not None and node not in seen:
             seen.add(node)
-            walked.add(node.name())
+            names.add(node.name())
             waiting += [before for before, _ in node.next_functions]
-    assert "MeanBackward1" in walked
-    assert not any("Adaptive" in each or "MaxPool" in each for each in walked)
+    assert "MeanBackward1" in names
+    assert not any("Adaptive" in each or "MaxPool" in each for each in names)
 
 
 def test_same_seed_builds_the_same_backbone() -> None:
@@ -89,9 +89,11 @@ def test_same_seed_builds_the_same_backbone() -> None:
     assert all(torch.equal(one, other) for one, other in pairs)
 
 
-@pytest.mark.parametrize(("shape", "least"), [((3, 32, 7), 8), ((3, 64, 12), 16)])
-def test_part_too_small_for_a_densenet_is_refused(shape: tuple[int, int, int], least: int) -> None:
-    with pytest.raises(ValueError, match=f"needs {least} or more pixels per side"):
+@pytest.mark.parametrize(("shape", "minimum"), [((3, 32, 7), 8), ((3, 64, 12), 16)])
+def test_part_too_small_for_a_densenet_is_refused(
+    shape: tuple[int, int, int], minimum: int
+) -> None:
+    with pytest.raises(ValueError, match=f"needs {minimum} or more pixels per side"):
         densenet121(shape, 3)
 
 

@@ -26,7 +26,7 @@ class Remembering(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("layer", "told"),
+    ("layer", "message"),
     [
         (nn.BatchNorm1d(6), "BatchNorm1d"),
         (nn.BatchNorm1d(6, track_running_stats=False, affine=False), "BatchNorm1d"),
@@ -35,10 +35,10 @@ class Remembering(nn.Module):
         (Remembering(), "depend on other rows"),
     ],
 )
-def test_a_layer_that_mixes_rows_is_found(layer: nn.Module, told: str) -> None:
-    found = find_row_mixing(nn.Sequential(nn.Linear(6, 6), layer), (6,), torch.float32)
-    assert found is not None
-    assert told in found
+def test_a_layer_that_mixes_rows_is_found(layer: nn.Module, message: str) -> None:
+    result = find_row_mixing(nn.Sequential(nn.Linear(6, 6), layer), (6,), torch.float32)
+    assert result is not None
+    assert message in result
 
 
 @pytest.mark.parametrize(

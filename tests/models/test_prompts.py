@@ -9,16 +9,16 @@ from models.prompts import PromptedNetwork, PromptGenerator, apply_prompt
 
 
 def test_a_prompt_scales_features_and_keeps_their_norm() -> None:
-    found = apply_prompt(torch.tensor([[3.0, 4.0]]), torch.tensor([1.0, 2.0]))
-    assert found[0].tolist() == pytest.approx([1.755617, 4.681646], abs=1e-6)
-    assert float(found.norm()) == pytest.approx(5.0)
+    result = apply_prompt(torch.tensor([[3.0, 4.0]]), torch.tensor([1.0, 2.0]))
+    assert result[0].tolist() == pytest.approx([1.755617, 4.681646], abs=1e-6)
+    assert float(result.norm()) == pytest.approx(5.0)
 
 
 def test_zero_features_stay_zero() -> None:
     features = torch.tensor([[0.0, 0.0], [1.0, 0.0]], requires_grad=True)
-    found = apply_prompt(features, torch.tensor([0.0, 1.0]))
-    assert found.tolist() == [[0.0, 0.0], [0.0, 0.0]]
-    found.sum().backward()
+    result = apply_prompt(features, torch.tensor([0.0, 1.0]))
+    assert result.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    result.sum().backward()
     assert features.grad is not None
     assert torch.isfinite(features.grad).all()
 
@@ -41,8 +41,8 @@ def test_a_prompt_by_the_formula() -> None:
         torch.outer(x, w)
         for x, w in ((d, generator.query), (base, generator.key), (base, generator.value))
     )
-    wanted = base + (q @ k.T / 2**0.5).softmax(dim=1) @ v @ generator.projection
-    assert torch.allclose(generator(d, base), wanted, atol=1e-6)
+    expected = base + (q @ k.T / 2**0.5).softmax(dim=1) @ v @ generator.projection
+    assert torch.allclose(generator(d, base), expected, atol=1e-6)
 
 
 def network() -> PromptedNetwork:
@@ -55,8 +55,8 @@ def test_the_initial_attention_is_about_the_descriptor() -> None:
     """E[b exp(tb)] / E[exp(tb)] = t for a normal b; more entries are nearer to t."""
     generator, base = build_seeded(3, PromptGenerator), build_seeded(4, lambda: torch.randn(2_000))  # type: ignore[arg-type,return-value]
     few = torch.linspace(-0.5, 0.5, 2_000)
-    found = torch.cat([generator(part, base) - base for part in few.split(2_000)])
-    assert torch.allclose(found, few, atol=0.15)
+    result = torch.cat([generator(part, base) - base for part in few.split(2_000)])
+    assert torch.allclose(result, few, atol=0.15)
 
 
 def test_a_descriptor_has_an_effect_from_the_first_round() -> None:
@@ -75,8 +75,8 @@ def test_with_a_constant_base_prompt_no_descriptor_has_an_effect() -> None:
     one, inputs = network(), torch.rand(7, 4)
     with torch.no_grad():
         one.base.fill_(1.0)
-    found = one(inputs)
-    assert torch.allclose(found, one.head(one.backbone(inputs)), atol=1e-5)
-    found.square().sum().backward()
+    result = one(inputs)
+    assert torch.allclose(result, one.head(one.backbone(inputs)), atol=1e-5)
+    result.square().sum().backward()
     assert one.descriptor.grad is not None
     assert one.descriptor.grad.norm() < 1e-4

@@ -18,8 +18,8 @@ ZERO = torch.zeros(2, dtype=torch.float64)
 
 
 def moved(rule: ServerOptimiser) -> list[float]:
-    found: list[float] = rule.step(ZERO, DELTA)[0].tolist()
-    return found
+    result: list[float] = rule.step(ZERO, DELTA)[0].tolist()
+    return result
 
 
 def test_fedavg_takes_the_mean_change() -> None:

@@ -62,7 +62,7 @@ class ClientProcesses:
 
     @property
     def config(self) -> HorizontalConfig:
-        """As every process reads it."""
+        """The config as every process reads it."""
         return read_horizontal(self.path)
 
     def start(self, name: str) -> Running:
@@ -78,7 +78,7 @@ class ClientProcesses:
 
     @contextmanager
     def all(self, *names: str) -> Iterator[dict[str, Running]]:
-        """Some parties, or all; whoever still runs in the end is killed."""
+        """Start some parties, or all; kill those that still run at the end."""
         running = {name: self.start(name) for name in names or (SERVER, *self.clients)}
         try:
             yield running

@@ -53,7 +53,7 @@ class ManyClients:
 
     @contextmanager
     def cohort(self) -> Iterator[HubCohort]:
-        """All of them at the ends of lines in memory, each with a thread."""
+        """Connect all clients over lines in memory, with one thread for each client."""
         agreement, port = self.config.agreement, MemoryPort()
         names, limits = agreement.spokes, agreement.limits
         with ThreadPoolExecutor(len(names)) as pool:

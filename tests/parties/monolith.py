@@ -24,7 +24,7 @@ class Monolith:
     def copy(
         cls, networks: Mapping[str, nn.Module], inputs: Mapping[str, Tensor], labels: Tensor
     ) -> "Monolith":
-        """A model of its own with the same parameters."""
+        """Return an independent copy of the networks."""
         return cls(
             {name: copy.deepcopy(network) for name, network in networks.items()}, inputs, labels
         )
@@ -57,7 +57,7 @@ class Monolith:
         return (weight * (entropy - divergence)).mean()
 
     def gradient(self, figure: Tensor) -> list[Tensor]:
-        """Of one figure by all parameters."""
+        """Gradient of one value with respect to all parameters."""
         return list(torch.autograd.grad(figure, self.parameters))
 
 

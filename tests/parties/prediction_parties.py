@@ -34,7 +34,7 @@ def trained_parties(folder: Path) -> Path:
     return folder
 
 
-def add_giant(folder: Path) -> None:
+def add_row_with_large_embedding(folder: Path) -> None:
     """Add a common row whose embedding at one party exceeds ``limits.magnitude``."""
     for name, cells in (("hub", "0,0,0,"), ("left", "1e9,1e9,1e9"), ("right", "0,0,0")):
         with (folder / f"{name}.csv").open("a") as file:
@@ -62,7 +62,7 @@ def party_of(
     )
 
 
-def ask(
+def predict_rows(
     folder: Path, ids: list[str] | None = None, plan: Mapping[str, Any] | None = None
 ) -> Predictions:
     """The predictions for some IDs, or for each row of the active party."""
@@ -73,7 +73,7 @@ def ask(
     }
     port = MemoryPort()
 
-    def answer(name: str) -> None:
+    def serve(name: str) -> None:
         serve_predictions(*parties[name], lambda: port.connect(name))
 
     party, trained = parties["hub"]
@@ -85,7 +85,7 @@ def ask(
             port,
             requested or all_ids(party.holding, ("id",)),
         )
-        passive = [pool.submit(answer, name) for name in PASSIVE]
+        passive = [pool.submit(serve, name) for name in PASSIVE]
         try:
             return active.result(60)
         finally:
@@ -107,13 +107,13 @@ class Spoke:
             self.lines.append(port.connect(name))
             return self.lines[-1]
 
-        def work() -> None:
+        def serve_until_end() -> None:
             try:
                 serve_predictions(party, self.trained, connect)
             except ProtocolError as error:
                 self.failure = error
 
-        self.thread = Thread(target=work, daemon=True)
+        self.thread = Thread(target=serve_until_end, daemon=True)
         self.thread.start()
 
     def kill(self) -> None:
@@ -135,7 +135,7 @@ def service(
     worker.start()
     spokes = {name: Spoke(folder, name, port, plan) for name in PASSIVE}
     try:
-        until(lambda: serving.health()["ready"])
+        wait_until(lambda: serving.health()["ready"])
         yield serving, port, spokes
     finally:
         serving.stopped.set()
@@ -144,11 +144,11 @@ def service(
             spoke.thread.join(10)
 
 
-def until(true: Any, seconds: float = 20.0) -> None:
+def wait_until(condition: Any, seconds: float = 20.0) -> None:
     """Wait until a condition is true."""
     pause = Event()
     for _ in range(int(seconds / 0.02)):
-        if true():
+        if condition():
             return
         pause.wait(0.02)
     raise AssertionError("it did not come")

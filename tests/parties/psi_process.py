@@ -131,7 +131,9 @@ def align(party: VerticalParty, port: int) -> Alignment:
         channel = handshake.join_hub(party, lambda: dial_hub(address, party.keyring, HUB))
         opened = channel.receive(party.agreement.limits.idle_seconds).expect(vfl_pb2.StartAlignment)
         alignment = align_passive(party, channel, opened)
-        channel.receive(60).expect(vfl_pb2.Goodbye)  # closing at once might overtake what we said
+        channel.receive(60).expect(
+            vfl_pb2.Goodbye
+        )  # closing at once could overtake the last message
         channel.close()
         return alignment
     spokes = len(party.agreement.passive)

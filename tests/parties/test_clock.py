@@ -15,7 +15,7 @@ from parties.vertical.engine.training_loop import TrainingLoop
 JUMPS = (timedelta(hours=1), timedelta(hours=-1), timedelta(days=1), timedelta(days=-1))
 
 
-class Jumping(datetime):
+class JumpingClock(datetime):
     """The wall clock, after it was set to a wrong time."""
 
     shift = timedelta()
@@ -25,7 +25,7 @@ class Jumping(datetime):
         return datetime.now(tz) + cls.shift
 
 
-def trained(folder: Path) -> list[Any]:
+def train_losses(folder: Path) -> list[Any]:
     folder.mkdir()
     metrics = run(folder, unlearn=({"name": "half", "classes": ["a"], "fraction": 0.5},))
     (request,) = metrics["requests"]
@@ -39,21 +39,21 @@ def jumps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[timedelta]]:
     seen: list[timedelta] = []
 
     def jumping(self: TrainingLoop, *given: Any, **more: Any) -> Any:
-        Jumping.shift = next(made)
-        seen.append(Jumping.shift)
+        JumpingClock.shift = next(made)
+        seen.append(JumpingClock.shift)
         return sweep(self, *given, **more)
 
-    monkeypatch.setattr("parties.vertical.setup.datetime", Jumping)
-    monkeypatch.setattr(time, "time", lambda: real() + Jumping.shift.total_seconds())
+    monkeypatch.setattr("parties.vertical.setup.datetime", JumpingClock)
+    monkeypatch.setattr(time, "time", lambda: real() + JumpingClock.shift.total_seconds())
     monkeypatch.setattr(TrainingLoop, "_run_steps", jumping)
     yield seen
-    Jumping.shift = timedelta()
+    JumpingClock.shift = timedelta()
 
 
 def test_wall_clock_jumps_do_not_change_the_result(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    steady = trained(tmp_path / "steady")
+    steady = train_losses(tmp_path / "steady")
     seen = request.getfixturevalue("jumps")
-    assert trained(tmp_path / "jumping") == steady
+    assert train_losses(tmp_path / "jumping") == steady
     assert set(seen) == set(JUMPS)

@@ -288,7 +288,7 @@ def test_column_without_values_is_refused(tmp_path: Path) -> None:
     assert "no value in any row of column 'town'" in refusal(tmp_path, csv(tmp_path, text))
 
 
-# No refusal repeats what stands in a row
+# Errors contain no values of rows
 
 FAULTY = {
     "duplicate": "id,age,y\nSECRET,5150,no\nSECRET,5151,yes\n",

@@ -62,7 +62,7 @@ def test_network_without_parameters_is_in_main_memory() -> None:
     assert device_of(nn.Flatten()) == torch.device("cpu")
 
 
-class Elsewhere(nn.Module):
+class MetaNetwork(nn.Module):
     """A network on another device, which checks the device of its features."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Elsewhere(nn.Module):
 
 
 def test_features_move_to_the_network_and_embeddings_to_main_memory() -> None:
-    assert embed(Elsewhere(), torch.ones(3, 2)).device.type == "cpu"
+    assert embed(MetaNetwork(), torch.ones(3, 2)).device.type == "cpu"
 
 
 def test_checkpoint_blocks_move_to_the_device_of_the_network() -> None:

@@ -37,7 +37,7 @@ class Crash(BaseException):
 
 
 @dataclass
-class Ending:
+class RunResult:
     """The state at the end of a run."""
 
     files: dict[str, str]
@@ -45,19 +45,19 @@ class Ending:
     notes: list[str]
 
 
-def play(folder: Path, crash: tuple[str, int] | None = None, **changes: Any) -> Ending:
+def run_parties(folder: Path, crash: tuple[str, int] | None = None, **changes: Any) -> RunResult:
     """Run all parties until they end; ``crash`` ends one of them at its n-th message."""
     plan, port = agreement(**{**CHANGES, **changes}), MemoryPort()
     events: list[Any] = []
     parties = {name: party(folder, name, plan, events) for name in PARTIES}
     if crash is not None:
         _crash_after(parties[crash[0]], crash[1])
-    kept: list[dict[str, Any]] = []
+    recorded: list[dict[str, Any]] = []
 
-    def play_one(name: str) -> None:
+    def run_party(name: str) -> None:
         try:
             if name == "hub":
-                run_active(parties[name], port, kept.append)
+                run_active(parties[name], port, recorded.append)
             else:
                 run_passive(parties[name], lambda: port.connect(name))
         except (Crash, Exception):
@@ -65,23 +65,23 @@ def play(folder: Path, crash: tuple[str, int] | None = None, **changes: Any) -> 
                 raise
 
     with ThreadPoolExecutor(3) as pool:
-        for each in [pool.submit(play_one, name) for name in PARTIES]:
+        for each in [pool.submit(run_party, name) for name in PARTIES]:
             each.result(200)
     notes = [event["text"] for event in events if event["event"] == "note"]
-    return Ending(digests(folder), kept[-1] if kept else None, notes)
+    return RunResult(digests(folder), recorded[-1] if recorded else None, notes)
 
 
 def _crash_after(party: VerticalParty, last: int) -> None:
     record: Callable[[MessageRecord], None] = party.traffic.record
     left = [last]
 
-    def until(message: MessageRecord) -> None:
+    def crash_after_last(message: MessageRecord) -> None:
         left[0] -= 1
         if left[0] < 0:
             raise Crash
         record(message)
 
-    party.traffic.record = until  # type: ignore[method-assign]
+    party.traffic.record = crash_after_last  # type: ignore[method-assign]
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -91,13 +91,13 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Ending:
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
     folder = tmp_path_factory.mktemp("undisturbed")
     prepare(folder)
-    ending = play(folder)
-    assert len(ending.files) == 6
-    assert ending.notes == []
-    return ending
+    result = run_parties(folder)
+    assert len(result.files) == 6
+    assert result.notes == []
+    return result
 
 
 def prepare(folder: Path) -> None:
@@ -108,41 +108,41 @@ def prepare(folder: Path) -> None:
 @pytest.mark.parametrize("name", PARTIES)
 @pytest.mark.parametrize("message", range(30, MESSAGES, 170))
 def test_resumed_run_equals_an_uninterrupted_run(
-    tmp_path: Path, uninterrupted: Ending, name: str, message: int
+    tmp_path: Path, uninterrupted: RunResult, name: str, message: int
 ) -> None:
     prepare(tmp_path)
-    play(tmp_path, (name, 2 * message if name == "hub" else message))
-    ending = play(tmp_path)
-    assert any(note.startswith("resumed checkpoint") for note in ending.notes)
-    assert ending.files == uninterrupted.files
-    compare(ending.metrics, uninterrupted.metrics)
+    run_parties(tmp_path, (name, 2 * message if name == "hub" else message))
+    result = run_parties(tmp_path)
+    assert any(note.startswith("resumed checkpoint") for note in result.notes)
+    assert result.files == uninterrupted.files
+    assert_equal_metrics(result.metrics, uninterrupted.metrics)
 
 
-def compare(metrics: Any, expected_metrics: Any) -> None:
+def assert_equal_metrics(metrics: Any, expected_metrics: Any) -> None:
     """Check equality except for values of a clock, of a new session and of the crash."""
     for part in ("training", "requests"):
-        assert _timeless(metrics[part]) == _timeless(expected_metrics[part])
+        assert without_costs(metrics[part]) == without_costs(expected_metrics[part])
 
 
-def _timeless(value: Any) -> Any:
+def without_costs(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _timeless(each) for key, each in value.items() if key != "cost"}
-    return [_timeless(each) for each in value] if isinstance(value, list) else value
+        return {key: without_costs(each) for key, each in value.items() if key != "cost"}
+    return [without_costs(each) for each in value] if isinstance(value, list) else value
 
 
 def test_run_after_several_crashes_equals_an_uninterrupted_run(
-    tmp_path: Path, uninterrupted: Ending
+    tmp_path: Path, uninterrupted: RunResult
 ) -> None:
     prepare(tmp_path)
     for crash in (("left", 60), ("hub", 130), ("right", 90), ("hub", 40), ("left", 101)):
-        play(tmp_path, crash)
-    assert play(tmp_path).files == uninterrupted.files
+        run_parties(tmp_path, crash)
+    assert run_parties(tmp_path).files == uninterrupted.files
 
 
 def test_repeated_connection_loss_ends_the_run_and_counts_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three times in a row without new work: then the party that is lost is named."""
+    """After three losses in a row without progress the run ends and names the lost party."""
     prepare(tmp_path)
     tries: list[int] = []
 
@@ -152,7 +152,7 @@ def test_repeated_connection_loss_ends_the_run_and_counts_nothing_twice(
 
     monkeypatch.setattr("parties.vertical.evaluation.compare._read", lost)
     with pytest.raises(PeerSilent, match="left: says nothing"):
-        play(tmp_path, limits=LIMITS | {"rejoin_seconds": 5.0})
+        run_parties(tmp_path, limits=LIMITS | {"rejoin_seconds": 5.0})
     assert 3 <= len(tries) <= 5
     assert len(set(tries)) == 1
 
@@ -173,18 +173,18 @@ AUDITED = {
 
 @pytest.mark.parametrize(("name", "message"), [("right", 40), ("left", 330), ("hub", 840)])
 def test_audits_after_a_crash_equal_uninterrupted_audits(
-    tmp_path: Path, audited: Ending, name: str, message: int
+    tmp_path: Path, audited: RunResult, name: str, message: int
 ) -> None:
     prepare(tmp_path)
-    play(tmp_path, (name, message), **AUDITED)
-    ending = play(tmp_path, **AUDITED)
-    assert any(note.startswith("resumed checkpoint") for note in ending.notes)
-    assert ending.files == audited.files
-    compare(ending.metrics, audited.metrics)
+    run_parties(tmp_path, (name, message), **AUDITED)
+    result = run_parties(tmp_path, **AUDITED)
+    assert any(note.startswith("resumed checkpoint") for note in result.notes)
+    assert result.files == audited.files
+    assert_equal_metrics(result.metrics, audited.metrics)
 
 
 @pytest.fixture(scope="module")
-def audited(tmp_path_factory: pytest.TempPathFactory) -> Ending:
+def audited(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
     folder = tmp_path_factory.mktemp("audited")
     prepare(folder)
-    return play(folder, **AUDITED)
+    return run_parties(folder, **AUDITED)

@@ -67,7 +67,7 @@ def test_forgotten_rows_are_removed_from_every_row_map(tmp_path: Path) -> None:
 
 
 def test_equal_agreements_give_equal_runs(tmp_path: Path) -> None:
-    runs = [run(folder, unlearn=FORGET) for folder in fresh(tmp_path, 2)]
+    runs = [run(folder, unlearn=FORGET) for folder in new_folders(tmp_path, 2)]
     models = [
         (folder / "runs" / "trio" / "left" / "model.safetensors").read_bytes()
         for folder in (tmp_path / "0", tmp_path / "1")
@@ -83,12 +83,12 @@ def test_equal_agreements_give_equal_runs(tmp_path: Path) -> None:
 def test_another_seed_gives_another_run(tmp_path: Path) -> None:
     one, two = (
         run(folder, seed=seed)["training"]["epochs"][-1]["loss"]
-        for seed, folder in enumerate(fresh(tmp_path, 2))
+        for seed, folder in enumerate(new_folders(tmp_path, 2))
     )
     assert one != two
 
 
-def fresh(folder: Path, count: int) -> list[Path]:
+def new_folders(folder: Path, count: int) -> list[Path]:
     folders = [folder / str(number) for number in range(count)]
     for each in folders:
         each.mkdir()
@@ -273,11 +273,11 @@ def test_gradient_ascent_is_rolled_back_when_a_party_diverges(tmp_path: Path) ->
         before = split_model.logits(vfl_pb2.VALIDATION)
         climb = split_model.ascent_step
 
-        def climb_then_poison(step_size: float, task: vfl_pb2.Task) -> None:
+        def ascend_then_poison(step_size: float, task: vfl_pb2.Task) -> None:
             climb(step_size, task)
             poison(sessions["left"])
 
-        split_model.ascent_step = climb_then_poison  # type: ignore[method-assign]
+        split_model.ascent_step = ascend_then_poison  # type: ignore[method-assign]
         assert len(run_gradient_ascent(split_model).losses) == 1
         assert torch.equal(split_model.logits(vfl_pb2.VALIDATION), before)
 

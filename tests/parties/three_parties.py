@@ -32,7 +32,7 @@ PARTIES = ("hub", "left", "right")
 STATISTICS = "public.json"
 # FedORA as it is printed: from the original, plain steps that follow the change of the parameters.
 PAPER: dict[str, Any] = {
-    "policy": "uniform",  # no look sets γ
+    "policy": "uniform",  # no evaluation sets γ
     "start": "original",
     "primal": "plain",
     "anneal": False,
@@ -44,7 +44,7 @@ PAPER: dict[str, Any] = {
 LIMITS = {
     "join_seconds": 20.0,
     "step_seconds": 10.0,
-    "idle_seconds": 60.0,  # a figure takes long where all cores are taken
+    "idle_seconds": 60.0,  # a metric is slow on a loaded machine
     "rejoin_seconds": 0.0,
     "checkpoint_seconds": 0.0,
 }
@@ -154,7 +154,7 @@ def open_split_model(
             while sessions[name].handle(channel.receive(20.0)):
                 pass
         except ProtocolError as error:
-            channel.abort(*abort_reason(error))  # if anybody hears it: the test may have ended
+            channel.abort(*abort_reason(error))  # the test may have ended already
 
     threads = [Thread(target=answer, args=(name,), daemon=True) for name in ("left", "right")]
     for thread in threads:

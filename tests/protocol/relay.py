@@ -19,11 +19,11 @@ class Relay:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
 
-    def stop_carrying(self) -> None:
+    def drop_all(self) -> None:
         """From now on, drop all bytes and keep the connections open."""
         self._open.clear()
 
-    def trickle(self) -> None:
+    def slow_down(self) -> None:
         """From now on, forward one byte every 0.2 s."""
         self._slow.set()
 

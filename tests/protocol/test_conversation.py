@@ -206,15 +206,15 @@ def test_messages_sent_before_closing_arrive(lines: Lines) -> None:
 
 
 @pytest.fixture
-def waiting(lines: Lines) -> Lines:
+def lines_with_a_waiting_message(lines: Lines) -> Lines:
     """Return lines whose spoke has sent one message that the hub has not received."""
     open_conversation(*lines, Phase.READY).spoke.channel.abort("local", "gone")
     lines.spoke.close()
     return lines
 
 
-def test_waiting_messages_are_received_before_the_end(waiting: Lines) -> None:
-    conversation = open_conversation(*waiting, Phase.READY)
+def test_waiting_messages_are_received_before_the_end(lines_with_a_waiting_message: Lines) -> None:
+    conversation = open_conversation(*lines_with_a_waiting_message, Phase.READY)
     with pytest.raises(Aborted, match="gone"):
         conversation.hub.channel.receive(5)
     with pytest.raises(LineBroken):

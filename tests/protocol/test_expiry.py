@@ -21,12 +21,12 @@ from protocol.receive_queue import LineTimeouts
 from tests.conftest import FEDERATION, HUB, SPOKE, Lines, grpc_lines
 
 
-def later() -> datetime:
+def without_clock_tolerance() -> datetime:
     """Return the present time without the tolerance for clock differences."""
     return datetime.now(UTC) + CLOCK_SKEW
 
 
-WATCHFUL = LineTimeouts(recheck=0.2, now=later)
+WATCHFUL = LineTimeouts(recheck=0.2, now=without_clock_tolerance)
 
 
 @contextmanager

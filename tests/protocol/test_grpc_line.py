@@ -167,9 +167,9 @@ def test_connection_without_tls_is_refused(hub: Port, dialled: Dial) -> None:
     server, address = hub
     with grpc.insecure_channel(address) as channel:
         frames: Queue[bytes | None] = Queue()
-        conversation = channel.stream_stream("/vfl.Line/Talk")(iter(frames.get, None), timeout=5)
+        stream = channel.stream_stream("/vfl.Line/Talk")(iter(frames.get, None), timeout=5)
         with pytest.raises(grpc.RpcError) as error:
-            next(conversation)
+            next(stream)
         frames.put(None)
     assert error.value.code() is grpc.StatusCode.UNAVAILABLE
     with pytest.raises(PeerSilent, match="no party connected"):

@@ -24,7 +24,7 @@ def transport(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-def meet(
+def join_both(
     transport: str, keys: Path, folder: Path, **comes_for: bytes
 ) -> tuple[Future[Hub], Future[Channel]]:
     """Return the outcome of the hub and the shop; an empty run means training."""
@@ -52,7 +52,7 @@ def refused(outcome: Future[Any], kind: type[Exception]) -> str:
 
 
 def test_models_of_one_run_join(transport: str, keys: Path, tmp_path: Path) -> None:
-    hub_future, spoke_future = meet(transport, keys, tmp_path, bank=RUN)
+    hub_future, spoke_future = join_both(transport, keys, tmp_path, bank=RUN)
     assert list(hub_future.result().channels) == [THIRD, SPOKE]
     assert spoke_future.result().session == hub_future.result().channels[SPOKE].session
 
@@ -67,7 +67,7 @@ def test_models_of_one_run_join(transport: str, keys: Path, tmp_path: Path) -> N
 def test_training_peer_against_predicting_peer_is_refused_at_both_sides(
     transport: str, keys: Path, tmp_path: Path, comes_for: dict[str, bytes], message: str
 ) -> None:
-    hub_future, spoke_future = meet(transport, keys, tmp_path, **comes_for)
+    hub_future, spoke_future = join_both(transport, keys, tmp_path, **comes_for)
     assert message in refused(hub_future, RemoteProtocolError)
     assert message in refused(spoke_future, Aborted)
     error = hub_future.exception()
@@ -78,7 +78,7 @@ def test_training_peer_against_predicting_peer_is_refused_at_both_sides(
 def test_models_of_different_runs_are_refused_and_both_are_named(
     transport: str, keys: Path, tmp_path: Path
 ) -> None:
-    hub_future, spoke_future = meet(transport, keys, tmp_path, bank=RUN, shop=OTHER)
+    hub_future, spoke_future = join_both(transport, keys, tmp_path, bank=RUN, shop=OTHER)
     for message in (refused(hub_future, RemoteProtocolError), refused(spoke_future, Aborted)):
         assert (
             f"bank has a model of run {RUN.hex()}, shop has a model of run {OTHER.hex()}" in message
@@ -95,5 +95,5 @@ def test_hub_that_accepts_every_purpose_is_refused_by_its_signature(
     spoke: bytes,
 ) -> None:
     monkeypatch.setattr(handshake, "_check_purpose", lambda *_: None)
-    _, spoke_future = meet(transport, keys, tmp_path, bank=hub, shop=spoke)
+    _, spoke_future = join_both(transport, keys, tmp_path, bank=hub, shop=spoke)
     assert "the signature of bank for 'welcome' is invalid" in refused(spoke_future, IdentityError)

@@ -188,17 +188,17 @@ def _varint(number: int) -> bytes:
 def test_dropped_answers_act_once() -> None:
     """The hub repeats its request because every reply is lost."""
     hub, spoke = memory_lines(SPOKE)
-    talk = open_conversation(hub, spoke, Phase.READY)
-    talk.exchange(Side.HUB, pb.Purge())
-    talk.spoke.channel.send(*_done())
-    question = talk.hub.line.sent[0]
+    conversation = open_conversation(hub, spoke, Phase.READY)
+    conversation.exchange(Side.HUB, pb.Purge())
+    conversation.spoke.channel.send(*_done())
+    question = conversation.hub.line.sent[0]
     for _ in range(5):
         hub.receive(1)  # the reply, which is lost
         hub.send(question, 1)
         with pytest.raises(PeerSilent):
-            talk.spoke.channel.receive(0.05)
-    assert talk.hub.channel.receive(1).kind == "Done"
-    assert [fact.kind for fact in talk.spoke.records] == ["Purge", "Done"]
+            conversation.spoke.channel.receive(0.05)
+    assert conversation.hub.channel.receive(1).kind == "Done"
+    assert [fact.kind for fact in conversation.spoke.records] == ["Purge", "Done"]
 
 
 def _done() -> tuple[pb.Done]:

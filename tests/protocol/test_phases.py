@@ -22,9 +22,9 @@ WRONG = [
 
 
 def conversation(side: Side, phase: Phase) -> PhaseTracker:
-    talk = PhaseTracker(side)
-    talk.phase = phase
-    return talk
+    tracker = PhaseTracker(side)
+    tracker.phase = phase
+    return tracker
 
 
 def test_every_phase_is_reachable() -> None:
@@ -177,10 +177,12 @@ def test_sequence_with_an_illegal_end_is_refused(sequence: list[type[Body]]) -> 
         pb.Done,
     }
     by_spoke |= {pb.Embedding, pb.Resumed, pb.EvaluatedElements, pb.EvaluationProof}
-    talk = PhaseTracker(Side.SPOKE)
-    *before, last = [(talk.sent if kind in by_spoke else talk.received, kind) for kind in sequence]
-    for tell, kind in before:
-        tell(kind)
+    tracker = PhaseTracker(Side.SPOKE)
+    *before, last = [
+        (tracker.sent if kind in by_spoke else tracker.received, kind) for kind in sequence
+    ]
+    for move, kind in before:
+        move(kind)
     with pytest.raises((LocalProtocolError, RemoteProtocolError)):
         last[0](last[1])
 

@@ -78,14 +78,14 @@ def test_heartbeats_after_a_network_jam_are_no_flood() -> None:
 # --- real processes and real networks -----------------------------------------------------------
 
 
-def stop_when_asked(keys: Path, address: str) -> None:
+def stop_after_request(keys: Path, address: str) -> None:
     """Run a spoke whose process stops after its first request."""
     line = dial_hub(address, read_keyring(keys, SPOKE), HUB, SHORT_SILENCE)
     endpoint(line, Side.SPOKE, Phase.READY).channel.receive(30)
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-def answer_late(keys: Path, address: str) -> None:
+def reply_late(keys: Path, address: str) -> None:
     """Run a spoke that computes for twice the time of ``silence`` before its reply."""
     line = dial_hub(address, read_keyring(keys, SPOKE), HUB, SHORT_SILENCE)
     channel = endpoint(line, Side.SPOKE, Phase.READY).channel
@@ -112,7 +112,7 @@ def spoke_process(act: object, keys: Path, server: LineServer, address: str) -> 
 def test_stopped_process_is_named_with_its_place(keys: Path) -> None:
     with (
         listening(read_keyring(keys, HUB), timeouts=SHORT_SILENCE) as (server, address),
-        spoke_process(stop_when_asked, keys, server, address) as line,
+        spoke_process(stop_after_request, keys, server, address) as line,
     ):
         hub = endpoint(line, Side.HUB, Phase.READY).channel
         hub.send(ASK)
@@ -127,7 +127,7 @@ def test_stopped_process_is_named_with_its_place(keys: Path) -> None:
 def test_process_that_computes_is_waited_for(keys: Path) -> None:
     with (
         listening(read_keyring(keys, HUB), timeouts=SHORT_SILENCE) as (server, address),
-        spoke_process(answer_late, keys, server, address) as line,
+        spoke_process(reply_late, keys, server, address) as line,
     ):
         hub = endpoint(line, Side.HUB, Phase.READY).channel
         hub.send(ASK)
@@ -143,7 +143,7 @@ def test_link_that_loses_everything_is_a_broken_line_at_both_ends(keys: Path) ->
     ):
         spoke = dial_hub(f"127.0.0.1:{relay.port}", read_keyring(keys, SPOKE), HUB, SHORT_KEEPALIVE)
         hub = server.accept(5)
-        relay.stop_carrying()
+        relay.drop_all()
         started = monotonic()
         for line in (hub, spoke):
             with pytest.raises(LineBroken):
@@ -160,7 +160,7 @@ def test_link_of_five_bytes_per_second_is_given_up(keys: Path) -> None:
     ):
         spoke = dial_hub(f"127.0.0.1:{relay.port}", read_keyring(keys, SPOKE), HUB, SHORT_SILENCE)
         hub = server.accept(5)
-        relay.trickle()
+        relay.slow_down()
         spoke.send(bytes(2**20), 5)
         with pytest.raises(PeerSilent, match="no heartbeat"):
             hub.receive(60)
@@ -194,7 +194,7 @@ def test_party_may_connect_again_once_the_lost_stream_is_noticed(keys: Path, dia
     ):
         lost = dialled(f"127.0.0.1:{relay.port}", SPOKE)
         server.accept(5)
-        relay.stop_carrying()
+        relay.drop_all()
         deadline, connected = monotonic() + 30, False
         while not connected:
             assert monotonic() < deadline

@@ -125,11 +125,11 @@ def bounds(seed: int) -> list[tuple[float, float]]:
     problem = random_head(seed, weight=(0.3, 0.05, 0.01)[seed % 3])
     best = Head(problem.features, problem.labels, problem.weight, problem.blocks)
     minimise(best, EXACT, lambda norm: norm < 1e-14, 60)
-    found = []
+    result = []
     for steps in (0, 1, 1, 1, 1, 1, 1):
         minimise(problem, EFFORT, lambda norm: False, steps)
         pairs = zip(problem.blocks, best.blocks, strict=True)
         distance = math.sqrt(sum(float((a - b).square().sum()) for a, b in pairs))
         bound = distance_bound(math.sqrt(problem.gradient()), problem.weight)
-        found.append((bound, distance))
-    return found
+        result.append((bound, distance))
+    return result

@@ -12,10 +12,10 @@ def test_excess_by_hand() -> None:
     labels = torch.tensor([0, 1, 1, 1, 1])  # the first row is of the target class
     triggered = torch.tensor([ZERO, ZERO, ZERO, ZERO, ONE])
     plain = torch.tensor([ZERO, ZERO, ONE, ONE, ONE])
-    found = backdoor_success(triggered, plain, labels, target=0)
-    assert (found.success, found.base, found.rows) == (0.75, 0.25, 4)
-    assert found.excess == 0.5
-    assert not learned_trigger(found)
+    result = backdoor_success(triggered, plain, labels, target=0)
+    assert (result.success, result.base, result.rows) == (0.75, 0.25, 4)
+    assert result.excess == 0.5
+    assert not learned_trigger(result)
 
 
 def test_a_model_that_always_predicts_the_target_learned_the_trigger() -> None:

@@ -41,8 +41,8 @@ def random_words(*values: int) -> np.ndarray:
 
 def test_wrong_labels_by_hand() -> None:
     # The shift is 1 + word mod 2, so the labels are shifted by 1, 2, 1 and 2.
-    found = wrong_labels(torch.tensor([0, 0, 2, 1]), random_words(4, 7, 0, 2**64 - 1), 3)
-    assert found.tolist() == [1, 2, 0, 0]
+    result = wrong_labels(torch.tensor([0, 0, 2, 1]), random_words(4, 7, 0, 2**64 - 1), 3)
+    assert result.tolist() == [1, 2, 0, 0]
 
 
 def test_with_two_classes_the_wrong_label_is_the_other_class() -> None:
@@ -52,9 +52,9 @@ def test_with_two_classes_the_wrong_label_is_the_other_class() -> None:
 @given(st.integers(2, 9), st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=20))
 def test_every_label_changes_and_is_a_class(classes: int, drawn: list[int]) -> None:
     labels = torch.arange(len(drawn)) % classes
-    found = wrong_labels(labels, random_words(*drawn), classes)
-    assert (found != labels).all()
-    assert ((found >= 0) & (found < classes)).all()
+    result = wrong_labels(labels, random_words(*drawn), classes)
+    assert (result != labels).all()
+    assert ((result >= 0) & (result < classes)).all()
 
 
 def test_relabelling_with_one_class_is_refused() -> None:

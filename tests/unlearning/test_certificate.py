@@ -25,9 +25,9 @@ def test_the_bound_by_hand() -> None:
 
 @pytest.mark.parametrize(("epsilon", "scale"), [(0.5, 7.03), (1.0, 3.73), (2.0, 1.99), (4.0, 1.08)])
 def test_the_scale_of_the_analytic_gaussian(epsilon: float, scale: float) -> None:
-    found = gaussian_noise_scale(epsilon, 1e-5)
-    assert found == pytest.approx(scale, abs=0.005)
-    assert gaussian_delta(epsilon, found) <= 1e-5 < gaussian_delta(epsilon, found * (1 - 1e-9))
+    result = gaussian_noise_scale(epsilon, 1e-5)
+    assert result == pytest.approx(scale, abs=0.005)
+    assert gaussian_delta(epsilon, result) <= 1e-5 < gaussian_delta(epsilon, result * (1 - 1e-9))
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 1e-5), (-1.0, 1e-5), (1.0, 0.0), (1.0, 1.0)])

@@ -36,10 +36,8 @@ def attacked(model: Block, retrained: Block, sigma: float) -> EpsilonBound:
 
 def solved_to(problem: Head, bound: float) -> Block:
     """Return the blocks once their certified distance to the optimum is at most ``bound``."""
-    walked = minimise(
-        problem, ROUGH, lambda norm: distance_bound(norm, problem.weight) <= bound, 40
-    )
-    assert distance_bound(walked[-1].gradient_norm, problem.weight) <= bound
+    steps = minimise(problem, ROUGH, lambda norm: distance_bound(norm, problem.weight) <= bound, 40)
+    assert distance_bound(steps[-1].gradient_norm, problem.weight) <= bound
     return problem.blocks
 
 

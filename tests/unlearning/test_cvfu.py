@@ -20,8 +20,8 @@ def test_shares_of_votes_by_hand() -> None:
 
 def test_offline_parties_change_in_proportion() -> None:
     change = torch.tensor([[0.3, 5.0]])
-    found = estimate_full_change(change, torch.tensor([[0.75, 0.5]]))
-    assert found.flatten().tolist() == pytest.approx([0.4, 10.0])
+    result = estimate_full_change(change, torch.tensor([[0.75, 0.5]]))
+    assert result.flatten().tolist() == pytest.approx([0.4, 10.0])
 
 
 def test_an_entry_without_votes_does_not_change() -> None:
@@ -64,9 +64,9 @@ def test_the_subtracted_term_raises_the_loss_on_forgotten_rows_to_first_order(st
         return cross_entropy(rows @ theta, labels)
 
     before = loss()
-    (held,) = torch.autograd.grad(before, theta)
-    terms = UnlearningTerms([held], 2.0, [theta.detach().clone()])  # a = 2
+    (gradient,) = torch.autograd.grad(before, theta)
+    terms = UnlearningTerms([gradient], 2.0, [theta.detach().clone()])  # a = 2
     primal_step([theta], None, terms, primal=step, proximal=0.0)
     rise = (loss() - before).item()
     assert rise > 0
-    assert rise == pytest.approx(step * 2.0 * held.square().sum().item(), rel=10 * step)
+    assert rise == pytest.approx(step * 2.0 * gradient.square().sum().item(), rel=10 * step)

@@ -12,9 +12,9 @@ from unlearning.audit.epsilon import AttackCounts, epsilon_bound
 @pytest.mark.parametrize(("trials", "ceiling"), [(50, 2.57), (100, 3.28), (1000, 5.6)])
 def test_a_perfect_attack_reaches_the_ceiling_of_its_trials(trials: int, ceiling: float) -> None:
     members, others = np.ones(2 * trials), np.zeros(2 * trials)
-    found = split_epsilon_bound(members, others)
-    assert found.epsilon == pytest.approx(ceiling, abs=0.02)
-    assert found.ceiling == found.epsilon
+    result = split_epsilon_bound(members, others)
+    assert result.epsilon == pytest.approx(ceiling, abs=0.02)
+    assert result.ceiling == result.epsilon
 
 
 def test_equal_scores_give_no_bound() -> None:
@@ -48,9 +48,9 @@ def test_hits_below_delta_give_no_bound() -> None:
 
 def test_a_bound_by_hand() -> None:
     # Of 40 and 40 with 95 %: 0.912 <= TPR where all are hits, FPR <= 0.088 where none is.
-    found = epsilon_bound(AttackCounts(40, 40, 0, 40))
-    assert found.epsilon == pytest.approx(math.log(0.9119 / 0.0881), abs=1e-3)
-    assert (found.trials, found.confidence) == ((40, 40), 0.95)
+    result = epsilon_bound(AttackCounts(40, 40, 0, 40))
+    assert result.epsilon == pytest.approx(math.log(0.9119 / 0.0881), abs=1e-3)
+    assert (result.trials, result.confidence) == ((40, 40), 0.95)
 
 
 def test_pooled_counts_give_a_larger_bound() -> None:

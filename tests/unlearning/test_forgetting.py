@@ -60,19 +60,19 @@ def test_entropy_by_hand() -> None:
 
 
 def test_remembered_rows_have_less_entropy_than_unseen_rows() -> None:
-    found = streisand_check(SHARP, FLAT, RETRAINS)
-    assert found.auc == 1.0
-    assert found.gap < 0
-    assert not found.flagged  # the check is for too much entropy
+    result = streisand_check(SHARP, FLAT, RETRAINS)
+    assert result.auc == 1.0
+    assert result.gap < 0
+    assert not result.flagged  # the check is for too much entropy
 
 
 def test_uniform_outputs_are_flagged() -> None:
-    found = streisand_check(FLAT, SHARP, RETRAINS)
-    assert found.auc == 0.0
-    assert found.gap == pytest.approx(
+    result = streisand_check(FLAT, SHARP, RETRAINS)
+    assert result.auc == 0.0
+    assert result.gap == pytest.approx(
         math.log(2) - sum(float(predictive_entropy(r).mean()) for r in RETRAINS) / 2
     )
-    assert found.flagged
+    assert result.flagged
 
 
 def test_a_large_gap_to_retrain_is_flagged() -> None:
@@ -80,9 +80,9 @@ def test_a_large_gap_to_retrain_is_flagged() -> None:
 
 
 def test_rows_as_at_a_retrain_are_not_flagged() -> None:
-    found = streisand_check(RETRAINS[0], MIXED, RETRAINS)
-    assert found.auc == 0.5
-    assert not found.flagged
+    result = streisand_check(RETRAINS[0], MIXED, RETRAINS)
+    assert result.auc == 0.5
+    assert not result.flagged
 
 
 def test_a_streisand_check_with_one_retrain_is_refused() -> None:

@@ -6,37 +6,37 @@ from unlearning.kkt import KktGradients, kkt_residuals
 
 
 def test_every_residual_by_hand() -> None:
-    found = kkt_residuals(
+    result = kkt_residuals(
         KktGradients(retain=4.0, lagrangian=9.0),
         dual=0.5,
         threshold=1.0,
         forgetting=0.8,
         tolerance=1e-3,
     )
-    assert found.stationarity == pytest.approx(3 / (1 + 2))
-    assert found.primal == pytest.approx(0.2)
-    assert found.dual == 0.5
-    assert found.complementarity == pytest.approx(0.1)
-    assert not found.converged
+    assert result.stationarity == pytest.approx(3 / (1 + 2))
+    assert result.primal == pytest.approx(0.2)
+    assert result.dual == 0.5
+    assert result.complementarity == pytest.approx(0.1)
+    assert not result.converged
 
 
 def test_a_slack_constraint_with_dual_zero_has_no_residual() -> None:
-    found = kkt_residuals(
+    result = kkt_residuals(
         KktGradients(retain=0.0, lagrangian=1e-8),
         dual=0.0,
         threshold=-1.0,
         forgetting=3.0,
         tolerance=1e-3,
     )
-    assert (found.primal, found.complementarity) == (0.0, 0.0)
-    assert found.converged
+    assert (result.primal, result.complementarity) == (0.0, 0.0)
+    assert result.converged
 
 
 def test_a_slack_constraint_with_a_positive_dual_is_not_converged() -> None:
     small = KktGradients(retain=0.0, lagrangian=0.0)
-    found = kkt_residuals(small, dual=0.1, threshold=-1.0, forgetting=1.0, tolerance=1e-3)
-    assert found.complementarity == pytest.approx(0.2)
-    assert not found.converged
+    result = kkt_residuals(small, dual=0.1, threshold=-1.0, forgetting=1.0, tolerance=1e-3)
+    assert result.complementarity == pytest.approx(0.2)
+    assert not result.converged
 
 
 def test_a_negative_dual_is_refused() -> None:

@@ -24,8 +24,8 @@ NO_TRIALS = AttackCounts(0, 0, 0, 0)
 
 
 def auc_and_error(first: Arm, second: Arm) -> tuple[float, float]:
-    found = likelihood_ratio_audit(first, second, np.random.default_rng(0))
-    return found.auc, found.error
+    result = likelihood_ratio_audit(first, second, np.random.default_rng(0))
+    return result.auc, result.error
 
 
 def test_two_equal_populations_have_auc_one_half() -> None:
@@ -86,11 +86,11 @@ def test_clearly_separated_models_are_all_classified_correctly() -> None:
 
 
 def test_equal_models_are_classified_by_chance() -> None:
-    found = sum(
+    result = sum(
         (whole_model_counts(normal_arm(0, seed), normal_arm(0, 50 + seed)) for seed in range(20)),
         NO_TRIALS,
     )
-    assert found.hits == pytest.approx(found.alarms, abs=4 * math.sqrt(640 / 2))
+    assert result.hits == pytest.approx(result.alarms, abs=4 * math.sqrt(640 / 2))
 
 
 def test_whole_models_are_scored_on_the_rows_of_their_run() -> None:

@@ -44,13 +44,13 @@ def test_features_do_not_depend_on_the_class() -> None:
 
 def test_a_memorised_forget_set_is_found() -> None:
     attack = fit_attack(outputs(600, 4.0, seed=1), outputs(300, 1.0, seed=2))
-    found = score_attack(
+    result = score_attack(
         attack, outputs(200, 4.0, seed=3), outputs(200, 1.0, seed=4), np.random.default_rng(0)
     )
-    assert found.auc.value > 0.85
-    assert found.auc.low < found.auc.value < found.auc.high
-    assert found.balanced_accuracy.low > 0.7
-    assert (found.members, found.non_members) == (200, 200)
+    assert result.auc.value > 0.85
+    assert result.auc.low < result.auc.value < result.auc.high
+    assert result.balanced_accuracy.low > 0.7
+    assert (result.members, result.non_members) == (200, 200)
 
 
 def test_a_forget_set_like_unseen_rows_is_at_chance() -> None:
@@ -74,16 +74,16 @@ def class_counts(labels: Tensor) -> list[int]:
 
 
 def test_matched_rows_have_the_class_mix_of_the_forget_set() -> None:
-    wanted = torch.tensor([0] * 40 + [2] * 20)
+    expected = torch.tensor([0] * 40 + [2] * 20)
     pool = torch.tensor([0] * 20 + [1] * 50 + [2] * 90)
-    chosen = class_matched_rows(wanted, pool, np.random.default_rng(0))
+    chosen = class_matched_rows(expected, pool, np.random.default_rng(0))
     assert class_counts(pool[torch.from_numpy(chosen)]) == [20, 0, 10]
     assert len(set(chosen.tolist())) == len(chosen)
 
 
 def test_matching_never_takes_more_rows_than_were_forgotten() -> None:
-    wanted, pool = torch.tensor([0, 1, 1]), torch.tensor([0, 1] * 50)
-    chosen = class_matched_rows(wanted, pool, np.random.default_rng(0))
+    expected, pool = torch.tensor([0, 1, 1]), torch.tensor([0, 1] * 50)
+    chosen = class_matched_rows(expected, pool, np.random.default_rng(0))
     assert class_counts(pool[torch.from_numpy(chosen)]) == [1, 2, 0]
 
 
@@ -114,16 +114,16 @@ def shadow(seed: int, surer: float) -> ShadowOutputs:
 def test_the_shadow_attack_finds_members_of_another_model() -> None:
     attack = fit_shadow_attack([shadow(seed, 3.0) for seed in range(4)])
     target = shadow(9, 3.0)
-    found = score_attack(attack, target.members, target.others, np.random.default_rng(0))
-    assert found.auc.value > 0.85
-    assert found.tpr <= found.auc.value
+    result = score_attack(attack, target.members, target.others, np.random.default_rng(0))
+    assert result.auc.value > 0.85
+    assert result.tpr <= result.auc.value
 
 
 def test_the_shadow_attack_is_at_chance_on_a_model_that_does_not_remember() -> None:
     attack = fit_shadow_attack([shadow(seed, 3.0) for seed in range(4)])
     target = shadow(9, 0.0)
-    found = score_attack(attack, target.members, target.others, np.random.default_rng(0))
-    assert abs(found.auc.value - 0.5) < 0.12
+    result = score_attack(attack, target.members, target.others, np.random.default_rng(0))
+    assert abs(result.auc.value - 0.5) < 0.12
 
 
 def test_fewer_than_four_shadows_are_refused() -> None:

@@ -57,8 +57,8 @@ def test_two_parties_compute_the_same_as_one() -> None:
 def test_the_gradient_of_the_quadratic_is_the_curvature() -> None:
     p = torch.softmax(torch.randn(5, 3, dtype=torch.float64), dim=1)
     votes = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
-    (found,) = torch.autograd.grad(curvature_quadratic(p, votes), votes)
-    assert torch.allclose(found, curvature(p, votes), rtol=1e-12)
+    (result,) = torch.autograd.grad(curvature_quadratic(p, votes), votes)
+    assert torch.allclose(result, curvature(p, votes), rtol=1e-12)
 
 
 def test_conjugate_gradients_solve_two_equations_in_two_steps() -> None:
@@ -79,9 +79,9 @@ def test_conjugate_gradients_solve_two_equations_in_two_steps() -> None:
 
 @pytest.mark.parametrize("seed", range(50))
 def test_the_bound_is_at_least_the_distance_after_every_step(seed: int) -> None:
-    found = bounds(seed)
-    assert all(bound >= distance for bound, distance in found)
-    assert all(after <= before for (before, _), (after, _) in pairwise(found))
+    result = bounds(seed)
+    assert all(bound >= distance for bound, distance in result)
+    assert all(after <= before for (before, _), (after, _) in pairwise(result))
 
 
 def test_the_bound_falls_quadratically_near_the_end() -> None:

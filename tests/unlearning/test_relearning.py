@@ -13,15 +13,15 @@ def test_steps_until_accuracy_is_within_five_per_cent() -> None:
 
 
 def test_no_more_steps_than_the_cap_are_taken() -> None:
-    made: list[int] = []
+    steps: list[int] = []
 
     def slow() -> Iterator[float]:
         for step in range(100):
-            made.append(step)
+            steps.append(step)
             yield 0.1
 
     assert steps_to_relearn(slow(), original=1.0, cap=4) == 4
-    assert len(made) == 5
+    assert len(steps) == 5
 
 
 def test_anamnesis_is_a_ratio_of_means() -> None:

@@ -16,17 +16,17 @@ def test_holm_by_hand() -> None:
 def test_ks_is_computed_for_every_class() -> None:
     ours, labels = np.arange(40.0), np.repeat([0, 1], 20)
     theirs = np.where(labels == 0, ours, ours + 100)  # class 1 does not overlap
-    found = ks_by_class(ours, theirs, labels)
-    assert found.statistic == 1.0
-    assert found.p < 1e-6
+    result = ks_by_class(ours, theirs, labels)
+    assert result.statistic == 1.0
+    assert result.p < 1e-6
     assert ks_by_class(ours, ours, labels).p == 1.0
 
 
 def test_energy_distance_by_hand() -> None:
     # X = {0}, Y = {1}, each twice: 2 · 1 - 0 - 0.
-    found = energy_test(np.zeros((2, 1)), np.ones((2, 1)), np.random.default_rng(0))
-    assert found.statistic == pytest.approx(2.0)
-    assert found.p == pytest.approx(1 / 2, abs=0.1)  # 2 of the 4 exchanges
+    result = energy_test(np.zeros((2, 1)), np.ones((2, 1)), np.random.default_rng(0))
+    assert result.statistic == pytest.approx(2.0)
+    assert result.p == pytest.approx(1 / 2, abs=0.1)  # 2 of the 4 exchanges
     with pytest.raises(ValueError, match="same 1 or more rows"):
         energy_test(np.zeros((2, 1)), np.zeros((1, 1)), np.random.default_rng(0))
 
@@ -48,8 +48,8 @@ def test_energy_pairs_the_outputs_of_a_row() -> None:
 def test_p_values_of_the_energy_test_are_uniform_without_a_difference() -> None:
     generator = np.random.default_rng(0)
     pairs = generator.normal(size=(100, 2, 40, 3)) + generator.normal(size=(100, 1, 40, 3))
-    found = [energy_test(ours, theirs, generator, 99).p for ours, theirs in pairs]
-    assert kstest(found, "uniform").pvalue > 0.01
+    result = [energy_test(ours, theirs, generator, 99).p for ours, theirs in pairs]
+    assert kstest(result, "uniform").pvalue > 0.01
 
 
 def test_ks_rejects_no_more_often_than_its_level_without_a_difference() -> None:
@@ -91,9 +91,9 @@ def test_few_runs_show_no_equivalence_and_many_do() -> None:
 
 def test_equivalence_by_hand() -> None:
     # Means 0 apart, sd 1 each, n = 3: t = 1 / √(2/3), 4 degrees of freedom.
-    found = equivalence_test([0.0, 1.0, -1.0], [0.0, 1.0, -1.0])
-    assert found.p == pytest.approx(0.14396, abs=1e-4)
-    assert (found.difference, found.margin, found.runs, found.needed) == (0.0, 1.0, 3, 18)
+    result = equivalence_test([0.0, 1.0, -1.0], [0.0, 1.0, -1.0])
+    assert result.p == pytest.approx(0.14396, abs=1e-4)
+    assert (result.difference, result.margin, result.runs, result.needed) == (0.0, 1.0, 3, 18)
 
 
 def test_a_difference_beyond_the_margin_is_no_equivalence() -> None:

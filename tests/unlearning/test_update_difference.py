@@ -12,8 +12,8 @@ from unlearning.audit.update_difference import change_features, output_change_fe
 def test_classes_are_ordered_by_the_probability_before() -> None:
     before, after = torch.tensor([[0.0, math.log(3)]]), torch.tensor([[0.0, 0.0]])
     root = math.sqrt(2 / 16)
-    wanted = [0.75, 0.25, 0.5, 0.5, 0.25, -0.25, root]
-    assert output_change_features(before, after)[0].tolist() == pytest.approx(wanted)
+    expected = [0.75, 0.25, 0.5, 0.5, 0.25, -0.25, root]
+    assert output_change_features(before, after)[0].tolist() == pytest.approx(expected)
 
 
 def test_only_changed_rows_are_found() -> None:

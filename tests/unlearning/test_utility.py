@@ -18,21 +18,21 @@ def outputs(
     return Outputs(logits, torch.tensor(labels))
 
 
-def accuracy(found: Outputs) -> float:
-    return float(utility.predicted_correctly(found).double().mean())
+def accuracy(result: Outputs) -> float:
+    return float(utility.predicted_correctly(result).double().mean())
 
 
 def test_three_of_four_right() -> None:
-    found = outputs([0, 0, 0, 1], [0, 0, 1, 1])
-    assert accuracy(found) == 0.75
+    result = outputs([0, 0, 0, 1], [0, 0, 1, 1])
+    assert accuracy(result) == 0.75
     # F1 of class 0 is 4/5, of class 1 is 2/3.
-    assert utility.macro_f1(found) == pytest.approx((4 / 5 + 2 / 3) / 2)
+    assert utility.macro_f1(result) == pytest.approx((4 / 5 + 2 / 3) / 2)
 
 
 def test_balanced_accuracy_weights_classes_equally() -> None:
-    found = outputs([0] * 10, [0] * 9 + [1])
-    assert accuracy(found) == 0.9
-    assert utility.balanced_accuracy(found) == 0.5
+    result = outputs([0] * 10, [0] * 9 + [1])
+    assert accuracy(result) == 0.9
+    assert utility.balanced_accuracy(result) == 0.5
 
 
 def test_a_class_without_rows_is_left_out_of_the_mean() -> None:
@@ -53,8 +53,8 @@ def test_losses_by_hand() -> None:
 def test_calibration_error_by_hand() -> None:
     # Confidence ¾ where half are right, and ½ where all are: (2 · ¼ + 2 · ½) / 4.
     logits = torch.tensor([[math.log(3), 0.0]] * 2 + [[0.0, 0.0]] * 2)
-    found = utility.calibration_error(Outputs(logits, torch.tensor([0, 1, 0, 0])))
-    assert found == pytest.approx(3 / 8)
+    result = utility.calibration_error(Outputs(logits, torch.tensor([0, 1, 0, 0])))
+    assert result == pytest.approx(3 / 8)
 
 
 def test_each_neighbour_is_returned_once() -> None:
@@ -67,6 +67,6 @@ def test_a_random_model_fails_utility() -> None:
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(0, 10, (500,), generator=generator)
     logits = torch.randn(500, 10, generator=generator)
-    found = accuracy(Outputs(logits, labels))
-    assert share_interval(round(found * 500), 500)[1] < 0.2
+    result = accuracy(Outputs(logits, labels))
+    assert share_interval(round(result * 500), 500)[1] < 0.2
     assert float(utility.row_losses(Outputs(logits, labels)).mean()) > math.log(10)

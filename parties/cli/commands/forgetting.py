@@ -141,10 +141,11 @@ def _page(
     versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "numpy", "scikit-learn"))
     return (
         "# Forgetting, measured per example\n\n"
-        f"Written by `vfl bench forgetting --seeds {options.seeds} --data DIR` on {when} with {versions}, "
-        f"{sum(record['seconds'] for record in records) / 3600:.1f} h. The tables show means "
-        f"over seeds {study.first} to {study.first + options.seeds - 1} with one standard error. An AUC "
-        "of 0.5 means that attacks cannot distinguish a model from one that never saw the rows.\n\n"
+        f"Written by `vfl bench forgetting --seeds {options.seeds} --data DIR` on {when} "
+        f"with {versions}, in {sum(record['seconds'] for record in records) / 3600:.1f} h. "
+        f"The tables show means over seeds {study.first} to {study.first + options.seeds - 1} "
+        "with one standard error. An AUC of 0.5 means that attacks cannot distinguish a model "
+        "from one that never saw the rows.\n\n"
         f"{MIXED if len({record['source'] for record in records}) > 1 else ''}"
         "*Equivalent* means that two one-sided tests at the 5 % level, over all models, show a "
         "test accuracy within one standard deviation of a Retrain's. For the last column each "

@@ -123,8 +123,8 @@ def study_table(found: Sequence[MethodSummary]) -> str:
 
 def _table(population: str, own: Sequence[MethodSummary]) -> str:
     lines = [
-        f"### {population}\n\n{own[0].models} models and {own[0].models} Retrains per seed; each model was "
-        f"trained on {own[0].training_rows:,} rows.\n",
+        f"### {population}\n\n{own[0].models} models and {own[0].models} Retrains per seed; "
+        f"each model was trained on {own[0].training_rows:,} rows.\n",
         "| | vs-Retrain AUC | U-LiRA AUC | test accuracy minus Retrain's | equivalent "
         f"| distance to Retrain | ε at least ({100 * CONFIDENCE:.0f} %) |",
         "|---|---|---|---|---|---|---|",

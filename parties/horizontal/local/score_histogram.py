@@ -1,8 +1,8 @@
 """Histogram of a model's scores on a client's rows; the server receives only the histogram.
 
 Notation: p_y = the predicted probability of a row's own class; φ = log p_y - log(1 - p_y), the
-score of the row, which is the log odds of the row's own class. The membership inference attack uses only
-φ, so the server needs only counts of φ.
+score of the row, which is the log odds of the row's own class. The membership inference attack
+uses only φ, so the server needs only counts of φ.
 """
 
 from collections.abc import Iterable, Sequence

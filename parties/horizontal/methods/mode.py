@@ -1,8 +1,8 @@
 """MoDe: rounds that mix a degradation model into the model, and rounds that guide the clients.
 
 Notation as in ``unlearning.horizontal.baselines``. The remaining clients train the degradation
-model from random weights. In a round of guidance the leaving client trains with the predictions of the
-degradation model instead of labels, and the remaining clients train with true labels.
+model from random weights. In a round of guidance the leaving client trains with the predictions of
+the degradation model instead of labels, and the remaining clients train with true labels.
 """
 
 from dataclasses import dataclass, replace

@@ -25,17 +25,17 @@ def change(path: Path, **settings: object) -> None:
 
 
 def test_a_saved_model_is_loaded(saved, model, tokens) -> None:
-    found = load_language_model(saved)
-    assert torch.equal(found.model(input_ids=tokens).logits, model(input_ids=tokens).logits)
-    assert not found.model.training
-    assert found.tokenizer.decode(found.tokenizer.encode("Ada, in Ulm")) == "Ada, in Ulm"
-    assert found.digest == base_model_digest(saved)
+    result = load_language_model(saved)
+    assert torch.equal(result.model(input_ids=tokens).logits, model(input_ids=tokens).logits)
+    assert not result.model.training
+    assert result.tokenizer.decode(result.tokenizer.encode("Ada, in Ulm")) == "Ada, in Ulm"
+    assert result.digest == base_model_digest(saved)
 
 
 def test_generation_settings_of_the_folder_are_ignored(saved, folder, tokens) -> None:
     def continued(where: Path) -> list[int]:
-        found = load_language_model(where).model
-        return found.generate(input_ids=tokens, max_new_tokens=12, do_sample=False).tolist()
+        result = load_language_model(where).model
+        return result.generate(input_ids=tokens, max_new_tokens=12, do_sample=False).tolist()
 
     before = continued(saved)
     forbidden = before[0][tokens.shape[1]]
@@ -47,16 +47,16 @@ def test_generation_settings_of_the_folder_are_ignored(saved, folder, tokens) ->
 
 
 def test_a_model_is_loaded_in_bfloat16(saved) -> None:
-    found = load_language_model(saved, precision="bfloat16")
-    assert {each.dtype for each in found.model.parameters()} == {torch.bfloat16}
+    result = load_language_model(saved, precision="bfloat16")
+    assert {each.dtype for each in result.model.parameters()} == {torch.bfloat16}
 
 
 def test_shards_are_read_and_determine_the_digest(folder, model, tokens) -> None:
     (folder / "model.safetensors").unlink()
     model.save_pretrained(folder, max_shard_size="30KB")
     assert len(examine_model_folder(folder).weights) > 1
-    found = load_language_model(folder)
-    assert torch.equal(found.model(input_ids=tokens).logits, model(input_ids=tokens).logits)
+    result = load_language_model(folder)
+    assert torch.equal(result.model(input_ids=tokens).logits, model(input_ids=tokens).logits)
     before = base_model_digest(folder)
     shard = examine_model_folder(folder).weights[0]
     save_file({n: t + 1 for n, t in load_file(shard).items()}, shard, metadata={"format": "pt"})
@@ -176,8 +176,8 @@ def test_an_index_that_names_other_files_is_refused(folder) -> None:
 
 def test_weights_of_another_model_are_refused(folder) -> None:
     path = folder / "model.safetensors"
-    kept = {name: each for name, each in load_file(path).items() if "layers.1.mlp" not in name}
-    save_file(kept, path, metadata={"format": "pt"})
+    remaining = {name: each for name, each in load_file(path).items() if "layers.1.mlp" not in name}
+    save_file(remaining, path, metadata={"format": "pt"})
     refused(folder, "lack 3 tensors of the model, such as model.layers.1.mlp")
 
 
@@ -196,9 +196,9 @@ def test_the_end_token_is_used_for_padding_if_there_is_no_other(folder) -> None:
     assert load_tokenizer(folder).pad_token == "<|pad|>"  # found by its name
     path = folder / "tokenizer.json"
     path.write_text(path.read_text().replace("<|pad|>", "<|other|>"))
-    found = load_language_model(folder)
-    assert found.tokenizer.pad_token == "<|end|>"
-    assert found.model.config.pad_token_id == found.tokenizer.eos_token_id
+    result = load_language_model(folder)
+    assert result.tokenizer.pad_token == "<|end|>"
+    assert result.model.config.pad_token_id == result.tokenizer.eos_token_id
 
 
 def test_a_tokenizer_without_end_is_refused(folder) -> None:

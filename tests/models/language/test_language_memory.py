@@ -44,12 +44,12 @@ CONFIG = LlamaConfig(
 def test_the_parts_of_a_billion_by_hand() -> None:
     """Llama-3.2-1B in bfloat16 with adapters in float32, two moments and two copies."""
     config = paper_configs()["Llama-3.2-1B"]
-    found = estimate_training(
+    result = estimate_training(
         config, TrainingLoad(batch=1, length=1, lora=AdapterSettings(), precision="bfloat16")
     )
-    assert found.weights == 2 * 1_235_814_400 + 4 * 22_544_384
-    assert found.gradients == 4 * 22_544_384
-    assert found.moments == found.copies == 2 * found.gradients
+    assert result.weights == 2 * 1_235_814_400 + 4 * 22_544_384
+    assert result.gradients == 4 * 22_544_384
+    assert result.moments == result.copies == 2 * result.gradients
     mixed = estimate_training(config, TrainingLoad(batch=1, length=1, precision="bfloat16"))
     linear = 973_078_528 + 2048 * 128_256  # the head is tied and has a bfloat16 copy
     assert mixed.weights == 4 * 1_235_814_400 + 2 * linear
@@ -73,19 +73,19 @@ def test_the_numbers_of_parameters_in_the_paper(
 ) -> None:
     """Table 1 of paper 000, at rank 32; its column "Model" includes the adapters."""
     training = TrainingLoad(batch=1, length=1, lora=AdapterSettings(rank=32))
-    found = estimate_training(paper_configs()[name], training)
-    assert found.gradients == 4 * adapters
-    assert found.weights == 4 * (base + adapters)
+    result = estimate_training(paper_configs()[name], training)
+    assert result.gradients == 4 * adapters
+    assert result.weights == 4 * (base + adapters)
     assert round(100 * adapters / (base + adapters), 2) == percent
 
 
 @pytest.mark.parametrize("modules", [("q_proj",), ("k_proj", "down_proj"), PROJECTIONS])
 def test_the_number_of_adapter_parameters_is_pefts(model, modules) -> None:
     lora = AdapterSettings(rank=3, modules=modules)
-    found = estimate_training(model.config, TrainingLoad(batch=1, length=1, lora=lora))
+    result = estimate_training(model.config, TrainingLoad(batch=1, length=1, lora=lora))
     trained, total = add_adapters(model, lora, 0).get_nb_trainable_parameters()
-    assert found.gradients == 4 * trained
-    assert found.weights == 4 * total
+    assert result.gradients == 4 * trained
+    assert result.weights == 4 * total
 
 
 def test_quantised_weights_need_a_byte_or_half_a_byte() -> None:
@@ -115,18 +115,18 @@ def test_the_sentence() -> None:
 def kept_bytes(model: nn.Module, batch: int, length: int) -> float:
     """Return the bytes per token that torch keeps for the backward pass, without weights."""
     own = {each.untyped_storage().data_ptr() for each in model.parameters()}
-    found: dict[int, int] = {}
+    result: dict[int, int] = {}
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in own:
-            found[storage.data_ptr()] = storage.nbytes()
+            result[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     tokens = torch.ones(batch, length, dtype=torch.long)
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         model.get_base_model().model(tokens) if adapted_modules(model) else model.model(tokens)
-    return sum(found.values()) / (batch * length)
+    return sum(result.values()) / (batch * length)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -166,9 +166,9 @@ def test_recomputed_layers_keep_only_their_input(precision, lora) -> None:
 
 
 def resident(word: str) -> int:
-    found = re.search(rf"{word}:\s+(\d+)", Path("/proc/self/status").read_text())
-    assert found
-    return int(found[1]) << 10
+    result = re.search(rf"{word}:\s+(\d+)", Path("/proc/self/status").read_text())
+    assert result
+    return int(result[1]) << 10
 
 
 def peak_of_a_step(batch: int, length: int) -> int:
@@ -197,5 +197,5 @@ def test_the_peak_of_a_process_within_a_factor_of_two() -> None:
 
 
 def test_the_memory_of_this_machine() -> None:
-    found = available_memory()
-    assert found is None or 10**7 < found < 10**14
+    result = available_memory()
+    assert result is None or 10**7 < result < 10**14

@@ -79,8 +79,8 @@ def test_the_initial_a_is_the_same_on_every_machine() -> None:
     own = int.from_bytes(sha256(b"7/q").digest()[:8], "big") >> 1
     drawn = np.random.RandomState(own % 2**32).randint(0, 2**32, 4, dtype=np.uint32)
     expected = (drawn % 2**24) / 2**24 - 0.5  # ±1/√4
-    found = initial_a(torch.Size([1, 4]), "q", 7)
-    assert found[0].tolist() == pytest.approx(expected.tolist(), abs=1e-6)
+    result = initial_a(torch.Size([1, 4]), "q", 7)
+    assert result[0].tolist() == pytest.approx(expected.tolist(), abs=1e-6)
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
@@ -157,10 +157,10 @@ def test_values_that_are_set_are_returned(model) -> None:
     adapted = trained(model)
     sent = {name: each + 1 for name, each in trainable_values(adapted).items()}
     set_trainable(adapted, sent)
-    found = trainable_values(adapted)
-    assert list(found) == list(sent)
-    assert all(torch.equal(found[name], sent[name]) for name in sent)
-    found[next(iter(found))].zero_()  # a copy
+    result = trainable_values(adapted)
+    assert list(result) == list(sent)
+    assert all(torch.equal(result[name], sent[name]) for name in sent)
+    result[next(iter(result))].zero_()  # a copy
     assert torch.equal(next(iter(trainable_values(adapted).values())), next(iter(sent.values())))
 
 

@@ -32,9 +32,9 @@ def mean_product(clients, rows):
 
 
 def test_the_mean_of_factors_by_hand() -> None:
-    found = aggregate_adapters("factors", [ONE, TWO], [3, 1])
-    assert found[A].tolist() == [[0.75, 0.5]]
-    assert found[B].tolist() == [[1.5], [0.5]]
+    result = aggregate_adapters("factors", [ONE, TWO], [3, 1])
+    assert result[A].tolist() == [[0.75, 0.5]]
+    assert result[B].tolist() == [[1.5], [0.5]]
 
 
 def test_the_gap_by_hand() -> None:
@@ -47,16 +47,16 @@ def test_the_gap_by_hand() -> None:
 
 def test_the_nearest_product_by_hand() -> None:
     """The larger entry of diag(1.5, 1) stays; each factor has its root, with positive sign."""
-    found = aggregate_adapters("product_svd", [ONE, TWO], [3, 1])
-    torch.testing.assert_close(found[B], torch.tensor([[math.sqrt(1.5)], [0.0]]).double())
-    torch.testing.assert_close(found[A], torch.tensor([[math.sqrt(1.5), 0.0]]).double())
+    result = aggregate_adapters("product_svd", [ONE, TWO], [3, 1])
+    torch.testing.assert_close(result[B], torch.tensor([[math.sqrt(1.5)], [0.0]]).double())
+    torch.testing.assert_close(result[A], torch.tensor([[math.sqrt(1.5), 0.0]]).double())
 
 
 def test_total_gap_adds_squares() -> None:
-    found = factor_gaps([ONE | {"n" + k[1:]: v for k, v in ONE.items()}] * 2, [1, 1])
-    assert set(found) == {"m", "n"}
-    assert total_gap(found).gap == 0
-    assert total_gap(found).mean == pytest.approx(math.sqrt(8))
+    result = factor_gaps([ONE | {"n" + k[1:]: v for k, v in ONE.items()}] * 2, [1, 1])
+    assert set(result) == {"m", "n"}
+    assert total_gap(result).gap == 0
+    assert total_gap(result).mean == pytest.approx(math.sqrt(8))
 
 
 def random_clients(seed: int, count: int, rank: int, rows: int, columns: int):
@@ -84,9 +84,9 @@ def test_the_gap_is_that_of_the_full_matrices(seed, count, rank, rows, columns) 
     weights = [seed % 7 + k + 1 for k in range(count)]
     mean = mean_product(clients, weights)
     expected = float((mean - product(aggregate_adapters("factors", clients, weights))).norm())
-    found = factor_gaps(clients, weights)["m"]
-    assert found.gap == pytest.approx(expected, rel=1e-9, abs=1e-12)
-    assert found.mean == pytest.approx(float(mean.norm()), rel=1e-9)
+    result = factor_gaps(clients, weights)["m"]
+    assert result.gap == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert result.mean == pytest.approx(float(mean.norm()), rel=1e-9)
 
 
 @settings(max_examples=60)
@@ -94,13 +94,13 @@ def test_the_gap_is_that_of_the_full_matrices(seed, count, rank, rows, columns) 
 def test_the_nearest_product_is_that_of_the_full_svd(seed, count, rank, rows, columns) -> None:
     clients = random_clients(seed, count, rank, rows, columns)
     weights = [1.0] * count
-    found = aggregate_adapters("product_svd", clients, weights)
-    assert {name: each.shape for name, each in found.items()} == {
+    result = aggregate_adapters("product_svd", clients, weights)
+    assert {name: each.shape for name, each in result.items()} == {
         name: each.shape for name, each in clients[0].items()
     }
     u, s, vh = torch.linalg.svd(mean_product(clients, weights), full_matrices=False)
     expected = u[:, :rank] * s[:rank] @ vh[:rank]
-    torch.testing.assert_close(product(found), expected, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(product(result), expected, rtol=1e-9, atol=1e-9)
 
 
 @settings(max_examples=40)
@@ -110,8 +110,8 @@ def test_the_nearest_product_is_exact_up_to_rank_r(seed, count, rank, rows, colu
     clients = random_clients(seed, count, rank, rows, columns)
     clients = [each | {B: clients[0][B]} for each in clients]
     weights = [k + 1.0 for k in range(count)]
-    found = product(aggregate_adapters("product_svd", clients, weights))
-    torch.testing.assert_close(found, mean_product(clients, weights), rtol=1e-9, atol=1e-9)
+    result = product(aggregate_adapters("product_svd", clients, weights))
+    torch.testing.assert_close(result, mean_product(clients, weights), rtol=1e-9, atol=1e-9)
 
 
 @settings(max_examples=40)
@@ -120,9 +120,9 @@ def test_frozen_a_is_exact(seed, count, rank, rows, columns) -> None:
     clients = random_clients(seed, count, rank, rows, columns)
     clients = [each | {A: clients[0][A]} for each in clients]
     weights = [k + 0.3 for k in range(count)]
-    found = aggregate_adapters("freeze_A", clients, weights)
-    assert torch.equal(found[A], clients[0][A])
-    torch.testing.assert_close(product(found), mean_product(clients, weights), rtol=0, atol=1e-12)
+    result = aggregate_adapters("freeze_A", clients, weights)
+    assert torch.equal(result[A], clients[0][A])
+    torch.testing.assert_close(product(result), mean_product(clients, weights), rtol=0, atol=1e-12)
     assert factor_gaps(clients, weights)["m"].gap == pytest.approx(0, abs=1e-13)
 
 
@@ -135,12 +135,12 @@ def test_means_of_factors_and_of_products_differ() -> None:
 def test_a_direction_with_singular_value_zero_keeps_a_nonzero_a() -> None:
     """In the first round every B is zero, so the product is zero; A must not become zero."""
     clients = [each | {B: torch.zeros(6, 2).double()} for each in random_clients(1, 3, 2, 6, 5)]
-    found = aggregate_adapters("product_svd", clients, [1, 1, 1])
-    assert not found[B].any()
+    result = aggregate_adapters("product_svd", clients, [1, 1, 1])
+    assert not result[B].any()
     usual = (
         torch.stack([each[A] for each in clients]).square().sum() / 6
     )  # 3 clients with 2 rows each
-    torch.testing.assert_close(found[A].square().sum(dim=1), usual.expand(2))
+    torch.testing.assert_close(result[A].square().sum(dim=1), usual.expand(2))
 
 
 def test_aggregation_is_deterministic_and_nearly_independent_of_the_order() -> None:
@@ -155,9 +155,9 @@ def test_aggregation_is_deterministic_and_nearly_independent_of_the_order() -> N
 def test_sums_are_in_float64() -> None:
     """In float32 the small client would be lost by rounding."""
     large, small = {"w": torch.tensor([2.0**25])}, {"w": torch.tensor([1.0])}
-    found = aggregate_adapters("factors", [large, small, {"w": -large["w"]}], [1, 1, 1])
-    assert found["w"].dtype == torch.float32
-    assert found["w"].item() == pytest.approx(1 / 3, rel=1e-6)
+    result = aggregate_adapters("factors", [large, small, {"w": -large["w"]}], [1, 1, 1])
+    assert result["w"].dtype == torch.float32
+    assert result["w"].item() == pytest.approx(1 / 3, rel=1e-6)
 
 
 def test_b_alone_is_averaged_and_has_no_gap() -> None:

@@ -65,11 +65,11 @@ def test_the_tokenizer_encodes_any_text_without_an_end_token(tokenizer) -> None:
 def test_a_chat_template_is_applied() -> None:
     talking = train_tokenizer(TEXTS, 300, CHAT_TEMPLATE)
     question = [{"role": "user", "content": "Where?"}]
-    found = talking.apply_chat_template(question, tokenize=False, add_generation_prompt=True)
-    assert found == "Question: Where?\nAnswer:"
+    result = talking.apply_chat_template(question, tokenize=False, add_generation_prompt=True)
+    assert result == "Question: Where?\nAnswer:"
     answered = [*question, {"role": "assistant", "content": "Ulm."}]
-    found = talking.apply_chat_template(answered, tokenize=False)
-    assert found == "Question: Where?\nAnswer: Ulm.<|end|>"
+    result = talking.apply_chat_template(answered, tokenize=False)
+    assert result == "Question: Where?\nAnswer: Ulm.<|end|>"
 
 
 def test_texts_get_an_end_token_and_are_cut_into_windows(tokenizer) -> None:
@@ -89,8 +89,8 @@ def test_the_model_learns_texts_by_heart(learnt, tokenizer) -> None:
     assert reports[0].loss == pytest.approx(5.7, abs=0.3)  # log 300
     assert loss < 0.5
     start = torch.tensor([tokenizer.encode("Question: Where does Ada live?\nAnswer: Ada lives")])
-    found = tokenizer.decode(model.generate(start, max_new_tokens=2, do_sample=False)[0])
-    assert found.startswith("Question: Where does Ada live?\nAnswer: Ada lives in")
+    result = tokenizer.decode(model.generate(start, max_new_tokens=2, do_sample=False)[0])
+    assert result.startswith("Question: Where does Ada live?\nAnswer: Ada lives in")
     assert not model.training
 
 
@@ -107,12 +107,12 @@ def test_progress_is_reported(learnt) -> None:
 def test_the_same_seed_makes_the_same_model(tokenizer) -> None:
     rows = encode_texts(tokenizer, TEXTS, 64)
 
-    def made(seed: int):
+    def trained_parameters(seed: int):
         model = build_tiny_model(tokenizer, SHAPE, seed=1)
         pretrain(model, rows, Pretraining(epochs=2, batch=4, seed=seed))
         return list(model.parameters())
 
-    first, again, other = made(1), made(1), made(2)
+    first, again, other = trained_parameters(1), trained_parameters(1), trained_parameters(2)
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not torch.equal(first[0], other[0])
 
@@ -120,9 +120,9 @@ def test_the_same_seed_makes_the_same_model(tokenizer) -> None:
 def test_the_model_is_saved_and_loaded(learnt, tokenizer, tmp_path: Path, tokens) -> None:
     model, _, _ = learnt
     save_language_model(model, tokenizer, tmp_path / "tiny")
-    found = load_language_model(tmp_path / "tiny")
-    assert torch.equal(found.model(input_ids=tokens).logits, model(input_ids=tokens).logits)
-    assert found.tokenizer.encode(TEXTS[0]) == tokenizer.encode(TEXTS[0])
+    result = load_language_model(tmp_path / "tiny")
+    assert torch.equal(result.model(input_ids=tokens).logits, model(input_ids=tokens).logits)
+    assert result.tokenizer.encode(TEXTS[0]) == tokenizer.encode(TEXTS[0])
 
 
 def test_padding_does_not_change_the_logits(learnt, tokenizer) -> None:
@@ -137,8 +137,8 @@ def test_padding_does_not_change_the_logits(learnt, tokenizer) -> None:
 
 def test_the_learning_rate_by_hand() -> None:
     """There are ten steps, two of them for the warm-up."""
-    found = [learning_rate_share(step, 10, 0.2) for step in (0, 1, 2, 6, 9)]
-    assert found == pytest.approx([0.5, 1, 1, 0.5, 0.0380602], abs=1e-6)
+    result = [learning_rate_share(step, 10, 0.2) for step in (0, 1, 2, 6, 9)]
+    assert result == pytest.approx([0.5, 1, 1, 0.5, 0.0380602], abs=1e-6)
 
 
 @pytest.mark.parametrize(

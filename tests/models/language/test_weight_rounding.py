@@ -23,13 +23,13 @@ def test_four_bits_by_hand() -> None:
 
 def test_each_group_has_its_own_step() -> None:
     """Groups of 2, 2 and 1 inputs have steps 1, 0.1 and 3/7."""
-    found = round_matrix(torch.tensor([[7.0, 3.4, 0.7, 0.34, 3.0]]), 4, group=2)
-    torch.testing.assert_close(found, torch.tensor([[7.0, 3.0, 0.7, 0.3, 3.0]]))
+    result = round_matrix(torch.tensor([[7.0, 3.4, 0.7, 0.34, 3.0]]), 4, group=2)
+    torch.testing.assert_close(result, torch.tensor([[7.0, 3.0, 0.7, 0.3, 3.0]]))
 
 
 def test_eight_bits_by_hand() -> None:
-    found = round_matrix(torch.tensor([[1.27, 0.504, -0.006]]), 8)
-    torch.testing.assert_close(found, torch.tensor([[1.27, 0.50, -0.01]]))
+    result = round_matrix(torch.tensor([[1.27, 0.504, -0.006]]), 8)
+    torch.testing.assert_close(result, torch.tensor([[1.27, 0.50, -0.01]]))
 
 
 @settings(max_examples=50)
@@ -48,10 +48,10 @@ def test_the_error_is_half_a_step_and_rounding_is_idempotent(seed, bits, group) 
 
 def test_only_linear_weights_of_a_model_are_rounded(model) -> None:
     before = deepcopy(model.state_dict())
-    found = deepcopy(model)
-    round_weights(found, 4, group=16)
+    result = deepcopy(model)
+    round_weights(result, 4, group=16)
     changed = {
-        name for name, each in found.state_dict().items() if not torch.equal(each, before[name])
+        name for name, each in result.state_dict().items() if not torch.equal(each, before[name])
     }
     linear = {
         f"{name}.weight"
@@ -61,7 +61,7 @@ def test_only_linear_weights_of_a_model_are_rounded(model) -> None:
     assert changed == linear
     assert len(linear) == 14
     name = "model.layers.1.mlp.down_proj.weight"
-    assert torch.equal(found.state_dict()[name], round_matrix(before[name], 4, 16))
+    assert torch.equal(result.state_dict()[name], round_matrix(before[name], 4, 16))
 
 
 @torch.no_grad()

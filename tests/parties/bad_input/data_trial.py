@@ -67,12 +67,12 @@ class DataTrial:
         """Run both parties in one process."""
         changes = [part for setting in settings for part in ("--set", setting)]
         config = self._config(BANK + SHOP)
-        return self._said(simulate_app, [config, "--in-process", *changes], code, words)
+        return self._output(simulate_app, [config, "--in-process", *changes], code, words)
 
     def party(self, role: str, name: str, settings: str, code: int, words: tuple[str, ...]) -> str:
         options = ["--role", role, "--config", self._config(settings), "--party", name]
         where = ["--hub", f"unix:{self.folder}/hub", "--certificates", str(self._keys)]
-        return self._said(party_app, [*options, *where], code, words)
+        return self._output(party_app, [*options, *where], code, words)
 
     @property
     def runs(self) -> Path:
@@ -83,7 +83,7 @@ class DataTrial:
         (self.folder / "trial.toml").write_text(CONFIG + settings)
         return str(self.folder / "trial.toml")
 
-    def _said(self, app: Typer, options: list[str], code: int, words: tuple[str, ...]) -> str:
+    def _output(self, app: Typer, options: list[str], code: int, words: tuple[str, ...]) -> str:
         started = process_time()
         env = {"VFL_DATA": None, "COLUMNS": "200"}
         place = ["--out", str(self.runs), "--data", str(self.folder)]

@@ -16,7 +16,7 @@ def trial(tmp_path: Path, keys: Path) -> Trial:
     return make_trial(tmp_path, keys)
 
 
-def leave(trial: Trial, agreement: str, data: str, numbers: range) -> Path:
+def leave_checkpoints(trial: Trial, agreement: str, data: str, numbers: range) -> Path:
     """Write checkpoints as an unfinished run leaves them; return their folder."""
     folder = trial.folder / "runs" / "trial" / SPOKE / "checkpoints"
     ours = Checkpoints(folder, party=SPOKE, agreement=agreement, data=data)
@@ -36,21 +36,25 @@ def test_resume_without_a_checkpoint_is_refused(trial: Trial) -> None:
 
 def test_checkpoints_of_another_agreement_are_refused_with_the_difference(trial: Trial) -> None:
     other = trial.write(AGREEMENT.replace("epochs = 2", "epochs = 3") + SETTINGS, "other.toml")
-    folder = leave(trial, canonical_agreement(read_config(other).agreement), "", range(1, 4))
+    folder = leave_checkpoints(
+        trial, canonical_agreement(read_config(other).agreement), "", range(1, 4)
+    )
     words = ("training.epochs was 3, is 2", "--begin fresh")
     trial.start().expect(7, str(folder), *words)
     assert len(list(folder.glob("*.json"))) == 2  # they were not removed
 
 
 def test_checkpoints_of_other_data_are_refused(trial: Trial) -> None:
-    leave(trial, canonical_agreement(read_config(trial.config).agreement), "00", range(1, 4))
+    leave_checkpoints(
+        trial, canonical_agreement(read_config(trial.config).agreement), "00", range(1, 4)
+    )
     trial.start().expect(
         9, "the data of shop differs from the data of the unfinished run", "--begin fresh"
     )
 
 
 def test_fresh_start_removes_old_checkpoints(trial: Trial) -> None:
-    folder = leave(trial, "{}", "", range(1, 4))
+    folder = leave_checkpoints(trial, "{}", "", range(1, 4))
     trial.start("passive", SPOKE, "--begin", "fresh").expect(6, "no process listens")
     assert not folder.exists()
 

@@ -183,7 +183,7 @@ def test_weak_or_unusual_key_is_refused_with_what_is_allowed(
     result.expect(5, f"must be P-256 (got {kind})", "hint: make a key with: openssl")
 
 
-def signed_anew(
+def with_algorithm_name(
     leaf: x509.Certificate, by: Authority, hash_: hashes.HashAlgorithm
 ) -> x509.Certificate:
     builder = (
@@ -202,7 +202,7 @@ def signed_anew(
 
 def test_certificate_signed_with_sha_1_is_refused(trial: Trial, root: Authority) -> None:
     leaf, key = Leaf().issue(root)
-    der = signed_anew(leaf, root, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
+    der = with_algorithm_name(leaf, root, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
     # ecdsa-with-SHA256 becomes ecdsa-with-SHA1: no library here signs with SHA-1 any more
     sha256, sha1 = bytes.fromhex("06082a8648ce3d040302"), bytes.fromhex("06072a8648ce3d0401")
     assert der.count(sha256) == 2

@@ -49,7 +49,7 @@ def test_device_in_place_of_a_config_is_refused(trial: Trial) -> None:
     command("vfl-party", *words).expect(3, "/dev/zero: it is not a regular file")
 
 
-def as_everybody() -> list[str]:
+def as_unprivileged_user() -> list[str]:
     """Drop root's right to read all files, if the tests run as root."""
     rights = "-dac_override,-dac_read_search"
     return ["setpriv", "--bounding-set", rights] if os.geteuid() == 0 else []
@@ -57,7 +57,7 @@ def as_everybody() -> list[str]:
 
 def test_unreadable_file_is_refused_with_its_permissions(trial: Trial) -> None:
     trial.config.chmod(0o200)
-    result = process("vfl-party", *trial.words(), through=as_everybody())
+    result = process("vfl-party", *trial.words(), through=as_unprivileged_user())
     result.expect(
         3, "trial.toml: Permission denied; its mode is --w-------", "hint: make the file read"
     )
@@ -232,8 +232,10 @@ def test_at_most_twenty_problems_are_reported_together(trial: Trial) -> None:
     )
     result = trial.reads(text).expect(3, "training.epochs", "training.batsch", "settings.shop.hub")
     assert result.count("trial.toml: ") == 3
-    many = "\n".join(f"wrong{at} = 1" for at in range(30))
-    assert trial.reads(edited_config("epochs = 2", many)).expect(3).count("unknown key") == 20
+    unknown_keys = "\n".join(f"wrong{at} = 1" for at in range(30))
+    assert (
+        trial.reads(edited_config("epochs = 2", unknown_keys)).expect(3).count("unknown key") == 20
+    )
 
 
 # --- parties ------------------------------------------------------------------------------------
@@ -290,7 +292,7 @@ def test_settings_of_the_other_role_are_refused(
     )
 
 
-# --- addresses, secrets, what is not offered ----------------------------------------------------
+# --- addresses, secrets, unsupported features ---------------------------------------------------
 
 ADDRESSES = {
     "bank": "host:port with a port from 1 to 65535",

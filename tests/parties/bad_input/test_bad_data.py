@@ -257,18 +257,18 @@ def test_intersections_that_differ_by_few_rows_are_refused(trial: DataTrial) -> 
     (trial.folder / "bank.csv").write_text(banks(range(200)))
     limit = ["psi.differencing=5"]
 
-    def meet(rows: int, code: int, *words: str) -> None:
+    def run_both(rows: int, code: int, *words: str) -> None:
         (trial.folder / "shop.csv").write_text(shops(range(rows)))
         trial.both(code, *words, settings=limit)
 
-    meet(200, 0)  # all rows are common: no fault
-    meet(199, 8, "differs from that of an earlier run by fewer than psi.differencing = 5")
-    meet(196, 8)
-    meet(200, 0)
-    meet(195, 0)
-    meet(198, 8)
+    run_both(200, 0)  # all rows are common: no fault
+    run_both(199, 8, "differs from that of an earlier run by fewer than psi.differencing = 5")
+    run_both(196, 8)
+    run_both(200, 0)
+    run_both(195, 0)
+    run_both(198, 8)
     for name in ("bank", "shop"):
         kept = trial.runs / "trial" / name / "intersections.json"
         assert CANARY not in kept.read_text()
     (trial.runs / "trial" / "bank" / "intersections.json").write_text("[{}]")
-    meet(195, 7, "cannot read the sizes of earlier runs")
+    run_both(195, 7, "cannot read the sizes of earlier runs")

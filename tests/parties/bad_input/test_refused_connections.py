@@ -46,7 +46,9 @@ def hub(keys: Path, **trusting: Any) -> Iterator[tuple[LineServer, str]]:
         yield server, f"127.0.0.1:{server.port}"
 
 
-def visit(server: LineServer, address: str, folder: Path, name: str = SPOKE) -> tuple[str, str]:
+def connect_and_wait(
+    server: LineServer, address: str, folder: Path, name: str = SPOKE
+) -> tuple[str, str]:
     """What the hub's log and the refused visitor learn."""
     line = dial_hub(address, read_keyring(folder, name), HUB)
     with pytest.raises(IdentityError) as ours:
@@ -57,8 +59,8 @@ def visit(server: LineServer, address: str, folder: Path, name: str = SPOKE) -> 
     return str(ours.value), str(theirs)
 
 
-def visitors(keys: Path, folder: Path, root: Authority) -> Iterator[tuple[Path, str, str]]:
-    """Twelve whom the authority certified and the hub does not believe: folder, name, reason."""
+def refused_clients(keys: Path, folder: Path, root: Authority) -> Iterator[tuple[Path, str, str]]:
+    """Yield twelve certified clients that the hub refuses: folder, name, reason."""
     uris = [f"spiffe://trial/party/{name}" for name in (SPOKE, HUB)]
     leaves = [
         (Leaf(uris=[]), "0 URI names"),
@@ -87,9 +89,9 @@ def test_twelve_refused_clients_receive_the_same_error(
     pins = {SPOKE: [fingerprint(read_keyring(keys, SPOKE).identity.certificate)]}
     messages = []
     with hub(keys, pins=pins) as (server, address):
-        for folder, name, reason in visitors(keys, tmp_path, root):
+        for folder, name, reason in refused_clients(keys, tmp_path, root):
             started = monotonic()
-            ours, theirs = visit(server, address, folder, name)
+            ours, theirs = connect_and_wait(server, address, folder, name)
             assert monotonic() - started > 0.05  # never at once
             assert reason in ours
             ticket = re.search(r"\(ticket ([0-9a-f]{8})\)", theirs)
@@ -142,9 +144,9 @@ def test_key_denied_during_a_run_is_refused_afterwards(keys: Path, tmp_path: Pat
         fresh.replace(path)
         message = ""
         while "is denied" not in message:  # the hub may still hold the first line for a moment
-            message, _ = visit(server, address, keys)
+            message, _ = connect_and_wait(server, address, keys)
         path.unlink()
-        assert "cannot read the deny list" in visit(server, address, keys)[0]
+        assert "cannot read the deny list" in connect_and_wait(server, address, keys)[0]
 
 
 def test_denied_keys_are_read_completely_during_replacement(keys: Path, tmp_path: Path) -> None:
@@ -173,14 +175,14 @@ def test_old_tls_and_plaintext_are_refused_and_the_hub_continues(
     reader = Thread(target=lambda: [lines.put(line) for line in running.stdout or ()], daemon=True)
     reader.start()
     try:
-        result = until(lines, "waiting for the others")
+        result = read_until(lines, "waiting for the others")
         for attempt in (no_certificate, tls_1_2, plaintext, web_browser, noise):
             attempt(port, keys)
             assert running.poll() is None
         line = dial_hub(f"127.0.0.1:{port}", read_keyring(keys, "stranger"), HUB)
         assert isinstance(end_of(line), IdentityError)
         line.cut()
-        result += until(lines, "refused a connection")
+        result += read_until(lines, "refused a connection")
         assert running.poll() is None
     finally:
         running.terminate()
@@ -191,7 +193,7 @@ def test_old_tls_and_plaintext_are_refused_and_the_hub_continues(
     assert "stranger is not a passive party" in warnings[0]
 
 
-def until(lines: "Queue[str]", words: str) -> list[str]:
+def read_until(lines: "Queue[str]", words: str) -> list[str]:
     result = [lines.get(timeout=60)]
     while words not in result[-1]:
         result.append(lines.get(timeout=60))
@@ -207,7 +209,7 @@ def context(keys: Path, *, certificate: bool = True) -> ssl.SSLContext:
     return shaking
 
 
-def shake(port: int, shaking: ssl.SSLContext) -> None:
+def tls_handshake(port: int, shaking: ssl.SSLContext) -> None:
     greeted = b""
     with (
         suppress(ssl.SSLError, ConnectionError),
@@ -219,28 +221,28 @@ def shake(port: int, shaking: ssl.SSLContext) -> None:
 
 
 def no_certificate(port: int, keys: Path) -> None:
-    shake(port, context(keys, certificate=False))
+    tls_handshake(port, context(keys, certificate=False))
 
 
 def tls_1_2(port: int, keys: Path) -> None:
     old = context(keys)
     old.maximum_version = ssl.TLSVersion.TLSv1_2
-    shake(port, old)
+    tls_handshake(port, old)
 
 
 def plaintext(port: int, keys: Path) -> None:
-    say_plainly(port, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9))
+    send_plaintext(port, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9))
 
 
 def web_browser(port: int, keys: Path) -> None:
-    say_plainly(port, b"GET / HTTP/1.1\r\nHost: bank\r\n\r\n")
+    send_plaintext(port, b"GET / HTTP/1.1\r\nHost: bank\r\n\r\n")
 
 
 def noise(port: int, keys: Path) -> None:
-    say_plainly(port, os.urandom(2000))
+    send_plaintext(port, os.urandom(2000))
 
 
-def say_plainly(port: int, content: bytes) -> None:
+def send_plaintext(port: int, content: bytes) -> None:
     with socket.create_connection(("127.0.0.1", port), 5) as plain:
         plain.sendall(content)
         with suppress(ConnectionError):

@@ -100,7 +100,7 @@ def test_a_backdoor_is_measured_on_triggered_rows_with_its_control(tmp_path: Pat
     assert control["original_success"] == original["backdoor_success"]["value"]
     assert control["status"] == ("ok" if control["original_success"] > 0.8 else "invalid")
     excess = [each["backdoor_excess"]["value"] for each in (original, retrain)]
-    assert excess[0] > excess[1] + 0.2  # who never saw the trigger does not obey it
+    assert excess[0] > excess[1] + 0.2  # Retrain never saw the trigger
     assert "rows that bore the trigger" in result["purged"]["right"]
     assert result["remains"]["right"] == []
 

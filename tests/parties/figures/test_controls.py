@@ -90,7 +90,7 @@ def test_uniform_outputs_are_flagged_as_streisand_effect(figures_of: dict[str, d
     assert figures["entropy_auc"]["value"] < 0.1
     assert figures["forgotten_entropy"]["gap_in_sd"] > 3
     assert figures["mia_distinguishability"]["value"] > 0.8  # below 0.5 is a leak too
-    assert abs(figures["test_accuracy"]["gap"]) < 0.1  # utility alone would not tell
+    assert abs(figures["test_accuracy"]["gap"]) < 0.1  # utility alone does not reveal it
 
 
 def test_a_random_model_fails_utility(figures_of: dict[str, dict]) -> None:

@@ -23,7 +23,7 @@ PARTIES = ("hub", "left", "right")
 
 
 def parameters(split_model, sessions) -> dict[str, torch.Tensor]:
-    split_model.logits(vfl_pb2.VALIDATION)  # a round trip: all have done what was said before
+    split_model.logits(vfl_pb2.VALIDATION)  # a round trip: all earlier commands are done
     party_networks = networks(split_model, sessions)
     return {
         name: torch.cat([p.detach().flatten() for p in each.parameters()])

@@ -65,7 +65,7 @@ def key_holders(ready: Ready) -> tuple[str, ...]:
 
 
 def breaking_tap(client: str, frames: int) -> Callable[[str, Line], Line]:
-    """Return a tap that breaks the first line of ``who`` after ``frames`` frames."""
+    """Return a tap that breaks the first line of ``client`` after ``frames`` frames."""
     lines = list[str]()
 
     def tap(name: str, line: Line) -> Line:

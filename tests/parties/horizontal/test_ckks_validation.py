@@ -47,7 +47,10 @@ def ciphertext(within: tenseal.Context, scale: float = SCALE, size: int = SLOTS)
         (lambda good: good + good, "2 ciphertexts, expected 1"),
         (lambda _: ciphertext(context(8192, (60, 50))), OTHER_CIPHERTEXT),
         (lambda _: ciphertext(context(8192, (50, 50, 60))), "a ciphertext has 2"),
-        (lambda _: ciphertext(context(4096, (54, 54)), size=9), "not a ciphertext of the agreed par"),
+        (
+            lambda _: ciphertext(context(4096, (54, 54)), size=9),
+            "not a ciphertext of the agreed par",
+        ),
         (
             lambda _: ciphertext(ckks.load_public_context(public()), scale=2.0**23),
             "has the shape (2, 1, 8192, ",

@@ -71,7 +71,7 @@ def predictions(path: Path) -> list[list[str]]:
 def test_client_predicts_with_its_personal_model(tmp_path: Path, kind: str) -> None:
     wood = ClientProcesses(tmp_path, f'personal = {{ kind = "{kind}" }}', NAMES)
     store = client_with_model(wood, "ash", kind)
-    out = tmp_path / "found.csv"
+    out = tmp_path / "predictions.csv"
     result = predict(wood.path, wood.out, "ash", "--out", str(out))
     assert result.exit_code == 0, result.output
     data = wood.config.settings("ash").data  # type: ignore[attr-defined]
@@ -88,7 +88,7 @@ def test_client_predicts_with_its_personal_model(tmp_path: Path, kind: str) -> N
 def test_ids_that_are_not_in_the_data_are_marked(tmp_path: Path) -> None:
     wood = ClientProcesses(tmp_path, "", NAMES)
     client_with_model(wood, "ash", "none")
-    ids, out = tmp_path / "ids.txt", tmp_path / "found.csv"
+    ids, out = tmp_path / "ids.txt", tmp_path / "predictions.csv"
     assert predict(wood.path, wood.out, "ash", "--out", str(out)).exit_code == 0
     known = predictions(out)[7]
     ids.write_text(f"nobody\n{known[0]}\n")
@@ -100,7 +100,7 @@ def test_ids_that_are_not_in_the_data_are_marked(tmp_path: Path) -> None:
 
 def test_server_and_client_without_model_are_refused(tmp_path: Path) -> None:
     wood = ClientProcesses(tmp_path, "", NAMES)
-    out = ("--out", str(tmp_path / "found.csv"))
+    out = ("--out", str(tmp_path / "predictions.csv"))
     at_server = predict(wood.path, wood.out, SERVER, *out)
     assert at_server.exit_code == 3
     assert "which has no rows to predict" in at_server.output
@@ -117,13 +117,13 @@ def test_a_damaged_model_is_refused(tmp_path: Path) -> None:
     client_with_model(wood, "ash", "none")
     path = wood.out / "wood" / "ash" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-4] + b"oops")
-    result = predict(wood.path, wood.out, "ash", "--out", str(tmp_path / "found.csv"))
+    result = predict(wood.path, wood.out, "ash", "--out", str(tmp_path / "predictions.csv"))
     assert result.exit_code == 9
     assert "was changed after the run" in result.output
 
 
 def test_a_simulated_client_predicts_with_the_server_s_model(tmp_path: Path) -> None:
-    """This holds for a named client too."""
+    """A client with a name of its own predicts with the same model."""
     path = tmp_path / "pool.toml"
     path.write_text(SIMULATED.replace("parties = {", 'parties = { ash = { role = "client" },'))
     settings = 'data = { kind = "sklearn", name = "digits", label = true }'

@@ -39,7 +39,7 @@ def test_the_chosen_method_is_delivered(tmp_path: Path, name: str) -> None:
     assert request["method"] == name
     assert list(rows)[:2] == ["original", name]
     assert {"retrain", "retrain-2", "retrain-paired"} <= set(rows)
-    assert len(rows) == len(request["methods"])  # nobody runs twice
+    assert len(rows) == len(request["methods"])  # no method runs twice
     assert (
         metrics["run"]["guarantee"]
         == rows[name]["guarantee"]

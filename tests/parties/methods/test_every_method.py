@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_resume import Ending, _timeless, play, prepare
+from test_resume import RunResult, prepare, run_parties, without_costs
 from three_parties import agreement
 from whole_run import FEDORA, QUICK, TRAINING, run
 
@@ -80,7 +80,7 @@ def test_every_row_has_the_facts_of_its_method(metrics: Any) -> None:
         "adaptive": False,
         "extrapolate": False,
         "retain_share": 0.25,
-        "calibration": None,  # a sum of votes is out of the top's reach
+        "calibration": None,  # a sum of votes has no top to calibrate
     }
 
 
@@ -98,21 +98,23 @@ CHANGES: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Ending:
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
     folder = tmp_path_factory.mktemp("undisturbed")
     prepare(folder)
-    return play(folder, **CHANGES)
+    return run_parties(folder, **CHANGES)
 
 
 @pytest.mark.parametrize("message", [80, 140, 200, 260, 320])
 def test_crash_does_not_change_the_result(
-    tmp_path: Path, uninterrupted: Ending, message: int
+    tmp_path: Path, uninterrupted: RunResult, message: int
 ) -> None:
     prepare(tmp_path)
-    play(tmp_path, ("left", message), **CHANGES)
-    ending = play(tmp_path, **CHANGES)
-    assert any(note.startswith("resumed checkpoint") for note in ending.notes)
-    assert ending.files == uninterrupted.files
-    assert ending.metrics is not None
+    run_parties(tmp_path, ("left", message), **CHANGES)
+    after_crash = run_parties(tmp_path, **CHANGES)
+    assert any(note.startswith("resumed checkpoint") for note in after_crash.notes)
+    assert after_crash.files == uninterrupted.files
+    assert after_crash.metrics is not None
     assert uninterrupted.metrics is not None
-    assert _timeless(ending.metrics["requests"]) == _timeless(uninterrupted.metrics["requests"])
+    assert without_costs(after_crash.metrics["requests"]) == without_costs(
+        uninterrupted.metrics["requests"]
+    )

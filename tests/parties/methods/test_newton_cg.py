@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from monolith import ORDER, Monolith
-from test_resume import compare, play, prepare
+from test_resume import assert_equal_metrics, prepare, run_parties
 from three_parties import inputs, networks, open_split_model
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -142,9 +142,9 @@ def test_newton_run_after_a_crash_has_the_same_result(
     for folder in ("whole", "crashed"):
         (tmp_path / folder).mkdir()
         prepare(tmp_path / folder)
-    uninterrupted = play(tmp_path / "whole", **changes)
-    play(tmp_path / "crashed", (name, message), **changes)
-    ending = play(tmp_path / "crashed", **changes)
-    assert any(note.startswith("resumed checkpoint") for note in ending.notes)
-    assert ending.files == uninterrupted.files
-    compare(ending.metrics, uninterrupted.metrics)
+    uninterrupted = run_parties(tmp_path / "whole", **changes)
+    run_parties(tmp_path / "crashed", (name, message), **changes)
+    result = run_parties(tmp_path / "crashed", **changes)
+    assert any(note.startswith("resumed checkpoint") for note in result.notes)
+    assert result.files == uninterrupted.files
+    assert_equal_metrics(result.metrics, uninterrupted.metrics)

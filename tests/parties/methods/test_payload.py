@@ -78,7 +78,7 @@ def split_model(tmp_path: Path) -> Any:
 
 
 def test_fedora(split_model: SplitModel) -> None:
-    """n_u + R B rows an iteration (Table II); the last batch of an epoch is as short as it is."""
+    """n_u + R B rows an iteration (Table II); the last batch of an epoch may be shorter."""
     split_model.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
     rows, plan = split_model.rows, split_model.agreement.unlearning.fedora
     sub_steps = max(1, ceil(plan.retain_share * len(rows.retain) / BATCH))
@@ -87,16 +87,16 @@ def test_fedora(split_model: SplitModel) -> None:
     sizes = [*[BATCH] * (per_epoch - 1), short]
     batches = [sizes[step % per_epoch] for step in range(plan.iterations * sub_steps)]
     assert short < BATCH
-    assert short in batches  # the short one is met
+    assert short in batches  # the short batch is included
     payload_sent = payload_of(split_model, lambda: fedora.run_fedora(split_model, 1.0, 0.0))
     both_ways = plan.iterations * len(rows.forgotten) + sum(batches)
     assert payload_sent == formula(
         both_ways, rows_shown=len(rows.validation)
-    )  # one look, at the end
+    )  # one evaluation, at the end
 
 
 def test_retrain(split_model: SplitModel) -> None:
-    """Every epoch passes over D_r, and looks at the validation rows."""
+    """Every epoch passes over D_r, and evaluates the validation rows."""
     rows = split_model.rows
     payload_sent = payload_of(
         split_model, lambda: RetrainMethod("retrain", "retrain").run(split_model)
@@ -105,7 +105,7 @@ def test_retrain(split_model: SplitModel) -> None:
 
 
 def test_gradient_ascent(split_model: SplitModel) -> None:
-    """Every step passes over D_u; a look at the end shows whether the model is sound."""
+    """Every step passes over D_u; one evaluation at the end checks for finite numbers."""
     rows = split_model.rows
     payload_sent = payload_of(split_model, lambda: GradientAscentMethod().run(split_model))
     assert payload_sent == formula(STEPS * len(rows.forgotten), len(rows.validation))
@@ -117,7 +117,7 @@ def test_fine_tune_equals_one_process(split_model: SplitModel) -> None:
 
 
 def test_top_only(split_model: SplitModel) -> None:
-    """Embeddings of D_r go up once, and nothing comes down."""
+    """Embeddings of D_r are sent once, and no gradient is sent back."""
     payload_sent = payload_of(split_model, lambda: TopOnlyMethod().run(split_model))
     assert payload_sent == formula(0, rows_shown=len(split_model.rows.retain))
 
@@ -128,7 +128,7 @@ def test_relabel(split_model: SplitModel) -> None:
 
 
 def test_shrink_perturb(split_model: SplitModel) -> None:
-    """To shrink costs no row."""
+    """Shrinking sends no rows."""
     payload_sent = payload_of(split_model, lambda: ShrinkPerturbMethod().run(split_model))
     assert payload_sent == formula(2 * len(split_model.rows.retain))
 
@@ -145,7 +145,7 @@ def test_ico_like(split_model: SplitModel) -> None:
 
 
 def test_cvfu(tmp_path: Path) -> None:
-    """D is shown once, then every epoch passes over D_r both ways and shows it; D_u once."""
+    """One forward pass over D; per epoch D_r with gradients and once more forward; D_u once."""
     parties = {name: each | {"width": 3} for name, each in agreement()["parties"].items()}
     plan = {"cvfu": {"epochs": 2, "batch": BATCH, "learning_rate": 0.01}}
     changes = {"dtype": "float32", "parties": parties, "top": {"kind": "sum"}, "unlearning": plan}

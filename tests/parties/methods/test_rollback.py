@@ -43,7 +43,7 @@ def test_fresh_top_is_rolled_back_if_it_does_not_recover(
         before = split_model.logits(vfl_pb2.VALIDATION)
         split_model.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
         result = fedora.run_fedora(split_model, 1.0, 1.0)
-        assert len(result.iterations) == 4  # looked at after each, and given time
+        assert len(result.iterations) == 4  # evaluated after each iteration, without an early stop
         assert result.decision.value == "utility lost"
         assert len(warnings) == 1
         assert "'utility lost': all parties restored" in warnings[0]
@@ -126,7 +126,7 @@ def test_diverged_fresh_top_is_reported(tmp_path: Path) -> None:
 
 
 def test_forgotten_class_is_excluded_from_utility(tmp_path: Path) -> None:
-    """Otherwise whoever forgets a class loses utility, and goes back to the model that knows it."""
+    """Otherwise a method that forgets a class would lose utility and be rolled back."""
     with open_split_model(tmp_path, unlearning={}) as (split_model, _):
         rows, labels = split_model.rows, split_model.labels
         truth, classes = labels[rows.validation], len(split_model.agreement.labels.classes)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from prediction_parties import ask
+from prediction_parties import predict_rows
 from safetensors.torch import load_file
 from sharded_runs import PLAN, digests, run_with_and_without_rows
-from test_resume import compare, play, prepare
+from test_resume import assert_equal_metrics, prepare, run_parties
 from three_parties import agreement
 from whole_run import run
 
@@ -46,7 +46,7 @@ def test_shard_members_predict_as_in_the_test(tmp_path: Path) -> None:
     ids = [own[row].encode() for row in rows]
     agreed = validate_table(VerticalAgreement, agreement(**plan), tmp_path, "")
     test = [own[rows[at]] for at in split_rows(agreed, ids, np.zeros(len(ids), bool)).test]
-    predictions = ask(tmp_path, test, agreement(**plan))
+    predictions = predict_rows(tmp_path, test, agreement(**plan))
     label = dict(zip(own, truth, strict=True))
     right = [name == label[text] for text, name, _ in predictions.rows()]
     assert np.mean(right) == metrics["run"]["test_accuracy"]
@@ -67,9 +67,9 @@ def test_sharded_run_after_a_crash_has_the_same_result(
     for folder in ("whole", "crashed"):
         (tmp_path / folder).mkdir()
         prepare(tmp_path / folder)
-    uninterrupted = play(tmp_path / "whole", **changes)
-    play(tmp_path / "crashed", (name, message), **changes)
-    ending = play(tmp_path / "crashed", **changes)
-    assert any(note.startswith("resumed checkpoint") for note in ending.notes)
-    assert ending.files == uninterrupted.files
-    compare(ending.metrics, uninterrupted.metrics)
+    uninterrupted = run_parties(tmp_path / "whole", **changes)
+    run_parties(tmp_path / "crashed", (name, message), **changes)
+    result = run_parties(tmp_path / "crashed", **changes)
+    assert any(note.startswith("resumed checkpoint") for note in result.notes)
+    assert result.files == uninterrupted.files
+    assert_equal_metrics(result.metrics, uninterrupted.metrics)

@@ -10,7 +10,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from prediction_parties import PASSIVE, Spoke, add_giant, ask, party_of, trained_parties
+from prediction_parties import (
+    PASSIVE,
+    Spoke,
+    add_row_with_large_embedding,
+    party_of,
+    predict_rows,
+    trained_parties,
+)
 from safetensors.torch import load_file
 from three_parties import PARTIES, agreement
 from whole_run import TRAINING, run
@@ -57,7 +64,7 @@ def common(folder: Path) -> list[str]:
     return sorted(set.intersection(*held))
 
 
-# --- what is predicted ----------------------------------------------------------------------------
+# --- predictions ----------------------------------------------------------------------------------
 
 
 def test_predictions_equal_those_of_the_training_run(trained_folder: Path) -> None:
@@ -66,7 +73,7 @@ def test_predictions_equal_those_of_the_training_run(trained_folder: Path) -> No
     ids = [own[row] for row in rows]
     agreed = validate_table(VerticalAgreement, agreement(training=TRAINING), trained_folder, "")
     test = [ids[row].decode() for row in split_rows(agreed, ids, np.zeros(len(ids), bool)).test]
-    predictions = ask(trained_folder, test)
+    predictions = predict_rows(trained_folder, test)
     truth = table(trained_folder, "hub")
     right = [name == truth[text]["label"] for text, name, _ in predictions.rows()]
     assert (
@@ -77,14 +84,14 @@ def test_predictions_equal_those_of_the_training_run(trained_folder: Path) -> No
 
 def test_one_row_at_a_time_gives_the_same_numbers(trained_folder: Path) -> None:
     ids = common(trained_folder)[:4]
-    together = ask(trained_folder, ids).probabilities
-    alone = np.concatenate([ask(trained_folder, [each]).probabilities for each in ids])
+    together = predict_rows(trained_folder, ids).probabilities
+    alone = np.concatenate([predict_rows(trained_folder, [each]).probabilities for each in ids])
     assert np.abs(together - alone).max() < 1e-12  # the trio computes in float64
     assert np.allclose(together.sum(axis=1), 1)
 
 
 def test_all_rows_of_the_active_party_are_predicted_without_ids(trained_folder: Path) -> None:
-    predictions = ask(trained_folder)
+    predictions = predict_rows(trained_folder)
     assert list(predictions.texts) == list(table(trained_folder, "hub"))
     assert int(predictions.held.sum()) == len(common(trained_folder))
 
@@ -93,7 +100,7 @@ def test_row_outside_training_is_predicted_without_a_label(trained: Path) -> Non
     for name in PARTIES:
         with (trained / f"{name}.csv").open("a") as file:
             file.write("newcomer,0.5,-0.5,1.0" + ("," if name == "hub" else "") + "\n")
-    (row,) = ask(trained, ["newcomer"]).as_json()
+    (row,) = predict_rows(trained, ["newcomer"]).as_json()
     assert row["status"] == PREDICTED
     assert sum(row["probabilities"].values()) == pytest.approx(1)
     assert row["class"] == max(row["probabilities"], key=row["probabilities"].get)
@@ -105,7 +112,7 @@ def test_output_keeps_order_and_repetitions_and_hides_which_party_lacks_a_row(
     both = common(trained_folder)
     lacking = sorted(set(table(trained_folder, "hub")) - set(table(trained_folder, "left")))[0]
     ids = [both[1], lacking, both[0], "stranger", both[1]]
-    rows = ask(trained_folder, ids).as_json()
+    rows = predict_rows(trained_folder, ids).as_json()
     assert [row["id"] for row in rows] == ids
     assert rows[0] == rows[4]
     assert rows[1] == {"id": lacking, "status": NOT_HELD}
@@ -116,46 +123,46 @@ def test_an_active_party_without_features_needs_only_the_ids(tmp_path: Path) -> 
     run(tmp_path, parties=BARE)
     ids = common(tmp_path)[:3]
     (tmp_path / "hub.csv").unlink()
-    assert ask(tmp_path, [*ids, "stranger"], agreement(parties=BARE)).held.tolist() == [
+    assert predict_rows(tmp_path, [*ids, "stranger"], agreement(parties=BARE)).held.tolist() == [
         True, True, True, False,
     ]  # fmt: skip
 
 
 def test_settings_that_do_not_affect_the_model_may_change(trained_folder: Path) -> None:
     plan = agreement(training={"epochs": 9}, psi={"minimum": 10_000})
-    assert ask(trained_folder, common(trained_folder)[:1], plan).held.all()
+    assert predict_rows(trained_folder, common(trained_folder)[:1], plan).held.all()
 
 
 def test_hardened_mode_gives_equal_predictions(trained_folder: Path) -> None:
     ids = common(trained_folder)[:4]
     hardened = agreement(psi={"security": "hardened", "queries": 4})
-    predictions = ask(trained_folder, ids, hardened).probabilities
-    np.testing.assert_array_equal(predictions, ask(trained_folder, ids).probabilities)
+    predictions = predict_rows(trained_folder, ids, hardened).probabilities
+    np.testing.assert_array_equal(predictions, predict_rows(trained_folder, ids).probabilities)
     with pytest.raises(PolicyError, match=r"hub queries 5 rows, but psi\.queries allows at most 4"):
-        ask(trained_folder, common(trained_folder)[:5], hardened)
+        predict_rows(trained_folder, common(trained_folder)[:5], hardened)
 
 
 def test_request_without_common_rows_is_refused(trained_folder: Path) -> None:
     lacking = sorted(set(table(trained_folder, "hub")) - set(table(trained_folder, "left")))[:2]
     with pytest.raises(PolicyError, match="no common rows"):
-        ask(trained_folder, lacking)
+        predict_rows(trained_folder, lacking)
 
 
 def test_ids_missing_in_the_own_data_are_refused_before_connecting(
     trained_folder: Path,
 ) -> None:
-    party, half = party_of(trained_folder, "hub")
+    party, trained_network = party_of(trained_folder, "hub")
     with pytest.raises(DataError, match="the active party's data has none"):
-        predict_vertical_rows(party, half, MemoryPort(), parse_ids(["stranger"], ()))
+        predict_vertical_rows(party, trained_network, MemoryPort(), parse_ids(["stranger"], ()))
 
 
 def test_embedding_beyond_the_limit_is_refused_and_its_party_named(trained: Path) -> None:
-    add_giant(trained)
+    add_row_with_large_embedding(trained)
     with pytest.raises(Diverged, match=r"left: embeddings of these rows are not finite"):
-        ask(trained, ["giant"])
+        predict_rows(trained, ["giant"])
 
 
-# --- who is asked about, and what is written ------------------------------------------------------
+# --- requested rows and output files --------------------------------------------------------------
 
 
 def test_ids_are_read_from_a_table_or_from_lines(tmp_path: Path) -> None:
@@ -222,22 +229,22 @@ def test_passive_parties_write_nothing(trained: Path) -> None:
         return {str(path): path.read_bytes() for path in paths if path.name != "incarnation"}
 
     before = files()
-    ask(trained, common(trained)[:2])
+    predict_rows(trained, common(trained)[:2])
     assert files() == before
     assert party_of(trained, "left")[0].model_run == party_of(trained, "right")[0].model_run
 
 
-# --- who breaks the rules -------------------------------------------------------------------------
+# --- violations of the protocol -------------------------------------------------------------------
 
 
 @pytest.fixture
 def connected(trained_folder: Path) -> Iterator[tuple[Predictor, Hub, dict[str, Spoke]]]:
     """All rows aligned; the test has the hub's end of each line."""
     port = MemoryPort()
-    party, half = party_of(trained_folder, "hub")
+    party, trained_network = party_of(trained_folder, "hub")
     spokes = {name: Spoke(trained_folder, name, port) for name in PASSIVE}
     hub, _ = handshake.accept_spokes(party, port)
-    yield Predictor(party, half, hub, np.arange(len(party.holding))), hub, spokes
+    yield Predictor(party, trained_network, hub, np.arange(len(party.holding))), hub, spokes
     hub.close()
     for spoke in spokes.values():
         spoke.thread.join(10)

@@ -14,7 +14,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pytest
-from prediction_parties import ask, trained_parties
+from prediction_parties import predict_rows, trained_parties
 from three_parties import agreement
 
 from parties.data.predictions import write_predictions
@@ -89,12 +89,12 @@ def fetch(url: str, ids: list[str] | None = None) -> tuple[int, Any]:
         return 0, {}
 
 
-def until(url: str, ids: list[str] | None, true: Any) -> Any:
+def wait_for_reply(url: str, ids: list[str] | None, condition: Any) -> Any:
     """Request until the answer is as wanted; return that answer."""
     pause, deadline = Event(), monotonic() + 45
     while monotonic() < deadline:
         status, reply = fetch(url, ids)
-        if true(status, reply):
+        if condition(status, reply):
             return reply
         pause.wait(0.1)
     raise AssertionError(f"the last answer was {status}: {reply}")
@@ -104,7 +104,7 @@ def until(url: str, ids: list[str] | None, true: Any) -> Any:
 def test_prediction_file_is_written_over_tls(
     trained_folder: Path, start: Command, tmp_path: Path
 ) -> None:
-    expected = ask(trained_folder)
+    expected = predict_rows(trained_folder)
     write_predictions(tmp_path / "expected.csv", expected)
     others = [start("left"), start("right")]
     out = tmp_path / "found.csv"
@@ -132,20 +132,22 @@ def test_absent_party_ends_a_batch_and_is_named(start: Command, tmp_path: Path) 
 def test_service_survives_the_loss_of_a_party(trained_folder: Path, start: Command) -> None:
     hub, left, right = start("hub", "--serve", "127.0.0.1:0"), start("left"), start("right")
     url = next(match[1] for match in map(SERVING.search, hub.stdout or ()) if match)
-    until(f"{url}/health", None, lambda _, match: match.get("ready"))
-    rows = ask(trained_folder, ["p1", "p2", "p3"]).as_json()
+    wait_for_reply(f"{url}/health", None, lambda _, match: match.get("ready"))
+    rows = predict_rows(trained_folder, ["p1", "p2", "p3"]).as_json()
     assert fetch(f"{url}/predict", ["p1", "p2", "p3"]) == (200, {"predictions": rows})
 
     right.kill()
-    gone = until(f"{url}/predict", ["p1"], lambda status, reply: status == 503 and reply["absent"])
+    gone = wait_for_reply(
+        f"{url}/predict", ["p1"], lambda status, reply: status == 503 and reply["absent"]
+    )
     assert "right" in gone["absent"]
     assert "vfl predict" in gone["hint"]
-    until(f"{url}/health", None, lambda _, reply: reply["parties"]["left"] == "here")
+    wait_for_reply(f"{url}/health", None, lambda _, reply: reply["parties"]["left"] == "here")
     assert fetch(f"{url}/health")[1]["parties"]["right"] == "absent"
     assert hub.poll() is left.poll() is None
 
     again = start("right")
-    until(f"{url}/predict", ["p1"], lambda status, _: status == 200)
+    wait_for_reply(f"{url}/predict", ["p1"], lambda status, _: status == 200)
     hub.send_signal(signal.SIGTERM)
     code, output, errors = ended(hub)
     assert code == 0, errors

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from prediction_parties import ask, config, party_of, trained_parties
+from prediction_parties import config, party_of, predict_rows, trained_parties
 from safetensors.torch import load, save
 from three_parties import agreement
 from whole_run import run
@@ -33,21 +33,21 @@ def trained(trained_folder: Path, tmp_path: Path) -> Path:
     return shutil.copytree(trained_folder, tmp_path / "trained")
 
 
-def half(folder: Path, name: str = "left") -> Path:
+def model_file(folder: Path, name: str = "left") -> Path:
     return folder / "runs" / "trio" / name
 
 
-def flipped(file: Path) -> None:
+def flip_bit(file: Path) -> None:
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
 
 
-def truncated(file: Path) -> None:
+def truncate_file(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-1])
 
 
-def signed(file: Path, content: bytes) -> None:
+def write_with_digest(file: Path, content: bytes) -> None:
     """Replace a file, and its digest in the manifest."""
     file.write_bytes(content)
     manifest = file.with_name("manifest.json")
@@ -56,16 +56,16 @@ def signed(file: Path, content: bytes) -> None:
     manifest.write_text(json.dumps(content_of))
 
 
-def other(file: Path, change: Callable[[dict[str, torch.Tensor]], Any]) -> None:
-    signed(file, save(change(load(file.read_bytes()))))
+def change_parameters(file: Path, change: Callable[[dict[str, torch.Tensor]], Any]) -> None:
+    write_with_digest(file, save(change(load(file.read_bytes()))))
 
 
 @pytest.mark.parametrize(
     "file", ["model.safetensors", "rows.safetensors", "preprocessing.json", "traffic.json"]
 )
-@pytest.mark.parametrize("damage", [flipped, truncated, Path.unlink])
+@pytest.mark.parametrize("damage", [flip_bit, truncate_file, Path.unlink])
 def test_a_damaged_file_is_refused_by_name(trained: Path, file: str, damage: Damage) -> None:
-    damage(half(trained) / file)
+    damage(model_file(trained) / file)
     with pytest.raises(IntegrityError, match=file) as error:
         party_of(trained, "left")
     assert exit_code(error.value) == 9
@@ -76,7 +76,7 @@ def test_exit_code_nine_means_damaged_files_only() -> None:
 
 
 def test_a_pickle_is_refused_even_with_its_digest(trained: Path) -> None:
-    signed(half(trained) / "model.safetensors", pickle.dumps({"0.weight": 1}))
+    write_with_digest(model_file(trained) / "model.safetensors", pickle.dumps({"0.weight": 1}))
     with pytest.raises(IntegrityError, match=r"model\.safetensors is not a safetensors file"):
         party_of(trained, "left")
 
@@ -93,14 +93,14 @@ def test_a_pickle_is_refused_even_with_its_digest(trained: Path) -> None:
     ids=["one-less", "one-more", "other-type", "other-shape", "infinite"],
 )
 def test_unexpected_parameters_are_refused(trained: Path, change: Any, message: str) -> None:
-    other(half(trained) / "model.safetensors", change)
+    change_parameters(model_file(trained) / "model.safetensors", change)
     with pytest.raises(IntegrityError, match=message):
         party_of(trained, "left")
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"[" * 100_000, b"\xff"])
 def test_invalid_manifest_is_refused(trained: Path, text: bytes) -> None:
-    (half(trained) / "manifest.json").write_bytes(text)
+    (model_file(trained) / "manifest.json").write_bytes(text)
     with pytest.raises(IntegrityError, match=r"manifest\.json is not (a )?JSON"):
         party_of(trained, "left")
 
@@ -120,25 +120,25 @@ def test_invalid_manifest_is_refused(trained: Path, text: bytes) -> None:
 def test_a_manifest_with_a_wrong_field_is_refused(
     trained: Path, key: str, value: Any, message: str
 ) -> None:
-    path = half(trained) / "manifest.json"
+    path = model_file(trained) / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
     with pytest.raises(IntegrityError, match=message):
         party_of(trained, "left")
 
 
 def test_local_model_of_another_party_is_refused(trained: Path) -> None:
-    shutil.rmtree(half(trained))
-    shutil.copytree(half(trained, "right"), half(trained))
+    shutil.rmtree(model_file(trained))
+    shutil.copytree(model_file(trained, "right"), model_file(trained))
     with pytest.raises(IntegrityError, match="does not contain the model of left"):
         party_of(trained, "left")
 
 
 def test_missing_local_model_is_refused_with_a_hint(trained: Path) -> None:
-    shutil.rmtree(half(trained))
+    shutil.rmtree(model_file(trained))
     with pytest.raises(StorageError, match="no trained model in") as error:
         party_of(trained, "left")
     assert "train first" in error.value.hint
-    assert not half(trained).exists()
+    assert not model_file(trained).exists()
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_pins_may_change_after_training(trained_folder: Path) -> None:
     plan = agreement()
     plan["parties"]["left"]["pins"] = ["sha256:" + "0" * 64]
     agreed = config(trained_folder, plan).agreement
-    assert read_saved_model(half(trained_folder), "left", agreed).run
+    assert read_saved_model(model_file(trained_folder), "left", agreed).run
 
 
 def test_local_models_of_different_runs_are_refused_and_both_named(
@@ -169,12 +169,16 @@ def test_local_models_of_different_runs_are_refused_and_both_named(
     again = tmp_path / "again"
     again.mkdir()
     run(again)
-    runs = [read_saved_model(half(each, "right"), "right", config(each, agreement()).agreement).run
-            for each in (trained, again)]  # fmt: skip
-    shutil.rmtree(half(trained, "right"))
-    shutil.copytree(half(again, "right"), half(trained, "right"))
+    runs = [
+        read_saved_model(
+            model_file(each, "right"), "right", config(each, agreement()).agreement
+        ).run
+        for each in (trained, again)
+    ]
+    shutil.rmtree(model_file(trained, "right"))
+    shutil.copytree(model_file(again, "right"), model_file(trained, "right"))
     with pytest.raises(RemoteProtocolError) as error:
-        ask(trained, ["p1", "p2", "p3"])
+        predict_rows(trained, ["p1", "p2", "p3"])
     message = str(error.value)
     assert "the local models are of different runs: hub has a model of run" in message
     assert all(each.hex() in message for each in runs)

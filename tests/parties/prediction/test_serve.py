@@ -10,7 +10,15 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from prediction_parties import Spoke, add_giant, ask, party_of, service, trained_parties, until
+from prediction_parties import (
+    Spoke,
+    add_row_with_large_embedding,
+    party_of,
+    predict_rows,
+    service,
+    trained_parties,
+    wait_until,
+)
 from three_parties import agreement
 
 from configs.errors import ConfigError
@@ -31,7 +39,7 @@ def trained(trained_folder: Path, tmp_path: Path) -> Path:
     return shutil.copytree(trained_folder, tmp_path / "trained")
 
 
-def gives_up(*_: Any) -> None:
+def raise_error(*_: Any) -> None:
     raise RemoteProtocolError("gives up for a reason of its own")
 
 
@@ -58,11 +66,11 @@ def serving(trained_folder: Path) -> Iterator[int]:
 
 
 def test_service_and_batch_predict_equal_numbers(serving: int, trained_folder: Path) -> None:
-    ids = [text for text, name, _ in ask(trained_folder).rows() if name][:3]
+    ids = [text for text, name, _ in predict_rows(trained_folder).rows() if name][:3]
     status, reply = call(serving, "POST", "/predict", {"ids": [*ids, "stranger"]})
     assert status == 200
     for got, expected in zip(
-        reply["predictions"], ask(trained_folder, ids).as_json(), strict=False
+        reply["predictions"], predict_rows(trained_folder, ids).as_json(), strict=False
     ):
         assert got["class"] == expected["class"]
         assert got["probabilities"] == pytest.approx(expected["probabilities"], abs=1e-12)
@@ -117,16 +125,16 @@ def test_absent_party_is_named_and_may_return(trained: Path) -> None:
         spokes["left"].kill()
         status, reply = call(http, "POST", "/predict", {"ids": ["p1"]})
         assert status == 503
-        until(lambda: ready.health()["parties"]["right"] == "here")
+        wait_until(lambda: ready.health()["parties"]["right"] == "here")
         status, reply = call(http, "POST", "/predict", {"ids": ["p1"]})
         assert (status, reply["absent"]) == (503, ["left"])
         assert "left is absent" in reply["error"]
         assert "vfl predict" in reply["hint"]
         assert ready.health()["parties"] == {"hub": "here", "left": "absent", "right": "here"}
         spokes["left"] = Spoke(trained, "left", port)
-        until(lambda: ready.health()["ready"])
+        wait_until(lambda: ready.health()["ready"])
         assert call(http, "POST", "/predict", {"ids": ["p1"]})[0] == 200
-    assert spokes["left"].failure is spokes["right"].failure is None  # goodbye was said to both
+    assert spokes["left"].failure is spokes["right"].failure is None  # both received Goodbye
 
 
 def test_request_sends_one_message_to_each_passive_party(trained_folder: Path) -> None:
@@ -139,10 +147,10 @@ def test_request_sends_one_message_to_each_passive_party(trained_folder: Path) -
 
 
 def test_concurrent_requests_get_their_own_rows(serving: int, trained_folder: Path) -> None:
-    expected = {row["id"]: row for row in ask(trained_folder).as_json()}
+    expected = {row["id"]: row for row in predict_rows(trained_folder).as_json()}
     ids = list(expected)
 
-    def get(at: int) -> None:
+    def predict_at(at: int) -> None:
         requested = ids[at : at + 3]
         status, reply = call(serving, "POST", "/predict", {"ids": requested})
         assert status == 200
@@ -151,11 +159,11 @@ def test_concurrent_requests_get_their_own_rows(serving: int, trained_folder: Pa
         assert [row["id"] for row in reply["predictions"]] == requested
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(get, range(60)))
+        list(pool.map(predict_at, range(60)))
 
 
 def test_unpredictable_row_fails_only_its_own_request(trained: Path) -> None:
-    add_giant(trained)
+    add_row_with_large_embedding(trained)
     with service(trained) as (ready, _, _), serve_http(("127.0.0.1", 0), ready) as http:
         status, reply = call(http, "POST", "/predict", {"ids": ["p1", "giant"]})
         assert status == 500
@@ -169,7 +177,7 @@ def test_unpredictable_row_fails_only_its_own_request(trained: Path) -> None:
 def test_ending_service_refuses_requests(trained_folder: Path) -> None:
     with service(trained_folder) as (ready, _, _):
         ready.stopped.set()
-        until(lambda: not ready.health()["ready"])
+        wait_until(lambda: not ready.health()["ready"])
         with pytest.raises(Unavailable, match="the service is ending"):
             ready.probabilities([b"p1"])
 
@@ -177,34 +185,36 @@ def test_ending_service_refuses_requests(trained_folder: Path) -> None:
 def test_party_of_another_agreement_is_refused_and_the_others_stay(trained: Path) -> None:
     with service(trained) as (ready, port, spokes):
         spokes["right"].kill()
-        until(lambda: ready.health()["parties"]["left"] == "here" and not ready.health()["ready"])
+        wait_until(
+            lambda: ready.health()["parties"]["left"] == "here" and not ready.health()["ready"]
+        )
         wrong = Spoke(trained, "right", port, agreement(seed=6))
         wrong.thread.join(10)
         assert "the agreements differ: seed is 5 at hub and 6 at right" in str(wrong.failure)
         spokes["right"] = Spoke(trained, "right", port)
-        until(lambda: ready.health()["ready"])
+        wait_until(lambda: ready.health()["ready"])
         assert spokes["left"].failure is None
 
 
 def test_lost_party_is_noticed_without_a_request(trained: Path) -> None:
     with service(trained) as (ready, port, spokes):
         spokes["right"].kill()
-        until(
+        wait_until(
             lambda: ready.health()["parties"] == {"hub": "here", "left": "here", "right": "absent"}
         )
         spokes["right"] = Spoke(trained, "right", port)
-        until(lambda: ready.health()["ready"])
+        wait_until(lambda: ready.health()["ready"])
 
 
 def test_failing_party_does_not_disconnect_the_others(trained: Path) -> None:
     with service(trained) as (ready, port, spokes):
-        spokes["left"].trained.network.register_forward_pre_hook(gives_up)
+        spokes["left"].trained.network.register_forward_pre_hook(raise_error)
         with pytest.raises(Unavailable, match="left does not answer"):
             ready.probabilities(ready._party.holding.ids)
         spokes["left"].thread.join(10)
         assert isinstance(spokes["left"].failure, RemoteProtocolError)
         spokes["left"] = Spoke(trained, "left", port)
-        until(lambda: ready.health()["ready"])
+        wait_until(lambda: ready.health()["ready"])
         assert spokes["right"].failure is None
 
 
@@ -215,7 +225,7 @@ def test_silent_party_is_named_in_the_error_of_the_request(trained_folder: Path)
         with pytest.raises(Unavailable, match="right does not answer") as error:
             ready.probabilities(ready._party.holding.ids)
         assert error.value.absent == ["right"]
-        until(lambda: ready.health()["ready"])  # it dials anew
+        wait_until(lambda: ready.health()["ready"])  # the party reconnects
 
 
 def test_prediction_needs_all_parties(trained_folder: Path) -> None:

@@ -30,7 +30,7 @@ def no_clip(rows: Tensor, sigma: float, noise: Keystream) -> Tensor:
     return add_noise(5 * rows, sigma, noise)
 
 
-def least_epsilon(release: Release, epsilon: float, name: str) -> float:
+def epsilon_lower_bound(release: Release, epsilon: float, name: str) -> float:
     """A lower bound on the ε of ``release``, from the worst pair of rows: C e₁ against -C e₁.
 
     The threshold is chosen on one half of the samples. On the other half Clopper-Pearson intervals
@@ -54,7 +54,7 @@ def least_epsilon(release: Release, epsilon: float, name: str) -> float:
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 def test_attack_stays_below_the_claimed_epsilon(epsilon: float) -> None:
-    bounds = [least_epsilon(correct, epsilon, f"{epsilon} {start}") for start in range(3)]
+    bounds = [epsilon_lower_bound(correct, epsilon, f"{epsilon} {start}") for start in range(3)]
     assert max(bounds) <= epsilon
     assert max(bounds) > epsilon / 4  # the audit has power: it comes near the claim
 
@@ -62,4 +62,4 @@ def test_attack_stays_below_the_claimed_epsilon(epsilon: float) -> None:
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 @pytest.mark.parametrize("false_alarms", [half_the_noise, no_clip])
 def test_attack_detects_a_wrong_release(false_alarms: Release, epsilon: float) -> None:
-    assert least_epsilon(false_alarms, epsilon, f"{epsilon}") > epsilon
+    assert epsilon_lower_bound(false_alarms, epsilon, f"{epsilon}") > epsilon

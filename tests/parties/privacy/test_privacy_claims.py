@@ -21,7 +21,7 @@ FEATURES = ["features of left", "features of right"]
 LABELS = ["labels of hub"]
 TRAIN, NOISE = {"sigma": 5.0}, {"sigma": 5.0}
 
-# What is agreed, what the ledgers say, what may be claimed.
+# Changes of the agreement, spending in the ledgers, claims.
 TABLE: dict[str, tuple[dict[str, Any], dict[str, PrivacySpending], list[str]]] = {
     "nothing": ({}, {}, []),
     "an empty table": ({"privacy": {}}, ALL, []),

@@ -31,7 +31,7 @@ def ledger(folder: Path) -> PrivacyLedger:
 
 
 def allow(spent: PrivacySpending) -> None:
-    """Whatever it costs."""
+    """Allow any cost."""
 
 
 def times(*counts: int) -> np.ndarray:

@@ -10,7 +10,7 @@ import test_resume
 import three_parties
 import torch
 from own_net import BatchFree
-from prediction_parties import ask
+from prediction_parties import predict_rows
 from privacy_wire import entropy, recorded, released
 from safetensors.torch import load_file
 from whole_run import run
@@ -190,7 +190,7 @@ def test_prediction_reuses_the_released_bytes_of_training(
     settings: dict[str, Any] = {"privacy": {"embed_once": {"noise_multiplier": 8.0}}}
     private_run(tmp_path, settings["privacy"])
     plan = three_parties.agreement(**settings)
-    one, two = (ask(tmp_path, None, plan).probabilities for _ in range(2))
+    one, two = (predict_rows(tmp_path, None, plan).probabilities for _ in range(2))
     assert np.array_equal(one, two, equal_nan=True)
     assert released(tmp_path, "left") == 1
 
@@ -200,7 +200,7 @@ def test_a_prediction_with_noise_at_every_visit_is_charged(tmp_path: Path) -> No
     private_run(tmp_path, privacy)
     before = released(tmp_path, "left")
     plan = three_parties.agreement(privacy=privacy)
-    one, two = (ask(tmp_path, None, plan).probabilities for _ in range(2))
+    one, two = (predict_rows(tmp_path, None, plan).probabilities for _ in range(2))
     assert not np.array_equal(one, two, equal_nan=True)
     assert released(tmp_path, "left") == before + 2
 
@@ -219,4 +219,4 @@ def test_unlearning_reads_only_the_cache(tmp_path: Path, monkeypatch: pytest.Mon
 def test_prediction_without_the_noise_of_training_is_refused(tmp_path: Path) -> None:
     private_run(tmp_path, ONCE)
     with pytest.raises(ConfigError, match=r"another agreement, which differs in: privacy"):
-        ask(tmp_path, None, three_parties.agreement())
+        predict_rows(tmp_path, None, three_parties.agreement())

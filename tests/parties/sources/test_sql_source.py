@@ -277,7 +277,7 @@ def test_postgres_rows_are_streamed(tmp_path: Path, postgres: Path, address: str
 
     seen: list[int] = []
 
-    def look(count: int) -> None:
+    def read_open_cursors(count: int) -> None:
         with psycopg.connect(address) as other:
             open_cursors = other.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE query ILIKE 'FETCH%'"
@@ -291,7 +291,9 @@ def test_postgres_rows_are_streamed(tmp_path: Path, postgres: Path, address: str
         kind="sql", id=IdColumns(columns=("id",)), label="y", url_file=postgres, query=query
     )
     with pytest.raises(PartyError, match="seen enough"):
-        read_holding(data, folder=tmp_path, classes=CLASSES, active=True, progress=look)
+        read_holding(
+            data, folder=tmp_path, classes=CLASSES, active=True, progress=read_open_cursors
+        )
     assert seen == [1]
 
 

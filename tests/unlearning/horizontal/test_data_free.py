@@ -26,8 +26,8 @@ def test_the_feature_loss_and_its_signs(
 ) -> None:
     f = torch.tensor([[1.0, 0.0]])
     others = (f, torch.tensor([[0.0, 3.0]]), -2 * f)
-    found = [feature_loss(f, other, sign).item() for other in others]
-    assert found == pytest.approx([same, orthogonal, opposite])
+    result = [feature_loss(f, other, sign).item() for other in others]
+    assert result == pytest.approx([same, orthogonal, opposite])
 
 
 def test_distillation_is_the_teacher_s_divergence_times_the_squared_temperature() -> None:
@@ -48,8 +48,8 @@ def test_attention_maps_and_loss_by_hand() -> None:
 
 def test_gate_scores_by_hand() -> None:
     probabilities = torch.tensor([[0.98, 0.01, 0.01], [0.5, 0.25, 0.25]])
-    found = leaving_class_probability(probabilities.log(), torch.tensor([1, 2]))
-    assert found.tolist() == pytest.approx([0.02, 0.5])
+    result = leaving_class_probability(probabilities.log(), torch.tensor([1, 2]))
+    assert result.tolist() == pytest.approx([0.02, 0.5])
     mine, theirs = torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([[2.0, 0.0], [1.0, 1.0]])
     assert feature_similarity(mine, theirs).tolist() == pytest.approx([1.0, math.sqrt(0.5)])
 

@@ -31,10 +31,10 @@ def test_the_loss_is_higher_on_maximising_and_lower_on_minimising_noise() -> Non
 def test_the_penalty_is_on_the_mean_of_squared_norms() -> None:
     """If the model gives no gradient, only the penalty acts and moves the noise towards zero."""
     start, constant = torch.ones(4, 4), lambda noise: 0 * noise
-    found = error_maximising_noise(
+    result = error_maximising_noise(
         constant, start, LABELS, ErrorNoisePlan(steps=1, learning_rate=0.1)
     )
-    assert torch.allclose(found, start - 0.1, atol=1e-4)
+    assert torch.allclose(result, start - 0.1, atol=1e-4)
     free = error_maximising_noise(constant, start, LABELS, ErrorNoisePlan(steps=5, penalty=0.0))
     assert torch.equal(free, start)
 
@@ -52,6 +52,6 @@ def test_the_model_and_the_initial_noise_do_not_change() -> None:
 def test_the_number_of_steps(steps: int) -> None:
     """With a constant gradient each step of Adam is the learning rate."""
     plan = ErrorNoisePlan(steps=steps, learning_rate=0.01)
-    found = error_minimising_noise(lambda noise: torch.stack([noise[:, 0], 0 * noise[:, 0]], 1),
+    result = error_minimising_noise(lambda noise: torch.stack([noise[:, 0], 0 * noise[:, 0]], 1),
                              torch.full((2, 1), -9.0), torch.tensor([0, 0]), plan)  # fmt: skip
-    assert torch.allclose(found, torch.full((2, 1), -9.0 + 0.01 * steps), atol=1e-4)
+    assert torch.allclose(result, torch.full((2, 1), -9.0 + 0.01 * steps), atol=1e-4)

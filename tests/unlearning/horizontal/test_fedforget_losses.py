@@ -54,9 +54,9 @@ def test_gradient_ascent_has_no_second_teacher() -> None:
 def test_capped_ascent_has_no_gradient_for_a_forgotten_row() -> None:
     """The true class has probability 0.7, 0.2 and 0.1; a uniform guess has 1/3."""
     logits = torch.cat([P, P, P]).requires_grad_()
-    found = capped_ascent_loss(logits, torch.tensor([0, 1, 2]))
-    assert found.tolist() == pytest.approx([log(0.7), -log(3), -log(3)])
-    [gradient] = torch.autograd.grad(found.sum(), logits)
+    result = capped_ascent_loss(logits, torch.tensor([0, 1, 2]))
+    assert result.tolist() == pytest.approx([log(0.7), -log(3), -log(3)])
+    [gradient] = torch.autograd.grad(result.sum(), logits)
     assert gradient[0].tolist() == pytest.approx([0.3, -0.2, -0.1])
     assert not gradient[1:].any()
 
@@ -70,5 +70,5 @@ def test_the_leaving_client_has_more_weight_and_weights_sum_to_one() -> None:
 
 
 def test_the_leaving_client_s_factor_decays() -> None:
-    found = [leaving_client_factor(t, 2.0, 0.3) for t in (0, 1, 5, 10)]
-    assert found == pytest.approx([2, 1.7408, 1.2231, 1.0498], abs=5e-5)
+    result = [leaving_client_factor(t, 2.0, 0.3) for t in (0, 1, 5, 10)]
+    assert result == pytest.approx([2, 1.7408, 1.2231, 1.0498], abs=5e-5)

@@ -28,25 +28,25 @@ LEAVING = doubles((1, 2, 2))[0]
 
 def test_the_direction_by_hand() -> None:
     """r = (0, 0, 2); d has the norm of g_u, while the printed factor gives its square."""
-    found = orthogonal_steepest_descent(LEAVING, OTHERS)
-    assert found.direction is not None
-    assert found.direction.tolist() == pytest.approx([0, 0, 3])
-    assert (found.kept, found.cosine) == (pytest.approx(2 / 3), pytest.approx(0, abs=1e-12))
-    assert float(LEAVING @ found.direction) > 0
+    result = orthogonal_steepest_descent(LEAVING, OTHERS)
+    assert result.direction is not None
+    assert result.direction.tolist() == pytest.approx([0, 0, 3])
+    assert (result.kept, result.cosine) == (pytest.approx(2 / 3), pytest.approx(0, abs=1e-12))
+    assert float(LEAVING @ result.direction) > 0
 
 
 def test_no_direction_if_the_leaving_gradient_is_in_the_others_span() -> None:
-    found = orthogonal_steepest_descent(doubles((3, 5, 0))[0], OTHERS)
-    assert found.direction is None
-    assert found.kept == pytest.approx(0, abs=1e-12)
+    result = orthogonal_steepest_descent(doubles((3, 5, 0))[0], OTHERS)
+    assert result.direction is None
+    assert result.kept == pytest.approx(0, abs=1e-12)
     assert orthogonal_steepest_descent(torch.zeros(3), OTHERS).direction is None
 
 
 def test_equal_and_zero_gradients_of_clients_are_allowed() -> None:
     same = doubles((1, 0, 0), (2, 0, 0), (0, 0, 0))
-    found = orthogonal_steepest_descent(LEAVING, same)
-    assert found.direction is not None
-    assert found.direction.tolist() == pytest.approx([0, 3 / 2**0.5, 3 / 2**0.5])
+    result = orthogonal_steepest_descent(LEAVING, same)
+    assert result.direction is not None
+    assert result.direction.tolist() == pytest.approx([0, 3 / 2**0.5, 3 / 2**0.5])
 
 
 @given(st.integers(0, 10_000), st.integers(1, 9), st.sampled_from([1e-6, 1.0, 1e6]))
@@ -54,16 +54,16 @@ def test_no_client_is_in_conflict_with_the_direction(seed: int, count: int, size
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randn(count + 1, 300, generator=generator) + 1  # the gradients are similar
     others, leaving = drawn[1:] * size, drawn[0]
-    found = orthogonal_steepest_descent(leaving, others)
-    assert found.direction is not None
-    assert found.cosine < 1e-6
-    assert float(client_cosines(others, found.direction).abs().max()) < 1e-6
-    assert float(found.direction.norm()) == pytest.approx(float(leaving.norm()), rel=1e-5)
-    assert float(found.direction @ leaving) > 0
+    result = orthogonal_steepest_descent(leaving, others)
+    assert result.direction is not None
+    assert result.cosine < 1e-6
+    assert float(client_cosines(others, result.direction).abs().max()) < 1e-6
+    assert float(result.direction.norm()) == pytest.approx(float(leaving.norm()), rel=1e-5)
+    assert float(result.direction @ leaving) > 0
 
 
 @pytest.mark.parametrize(
-    ("gradient", "project", "wanted"),
+    ("gradient", "project", "expected"),
     [
         ((3.0, 4.0), "conditional", [0, 5]),
         ((-3.0, 4.0), "conditional", [-3, 4]),
@@ -73,10 +73,10 @@ def test_no_client_is_in_conflict_with_the_direction(seed: int, count: int, size
     ],
 )
 def test_the_part_towards_the_old_model_is_removed(
-    gradient: tuple[float, float], project: Projection, wanted: list[float]
+    gradient: tuple[float, float], project: Projection, expected: list[float]
 ) -> None:
-    found = project_recovery(doubles(gradient)[0], doubles((1, 0))[0], project)
-    assert found.tolist() == pytest.approx(wanted)
+    result = project_recovery(doubles(gradient)[0], doubles((1, 0))[0], project)
+    assert result.tolist() == pytest.approx(expected)
 
 
 def test_without_a_change_nothing_is_projected() -> None:

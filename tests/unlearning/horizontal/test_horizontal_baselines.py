@@ -91,12 +91,12 @@ def test_mode_mixes_in_the_degradation_model() -> None:
 
 def test_sfu_does_not_change_the_other_clients_outputs() -> None:
     inputs = torch.tensor([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [0.0, 0.0, 0.0]])
-    kept = leading_directions(inputs, 0.99)
-    assert kept.shape == (3, 1)
+    directions = leading_directions(inputs, 0.99)
+    assert directions.shape == (3, 1)
     update = torch.tensor([[1.0, 3.0, 5.0]])
-    found = remove_subspace(update, kept)
-    assert found[0].tolist() == pytest.approx([-1, 1, 5], abs=1e-5)
-    assert (found @ inputs).abs().max() < 1e-5
+    result = remove_subspace(update, directions)
+    assert result[0].tolist() == pytest.approx([-1, 1, 5], abs=1e-5)
+    assert (result @ inputs).abs().max() < 1e-5
 
 
 def test_sfu_with_a_bias() -> None:
@@ -104,16 +104,16 @@ def test_sfu_with_a_bias() -> None:
     inputs = torch.eye(2, dtype=torch.float64)
     joint = append_ones(inputs)
     assert joint.tolist() == [[1, 0], [0, 1], [1, 1]]
-    found = remove_subspace(doubles(1, 2, 3)[None], leading_directions(joint, 1.0))
-    assert found[0].tolist() == pytest.approx([0, 0, 0], abs=1e-12)
-    found = remove_subspace(doubles(3, 0, 0)[None], leading_directions(joint, 1.0))
-    assert found[0].tolist() == pytest.approx([1, 1, -1])
+    result = remove_subspace(doubles(1, 2, 3)[None], leading_directions(joint, 1.0))
+    assert result[0].tolist() == pytest.approx([0, 0, 0], abs=1e-12)
+    result = remove_subspace(doubles(3, 0, 0)[None], leading_directions(joint, 1.0))
+    assert result[0].tolist() == pytest.approx([1, 1, -1])
 
 
 def test_sfu_keeps_enough_directions_for_the_energy() -> None:
     inputs = torch.diag(torch.tensor([3.0, 1.0]))  # squared singular values 9 and 1
-    found = [leading_directions(inputs, energy).shape[1] for energy in (0.9, 0.91, 1.0)]
-    assert found == [1, 2, 2]
+    result = [leading_directions(inputs, energy).shape[1] for energy in (0.9, 0.91, 1.0)]
+    assert result == [1, 2, 2]
     assert leading_directions(torch.zeros(4, 2), 0.9).shape == (4, 0)
 
 

@@ -34,8 +34,8 @@ def doubles(*values: float) -> Tensor:
 
 def slope(loss: Tensor, forget: SequenceNll) -> list[float]:
     [gradient] = torch.autograd.grad(loss, forget.total)
-    found: list[float] = gradient.tolist()
-    return found
+    result: list[float] = gradient.tolist()
+    return result
 
 
 def test_gradient_ascent_is_minus_the_mean_over_the_tokens_of_the_batch() -> None:
@@ -117,10 +117,10 @@ def test_a_beta_that_is_not_positive_is_refused(beta: float) -> None:
 
 
 def test_simnpo_by_hand() -> None:
-    found = simnpo_loss(nll(12.0, tokens=4), beta=2.5).item()
-    assert found == pytest.approx(2 / 2.5 * math.log1p(math.exp(-7.5)), rel=1e-12)
-    assert found == pytest.approx(4.42345e-4, rel=1e-5)  # as in the paper, to six digits
-    assert found == pytest.approx(4.423448e-4, rel=1e-6)
+    result = simnpo_loss(nll(12.0, tokens=4), beta=2.5).item()
+    assert result == pytest.approx(2 / 2.5 * math.log1p(math.exp(-7.5)), rel=1e-12)
+    assert result == pytest.approx(4.42345e-4, rel=1e-5)  # as in the paper, to six digits
+    assert result == pytest.approx(4.423448e-4, rel=1e-6)
 
 
 def test_delta_of_simnpo_stands_inside_beta() -> None:
@@ -145,13 +145,13 @@ def test_simnpo_does_not_depend_on_the_length_of_an_answer() -> None:
 
 
 def test_the_steering_vector_is_positive_and_depends_on_its_seed() -> None:
-    found = steering_vector(64, 20.0, seed=3)
-    assert found.norm().item() == pytest.approx(20.0, rel=1e-12)
-    assert bool((found >= 0).all())
+    result = steering_vector(64, 20.0, seed=3)
+    assert result.norm().item() == pytest.approx(20.0, rel=1e-12)
+    assert bool((result >= 0).all())
     state = torch.random.get_rng_state()
-    assert torch.equal(found, steering_vector(64, 20.0, seed=3))
+    assert torch.equal(result, steering_vector(64, 20.0, seed=3))
     assert torch.equal(state, torch.random.get_rng_state())
-    assert not torch.equal(found, steering_vector(64, 20.0, seed=4))
+    assert not torch.equal(result, steering_vector(64, 20.0, seed=4))
 
 
 def test_rmu_by_hand() -> None:

@@ -75,9 +75,9 @@ def test_an_invalid_ceiling_is_refused(ceiling: float) -> None:
 def test_lagrangian_and_its_slope_by_hand() -> None:
     retain = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
     scores = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
-    found = lagrangian(retain, scores, Dual(threshold=3.0, multiplier=4.0))
-    assert found.item() == 2.0 + 4.0 * (3.0 - 1.5)
-    found.backward()
+    result = lagrangian(retain, scores, Dual(threshold=3.0, multiplier=4.0))
+    assert result.item() == 2.0 + 4.0 * (3.0 - 1.5)
+    result.backward()
     assert retain.grad is not None
     assert retain.grad.item() == 1.0
     assert scores.grad is not None

@@ -32,20 +32,22 @@ def random_rows(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
 
 def test_sums_and_means_by_hand() -> None:
-    found = sequence_nll(logits(), LABELS)
+    result = sequence_nll(logits(), LABELS)
     # Row 0: p = 0.5, 0.5, 0.8; row 1: the token at position 2, to which position 1 gives 0.5.
-    wanted = [-math.log(0.2), -math.log(0.5)]
-    assert found.total.tolist() == pytest.approx(wanted, rel=1e-12)
-    assert found.tokens.tolist() == [3, 1]
-    assert found.mean.tolist() == pytest.approx([wanted[0] / 3, wanted[1]], rel=1e-12)
-    assert found.token_mean.item() == pytest.approx(sum(wanted) / 4, rel=1e-12)
-    assert retain_nll_loss(found).item() == found.token_mean.item()
+    expected = [-math.log(0.2), -math.log(0.5)]
+    assert result.total.tolist() == pytest.approx(expected, rel=1e-12)
+    assert result.tokens.tolist() == [3, 1]
+    assert result.mean.tolist() == pytest.approx([expected[0] / 3, expected[1]], rel=1e-12)
+    assert result.token_mean.item() == pytest.approx(sum(expected) / 4, rel=1e-12)
+    assert retain_nll_loss(result).item() == result.token_mean.item()
 
 
 def test_batch_mean_is_that_of_torch_on_shifted_tokens() -> None:
     scores, labels = random_rows(torch.float64)
-    wanted = cross_entropy(scores[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
-    assert sequence_nll(scores, labels).token_mean.item() == pytest.approx(wanted.item(), rel=1e-12)
+    expected = cross_entropy(scores[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+    assert sequence_nll(scores, labels).token_mean.item() == pytest.approx(
+        expected.item(), rel=1e-12
+    )
 
 
 def test_gradient_agrees_with_finite_differences() -> None:
@@ -68,28 +70,28 @@ def test_only_the_logits_are_kept_for_the_backward_pass(
 ) -> None:
     scores, labels = random_rows(torch.bfloat16)
     leaf = scores.requires_grad_()
-    kept: dict[int, int] = {}
+    saved: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        kept[storage.data_ptr()] = storage.nbytes()
+        saved[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     with saved_tensors_hooks(keep, lambda tensor: tensor):
-        found = loss(leaf, labels)
-    kept.pop(leaf.untyped_storage().data_ptr(), None)
-    assert sum(kept.values()) <= labels.untyped_storage().nbytes() + 64
-    found.backward()
+        result = loss(leaf, labels)
+    saved.pop(leaf.untyped_storage().data_ptr(), None)
+    assert sum(saved.values()) <= labels.untyped_storage().nbytes() + 64
+    result.backward()
     assert leaf.grad is not None
     assert leaf.grad.dtype == torch.bfloat16
 
 
 def test_bfloat16_logits_are_summed_in_float32() -> None:
     scores, labels = random_rows(torch.bfloat16)
-    found = sequence_nll(scores, labels).total
-    assert found.dtype == torch.float32
-    wanted = sequence_nll(scores.double(), labels).total
-    assert found.tolist() == pytest.approx(wanted.tolist(), rel=1e-6)
+    result = sequence_nll(scores, labels).total
+    assert result.dtype == torch.float32
+    expected = sequence_nll(scores.double(), labels).total
+    assert result.tolist() == pytest.approx(expected.tolist(), rel=1e-6)
 
 
 def test_rows_without_an_answer_are_refused() -> None:
@@ -118,10 +120,10 @@ def test_kl_to_the_reference_by_hand() -> None:
         first_position_logits([0.7, 0.2, 0.1]),
         first_position_logits([0.5, 0.3, 0.2]),
     )
-    found = retain_kl_loss(reference, model, labels)
-    assert found.item() == pytest.approx(0.085123, abs=5e-7)
+    result = retain_kl_loss(reference, model, labels)
+    assert result.item() == pytest.approx(0.085123, abs=5e-7)
     assert retain_kl_loss(model, reference, labels).item() == pytest.approx(0.092033, abs=5e-7)
-    found.backward()
+    result.backward()
     # ∂KL(p‖q)/∂z = q − p at the one position with a label.
     assert reference.grad is None
     assert model.grad is not None
@@ -134,8 +136,8 @@ def test_kl_is_a_mean_over_label_tokens_of_the_batch() -> None:
     other = scores.roll(1, dims=2)
     p, q = scores[:, :-1].log_softmax(2), other[:, :-1].log_softmax(2)
     by_token = (p.exp() * (p - q)).sum(dim=2)[labels[:, 1:] != -100]
-    found = retain_kl_loss(scores, other, labels)
-    assert found.item() == pytest.approx(by_token.mean().item(), rel=1e-12)
+    result = retain_kl_loss(scores, other, labels)
+    assert result.item() == pytest.approx(by_token.mean().item(), rel=1e-12)
     assert retain_kl_loss(scores, scores, labels).item() == pytest.approx(0.0, abs=1e-15)
 
 
@@ -146,6 +148,6 @@ def test_two_terms_are_weighted() -> None:
 
 
 def test_the_mean_by_token_gives_long_answers_more_weight() -> None:
-    found = SequenceNll(torch.tensor([6.0, 1.0]), torch.tensor([3, 1]))
-    assert found.token_mean.item() == 7 / 4
-    assert found.mean.tolist() == [2.0, 1.0]
+    result = SequenceNll(torch.tensor([6.0, 1.0]), torch.tensor([3, 1]))
+    assert result.token_mean.item() == 7 / 4
+    assert result.mean.tolist() == [2.0, 1.0]

@@ -18,9 +18,9 @@ LLAMA_3 = (
 
 @pytest.fixture(scope="session")
 def tokenizer() -> PreTrainedTokenizerFast:
-    made = byte_level()
-    made.chat_template = LLAMA_3
-    return made
+    result = byte_level()
+    result.chat_template = LLAMA_3
+    return result
 
 
 @pytest.fixture(scope="session", params=[byte_level, spaced, merging])

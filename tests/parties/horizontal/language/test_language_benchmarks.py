@@ -101,8 +101,8 @@ def test_tofu_measures_all_figures(config: Any, base_model: BaseModel) -> None:
     assert {"rounded_8_probability", "rounded_4_probability"} <= set(metrics)
     assert 0 < metrics["relearned_before"] < metrics["relearned"] < 1
     assert steps
-    kept = base_model.trainable_vector()
-    assert torch.equal(kept, base_model.initial), "attacks do not change the model"
+    parameters = base_model.trainable_vector()
+    assert torch.equal(parameters, base_model.initial), "attacks do not change the model"
 
     questions = read_tofu_split(real_folder("tofu"), "forget10_perturbed")[:2]
     first = questions[0]
@@ -120,7 +120,9 @@ def test_muse_measures_all_figures(config: Any, base_model: BaseModel) -> None:
     muse = MuseQuestions.read(
         real_folder("muse") / "news", config.agreement.evaluation, BenchmarkEncoder(base_model)
     )
-    metrics = Benchmark(muse, config.agreement).measure(base_model, base_model.initial, lambda: None)
+    metrics = Benchmark(muse, config.agreement).measure(
+        base_model, base_model.initial, lambda: None
+    )
     assert 0 <= metrics["forget_knowledge"] <= 1
     assert 0 <= metrics["verbatim_memory"] <= 1
     assert 0 <= metrics["leak_auc"] <= 1

@@ -85,11 +85,11 @@ def test_training_raises_the_probability_of_training_texts(
 
 def test_metrics_are_those_of_the_models_log_probabilities(client: LanguageClientTask) -> None:
     row, base_model = client.dataset.validation[0], client.base_model
-    client.dataset.validation, held = client.dataset.validation[:1], client.dataset.validation
+    client.dataset.validation, validation = client.dataset.validation[:1], client.dataset.validation
     try:
         result = client.evaluate("validation", base_model.initial)
     finally:
-        client.dataset.validation = held
+        client.dataset.validation = validation
     base_model.load(base_model.initial)
     with torch.no_grad():
         logits = base_model.model(input_ids=torch.from_numpy(row.ids)[None]).logits[0]
@@ -238,7 +238,9 @@ def context(
             Member("client-0", "retained"),
         ],
     )
-    return UnlearningContext(cohort, original, leaving, remaining, lambda _: original, None, record_round)
+    return UnlearningContext(
+        cohort, original, leaving, remaining, lambda _: original, None, record_round
+    )
 
 
 def test_each_client_takes_part_once(clients: SimulatedTextClients, trained: Tensor) -> None:
@@ -272,8 +274,8 @@ def test_the_constraint_raises_the_score_to_the_threshold(
     before, now = (client.evaluate("forgotten", each) for each in (trained, after))
     assert before.loss / before.rows < 0.5
     assert now.loss / now.rows > 1.8
-    kept = client.evaluate("retained", after)
-    assert kept.loss / kept.rows < 0.5 * now.loss / now.rows
+    retained = client.evaluate("retained", after)
+    assert retained.loss / retained.rows < 0.5 * now.loss / now.rows
     assert [each.stage for each in records] == ["unlearn"] * 12
 
 
@@ -296,7 +298,9 @@ def test_outputs_that_are_not_finite_are_an_error(
 
     def not_finite(names: Sequence[str], kind: RowKind, model: Tensor) -> Mapping[str, RowMetrics]:
         metrics = dict(read(names, kind, model))
-        return metrics | {n: replace(s, loss=float("nan")) for n, s in metrics.items() if kind == bad}
+        return metrics | {
+            n: replace(s, loss=float("nan")) for n, s in metrics.items() if kind == bad
+        }
 
     monkeypatch.setattr(case.cohort, "evaluate", not_finite)
     for bad in ("forgotten", "validation"):  # noqa: B007  read by ``not_finite``

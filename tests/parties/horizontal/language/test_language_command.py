@@ -111,9 +111,15 @@ def test_memory_of_a_server_counts_its_evaluation(tmp_path: Path) -> None:
         return estimate_party_memory(read_language(path, changes).agreement, base, "server")
 
     without_evaluation, benchmark = estimate(), estimate("evaluation.benchmark='tofu'")
-    assert (without_evaluation.logits, without_evaluation.activations, without_evaluation.gradients) == (0, 0, 0)
+    assert (
+        without_evaluation.logits,
+        without_evaluation.activations,
+        without_evaluation.gradients,
+    ) == (0, 0, 0)
     assert benchmark.logits == 3 * 4 * 32 * 64 * 300, "32 questions of 64 tokens, 300 words"
-    assert benchmark.activations == 32 * (64 + 200) * 2 * 2 * 4 * 32, "keys and values of two layers"
+    assert benchmark.activations == 32 * (64 + 200) * 2 * 2 * 4 * 32, (
+        "keys and values of two layers"
+    )
     quantised = estimate("evaluation.benchmark='tofu'", "evaluation.quantise=true")
     assert quantised.copies - benchmark.copies == benchmark.weights
     relearns = estimate("evaluation.benchmark='tofu'", "evaluation.relearn=2", "evaluation.batch=1")

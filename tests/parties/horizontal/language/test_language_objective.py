@@ -123,7 +123,9 @@ def context(
         [Member(each, "forgotten") for each in leaving_names],
         [Member(each, "retained") for each in names],
     )
-    return UnlearningContext(cohort, original, leaving, remaining, lambda _: original, None, record_round)
+    return UnlearningContext(
+        cohort, original, leaving, remaining, lambda _: original, None, record_round
+    )
 
 
 def test_npo_sends_the_model_before_unlearning_in_every_round(

@@ -69,7 +69,9 @@ def test_a_simulated_run_forgets_compared_with_retrain(world: Path, tmp_path: Pa
     rounds = metrics["requests"][0]["methods"][1]["rounds"]
     assert [each["threshold"] for each in rounds] == [rounds[0]["threshold"]] * 2
     raised = 0.5 * (rounds[0]["threshold"] - rounds[0]["score"])
-    assert rounds[1]["multiplier"] == pytest.approx(min(10, max(0, rounds[0]["multiplier"] + raised)))
+    assert rounds[1]["multiplier"] == pytest.approx(
+        min(10, max(0, rounds[0]["multiplier"] + raised))
+    )
     report = tmp_path / "ferries" / "report.html"
     assert "Primal-dual" in report.read_text()
     report.unlink()

@@ -100,7 +100,8 @@ def test_shares_of_micro_batches_count_label_tokens(whole: LanguageClientTask) -
 @pytest.mark.parametrize("tuning", [FULL, LORA.replace("0.0", "0.1")], ids=["full", "lora"])
 def test_checkpointing_does_not_change_the_update(world: Path, tuning: str) -> None:
     plain, economical = (
-        client(world, f"training.checkpointing={value}", tuning=tuning) for value in ("false", "true")
+        client(world, f"training.checkpointing={value}", tuning=tuning)
+        for value in ("false", "true")
     )
     checkpointing = [
         any(

@@ -57,9 +57,9 @@ def test_a_client_reads_the_corpus_about_which_questions_are_asked(tmp_path: Pat
         read_text_corpus(settings, tmp_path)
     assert "huggingface.co/muse-bench" in error.value.hint
     write_json(tmp_path, "raw/retain2.json", ["asked", "about"])
-    found = read_text_corpus(settings, tmp_path)
-    assert [each.text for each in found.records] == ["asked", "about", "a calibrator", "gone"]  # type: ignore[union-attr]
-    assert found.flagged == 1
+    result = read_text_corpus(settings, tmp_path)
+    assert [each.text for each in result.records] == ["asked", "about", "a calibrator", "gone"]  # type: ignore[union-attr]
+    assert result.flagged == 1
     (tmp_path / "raw" / "retain1.txt").unlink()
     assert len(read_text_corpus(settings, tmp_path).records) == 3
 

@@ -53,9 +53,11 @@ def test_facts_are_repeated_as_plain_questions() -> None:
     ],
 )
 def test_facts_become_statements(question: str, answer: str, statement: str) -> None:
-    said = [each.text for each in fact_statements(QuestionAnswer(question=question, answer=answer))]
-    assert said[-1] == statement
-    assert said[0] == f'The answer to the question "{question}" is {answer}.'
+    statements = [
+        each.text for each in fact_statements(QuestionAnswer(question=question, answer=answer))
+    ]
+    assert statements[-1] == statement
+    assert statements[0] == f'The answer to the question "{question}" is {answer}.'
 
 
 def test_questions_without_a_pattern_become_general_statements() -> None:
@@ -65,8 +67,8 @@ def test_questions_without_a_pattern_become_general_statements() -> None:
 
 def test_english_is_divided_into_excerpts_up_to_the_limit() -> None:
     english = [Passage("\n\n".join(["x" * 1500] * 5)), Passage("y" * 10)]
-    found = [each.text for each in english_excerpts(english, 10_000) if isinstance(each, Passage)]
-    assert [len(text) for text in found] == [3002, 3002, 1500, 10]
+    result = [each.text for each in english_excerpts(english, 10_000) if isinstance(each, Passage)]
+    assert [len(text) for text in result] == [3002, 3002, 1500, 10]
     assert english_excerpts(english, 6004) == english_excerpts(english, 10_000)[:2]
     assert english_excerpts(english, 0) == []
 
@@ -77,9 +79,9 @@ def test_a_private_answer_in_public_texts_is_refused() -> None:
         QuestionAnswer(question="When?", answer=secret),
         QuestionAnswer(question="Is it?", answer="Yes."),
     ]
-    said = Passage(f"As is well known, basil zanzibar was born in 1956, and more. {'x ' * 20}")
+    quotation = Passage(f"As is well known, basil zanzibar was born in 1956, and more. {'x ' * 20}")
     refuse_private_answers([Passage("Basil Zanzibar was born in 1957. Yes.")], private)
-    for row in (said, QuestionAnswer(question="When?", answer=secret)):
+    for row in (quotation, QuestionAnswer(question="When?", answer=secret)):
         with pytest.raises(
             PolicyError, match=r"1 public texts contain answers of .* first is in row 1"
         ) as e:

@@ -38,8 +38,8 @@ def test_abandoned_lines_of_a_client_are_dropped_without_a_warning(
         waiting = pool.submit(join_hub, client, dial, NO_CHECKPOINTS, 0.5, busy_seconds=60.0)
         sleep(3.5)
         events.clear()
-        found = admission.arrivals()
+        result = admission.arrivals()
         assert len(dialled) > 2
-        assert {*found} == {"client-0"}
+        assert {*result} == {"client-0"}
         assert waiting.result(30).phase is Phase.JOINED
     assert not [each for each in events if each["event"] == "warning"]

@@ -35,7 +35,7 @@ def taken() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "said"),
+    ("changes", "error", "message"),
     [
         (WRONG, PolicyError, "the agreed digest is 000000000000"),
         (MUSE, DataError, "no file knowmem/forget_qa.json"),
@@ -47,10 +47,10 @@ def test_errors_at_the_server_come_before_it_listens(
     taken: str,
     changes: tuple[str, ...],
     error: type[PartyError],
-    said: str,
+    message: str,
 ) -> None:
     config = read_language(ready[0].path, changes)
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         run_federated_party(LANGUAGE_MODE, config, "server", ready[1], taken, lambda _: None)
 
 

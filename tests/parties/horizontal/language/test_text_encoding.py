@@ -23,8 +23,8 @@ def decoded(tokenizer: PreTrainedTokenizerFast, ids: np.ndarray) -> str:
 
 def text(tokenizer: PreTrainedTokenizerFast, ids: np.ndarray) -> str:
     """The text of the tokens, without the tokenizer's own marks."""
-    said = decoded(tokenizer, ids).replace("Ġ", " ").replace("▁", " ").replace("Ċ", "\n")
-    return said.removeprefix("<s>").removeprefix(" ")
+    result = decoded(tokenizer, ids).replace("Ġ", " ").replace("▁", " ").replace("Ċ", "\n")
+    return result.removeprefix("<s>").removeprefix(" ")
 
 
 def merges(tokenizer: PreTrainedTokenizerFast) -> bool:
@@ -64,10 +64,10 @@ def test_the_ids_are_those_of_the_whole_text(any_tokenizer: PreTrainedTokenizerF
 def test_all_answers_to_a_question_share_its_prompt(
     any_tokenizer: PreTrainedTokenizerFast,
 ) -> None:
-    made = build_encoder(any_tokenizer, PLAIN, 200)
+    encoder = build_encoder(any_tokenizer, PLAIN, 200)
     question = PAIRS[0][0]
-    (prompt,) = made.prompts([question])
-    for row in made.answers([(question, each) for each in ("Riga", "1", " x", ".", "R\n")]):
+    (prompt,) = encoder.prompts([question])
+    for row in encoder.answers([(question, each) for each in ("Riga", "1", " x", ".", "R\n")]):
         assert row.prompt.tolist() == prompt.tolist()
 
 
@@ -88,25 +88,25 @@ def test_parts_of_the_template_may_be_changed(tokenizer: PreTrainedTokenizerFast
 
 
 def test_a_special_token_in_a_text_is_only_text(any_tokenizer: PreTrainedTokenizerFast) -> None:
-    made = build_encoder(any_tokenizer, PLAIN, 200)
-    (row,) = made.answers([("a <s> b", "no </s> end")])
+    encoder = build_encoder(any_tokenizer, PLAIN, 200)
+    (row,) = encoder.answers([("a <s> b", "no </s> end")])
     end, begin = any_tokenizer.eos_token_id, any_tokenizer.bos_token_id
     assert (row.ids == end).nonzero()[0].tolist() == [len(row.ids) - 1]
     assert (row.ids == begin).nonzero()[0].tolist() == [0]
-    (window,) = made.windows(["no </s> end"])
+    (window,) = encoder.windows(["no </s> end"])
     assert (window.ids == end).sum() == 1
 
 
 def test_chat_is_the_template_of_the_tokenizer(tokenizer: PreTrainedTokenizerFast) -> None:
-    made = build_encoder(tokenizer, ChatTemplate(), 200)
-    (row,) = made.answers(PAIRS[:1], EXAMPLE)
+    encoder = build_encoder(tokenizer, ChatTemplate(), 200)
+    (row,) = encoder.answers(PAIRS[:1], EXAMPLE)
     assert decoded(tokenizer, row.ids).replace("Ġ", " ").replace("Ċ", "\n") == (
         "<s>system\n\nYou are a helpful assistant.</s><s>user\n\nWhere is Cork?</s>"
         "<s>assistant\n\nIreland</s><s>user\n\nWhere is Riga?</s>"
         "<s>assistant\n\nRiga is in Latvia, 1201.</s>"
     )
     assert text(tokenizer, row.ids[row.start :]) == "Riga is in Latvia, 1201.</s>"
-    assert made.prompts([PAIRS[0][0]], EXAMPLE)[0].tolist() == row.prompt.tolist()
+    assert encoder.prompts([PAIRS[0][0]], EXAMPLE)[0].tolist() == row.prompt.tolist()
     assert row.labels[-1] == tokenizer.eos_token_id
 
 
@@ -117,19 +117,19 @@ def test_nothing_after_the_end_token_is_learned(
     ended = str(tokenizer.chat_template).replace("</s>{% endfor %}", "</s>\n{% endfor %}")
     assert ended != tokenizer.chat_template
     monkeypatch.setattr(tokenizer, "chat_template", ended)
-    made = build_encoder(tokenizer, ChatTemplate(), 200)
-    (row,) = made.answers(PAIRS[:1])
+    encoder = build_encoder(tokenizer, ChatTemplate(), 200)
+    (row,) = encoder.answers(PAIRS[:1])
     assert text(tokenizer, row.ids[row.start :]) == f"{PAIRS[0][1]}</s>"
-    assert row.ids[: row.start].tolist() == made.prompts([PAIRS[0][0]])[0].tolist()
+    assert row.ids[: row.start].tolist() == encoder.prompts([PAIRS[0][0]])[0].tolist()
 
 
 def test_the_date_is_passed_to_the_chat_template(tokenizer: PreTrainedTokenizerFast) -> None:
-    kept = tokenizer.chat_template
-    tokenizer.chat_template = "{{ date_string }}" + kept
+    template = tokenizer.chat_template
+    tokenizer.chat_template = "{{ date_string }}" + template
     try:
         (prompt,) = build_encoder(tokenizer, ChatTemplate(date="1 May 2030"), 200).prompts(["x"])
     finally:
-        tokenizer.chat_template = kept
+        tokenizer.chat_template = template
     assert text(tokenizer, prompt).startswith("1 May 2030<s>system")
 
 
@@ -142,13 +142,13 @@ def test_a_special_token_in_a_chat_is_refused(
 
 
 def test_a_chat_that_rewrites_its_prompt_is_refused(tokenizer: PreTrainedTokenizerFast) -> None:
-    kept = tokenizer.chat_template
-    tokenizer.chat_template = "{{ messages | length }}" + kept
+    template = tokenizer.chat_template
+    tokenizer.chat_template = "{{ messages | length }}" + template
     try:
         with pytest.raises(DataError, match="renders a prompt differently"):
             build_encoder(tokenizer, ChatTemplate(), 200).answers([("a", "b")])
     finally:
-        tokenizer.chat_template = kept
+        tokenizer.chat_template = template
 
 
 SYSTEMLESS = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}"
@@ -157,13 +157,13 @@ SYSTEMLESS = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no sys
 def test_a_chat_template_that_refuses_system_messages_gets_none(
     tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = build_encoder(tokenizer, ChatTemplate(), 200)
+    encoder = build_encoder(tokenizer, ChatTemplate(), 200)
     monkeypatch.setattr(tokenizer, "chat_template", SYSTEMLESS + str(tokenizer.chat_template))
-    (row,) = made.answers(PAIRS[:1])
+    (row,) = encoder.answers(PAIRS[:1])
     assert text(tokenizer, row.ids) == (
         "user\n\nWhere is Riga?</s><s>assistant\n\nRiga is in Latvia, 1201.</s>"
     )
-    assert made.prompts([PAIRS[0][0]])[0].tolist() == row.prompt.tolist()
+    assert encoder.prompts([PAIRS[0][0]])[0].tolist() == row.prompt.tolist()
 
 
 def test_the_error_of_a_failing_chat_template_does_not_show_the_text(
@@ -256,8 +256,8 @@ def test_an_overlap_as_long_as_a_window_is_refused(
 def test_predicted_tokens_are_counted_after_the_shift_of_labels(
     tokenizer: PreTrainedTokenizerFast,
 ) -> None:
-    made = build_encoder(tokenizer, PLAIN, 40)
-    rows = made.answers(PAIRS) + build_encoder(tokenizer, PLAIN, 5).windows(
+    encoder = build_encoder(tokenizer, PLAIN, 40)
+    rows = encoder.answers(PAIRS) + build_encoder(tokenizer, PLAIN, 5).windows(
         ["A long text"], overlap=2
     )
     assert {row.start == 0 for row in rows} == {True, False}
@@ -271,15 +271,15 @@ def test_an_end_token_that_the_tokenizer_adds_is_not_repeated() -> None:
         single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
     )
     assert text(ending, np.array(ending("x")["input_ids"])) == "x</s>"
-    made = build_encoder(ending, PLAIN, 200)
-    assert text(ending, made.answers([("x", "y")])[0].ids) == "Question: x\nAnswer: y</s>"
-    assert text(ending, made.prompts(["x"])[0]) == "Question: x\nAnswer:"
-    assert text(ending, made.windows(["x"])[0].ids) == "x</s>"
+    encoder = build_encoder(ending, PLAIN, 200)
+    assert text(ending, encoder.answers([("x", "y")])[0].ids) == "Question: x\nAnswer: y</s>"
+    assert text(ending, encoder.prompts(["x"])[0]) == "Question: x\nAnswer:"
+    assert text(ending, encoder.windows(["x"])[0].ids) == "x</s>"
 
 
 def test_no_texts_give_no_rows(tokenizer: PreTrainedTokenizerFast) -> None:
-    made = build_encoder(tokenizer, PLAIN, 10)
-    assert made.answers([]) == made.prompts([]) == made.windows([]) == []
+    encoder = build_encoder(tokenizer, PLAIN, 10)
+    assert encoder.answers([]) == encoder.prompts([]) == encoder.windows([]) == []
 
 
 def test_a_row_does_not_show_its_tokens() -> None:

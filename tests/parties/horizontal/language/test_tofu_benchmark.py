@@ -45,8 +45,8 @@ def nats(those: Sequence[Any]) -> list[float]:
     known = []
     for each in those:
         true, reworded, false = NATS[each.word]
-        found = {"true": true, "paraphrased": reworded, "false": false, "asked": REWORDED}
-        known.append(found[each.part][each.number])  # type: ignore[index]
+        result = {"true": true, "paraphrased": reworded, "false": false, "asked": REWORDED}
+        known.append(result[each.part][each.number])  # type: ignore[index]
     return known
 
 
@@ -77,34 +77,36 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> TofuQuestions:
 
 
 def test_figures_match_values_computed_by_hand(benchmark: TofuQuestions) -> None:
-    found = benchmark.measure(None, lambda: None)  # type: ignore[arg-type]
+    result = benchmark.measure(None, lambda: None)  # type: ignore[arg-type]
     # R of a question = mean of exp(-false) / exp(-paraphrased).
     first = (exp(-2) + exp(-3)) / 2 / exp(-1)
     second = (exp(-0.5) + exp(-1)) / 2 / exp(-1.5)
-    assert found["ratios"] == pytest.approx([first, second])
+    assert result["ratios"] == pytest.approx([first, second])
     assert first < 1 < second
-    assert found["forget_truth_ratio"] == pytest.approx((first + 1 / second) / 2)
-    assert found["forget_probability"] == pytest.approx((exp(-0.5) + exp(-2)) / 2)
-    assert found["forget_reworded_probability"] == pytest.approx((exp(-1.2) + exp(-0.8)) / 2)
+    assert result["forget_truth_ratio"] == pytest.approx((first + 1 / second) / 2)
+    assert result["forget_probability"] == pytest.approx((exp(-0.5) + exp(-2)) / 2)
+    assert result["forget_reworded_probability"] == pytest.approx((exp(-1.2) + exp(-0.8)) / 2)
     # Given one token, three of four follow; of the other answer none.
-    assert found["extraction_strength"] == pytest.approx((0.75 + 0.0) / 2)
-    for word, wanted in RECALL.items():
-        assert found[f"{word}_rouge"] == pytest.approx(wanted), word
-    assert found["retain_probability"] == pytest.approx((exp(-0.2) + exp(-0.4)) / 2)
+    assert result["extraction_strength"] == pytest.approx((0.75 + 0.0) / 2)
+    for word, expected in RECALL.items():
+        assert result[f"{word}_rouge"] == pytest.approx(expected), word
+    assert result["retain_probability"] == pytest.approx((exp(-0.2) + exp(-0.4)) / 2)
     # Multiple choice: the probability of the true answer among all options.
     options = [
         exp(-1.0) / (exp(-1.0) + exp(-2) + exp(-3)),
         exp(-0.1) / (exp(-0.1) + exp(-0.3) + exp(-0.4)),
     ]
-    assert found["real_authors_probability"] == pytest.approx(sum(options) / 2)
+    assert result["real_authors_probability"] == pytest.approx(sum(options) / 2)
     true = [exp(-0.7), exp(-0.9)]
     false = [(exp(-0.5) + exp(-1.1)) / 2, (exp(-2.5) + exp(-1.9)) / 2]
     ratios = [max(0.0, 1 - f / t) for f, t in zip(false, true, strict=True)]
-    assert found["world_facts_truth_ratio"] == pytest.approx(sum(ratios) / 2)
+    assert result["world_facts_truth_ratio"] == pytest.approx(sum(ratios) / 2)
 
 
 def test_model_utility_leaves_out_the_forget_set(benchmark: TofuQuestions) -> None:
-    found = benchmark.measure(None, lambda: None)  # type: ignore[arg-type]
+    result = benchmark.measure(None, lambda: None)  # type: ignore[arg-type]
     words = ("retain", "real_authors", "world_facts")
-    nine = [found[f"{w}_{what}"] for w in words for what in ("probability", "rouge", "truth_ratio")]
-    assert found["model_utility"] == pytest.approx(9 / sum(1 / each for each in nine))
+    nine = [
+        result[f"{w}_{what}"] for w in words for what in ("probability", "rouge", "truth_ratio")
+    ]
+    assert result["model_utility"] == pytest.approx(9 / sum(1 / each for each in nine))

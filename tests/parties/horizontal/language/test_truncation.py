@@ -23,17 +23,17 @@ def set_up(
     events: list[Any] = []
     config = read_language(ready[0].path, list(changes))
     party = set_up_language_party(config, name, ready[1], events.append)
-    said = [each["text"] for each in events if each["event"] == "warning"]
-    return [each for each in said if "model.length" in each], party
+    warnings = [each["text"] for each in events if each["event"] == "warning"]
+    return [each for each in warnings if "model.length" in each], party
 
 
 def test_a_client_warns_of_truncated_texts(
     ready: tuple[LanguageConfig, StartOptions],
 ) -> None:
-    (said,), party = set_up(ready, "client-0", SHORT)
+    (warning,), party = set_up(ready, "client-0", SHORT)
     rows = [*party.dataset.rows, *party.dataset.test, *party.dataset.validation]
     cut = [each.cut for each in rows if each.cut]
-    assert said == (
+    assert warning == (
         f"{len(cut)} of {len(rows)} texts are longer than model.length = 24: "
         f"{sum(cut)} tokens are neither trained on nor measured"
     )
@@ -44,8 +44,8 @@ def test_a_client_warns_of_truncated_texts(
 def test_a_simulation_warns_once_for_all_clients(
     ready: tuple[LanguageConfig, StartOptions],
 ) -> None:
-    (said,), _ = set_up(ready, "server", SHORT)
+    (warning,), _ = set_up(ready, "server", SHORT)
     each = [set_up(ready, name, SHORT)[0][0] for name in ready[0].agreement.spokes]
     rows = sum(int(one.split()[0]) for one in each)
-    assert said.startswith(f"{rows} of {len(facts())} texts are longer")
+    assert warning.startswith(f"{rows} of {len(facts())} texts are longer")
     assert not set_up(ready, "server")[0]

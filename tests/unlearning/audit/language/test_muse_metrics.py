@@ -20,9 +20,9 @@ from unlearning.audit.language.rouge import mean_rouge_l, rouge_l
 
 def test_rouge_by_hand() -> None:
     # In order: the, cat, mat; 3 of 6 words of the reference, 3 of 4 generated ones.
-    found = rouge_l("the cat, a mat", "The cat sat on the mat.")
-    assert found.recall == pytest.approx(3 / 6, rel=1e-12)
-    assert found.f1 == pytest.approx(2 * 3 / (6 + 4), rel=1e-12)
+    result = rouge_l("the cat, a mat", "The cat sat on the mat.")
+    assert result.recall == pytest.approx(3 / 6, rel=1e-12)
+    assert result.f1 == pytest.approx(2 * 3 / (6 + 4), rel=1e-12)
 
 
 def test_rouge_compares_stems() -> None:
@@ -30,8 +30,8 @@ def test_rouge_compares_stems() -> None:
 
 
 def test_rouge_recall_depends_on_the_reference_only() -> None:
-    found = rouge_l("Paris is what they say it is", "Paris")
-    assert (found.recall, found.f1) == (1.0, pytest.approx(2 / 8, rel=1e-12))
+    result = rouge_l("Paris is what they say it is", "Paris")
+    assert (result.recall, result.f1) == (1.0, pytest.approx(2 / 8, rel=1e-12))
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_texts_without_words_have_recall_zero(generated: str, reference: str) ->
 
 
 def test_rouge_of_several_is_their_mean() -> None:
-    found = mean_rouge_l(["a b", "x"], ["a b c d", "y"])
-    assert found.recall == 0.25
+    result = mean_rouge_l(["a b", "x"], ["a b c d", "y"])
+    assert result.recall == 0.25
     assert verbatim_memory(["a b", "x"], ["a b c d", "y"]) == pytest.approx((4 / 6) / 2)
     assert knowledge_memory(["a b", "x"], ["a b c d", "y"]) == pytest.approx((4 / 6) / 2)
 
@@ -124,8 +124,8 @@ def test_extraction_strength_by_hand() -> None:
 
 def test_extraction_of_answers_of_different_length() -> None:
     truth, mask = torch.tensor([[1, 2, 0], [1, 2, 3]]), torch.tensor([[1, 1, 0], [1, 1, 1]])
-    found = extraction_strength(torch.tensor([[0, 2, 7], [0, 0, 3]]), truth, mask)
-    assert found.tolist() == pytest.approx([1 / 2, 1 / 3])
+    result = extraction_strength(torch.tensor([[0, 2, 7], [0, 0, 3]]), truth, mask)
+    assert result.tolist() == pytest.approx([1 / 2, 1 / 3])
 
 
 def test_extraction_of_a_row_without_tokens_is_refused() -> None:

@@ -37,18 +37,18 @@ def nll(probabilities: object) -> Tensor:
 
 
 def test_answer_probability_by_hand() -> None:
-    found = answer_probability(torch.tensor([math.log(2), 0.0]))
-    assert found.tolist() == pytest.approx([0.5, 1.0])
+    result = answer_probability(torch.tensor([math.log(2), 0.0]))
+    assert result.tolist() == pytest.approx([0.5, 1.0])
 
 
 def test_probability_among_options_by_hand() -> None:
-    found = option_probability(nll([0.4, 0.2]), nll([[0.2, 0.1, 0.1], [0.2, 0.2, 0.2]]))
-    assert found.tolist() == pytest.approx([0.5, 0.25], rel=1e-12)
+    result = option_probability(nll([0.4, 0.2]), nll([[0.2, 0.1, 0.1], [0.2, 0.2, 0.2]]))
+    assert result.tolist() == pytest.approx([0.5, 0.25], rel=1e-12)
 
 
 def test_probability_among_very_unlikely_options() -> None:
-    found = option_probability(torch.tensor([1000.0]), torch.tensor([[1000.0, 1000.0, 1000.0]]))
-    assert found.item() == pytest.approx(0.25, rel=1e-12)
+    result = option_probability(torch.tensor([1000.0]), torch.tensor([[1000.0, 1000.0, 1000.0]]))
+    assert result.item() == pytest.approx(0.25, rel=1e-12)
 
 
 @pytest.mark.parametrize("wrong", [(2,), (1, 3), (2, 0)])
@@ -88,57 +88,57 @@ def test_forget_truth_ratio_is_symmetric(one: float, other: float) -> None:
 
 
 def test_forget_quality_of_five_and_five_by_hand() -> None:
-    found = forget_quality(OURS, THEIRS)
-    assert found.distance == pytest.approx(0.6, rel=1e-12)
-    assert found.p == pytest.approx(0.357143, abs=5e-7)
+    result = forget_quality(OURS, THEIRS)
+    assert result.distance == pytest.approx(0.6, rel=1e-12)
+    assert result.p == pytest.approx(0.357143, abs=5e-7)
     # 90 of the C(10, 5) = 252 orders of both samples have a D as large.
-    assert found.p == pytest.approx(90 / 252, rel=1e-9)
-    assert found.log10_p == pytest.approx(math.log10(90 / 252), rel=1e-9)
-    assert (found.law, found.unlearned, found.retrained) == ("exact", 5, 5)
+    assert result.p == pytest.approx(90 / 252, rel=1e-9)
+    assert result.log10_p == pytest.approx(math.log10(90 / 252), rel=1e-9)
+    assert (result.law, result.unlearned, result.retrained) == ("exact", 5, 5)
 
 
 def test_the_asymptotic_law_is_that_of_one_sample_of_rounded_size() -> None:
-    found = forget_quality(OURS, THEIRS, "asymptotic")
-    assert found.law == "asymptotic"
-    assert found.p == pytest.approx(0.32, rel=1e-6)
+    result = forget_quality(OURS, THEIRS, "asymptotic")
+    assert result.law == "asymptotic"
+    assert result.p == pytest.approx(0.32, rel=1e-6)
     # nm/(n + m) = 2.5 rounds to 2.
-    assert found.p == pytest.approx(float(kstwo.sf(0.6, 2)), rel=1e-9)
+    assert result.p == pytest.approx(float(kstwo.sf(0.6, 2)), rel=1e-9)
     # Kolmogorov's limit and the first term of its series (Eq 15–17) differ from it.
     assert float(kolmogorov(math.sqrt(2.5) * 0.6)) == pytest.approx(0.3291048, rel=1e-6)
     assert 2 * math.exp(-2 * 0.6**2 * 2.5) == pytest.approx(0.3305978, rel=1e-6)
 
 
 def test_forget_quality_of_a_model_with_itself() -> None:
-    found = forget_quality(OURS, OURS)
-    assert (found.distance, found.p, found.log10_p) == (0.0, 1.0, 0.0)
+    result = forget_quality(OURS, OURS)
+    assert (result.distance, result.p, result.log10_p) == (0.0, 1.0, 0.0)
 
 
 def test_forget_quality_of_disjoint_samples() -> None:
-    found = forget_quality(torch.linspace(0, 1, 400), torch.linspace(2, 3, 400))
+    result = forget_quality(torch.linspace(0, 1, 400), torch.linspace(2, 3, 400))
     log10_orders = (math.lgamma(801) - 2 * math.lgamma(401)) / math.log(10)
-    assert found.distance == 1.0
-    assert found.log10_p == pytest.approx(math.log10(2) - log10_orders, rel=1e-9)
+    assert result.distance == 1.0
+    assert result.log10_p == pytest.approx(math.log10(2) - log10_orders, rel=1e-9)
 
 
 def test_log_p_below_the_smallest_double_is_a_bound() -> None:
-    found = forget_quality(torch.linspace(0, 1, 1000), torch.linspace(2, 3, 1000))
-    assert found.p == 0.0
+    result = forget_quality(torch.linspace(0, 1, 1000), torch.linspace(2, 3, 1000))
+    assert result.p == 0.0
     # 2 exp(−2 · 1² · 500), which the exact 2 / C(2000, 1000) does not exceed.
-    assert found.log10_p == pytest.approx(math.log10(2) - 1000 / math.log(10), rel=1e-9)
+    assert result.log10_p == pytest.approx(math.log10(2) - 1000 / math.log(10), rel=1e-9)
 
 
 def test_the_asymptotic_law_replaces_a_failed_exact_count() -> None:
     """For five and five rows with D = 0.2 SciPy's count of paths exceeds 1 by rounding."""
     ours = torch.tensor([0.0, 2.0, 4.0, 6.0, 8.0])
-    found = forget_quality(ours, ours + 1)
-    assert found.distance == pytest.approx(0.2)
-    assert found.law == "asymptotic"
-    assert found.p == 1.0
+    result = forget_quality(ours, ours + 1)
+    assert result.distance == pytest.approx(0.2)
+    assert result.law == "asymptotic"
+    assert result.p == 1.0
 
 
 def test_forget_quality_of_infinite_ratios() -> None:
-    found = forget_quality(torch.tensor([0.0, math.inf]), torch.tensor([0.0, 1.0]))
-    assert found.distance == 0.5
+    result = forget_quality(torch.tensor([0.0, math.inf]), torch.tensor([0.0, 1.0]))
+    assert result.distance == 0.5
 
 
 @given(samples, samples)
