@@ -13,7 +13,8 @@ from configs.agreement import VerticalAgreement
 from configs.schema import read_config
 from models.initialisation import build_seeded
 from parties.common.shared_randomness import derive_key, torch_seed
-from parties.data.holding import Holding, preprocess, read_holding
+from parties.data.holding import Holding, read_holding
+from parties.data.preprocess import fit_preprocessing
 from parties.vertical.engine.networks import ActiveNetwork, build_bottom
 from parties.vertical.engine.rows import RowSets, split_rows
 from protocol import vfl_pb2
@@ -117,7 +118,7 @@ def _common_rows(agreement: VerticalAgreement, holding: Holding, common: set[byt
 
 
 def _features(holding: Holding, places: np.ndarray, row_sets: RowSets) -> Tensor:
-    fitted = preprocess.fit(holding, places[row_sets.train])
+    fitted = fit_preprocessing(holding, places[row_sets.train])
     return torch.from_numpy(np.asarray(fitted.transform(holding, places))).float()
 
 

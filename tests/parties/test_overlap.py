@@ -42,5 +42,5 @@ def test_unlearning_runs_in_every_overlap_mode(tmp_path: Path, overlap: str) -> 
 
 def test_an_odd_batch_cannot_be_halved() -> None:
     plan = agreement(training={"batch": 15, "overlap": "microbatch"})
-    with pytest.raises(ValueError, match="batch must be even"):
+    with pytest.raises(ValueError, match="an even number"):
         VerticalAgreement.model_validate(plan, strict=False)
