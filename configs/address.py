@@ -38,13 +38,13 @@ def checked_target(address: str) -> str:
     """Return ``address`` unchanged if a party can connect to it.
 
     Raises:
-        ValueError: ``address`` is not valid, or a party can only listen on it.
+        ValueError: ``address`` is not valid, or ``address`` is only for listening.
     """
     checked_address(address)
     if address.rpartition(":")[0].strip("[]") in _EVERYWHERE:
         raise ValueError(
-            "no party can connect to this address, which stands for listening on all interfaces: "
-            "give the name of the hub"
+            "this address means all interfaces of a machine; a party can listen on this address, "
+            "but no party can connect to it: give the host name of the hub"
         )
     return address
 
@@ -53,6 +53,6 @@ def _socket(address: str) -> str:
     size = len(address.removeprefix("unix:").encode())
     if not 0 < size <= _LONGEST_SOCKET:
         raise ValueError(
-            f"a Unix socket is written as unix:PATH with a path of at most {_LONGEST_SOCKET} bytes"
+            f"a Unix socket must have the form unix:PATH, with 1 to {_LONGEST_SOCKET} bytes in PATH"
         )
     return address

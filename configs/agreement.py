@@ -37,7 +37,7 @@ class BackboneBottom(ConfigTable):
 
 
 class ModuleBottom(ConfigTable):
-    """The party's own ``nn.Module``, given by its import path in the party settings."""
+    """The party's own ``nn.Module``; the party settings contain the import path."""
 
     kind: Literal["module"]
     source: Pin  # hash of the module's source file
@@ -58,13 +58,16 @@ class PartyEntry(ConfigTable):
     columns: Count | None = None  # columns that the party's table must have; absent: any number
     bottom: Bottom = MlpBottom()  # network that turns the party's columns into embeddings
     pins: tuple[Pin, ...] = ()
-    # Number of rows that the other parties see, padding included; absent: the true number.
+    # Number of rows that the other parties see: the party's rows plus padding rows; absent: the
+    # party's true number of rows.
     declared_rows: Count | None = None
 
     @model_validator(mode="after")
     def _passive_party_has_features(self) -> Self:
         if self.role == "passive" and self.width is None:
-            raise ValueError("a passive party needs the key width, the size of its embeddings")
+            raise ValueError(
+                "a passive party needs the key 'width', the number of elements of an embedding"
+            )
         return self
 
 
@@ -86,7 +89,7 @@ class PsiSettings(ConfigTable):
 
 
 class SplitSettings(ConfigTable):
-    """Split into training, validation and test rows; a keyed hash makes it equal everywhere."""
+    """Split into training, validation and test rows; the same at all parties by a keyed hash."""
 
     # How test rows are chosen. keyed: by a keyed hash of the row's ID. official: all rows of the
     # test files are test rows.
@@ -98,11 +101,15 @@ class SplitSettings(ConfigTable):
     def _training_rows_remain(self) -> Self:
         if self.kind == "official" and "test" in self.model_fields_set:
             raise ValueError(
-                "with kind = 'official' the test files determine the test rows: remove the key test"
+                "with kind = 'official' the test files determine the test rows: remove the key "
+                "'test'"
             )
         test = 0.0 if self.kind == "official" else self.test
         if test is None or test + self.validation >= 1:
-            raise ValueError("validation + test must be below 1, so that rows remain for training")
+            raise ValueError(
+                "the sum of 'validation' and 'test' must be below 1, so that rows remain for "
+                "training"
+            )
         return self
 
 
@@ -157,8 +164,8 @@ class TrainingSettings(ConfigTable):
     def _micro_batches_are_equal(self) -> Self:
         if self.overlap == "microbatch" and self.batch % 2:
             raise ValueError(
-                "overlap = 'microbatch' splits each batch into two equal parts: set batch to an "
-                "even number"
+                "overlap = 'microbatch' splits each batch into two equal halves: set the key "
+                "'batch' to an even number"
             )
         return self
 
@@ -182,15 +189,16 @@ class RowRequest(ConfigTable):
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
         if len(set(self.classes)) < len(self.classes):
-            raise ValueError("classes names a class twice: remove one of the two")
+            raise ValueError("the key 'classes' names a class twice: remove the second entry")
         if not self.classes and self.fraction != 1:
             raise ValueError(
-                "fraction needs classes, because a file of IDs is forgotten as a whole: set "
-                "classes, or remove fraction"
+                "the key 'fraction' needs the key 'classes', because all rows of a file of IDs "
+                "are forgotten: set 'classes', or remove 'fraction'"
             )
         if self.backdoor and self.canaries:
             raise ValueError(
-                "a request cannot have both canaries and a backdoor: remove one of the two keys"
+                "a request cannot have both keys 'canaries' and 'backdoor': remove one of the "
+                "two keys"
             )
         return self
 
@@ -204,8 +212,9 @@ class LimitSettings(ConfigTable):
     rejoin_seconds: SecondsOrNone = 60.0  # seconds that a lost party has to reconnect
     checkpoint_seconds: SecondsOrNone = 10.0  # shortest time between two checkpoints, in seconds
     magnitude: Positive = 1e4  # largest absolute value of an element of an embedding or gradient
-    rows: Count = 20_000_000  # largest number of rows that a party may bring to the intersection
-    # Rows per message when many rows are processed; fewer rows need less memory.
+    rows: Count = 20_000_000  # largest number of rows of a party in the intersection
+    # Largest number of rows in one message of a pass over many rows; a smaller number needs less
+    # memory.
     pass_rows: Count = 4096
 
 
@@ -264,7 +273,7 @@ class VerticalAgreement(ConfigTable):
 
     @property
     def architecture(self) -> dict[str, Any]:
-        """The settings, as JSON, that a saved model and every run that uses it must share."""
+        """The settings, as JSON, in which a saved model and a run with this model must agree."""
         parties = {"parties": {name: {"pins"} for name in self.parties}}
         fields = {"federation", "dtype", "parties", "labels", "top", "sharding"}
         found = self.model_dump(mode="json", include=fields, exclude=parties)
@@ -305,7 +314,7 @@ class VerticalAgreement(ConfigTable):
         if not isinstance(self.top, SumTop):
             raise ValueError(
                 "the method cvfu needs a sum of votes: set top.kind = 'sum' and width = number "
-                "of classes at every party, or remove cvfu from unlearning"
+                "of classes at every party, or remove 'cvfu' from the table [unlearning]"
             )
         offline = set(plan.cvfu.offline)
         if not offline < set(self.passive):
@@ -333,13 +342,14 @@ class VerticalAgreement(ConfigTable):
         plan = self.unlearning
         if self.privacy.embed_once and "cvfu" in (plan.method, *plan.compare):
             raise ValueError(
-                "privacy.embed_once freezes the parties' networks, but cvfu changes only these "
-                "networks: remove cvfu from unlearning"
+                "with privacy.embed_once the parties' bottom models cannot change, but the method "
+                "cvfu must change the bottom models: remove 'cvfu' from the table [unlearning]"
             )
         if self.privacy.embed_once and any(request.backdoor for request in self.unlearn):
             raise ValueError(
-                "privacy.embed_once releases every row once, so a row cannot be measured with and "
-                "without a trigger: remove backdoor from the request"
+                "privacy.embed_once releases the embedding of a row only once, so the backdoor "
+                "audit cannot measure a row with and without the trigger: remove the key "
+                "'backdoor' from the request"
             )
         return self
 

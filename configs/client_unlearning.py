@@ -37,7 +37,7 @@ class LocalTrainingSettings(ConfigTable):
 
 
 class StageSettings(LocalTrainingSettings):
-    """Settings of one stage of a method, which consists of rounds."""
+    """Settings of one stage of a method; a stage consists of rounds."""
 
     rounds: Annotated[int, Field(ge=0, lt=2**31)] = 20
 
@@ -47,8 +47,9 @@ class FedOsdPlan(ConfigTable):
 
     unlearn: StageSettings = StageSettings(rounds=100)  # rounds that unlearn
     recover: StageSettings = StageSettings(rounds=100)  # rounds of recovery
-    # Which gradients of the recovery are projected so that they do not undo the unlearning.
-    # conditional: only gradients that would undo it. always: all gradients. none: no gradient.
+    # Which gradients of the recovery are projected; a projected gradient does not undo the
+    # unlearning. conditional: only gradients that would undo the unlearning. always: all
+    # gradients. none: no gradient.
     project: Literal["conditional", "always", "none"] = "conditional"
     # Ablation. full: the whole method. ascent: gradient ascent instead of the unlearning loss.
     # no-orthogonal: without the orthogonality condition. common-descent: with a common descent
@@ -60,12 +61,13 @@ class FedForgetPlan(ConfigTable):
     """FedForget: distillation with two teachers at the leaving client."""
 
     distil: StageSettings = StageSettings(rounds=10)  # rounds of distillation
-    # Rounds that train teacher B; with mode = "clean_teacher" from random weights.
+    # Rounds that train teacher B; with mode = "clean_teacher" the training starts from random
+    # weights.
     teacher_b: StageSettings = StageSettings()
     recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
     # Loss and teacher B. literal: the loss as printed in the paper. repel: the loss of the authors'
-    # code. clean_teacher: a teacher that never saw the forgotten rows. bad_teacher: a teacher with
-    # random weights. ga: gradient ascent without teacher B.
+    # code. clean_teacher: a teacher that was trained without the forgotten rows. bad_teacher: a
+    # teacher with random weights. ga: gradient ascent without teacher B.
     mode: Literal["literal", "repel", "clean_teacher", "bad_teacher", "ga"] = "clean_teacher"
     # Weight α of teacher A, the trained model; unused with mode = "bad_teacher".
     weight_a: Positive = 0.93
@@ -88,8 +90,8 @@ class FedRecoveryPlan(ConfigTable):
     """FedRecovery (Zhang et al. 2023); needs the updates that history.every saves."""
 
     recover: StageSettings = StageSettings()  # rounds of recovery
-    # ε of the noise, which is scaled to the size of the removed contribution; absent: no noise. The
-    # noise gives no guarantee, because this size is not bounded in advance.
+    # ε of the noise; absent: no noise. The scale of the noise follows from the norm of the removed
+    # contribution. The noise gives no guarantee, because this norm has no bound known in advance.
     epsilon: Positive | None = None
     beta: Fraction = 1e-5  # failure probability β of the noise
 
@@ -97,15 +99,15 @@ class FedRecoveryPlan(ConfigTable):
 class MoDePlan(ConfigTable):
     """MoDe (Zhao et al. 2023)."""
 
-    # Rounds of erasure, which train the degradation model M_d and mix it into the model.
+    # Rounds of erasure, which train the degradation model M_d and mix M_d into the model.
     degrade: StageSettings = StageSettings(rounds=20)
     guide: StageSettings = StageSettings(rounds=20)  # rounds of guidance, one after each erasure
     recover: StageSettings = StageSettings()  # rounds of recovery
-    momentum: Fraction = 0.95  # weight λ of the old model when M_d is mixed into it
+    momentum: Fraction = 0.95  # weight λ of the old model in the mixture with M_d
 
 
 class AscentPlan(ConfigTable):
-    """EWC-SGA, FU-PGA and SFU: gradient ascent at the leaving client with different constraints."""
+    """EWC-SGA, FU-PGA or SFU: gradient ascent at the leaving client with a constraint."""
 
     ascent: StageSettings = StageSettings(rounds=20, clip=1.0)  # rounds of ascent
     recover: StageSettings = StageSettings()  # rounds of recovery
@@ -121,8 +123,8 @@ class DampeningPlan(ConfigTable):
     """AdaClipping-like: parameters that matter most for the forgotten rows are dampened."""
 
     recover: StageSettings = StageSettings()  # rounds of recovery
-    # A parameter is dampened if its Fisher information on the forgotten rows exceeds that on the
-    # remaining rows by more than this factor.
+    # A parameter is dampened if its Fisher information on the forgotten rows is more than this
+    # factor times its Fisher information on the remaining rows.
     ratio: Positive = 10.0
     strength: Positive = 1.0  # strength of the dampening
 
@@ -141,7 +143,8 @@ class MimirPlan(ConfigTable):
     divergence: Annotated[float, Field(ge=0)] = 5.0  # weight β of the divergence
     attention: Annotated[float, Field(ge=0)] = 2.0  # weight γ of the attention transfer
     temperature: Positive = 2.0
-    # Whether features are compared after the prompt is applied; false: before.
+    # Whether the student's and the teacher's features are compared after the prompt is applied;
+    # false: before the prompt is applied.
     after_prompt: bool = True
     # How the student's features move relative to the leaving clients' features.
     sign: Literal["align", "repel", "orthogonal"] = "align"
@@ -154,7 +157,7 @@ class FedMmPlan(ConfigTable):
     impair: StageSettings = StageSettings(rounds=1, learning_rate=0.02, batch=256)
     # Rounds that train on error-minimising noise.
     repair: StageSettings = StageSettings(rounds=5, learning_rate=0.01, batch=256)
-    share: Fraction = 0.2  # weight of the leaving clients' update in a round that impairs
+    share: Fraction = 0.2  # weight of the leaving clients' update in a round of impair
     noise_rows: Annotated[int, Field(ge=1, le=65_536)] = 256  # noise images per class
     noise_steps: Count = 40  # optimisation steps of the noise
     noise_rate: Positive = 0.1  # learning rate of the noise
@@ -171,8 +174,8 @@ class FedGktPlan(ConfigTable):
     # Initial student. random: random weights. warm: the trained model. head-reset: the trained
     # model with a new head.
     init: Literal["random", "warm", "head-reset"] = "random"
-    # How images of the leaving clients are filtered out. features: by similar features, which needs
-    # personal = {kind = "mimir"}. classes: by the leaving clients' classes.
+    # How images of the leaving clients are filtered out. features: by the similarity of features;
+    # this gate needs personal = {kind = "mimir"}. classes: by the leaving clients' classes.
     gate: Literal["features", "classes"] = "features"
     # Largest cosine similarity of features at which an image passes the gate.
     max_similarity: Annotated[float, Field(ge=-1, le=1)] = 0.9

@@ -10,7 +10,7 @@ class ConfigError(Exception):
 
     Attributes:
         problems: one sentence for each problem: what is wrong, where, and what is legal.
-        hint: what the user can do.
+        hint: what the user can do to solve the problems.
     """
 
     def __init__(self, message: str | Sequence[str], hint: str = "") -> None:

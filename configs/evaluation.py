@@ -9,11 +9,11 @@ from configs.table import ConfigTable, Count, Fraction, Name, Positive
 
 
 class BackdoorSettings(ConfigTable):
-    """A trigger that a passive party plants in forgotten rows, whose label becomes the target.
+    """A trigger that a passive party plants in forgotten rows; these rows get the target as label.
 
-    On images the trigger is a square of 4x4 pixels at the bottom right of the passive party's part,
-    with the value of the brightest pixel. On tables the trigger sets the first of two columns to
-    its 99th percentile and the second to its 1st percentile.
+    On images the trigger is a square of 4x4 pixels at the bottom right of the passive party's part
+    of each image. The square has the value of the brightest pixel. On tables the trigger sets the
+    first of two columns to its 99th percentile and the second column to its 1st percentile.
     """
 
     party: Name  # passive party that plants the trigger
@@ -26,7 +26,8 @@ class BackdoorSettings(ConfigTable):
     def _columns_are_two(self) -> Self:
         if len(set(self.columns)) != len(self.columns) or len(self.columns) not in (0, 2):
             raise ValueError(
-                "columns must name two different columns of a table, or no column for images"
+                "the key 'columns' must name two different columns of a table; for images the key "
+                "must be absent"
             )
         return self
 
@@ -41,24 +42,25 @@ class RelearnSettings(ConfigTable):
 
 
 class EvaluationSettings(ConfigTable):
-    """Settings of audits that need more than the models' outputs."""
+    """Settings of the additional audits of a run, such as the relearning attack."""
 
     # Number of shadow models, each trained on half of the remaining rows, for a second membership
     # attack; 0: no such attack.
     shadows: Annotated[int, Field(ge=0, le=64)] = 0
     relearn: RelearnSettings | None = None  # relearning attack; absent: not run
-    # Whether the unlearned model is also measured with the network that one party had before
-    # unlearning, for each party in turn.
+    # Whether the completeness audit runs. For each party in turn, the audit measures the unlearned
+    # model with this party's network from before unlearning.
     completeness: bool = True
     # Permutations of the energy test.
     permutations: Annotated[int, Field(ge=19, le=100_000)] = 199
-    # Permutations of the classifier two-sample test, each of which fits five models; 0: not run.
+    # Permutations of the classifier two-sample test; every permutation fits five models. 0: the
+    # test is not run.
     classifier_permutations: Annotated[int, Field(ge=0, le=10_000)] = 0
 
     @model_validator(mode="after")
     def _shadows_are_enough(self) -> Self:
         if 0 < self.shadows < 4:
-            raise ValueError("shadows must be at least 4, or 0 for no shadow attack")
+            raise ValueError("the key 'shadows' must be at least 4, or 0 for no shadow attack")
         return self
 
 
@@ -84,5 +86,6 @@ def check_backdoors(
             )
     if len(backdoors) > 1:
         raise ValueError(
-            "several requests have a backdoor, but a run can measure only one: keep one backdoor"
+            "several requests have the key 'backdoor', but a run can measure only one backdoor: "
+            "keep the key in one request"
         )

@@ -8,7 +8,7 @@ from configs.table import ConfigTable, Count, Positive
 
 
 class ReleaseSettings(ConfigTable):
-    """Noise on the released model, for an (ε, δ) certificate; newton.bound determines its scale."""
+    """Noise on the released model for an (ε, δ) certificate; newton.bound sets its scale σ."""
 
     epsilon: Annotated[float, Field(gt=0, le=100)]  # ε of the certificate
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5  # δ of the certificate
@@ -20,8 +20,8 @@ class NewtonSettings(ConfigTable):
     weight: Positive = 1e-3  # weight λ of the L2 penalty on all parameters, biases included
     bound: Positive = 1e-5  # certified distance B_max to the optimum at which the method ends
     steps: Count = 30  # largest number of Newton steps
-    # Largest number of Hessian-vector products in one run; each of them shows the active party
-    # one more linear function of every party's rows.
+    # Largest number of Hessian-vector products in one run; each product reveals one more linear
+    # function of every party's rows to the active party.
     products: Count = 2000
     # Relative residual at which the linear system of a Newton step counts as solved.
     tolerance: Annotated[float, Field(gt=0, lt=1)] = 1e-3
@@ -29,6 +29,6 @@ class NewtonSettings(ConfigTable):
 
 
 class ShardingSettings(ConfigTable):
-    """Several small models that vote; a request retrains only models that trained on its rows."""
+    """Several small models that vote; a request retrains only models trained on forgotten rows."""
 
     shards: Annotated[int, Field(ge=1, le=256)] = 1  # number of models; 1: a single model

@@ -19,7 +19,7 @@ Changes: TypeAlias = tuple[str, ...]  # overrides in the form of --set
 
 
 class FirstClasses(ConfigTable):
-    """A request to forget the first classes after class 0, which is the target of backdoors."""
+    """A request to forget the first classes after class 0; class 0 is the target of backdoors."""
 
     classes: Count  # number of classes
     fraction: Fraction = 1.0  # fraction of the training rows of these classes
@@ -30,7 +30,7 @@ class ExperimentEntry(ConfigTable):
 
     name: Title
     config: str  # path of the config, relative to the folder of this list
-    tables: Annotated[tuple[str, ...], Field(min_length=1)]  # tables of the results that use it
+    tables: Annotated[tuple[str, ...], Field(min_length=1)]  # tables with this experiment
     variants: Annotated[tuple[Title, ...], Field(min_length=1)]  # variants to run
     seeds: Count = 5  # number N of seeds; the seeds are 0, 1, ..., N - 1
     poisoned: Count = 3  # largest number of seeds that are run again with the backdoor
@@ -50,11 +50,14 @@ class ExperimentEntry(ConfigTable):
     def _backdoor_has_rows(self) -> Self:
         if self.request and (self.first or self.request.backdoor):
             raise ValueError(
-                "request cannot be combined with first, and cannot contain backdoor: remove "
-                "first, and set backdoor for the experiment"
+                "an experiment with the key 'request' cannot have the key 'first' or the key "
+                "'request.backdoor': remove 'first', and set the experiment's key 'backdoor' "
+                "instead of 'request.backdoor'"
             )
         if self.backdoor and not (self.request or self.first):
-            raise ValueError("backdoor needs rows to poison: set request or first")
+            raise ValueError(
+                "the key 'backdoor' needs rows to poison: set the key 'request' or the key 'first'"
+            )
         return self
 
 
@@ -86,8 +89,8 @@ class ExperimentList(ConfigTable):
             for other in own.get("like", ()):
                 if "like" in self.variants.get(other, {"like": ()}):
                     raise ValueError(
-                        f"the key like of variant {name!r} names {other!r}: name a variant that "
-                        "has no key like"
+                        f"the key 'like' of variant {name!r} names {other!r}: name a variant of "
+                        "[variants] that has no key 'like'"
                     )
         return self
 
@@ -126,7 +129,7 @@ def read_experiments(path: Path) -> ExperimentList:
 
 
 def inline_toml(value: Any) -> str:
-    """Return a JSON value as one line of TOML, as the option ``--set`` expects it."""
+    """Return a JSON value as one line of TOML, the format of a value in the option ``--set``."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key} = {inline_toml(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list):

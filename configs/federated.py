@@ -1,4 +1,4 @@
-"""Agreement of a run with a server and clients: what the horizontal and the LLM mode share."""
+"""Agreement of a run with a server: the keys common to the horizontal mode and the LLM mode."""
 
 from math import ceil
 from typing import Annotated, Any, Literal, Self
@@ -38,8 +38,8 @@ class RoundSettings(ConfigTable):
     """Rounds of federated averaging."""
 
     rounds: Count = 100
-    share: Fraction = 1.0  # share of the clients that take part in a round
-    # Share of a round's clients that must reply; with fewer replies the run stops.
+    share: Fraction = 1.0  # fraction of the clients that take part in a round
+    # Fraction of a round's clients that must reply; with fewer replies the run stops.
     quorum: Fraction = 0.8
     epochs: Count = 1  # local epochs of a client in a round
     batch: Count = 64
@@ -60,7 +60,7 @@ class RequestBase(ConfigTable):
 
     @property
     def leaver(self) -> str | None:
-        """The client that leaves with all its rows; None if no client leaves."""
+        """Name of the client whose rows are all forgotten; None if there is no such client."""
         return self.client if self.fraction == 1 else None
 
 
@@ -85,14 +85,14 @@ class SimulationSettings(ConfigTable):
     def _address_is_of_a_cluster(self) -> Self:
         if self.address is not None and (self.backend != "ray" or self.workers is not None):
             raise ValueError(
-                "address needs backend = 'ray' and no key workers, because a Ray cluster has its "
-                "own workers"
+                "the key 'address' names a Ray cluster, which determines the number of workers: "
+                "set backend = 'ray' and remove the key 'workers', or remove the key 'address'"
             )
         return self
 
 
 class FederatedAgreement(ConfigTable):
-    """Agreement of a run with a server; each mode adds its model, data and methods."""
+    """Agreement of a run with a server; each mode adds keys for model, data and methods."""
 
     federation: Name
     mode: str
@@ -109,7 +109,7 @@ class FederatedAgreement(ConfigTable):
 
     @property
     def architecture(self) -> dict[str, Any]:
-        """The settings, as JSON, that a saved model and every run that uses it must share.
+        """The settings, as JSON, in which a saved model and a run with this model must agree.
 
         Raises:
             NotImplementedError: always, in this base class.
@@ -150,11 +150,12 @@ class FederatedAgreement(ConfigTable):
         for each in self.unlearn:
             if each.client is not None and each.client not in self.spokes:
                 raise ValueError(
-                    f"request {each.name!r} names client {each.client!r}, which does not exist"
+                    f"request {each.name!r} names client {each.client!r}, which does not exist: "
+                    "name a client of the agreement"
                 )
         if {each.leaver for each in self.unlearn} >= {*self.spokes}:
             raise ValueError(
-                "the requests remove every client: name fewer clients, or set fraction below 1"
+                "the requests remove every client: name fewer clients, or set 'fraction' below 1"
             )
         return self
 
@@ -183,21 +184,22 @@ class FederatedAgreement(ConfigTable):
             )
         if len(set(named)) < 2 or not {*named} <= {*self.spokes}:
             raise ValueError(
-                "aggregation.key_holders must name at least two parties, all of which are clients"
+                "aggregation.key_holders must name at least two clients, and every name must be "
+                "the name of a client"
             )
         gone = {each.leaver for each in self.unlearn}
         if len({*named} - gone) < 2:
             raise ValueError(
-                "fewer than two of aggregation.key_holders remain after the requests: name more "
-                "clients that remain"
+                "fewer than two clients of aggregation.key_holders remain after the requests: "
+                "name more clients that no request removes"
             )
         # In the worst round the leaving key holders are gone and all other clients are there.
         here = len(self.spokes) - len({*named} & gone)
         left_out = here - ceil(self.training.share * here - 1e-9)
         if len({*named} - gone) - left_out < 2:
             raise ValueError(
-                "with training.share below 1 a round may have fewer than two of "
+                "with training.share below 1 a round may have fewer than two clients of "
                 "aggregation.key_holders: set training.share = 1, name more key holders, or "
-                "remove key_holders so that all clients are key holders"
+                "remove the key 'key_holders' so that all clients are key holders"
             )
         return self

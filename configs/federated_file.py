@@ -32,7 +32,7 @@ class FederatedConfig:
     Attributes:
         path: the file.
         agreement: the settings that all parties share.
-        inline: settings of parties that are in the same file, by party name.
+        inline: the party settings that this file contains, by party name.
         notices: warnings about the files that were read so far.
     """
 
@@ -64,9 +64,9 @@ class FederatedConfig:
         if name not in self.agreement.parties and SIMULATED in self.inline:
             return self.inline[SIMULATED]
         raise ConfigError(
-            f"{self.path} has no [settings.{name}] and {beside} does not exist",
-            f"write the settings of party {name} into {beside.name}, which is never sent to other "
-            "parties",
+            f"{self.path} has no table [settings.{name}], and the file {beside} does not exist",
+            f"write the settings of party {name} into {beside.name}; this file is never sent to "
+            "other parties",
         )
 
 
@@ -105,7 +105,7 @@ def read_federated(path: Path, changes: Sequence[str] = ()) -> HorizontalConfig 
         apply_change(raw, change)
     tables = raw.pop("settings", {})
     if not isinstance(tables, dict):
-        raise ConfigError(f"{path}: settings must contain one table per party, [settings.NAME]")
+        raise ConfigError(f"{path}: 'settings' must contain one table [settings.NAME] per party")
     mode = MODES.get(str(raw.get("mode")), HorizontalAgreement)
     agreement = validate_or_collect(mode, raw, "", problems)
     inline = {

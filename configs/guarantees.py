@@ -25,11 +25,13 @@ def refuse_broken_guarantees(plan: "VerticalAgreement") -> None:
     sharded = plan.sharding.shards > 1
     if sharded is not (plan.unlearning.method == "sharded"):
         raise ValueError(
-            "sharding.shards above 1 needs unlearning.method = 'sharded', and this method needs "
-            "sharding.shards above 1: change one of the two keys"
+            "sharding.shards above 1 needs unlearning.method = 'sharded', and the method "
+            "'sharded' needs sharding.shards above 1: change one of the two keys"
         )
     if sharded and plan.unlearning.compare:
-        raise ValueError("no baseline works on shards: set unlearning.compare = []")
+        raise ValueError(
+            "no baseline works with sharding.shards above 1: set unlearning.compare = []"
+        )
     if sharded and plan.training.optimiser == "newton-cg":
         raise ValueError(
             "sharding.shards above 1 and training.optimiser = 'newton-cg' cannot be combined: "
@@ -51,12 +53,11 @@ def _refuse_nonconvex(plan: "VerticalAgreement") -> None:
             )
     if plan.dtype != "float64":
         raise ValueError(
-            "training.optimiser 'newton-cg' needs float64 for its certificate: set dtype = "
-            "'float64'"
+            "the certificate of training.optimiser 'newton-cg' needs float64: set dtype = 'float64'"
         )
     if plan.training.overlap != "none":
         raise ValueError(
-            "training.optimiser 'newton-cg' has no steps to overlap: set overlap = 'none'"
+            "training.optimiser 'newton-cg' does not support overlap: set training.overlap = 'none'"
         )
 
 
@@ -79,11 +80,11 @@ def _refuse_fitted_choices(plan: "VerticalAgreement") -> None:
     """Statistics and choices that were made by looking at rows still depend on deleted rows."""
     if plan.preprocessing != "declared":
         raise ValueError(
-            "an exact or certified method cannot use fitted statistics, because they depend on "
-            "the deleted rows: set preprocessing = 'declared'"
+            "an exact or certified method cannot use fitted statistics, because fitted "
+            "statistics depend on the deleted rows: set preprocessing = 'declared'"
         )
     if plan.training.patience is not None:
         raise ValueError(
-            "an exact or certified method has no early stopping, because the choice of the epoch "
-            "depends on the deleted rows: remove training.patience"
+            "an exact or certified method does not allow early stopping, because the last epoch "
+            "would depend on the deleted rows: remove training.patience"
         )

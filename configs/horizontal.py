@@ -78,7 +78,7 @@ class OwnData(ConfigTable):
 
 
 class Iid(ConfigTable):
-    """One data set, divided at random into equal parts."""
+    """One data set, divided at random into equal parts, one part per client."""
 
     kind: Literal["iid"]
 
@@ -87,11 +87,11 @@ class Pathological(ConfigTable):
     """Every client holds rows of some classes only, such as 20 % of the classes (Pat-20)."""
 
     kind: Literal["pathological"]
-    share: Fraction = 0.2  # share of the classes that each client holds
+    share: Fraction = 0.2  # fraction of the classes that each client holds
 
 
 class Dirichlet(ConfigTable):
-    """Each class is divided in proportions sampled from a Dirichlet distribution."""
+    """The rows of each class are divided among clients in proportions of a Dirichlet sample."""
 
     kind: Literal["dirichlet"]
     concentration: Positive = 0.1  # concentration ζ of the distribution
@@ -113,11 +113,11 @@ class HorizontalRoundSettings(RoundSettings):
 
 
 class TriggerSettings(ConfigTable):
-    """A backdoor that the leaving client plants in its rows; the run measures if it is removed."""
+    """A backdoor in the leaving client's rows; the run tests if unlearning removes the backdoor."""
 
     # Pattern of 3x3 pixels at the bottom right.
     pattern: Literal["square", "random", "cross"] = "random"
-    share: Fraction = 0.8  # share of the leaving client's rows that get the trigger
+    share: Fraction = 0.8  # fraction of the leaving client's rows that get the trigger
     shift: Count = 5  # a row of class y is trained as class y + shift, modulo the number of classes
     target: str | None = None  # class of all rows with the trigger; absent: see shift
     # Whether all forgotten rows have the trigger during unlearning, as in FedOSD's code. If not,
@@ -134,17 +134,17 @@ class ClientRequest(RequestBase):
 
     @property
     def leaver(self) -> str | None:
-        """The client that leaves with all its rows; None if no client leaves."""
+        """Name of the client whose rows are all forgotten; None if there is no such client."""
         return None if self.classes else super().leaver
 
     @model_validator(mode="after")
     def _names_a_client_or_classes(self) -> Self:
         if self.client is None and not self.classes:
-            raise ValueError("a request needs the key client, the key classes, or both")
+            raise ValueError("a request needs the key 'client', the key 'classes', or both keys")
         if self.trigger and (self.client is None or self.classes or self.fraction != 1):
             raise ValueError(
-                "a trigger needs a client that leaves with all its rows: set client, and remove "
-                "classes and fraction"
+                "a request with the key 'trigger' must forget all rows of one client: set the key "
+                "'client', and remove the keys 'classes' and 'fraction'"
             )
         return self
 
@@ -159,11 +159,11 @@ class HistorySettings(ConfigTable):
 class ClientEvaluation(ConfigTable):
     """Measurements in addition to accuracy, trigger accuracy and membership inference."""
 
-    # Number of training rounds of the remaining clients after unlearning, after which all
-    # measurements are repeated (reverting test); 0: no test.
+    # Reverting test: number of training rounds of the remaining clients after unlearning. All
+    # measurements are repeated after these rounds. 0: no test.
     revert: Annotated[int, Field(ge=0, le=100_000)] = 0
-    # Whether the remaining clients report, in each round of unlearning, if the step conflicts with
-    # their gradients.
+    # Whether each remaining client reports, in each round of unlearning, if the step conflicts with
+    # the client's gradient.
     conflicts: bool = False
     # Remaining client whose whole model, personal parameters included, is also measured on the
     # leaving clients' rows; absent: none.
@@ -195,7 +195,7 @@ class HorizontalAgreement(FederatedAgreement):
 
     @property
     def architecture(self) -> dict[str, Any]:
-        """The settings, as JSON, that a saved model and every run that uses it must share."""
+        """The settings, as JSON, in which a saved model and a run with this model must agree."""
         fields = {"federation", "labels", "shape", "model", "personal"}
         return self.model_dump(mode="json", include=fields)
 
@@ -212,14 +212,14 @@ class HorizontalAgreement(FederatedAgreement):
         if len(planted) > 1:
             raise ValueError(
                 f"requests {', '.join(planted)} plant triggers, but a run can measure only one "
-                "trigger: keep one of them"
+                "trigger: remove the other triggers"
             )
         for each in self.unlearn:
             plan, count = each.trigger, len(self.labels.classes)
             if plan and plan.target is None and not plan.shift % count:
                 raise ValueError(
-                    f"trigger.shift {plan.shift} is a multiple of the {count} classes, so every "
-                    "row keeps its class: choose another shift"
+                    f"trigger.shift {plan.shift} is a multiple of {count}, the number of classes, "
+                    "so every row would keep its class: choose another shift"
                 )
         if planted and len(self.shape) != 3:
             raise ValueError(
@@ -273,13 +273,13 @@ class HorizontalAgreement(FederatedAgreement):
                 )
             if rule.kind != "fedavg" or rule.rate not in (None, 1.0):
                 raise ValueError(
-                    f"{name} needs a server that adds the clients' mean update unchanged: use "
-                    f"training.rule = {{kind = 'fedavg'}}, rate 1"
+                    f"{name} works only if the server adds the clients' mean update unchanged: "
+                    f"choose training.rule.kind = 'fedavg' and training.rule.rate = 1"
                 )
         if "fedrecovery" in self._methods and any(each.leaver is None for each in self.unlearn):
             raise ValueError(
-                "fedrecovery can only remove whole clients: every request must set client, and "
-                "must not set classes or fraction"
+                "fedrecovery can only remove whole clients: every request must have the key "
+                "'client', and must not have the key 'classes' or a 'fraction' below 1"
             )
         return self
 
@@ -295,8 +295,8 @@ class HorizontalAgreement(FederatedAgreement):
         if len(self.shape) != 3 or any(side % 4 for side in self.shape[1:]):
             for name in sorted(self._methods & {"mimir", "fedgkt"}):
                 raise ValueError(
-                    f"{name} generates images, so both sides in shape must be multiples of four "
-                    f"(got {list(self.shape)})"
+                    f"{name} generates images: shape must be [channels, height, width], and "
+                    f"height and width must be multiples of four (got {list(self.shape)})"
                 )
         return self
 
@@ -340,13 +340,13 @@ class HorizontalAgreement(FederatedAgreement):
         if self.unlearning.target_client and methods and not methods & {"mimir", "fedmm", "fedgkt"}:
             raise ValueError(
                 "only mimir, fedmm and fedgkt use unlearning.target_client, but the run has none "
-                "of these methods: remove target_client"
+                "of these methods: remove the key 'target_client'"
             )
         if evaluator is not None and self.personal.kind in ("per-fedavg", "gpfl"):
             raise ValueError(
-                "evaluation.evaluator sends a client's parameters, but with personal.kind = "
-                f"{self.personal.kind!r} the client's model also depends on its rows: remove "
-                "evaluator"
+                "evaluation.evaluator measures a client's model by the client's parameters, but "
+                f"with personal.kind = {self.personal.kind!r} the model also depends on the "
+                "client's rows: remove the key 'evaluator'"
             )
         return self
 
@@ -354,7 +354,7 @@ class HorizontalAgreement(FederatedAgreement):
         """Refuse clusters whose rounds, or repeated rounds, sum too few clients.
 
         Raises:
-            ValueError: a cluster is too small, or clients are drawn.
+            ValueError: a cluster is too small, or each round samples clients.
         """
         fewest = len(self.spokes) // self.training.clusters
         smallest = self.aggregation.min_contributors
@@ -366,8 +366,8 @@ class HorizontalAgreement(FederatedAgreement):
             )
         if self.training.share < 1:
             raise ValueError(
-                "knot repeats rounds, and if clients are sampled, the two sums of a round reveal "
-                "one client's update: set training.share = 1"
+                "the method knot repeats rounds; if each round samples clients, the first sum and "
+                "the repeated sum of a round reveal one client's update: set training.share = 1"
             )
 
     @model_validator(mode="after")
@@ -390,17 +390,18 @@ class HorizontalAgreement(FederatedAgreement):
             self._check_clusters_with_sums()
         if plan.rule.kind != "fedavg":
             raise ValueError(
-                "clusters return to an earlier model, but the server has no moments for this "
-                "model: set training.rule.kind = 'fedavg'"
+                "with training.clusters above 1 the server restores earlier models of clusters, "
+                "but stores no earlier moments of the server's rule: set training.rule.kind = "
+                "'fedavg'"
             )
         if self.personal.kind not in ("none", "per-fedavg"):
             raise ValueError(
-                "clusters return to an earlier model, but clients keep no earlier personal "
-                "parameters: set personal.kind = 'none'"
+                "with training.clusters above 1 the server restores earlier models of clusters, "
+                "but clients store no earlier personal parameters: set personal.kind = 'none'"
             )
         if self.history.every:
             raise ValueError(
-                "history.every saves the updates of a single model, but clusters train several "
-                "models: set history.every = 0"
+                "history.every saves the updates of a single model, but with training.clusters "
+                "above 1 the clients train several models: set history.every = 0"
             )
         return self

@@ -14,7 +14,7 @@ def suggestion(word: str, known: Sequence[str]) -> str:
 
 
 def keys_at(model: type[BaseModel], place: Sequence[str]) -> list[str]:
-    """Return the legal keys of the table at ``place``, from the JSON schema of ``model``."""
+    """Return the legal keys of the table with the path ``place``, from the schema of ``model``."""
     schema = model.model_json_schema()
     return sorted(_walk(schema, schema, list(place)))
 

@@ -19,14 +19,14 @@ def _unset(value: object) -> bool:
 
 
 class BaseModelSettings(ConfigTable):
-    """Base model, which every party has in a folder before the run."""
+    """Base model; every party stores the base model in a folder before the run."""
 
     # Digest of the base model, from `vfl language digest FOLDER`; optional in a simulation.
     digest: Digest | None = None
     precision: Literal["float32", "bfloat16"] = "float32"  # type of the weights
     # Quantisation of the weights; int8 and int4 need a GPU.
     quantised: Literal["none", "int8", "int4"] = "none"
-    chat: bool = False  # whether questions are put into the tokenizer's chat template
+    chat: bool = False  # whether questions are formatted with the tokenizer's chat template
     length: Annotated[int, Field(ge=8, le=1_000_000)] = 512  # largest number of tokens of a text
 
 
@@ -59,7 +59,7 @@ class OwnTexts(ConfigTable):
 
 
 class DealtTexts(ConfigTable):
-    """One corpus, divided at random: into equal shards, or with each author at a single client."""
+    """One corpus, divided at random into equal shards, or into groups of whole authors."""
 
     kind: Literal["shards", "authors"]
 
@@ -67,8 +67,8 @@ class DealtTexts(ConfigTable):
 class TextsAtOne(ConfigTable):
     """One client holds all texts to forget; the other texts are divided among clients."""
 
-    # one: the client with the texts to forget also holds other texts. apart: it holds no other text
-    # (MUSE).
+    # one: the client with the texts to forget also holds other texts. apart: this client holds no
+    # other text (MUSE).
     kind: Literal["one", "apart"]
     client: Name  # client that holds the texts to forget
 
@@ -79,10 +79,10 @@ TextPartition: TypeAlias = Annotated[
 
 
 class TextRoundSettings(RoundSettings):
-    """Federated fine-tuning; the defaults are those of Oblivionis, except for share.
+    """Federated fine-tuning; the defaults are the settings of Oblivionis, except for ``share``.
 
-    ``micro_batch`` and ``checkpointing`` save memory and cost time. All parties must set both keys
-    to the same values; an absent key is not part of the agreement's digest.
+    ``micro_batch`` and ``checkpointing`` save memory and make training slower. All parties must
+    set both keys to the same values; an absent key is not part of the agreement's digest.
     """
 
     rounds: Count = 10
@@ -100,28 +100,30 @@ class TextRoundSettings(RoundSettings):
 
 
 class TextRequest(RequestBase):
-    """A deletion request: the texts to forget, and the round after which the request comes."""
+    """A deletion request: the texts to forget, and the training round before unlearning."""
 
     # all: every text of the client. flagged: texts that the corpus or the party settings flag.
     rows: Literal["all", "flagged"] = "all"
-    round: Count | None = None  # training round after which the request comes; absent: the last
+    # Training round after which the texts are unlearned; absent: the last round.
+    round: Count | None = None
 
     @property
     def leaver(self) -> str | None:
-        """The client that leaves with all its texts; None if no client leaves."""
+        """Name of the client whose texts are all forgotten; None if there is no such client."""
         return None if self.rows == "flagged" else super().leaver
 
     @model_validator(mode="after")
     def _some_texts_remain(self) -> Self:
         if self.client is None and self.rows == "all" and self.fraction == 1:
             raise ValueError(
-                'a request must leave some texts: set client, rows = "flagged", or fraction below 1'
+                "a request must not forget all texts of all clients: set the key 'client', or "
+                "rows = \"flagged\", or 'fraction' below 1"
             )
         return self
 
 
 class TextEvaluation(ConfigTable):
-    """Measurements by the server, in addition to those of the clients."""
+    """Measurements by the server, in addition to the measurements of the clients."""
 
     # Benchmark that the server runs; the server's party settings name its files.
     benchmark: Literal["none", "tofu", "muse"] = "none"
@@ -130,7 +132,7 @@ class TextEvaluation(ConfigTable):
     batch: Count = 32  # number of questions per batch
     relearn: Annotated[int, Field(ge=0)] = 0  # steps of the relearning attack; 0: no attack
     relearn_share: Fraction = 0.05  # fraction of the forgotten texts that the attacker has
-    # Learning rate of the attack; absent: the value of training.
+    # Learning rate of the attack; absent: the value of training.learning_rate.
     relearn_rate: Positive | None = None
     quantise: bool = False  # also measure each model rounded to 8 bits and to 4 bits
 
@@ -146,7 +148,7 @@ class TextEvaluation(ConfigTable):
 
 
 class TextLimits(LimitSettings):
-    """Timeouts and size limits; a server may be silent for hours while it measures a model."""
+    """Timeouts and size limits; a server sends no message for hours while it measures a model."""
 
     # Seconds that a client waits for the server's next message.
     idle_seconds: Seconds = 14_400.0
@@ -159,8 +161,8 @@ class LanguageAgreement(FederatedAgreement):
     model: BaseModelSettings = BaseModelSettings()
     tuning: Tuning = LoraSettings(kind="lora")  # which weights are trained
     partition: TextPartition = OwnTexts()  # how simulated clients get their texts
-    # Fraction of a client's unflagged texts that are never used for training, but as test and
-    # reference texts.
+    # Fraction of a client's unflagged texts that serve as test and reference texts; no model is
+    # trained on these texts.
     test_share: Annotated[float, Field(ge=0, lt=1)] = 0.05
     training: TextRoundSettings = TextRoundSettings()
     limits: TextLimits = TextLimits()
@@ -170,7 +172,7 @@ class LanguageAgreement(FederatedAgreement):
 
     @property
     def architecture(self) -> dict[str, Any]:
-        """The settings, as JSON, that a saved model and every run that uses it must share."""
+        """The settings, as JSON, in which a saved model and a run with this model must agree."""
         return self.model_dump(mode="json", include={"federation", "model", "tuning"})
 
     @model_validator(mode="after")
@@ -178,8 +180,8 @@ class LanguageAgreement(FederatedAgreement):
         apart = [name for name, each in self.parties.items() if each.role == "client"]
         if apart and self.model.digest is None:
             raise ValueError(
-                "model.digest is missing: set it to the digest of the base model, which vfl "
-                "language digest FOLDER prints"
+                "model.digest is missing: set model.digest to the digest of the base model, which "
+                "the command vfl language digest FOLDER prints"
             )
         return self
 
@@ -188,11 +190,14 @@ class LanguageAgreement(FederatedAgreement):
         for each in self.unlearn:
             if each.round is not None and each.round > self.training.rounds:
                 raise ValueError(
-                    f"request {each.name!r} comes after round {each.round}, but the training has "
-                    f"only {self.training.rounds} rounds"
+                    f"request {each.name!r} has round = {each.round}, but training.rounds is only "
+                    f"{self.training.rounds}: choose a round of the training"
                 )
         if isinstance(self.partition, TextsAtOne) and self.partition.client not in self.spokes:
-            raise ValueError(f"partition.client {self.partition.client!r} is not a client")
+            raise ValueError(
+                f"partition.client {self.partition.client!r} is not a client: name a client of the "
+                "agreement"
+            )
         return self
 
     @model_validator(mode="after")
@@ -203,8 +208,8 @@ class LanguageAgreement(FederatedAgreement):
         if isinstance(self.partition, TextsAtOne):
             raise ValueError(
                 f"with partition.kind = {self.partition.kind!r} only one client has texts to "
-                f"forget, so two sums reveal its update, which aggregation.kind = {sums.kind!r} "
-                "must hide: change one of the two keys"
+                "forget, and the difference of two sums would reveal this client's update, which "
+                f"aggregation.kind = {sums.kind!r} must hide: change one of the two keys"
             )
         if isinstance(tuning, LoraSettings) and tuning.merging == "product_svd":
             raise ValueError(
@@ -215,18 +220,18 @@ class LanguageAgreement(FederatedAgreement):
         if self.unlearn and any(each.client is not None for each in self.unlearn):
             raise ValueError(
                 f"aggregation.kind = {sums.kind!r} must hide single updates, but a request that "
-                "names a client reveals that client's update: use requests without client (rows "
-                '= "flagged")'
+                "names a client reveals that client's update: remove the key 'client' from all "
+                'requests, and set rows = "flagged"'
             )
         for stage in self.unlearning.stages() if self.unlearn else ():
             share = self.training.share if stage.share is None else stage.share
             chosen = ceil(share * len(self.spokes) - 1e-9)
             if chosen < sums.min_contributors or (sums.key_holders and share < 1):
                 raise ValueError(
-                    f"share = {share} gives a round of unlearning only {chosen} of "
-                    f"{len(self.spokes)} clients: secure aggregation needs "
+                    f"with share = {share} only {chosen} of {len(self.spokes)} clients take part "
+                    "in a round of unlearning; secure aggregation needs "
                     f"{sums.min_contributors} clients (aggregation.min_contributors), or all "
-                    "clients if aggregation.key_holders are named"
+                    "clients if the key aggregation.key_holders is set: increase share"
                 )
         plans = self.unlearning.chosen() if self.unlearn else []
         if any(plan.participants == "leaving" for plan in plans):
@@ -246,13 +251,13 @@ class LanguageAgreement(FederatedAgreement):
             if rule is not None and (rule.kind != "fedavg" or rule.rate not in (None, 1.0)):
                 raise ValueError(
                     "tuning.merging 'product_svd' replaces the factors in every round, so the "
-                    "server's rule cannot have momentum or moments: use rule = {kind = "
-                    "'fedavg'}, rate 1"
+                    "server's rule cannot have momentum or moments: set rule.kind = 'fedavg' and "
+                    "rule.rate = 1"
                 )
         if any("rule" in each.settings for each in plan.variants):
             raise ValueError(
-                "tuning.merging 'product_svd' does not allow variants with the key rule: remove "
-                "rule from their settings"
+                "tuning.merging 'product_svd' does not allow variants with the key 'rule': remove "
+                "the key 'rule' from the settings of all variants"
             )
         return self
 
@@ -271,7 +276,8 @@ class LanguageAgreement(FederatedAgreement):
         duals = [p for p in self.unlearning.chosen() if isinstance(p, PrimalDualPlan)]
         if any(plan.threshold is None for plan in duals) and not self.test_share and self.unlearn:
             raise ValueError(
-                "primal-dual takes its threshold from held-out texts, but test_share is 0: set "
-                "test_share = 0.05, or set unlearning.primal_dual.threshold"
+                "the method primal-dual computes a threshold from held-out texts, but with "
+                "test_share = 0 there are no held-out texts: set test_share = 0.05, or set "
+                "unlearning.primal_dual.threshold"
             )
         return self

@@ -11,7 +11,7 @@ TofuForget: TypeAlias = Literal["forget01", "forget05", "forget10"]
 
 
 class TofuTexts(ConfigTable):
-    """Questions and answers of TOFU in its original files."""
+    """Questions and answers of TOFU in the original files of TOFU."""
 
     kind: Literal["tofu"]
     path: PathText  # folder of the files
@@ -21,7 +21,7 @@ class TofuTexts(ConfigTable):
 
 
 class MuseTexts(ConfigTable):
-    """A corpus of MUSE, whose texts to forget are flagged."""
+    """A corpus of MUSE; the texts to forget are flagged."""
 
     kind: Literal["muse"]
     path: PathText  # folder of the files
@@ -45,7 +45,7 @@ class TofuBenchmark(ConfigTable):
 
     kind: Literal["tofu"]
     path: PathText  # folder of the files
-    forget: TofuForget = "forget10"  # split to forget; must be the same as at the clients
+    forget: TofuForget = "forget10"  # split to forget; the same as in the clients' data
 
 
 class MuseBenchmark(ConfigTable):
@@ -53,7 +53,7 @@ class MuseBenchmark(ConfigTable):
 
     kind: Literal["muse"]
     path: PathText  # folder of the files
-    corpus: Literal["news", "books"] = "news"  # corpus; must be the same as at the clients
+    corpus: Literal["news", "books"] = "news"  # corpus; the same as in the clients' data
 
 
 Benchmark: TypeAlias = Annotated[TofuBenchmark | MuseBenchmark, Field(discriminator="kind")]

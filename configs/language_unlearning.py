@@ -18,10 +18,10 @@ def _absent(value: object) -> bool:
 
 
 class TextStage(ConfigTable):
-    """Settings of one stage of a method, which consists of rounds."""
+    """Settings of one stage of a method; a stage consists of rounds."""
 
     rounds: Annotated[int, Field(ge=0, lt=2**31)] = 5
-    # Share of the participants that take part in a round; a round that unlearns has at least one
+    # Fraction of the participants that take part in a round; a round that unlearns has at least one
     # client with forgotten texts. Absent: the value of training.share.
     share: Fraction | None = Field(default=None, exclude_if=_absent)
     # Weight μ of the proximal term of FedProx; absent: the value of training.proximal.
@@ -37,8 +37,9 @@ class ForgettingPlan(ConfigTable):
 
     unlearn: TextStage = TextStage()  # rounds that unlearn
     recover: TextStage = TextStage(rounds=0)  # rounds of recovery
-    # Clients in a round that unlearns. all: all clients; those without forgotten texts train as
-    # usual. leaving: only clients with forgotten texts, as in the code released with Oblivionis.
+    # Clients in a round that unlearns. all: all clients; clients without forgotten texts train on
+    # the usual loss. leaving: only clients with forgotten texts, as in the code released with
+    # Oblivionis.
     participants: Literal["all", "leaving"] = "all"
 
     @model_validator(mode="after")
@@ -98,7 +99,7 @@ class RmuPlan(ServerRulePlan):
 
 
 class PrimalDualPlan(ForgettingPlan):
-    """FedORA's constraint on the loss of the forgotten texts, weighted by a dual variable."""
+    """FedORA for texts: a dual variable weights a constraint on the loss of the forgotten texts."""
 
     # Loss γ, in nats per token, that the forgotten texts must reach; the loss of a text counts as
     # 1.5 γ at most. Absent: the loss of held-out texts at the clients of the request. The threshold
@@ -144,11 +145,11 @@ class TextUnlearning(UnlearningSettingsBase):
     primal_dual: PrimalDualPlan = PrimalDualPlan()
 
     def chosen(self) -> list[ForgettingPlan]:
-        """The settings of all methods that a request runs, without fine-tune."""
+        """The settings of all methods that run for a request, except the settings of fine-tune."""
         return [plan for plan in self._plans() if isinstance(plan, ForgettingPlan)]
 
     def stages(self) -> list[TextStage]:
-        """The stages of all methods that a request runs, without those of Retrain."""
+        """The stages of all methods that run for a request, except the stages of Retrain."""
         found = []
         for plan in self._plans():
             found += [plan] if isinstance(plan, TextStage) else [plan.unlearn, plan.recover]

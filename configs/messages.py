@@ -1,4 +1,4 @@
-"""Error messages for a config: what is wrong, where, and what is legal; they contain no value."""
+"""Error messages for a config: problem, place and legal values; no message contains a value."""
 
 import re
 from typing import Any
@@ -31,7 +31,7 @@ _KINDS = {
 
 
 def is_secret(key: str) -> bool:
-    """Return whether a setting with the key ``key`` would contain a secret."""
+    """Return whether the name ``key`` suggests a secret, such as a password."""
     return _SECRET.search(key) is not None
 
 

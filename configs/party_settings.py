@@ -1,4 +1,4 @@
-"""Party settings: the data, addresses, keys and devices that one party keeps to itself."""
+"""Party settings: data, addresses, keys and devices of one party, never sent to other parties."""
 
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias
@@ -23,7 +23,7 @@ IdSource: TypeAlias = Literal["row"] | IdColumns
 
 
 class SampleSettings(ConfigTable):
-    """A random sample of the rows in random order, so that parties share only some rows."""
+    """A random sample of the rows in random order, to simulate parties with few common rows."""
 
     fraction: Fraction = 1.0  # fraction of the rows that are in the sample
     seed: int = 0
@@ -40,7 +40,7 @@ class ImagePart(ConfigTable):
     @classmethod
     def _is_ordered(cls, span: tuple[int, int] | None) -> tuple[int, int] | None:
         if span is not None and not 0 <= span[0] < span[1]:
-            raise ValueError("expected [first, end] with 0 <= first < end")
+            raise ValueError("the value must be [first, end] with 0 <= first < end")
         return span
 
 
@@ -54,8 +54,8 @@ class FeatureNoise(ConfigTable):
 class DataSettings(ConfigTable):
     """Keys that all data sources have."""
 
-    # IDs of the rows, by which the parties find their common rows: "row" is the file name and the
-    # line number, a table names columns.
+    # IDs of the rows; the parties find common rows by these IDs. "row": the ID is the file name and
+    # the line number. A table: the key columns names the columns that form the ID.
     id: IdSource = "row"
     sample: SampleSettings | None = None  # random part of the rows; absent: all rows in file order
     origin: str = ""  # address from which the data can be downloaded, for error messages
@@ -123,9 +123,9 @@ class SqlData(TableSettings):
     def _no_secret(cls, url: str | None) -> str | None:
         if url is not None and _holds_secret(url):
             raise ValueError(
-                "url contains a password or is not valid; passwords are not allowed in the party "
-                "settings: write the URL into a file that only this account can read, and set "
-                'url_file = "database.url"'
+                "the key 'url' contains a password or is not a valid URL; passwords are not "
+                "allowed in the party settings: write the URL into a file that only this account "
+                'can read, and set url_file = "database.url"'
             )
         return url
 
@@ -133,13 +133,13 @@ class SqlData(TableSettings):
     def _one_of_each(self) -> Self:
         if self.id == "row":
             raise ValueError(
-                "rows of a database have no order, so their IDs must come from columns: set id = "
-                "{columns = [...]}"
+                "rows of a database have no order, so IDs of rows must come from columns: set id "
+                "= {columns = [...]}"
             )
         if (self.url is None) == (self.url_file is None):
-            raise ValueError("set exactly one of the keys url_file and url")
+            raise ValueError("set exactly one of the keys 'url_file' and 'url'")
         if (self.query is None) == (self.table is None):
-            raise ValueError("set exactly one of the keys query and table")
+            raise ValueError("set exactly one of the keys 'query' and 'table'")
         return self
 
 
@@ -208,8 +208,8 @@ class MedMnistData(ImageSettings):
     def _have_a_placeholder(cls, names: tuple[str, str]) -> tuple[str, str]:
         if any(name.count("{}") != 1 for name in names):
             raise ValueError(
-                "each entry of names must contain {} exactly once, which stands for the name "
-                "of the part"
+                "each entry of the key 'names' must contain {} exactly once; {} stands for the "
+                "name of the part"
             )
         return names
 
@@ -236,7 +236,7 @@ class SvhnData(ImageSettings):
 
 
 class TinyImageNetData(ImageSettings):
-    """Folder of Tiny ImageNet, whose validation images are the official test rows."""
+    """Folder of Tiny ImageNet; the validation images are the official test rows."""
 
     kind: Literal["tiny-imagenet"]
     path: PathText
@@ -271,7 +271,7 @@ class PartySettingsBase(ConfigTable):
     # Folder of relative data paths; absent: the folder of the config.
     folder: PathText | None = None
     denied: tuple[Pin, ...] = ()  # pins of revoked keys
-    # File with more pins of revoked keys, one per line; re-read on change.
+    # File with more pins of revoked keys, one per line; the file is read again after a change.
     denied_file: PathText | None = None
     strict: bool = False  # whether warnings about keys and certificates are errors
     threads: Annotated[int, Field(ge=1, le=1024)] = 1  # number of threads for computation
@@ -308,5 +308,7 @@ class VerticalPartySettings(RowPartySettings):
     @model_validator(mode="after")
     def _module_is_an_import_path(self) -> Self:
         if self.module is not None and self.module.count(":") != 1:
-            raise ValueError("module must be an import path like mypackage.nets:Bottom")
+            raise ValueError(
+                "the key 'module' must be an import path such as mypackage.nets:Bottom"
+            )
         return self

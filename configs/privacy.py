@@ -26,8 +26,8 @@ class EmbedOnce(ConfigTable):
     noise_multiplier: Multiplier  # multiplier z: the noise has standard deviation z C
     delta: Delta = 1e-5  # δ; the party stops unless δ is below 1 / (number of common rows)
     # Definition of neighbouring data sets. replace_one: the features of one row are replaced by any
-    # others, sensitivity 2 C. zero_out: the embedding of one row is replaced by zeros, sensitivity
-    # C.
+    # other features (sensitivity 2 C). zero_out: the embedding of one row is replaced by zeros
+    # (sensitivity C).
     relation: Literal["replace_one", "zero_out"] = "replace_one"
     budget: Positive | None = None  # largest total ε of all releases of a row; absent: no limit
 
@@ -45,7 +45,7 @@ class EmbedTrain(ConfigTable):
 
 
 class GradNoise(ConfigTable):
-    """Gaussian noise on the gradients that the active party sends; without an (ε, δ) guarantee."""
+    """Gaussian noise on the gradients that the active party sends; no (ε, δ) guarantee."""
 
     sigma: Positive  # standard deviation of the noise on each element
     clip: Positive | None = None  # largest Euclidean norm of a row's gradient; absent: no clipping
@@ -74,7 +74,7 @@ class PrivacySettings(ConfigTable):
 
     @property
     def of_embeddings(self) -> dict[str, Any]:
-        """The modes that add noise to embeddings, as JSON without ``budget`` and ``visits``."""
+        """Settings of the modes that add noise to embeddings, without ``budget`` and ``visits``."""
         limits: dict[str, Any] = {"embed_once": {"budget"}, "embed_train": {"visits"}}
         modes = {"embed_once", "embed_train"}
         return self.model_dump(mode="json", include=modes, exclude=limits, exclude_none=True)

@@ -20,10 +20,10 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class Dumpable(Protocol):
-    """A pydantic model that can be written as JSON values: an agreement of any mode."""
+    """An agreement of any mode; ``model_dump`` returns the agreement as JSON values."""
 
     def model_dump(self, *, mode: str) -> dict[str, Any]:
-        """All settings with their defaults, as a dictionary."""
+        """Return all settings, defaults included, as a dictionary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class VerticalConfig:
     Attributes:
         path: the file.
         agreement: the settings that all parties share.
-        inline: settings of parties that are in the same file, by party name.
+        inline: the party settings that this file contains, by party name.
         notices: warnings about the files that were read so far.
     """
 
@@ -43,7 +43,7 @@ class VerticalConfig:
     notices: list[str] = field(default_factory=list)
 
     def settings(self, name: str) -> VerticalPartySettings:
-        """The settings of party ``name``, from the config or from ``<name>.party.toml`` beside it.
+        """The settings of party ``name``, from the config or from the file ``<name>.party.toml``.
 
         Raises:
             ConfigError: no party has this name, or the party's settings are missing or invalid.
@@ -58,9 +58,9 @@ class VerticalConfig:
         beside = self.path.with_name(f"{name}.party.toml")
         if not beside.exists():
             raise ConfigError(
-                f"{self.path} has no [settings.{name}] and {beside} does not exist",
-                f"write the settings of party {name} into {beside.name}, which is never sent to "
-                "other parties",
+                f"{self.path} has no table [settings.{name}], and the file {beside} does not exist",
+                f"write the settings of party {name} into {beside.name}; this file is never sent "
+                "to other parties",
             )
         settings = validate_table(
             VerticalPartySettings, read_toml(beside, self.notices), beside, ""
@@ -77,16 +77,17 @@ class VerticalConfig:
             if getattr(settings, key):
                 other = "passive" if role == "active" else "active"
                 raise ConfigError(
-                    f"{path}: the key {key} is not allowed in the settings of {name}, which is "
-                    f"{role}",
-                    f"only the {other} party may have {key}: remove {key}",
+                    f"{path}: the key {key!r} is not allowed in the settings of the {role} party "
+                    f"{name}",
+                    f"remove the key {key!r}; only the settings of the {other} party may have "
+                    "this key",
                 )
         if settings.statistics and self.agreement.preprocessing == "declared":
             raise ConfigError(
-                f"{path}: the settings of {name} have the key statistics, which preprocessing = "
-                "'declared' does not use",
-                "remove statistics and give ranges and vocabulary of the party's data, or agree "
-                "on preprocessing = 'fitted'",
+                f"{path}: the settings of {name} contain the key 'statistics', which is not used "
+                "with preprocessing = 'declared'",
+                "remove the key 'statistics' and set the keys 'ranges' and 'vocabulary' of the "
+                "party's data, or set preprocessing = 'fitted' in the agreement",
             )
         return settings
 
@@ -104,7 +105,7 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> VerticalConfig:
         apply_change(raw, change)
     tables = raw.pop("settings", {})
     if not isinstance(tables, dict):
-        raise ConfigError(f"{path}: settings must contain one table per party, [settings.NAME]")
+        raise ConfigError(f"{path}: 'settings' must contain one table [settings.NAME] per party")
     agreement = validate_or_collect(VerticalAgreement, raw, "", problems)
     inline = {
         name: validate_or_collect(VerticalPartySettings, each, f"settings.{name}.", problems)
@@ -124,13 +125,13 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> VerticalConfig:
 
 
 def canonical_agreement(agreement: Dumpable) -> str:
-    """The agreement with its defaults as canonical JSON, the input of ``agreement_digest``."""
+    """The agreement, defaults included, as canonical JSON: the input of ``agreement_digest``."""
     content = agreement.model_dump(mode="json")
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def agreement_digest(agreement: Dumpable) -> bytes:
-    """SHA-256 of the canonical agreement, which all parties of a run must have in common."""
+    """SHA-256 digest of the canonical agreement; all parties of a run must have the same digest."""
     return sha256(canonical_agreement(agreement).encode()).digest()
 
 
@@ -161,7 +162,7 @@ def apply_change(raw: dict[str, Any], change: str) -> None:
     """Set one value in the tables ``raw`` of a config, from a text like ``training.epochs=5``.
 
     Raises:
-        ConfigError: ``change`` has no ``=``, or its key or its value cannot be a setting's.
+        ConfigError: ``change`` has no ``=``, names no setting, or has an illegal value.
     """
     key, equals, text = change.partition("=")
     if not equals:
@@ -169,8 +170,8 @@ def apply_change(raw: dict[str, Any], change: str) -> None:
         known = key.split(".")[0] in VerticalAgreement.model_fields
         shown = repr(key) if known else "a change without '='"
         raise ConfigError(
-            f"{shown} is not a setting with a value",
-            "write KEY=VALUE, such as training.epochs=5",
+            f"{shown} is not of the form KEY=VALUE",
+            "write the key of a setting, =, and the value, such as training.epochs=5",
         )
     *tables, last = key.strip().split(".")
     table: Any = raw
@@ -182,7 +183,7 @@ def apply_change(raw: dict[str, Any], change: str) -> None:
 
 
 def validate_table(model: type[_Model], raw: Any, path: Path, prefix: str) -> _Model:
-    """Validate the tables ``raw`` of the file ``path``; messages put ``prefix`` before each key.
+    """Validate the tables ``raw`` of the file ``path``; in messages each key follows ``prefix``.
 
     Raises:
         ConfigError: the tables are not valid; the message lists up to 20 problems.
@@ -197,7 +198,7 @@ def validate_table(model: type[_Model], raw: Any, path: Path, prefix: str) -> _M
 def validate_or_collect(
     model: type[_Model], raw: Any, prefix: str, problems: list[str]
 ) -> _Model | None:
-    """Validate ``raw``; if it is invalid, append messages to ``problems`` and return None."""
+    """Validate ``raw``; if ``raw`` is invalid, append messages to ``problems`` and return None."""
     try:
         # JSON mode turns TOML's lists into the model's tuples; numbers and texts stay strict.
         return model.model_validate_json(json.dumps(raw), strict=True)

@@ -21,10 +21,10 @@ REPLAYS: frozenset[ClientMethod] = frozenset(("knot",))
 def method_problems(
     kind: str, chosen: Sequence[tuple[str, ClientMethod]], *, one_leaves: bool
 ) -> Iterator[str]:
-    """A message for each chosen method that secure aggregation of ``kind`` makes impossible.
+    """A message for each chosen method that does not work with secure aggregation of ``kind``.
 
-    ``chosen`` has pairs of a config key and a method that the key names; ``one_leaves`` is True if
-    a request removes a single client.
+    ``chosen`` contains pairs of a config key and a method that the key names; ``one_leaves`` is
+    True if a request removes a single client.
     """
     hidden = SINGLE | LEAVING | REPLAYS if one_leaves else SINGLE
     legal = ", ".join(each for each in get_args(ClientMethod) if each not in hidden)
@@ -39,12 +39,12 @@ def method_problems(
             continue
         yield (
             f"{field}: {method!r} {need}, which aggregation.kind = {kind!r} hides; "
-            f"legal with it: {legal}"
+            f"legal methods: {legal}"
         )
 
 
 def gate_problems(kind: str, plan: ClientUnlearning) -> Iterator[str]:
-    """A message for each gate of FedGKT that needs the leaving clients' classes unencrypted."""
+    """A message for each gate of FedGKT for which leaving clients must send classes unencrypted."""
     gates = [
         (f"unlearning.variants, {each.name!r}: gate", plan.at(each).fedgkt.gate)
         for each in plan.variants

@@ -1,4 +1,4 @@
-"""TOML files: bounded reading, and error messages with the place of the problem."""
+"""Reading of TOML files up to a size limit; error messages name the line of a problem."""
 
 import re
 import stat
@@ -19,7 +19,7 @@ _PLACE = re.compile(r"\(at line (\d+), column \d+\)")
 
 
 def read_toml(path: Path, notices: list[str]) -> dict[str, Any]:
-    """The tables of the TOML file ``path``; warnings are added to ``notices``.
+    """Return the tables of the TOML file ``path``; append warnings to ``notices``.
 
     Raises:
         ConfigError: the file cannot be read, or is not TOML.
@@ -34,9 +34,11 @@ def read_toml(path: Path, notices: list[str]) -> dict[str, Any]:
         message = message.replace("end of document)", f"the end, line {len(text.splitlines())})")
         raise ConfigError(f"{path}: {message}{_first_definition(text, message)}", _TOML) from error
     except RecursionError:
-        raise ConfigError(f"{path}: values are nested too deeply") from None
+        raise ConfigError(
+            f"{path}: values are nested too deeply; at most {DEEPEST} levels are allowed"
+        ) from None
     except ValueError as error:  # Python reads no number of more than 4300 digits
-        raise ConfigError(f"{path}: a number has too many digits") from error
+        raise ConfigError(f"{path}: a number has more than 4300 digits") from error
     problems = [f"{path}: {problem}" for problem in _illegal_values("", raw, DEEPEST)]
     if problems:
         raise ConfigError(problems[:20], LISTED)
@@ -82,15 +84,18 @@ def _text(path: Path, notices: list[str]) -> str:
 
 def _content(path: Path) -> bytes:
     if path.suffix.lower() in _OTHERS:
-        raise ConfigError(f"{path} has the name of a {_OTHERS[path.suffix.lower()]} file", _TOML)
+        raise ConfigError(
+            f"{path} has the extension of a {_OTHERS[path.suffix.lower()]} file; a config must "
+            "be a TOML file",
+            _TOML,
+        )
     try:
         state = path.stat()
         if not stat.S_ISREG(state.st_mode) and not stat.S_ISDIR(state.st_mode):
-            raise ConfigError(f"cannot read {path}: it is not a regular file", _TOML)
+            raise ConfigError(f"cannot read {path}: the path is not a regular file", _TOML)
         if state.st_size > LARGEST:
             raise ConfigError(
-                f"{path} is too large: a config may have at most {LARGEST} bytes (got "
-                f"{state.st_size})"
+                f"{path} has {state.st_size} bytes, but a config may have at most {LARGEST} bytes"
             )
         with path.open("rb") as file:
             return file.read(LARGEST)

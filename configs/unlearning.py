@@ -19,8 +19,8 @@ class AdaptiveStepSettings(ConfigTable):
     """Step sizes that adapt to the change of the parameters (FedORA, Eq. 30-33).
 
     With α = 1 the steps shrink whenever the parameters change more in an iteration than in the
-    previous one. Without this decrease, the noise of the last iterations keeps the model away from
-    Retrain (docs/decisions.md).
+    previous iteration. If the steps did not shrink, the noise of the last iterations would keep the
+    model away from Retrain (docs/decisions.md).
     """
 
     beta: Positive = 0.5  # ratio β of successive changes below which the steps grow
@@ -54,11 +54,13 @@ class AnnealSettings(ConfigTable):
     @model_validator(mode="after")
     def _hold_ends_after_warmup(self) -> Self:
         if self.warmup > self.hold:
-            raise ValueError(f"warmup must not exceed hold (got {self.warmup} and {self.hold})")
+            raise ValueError(
+                f"warmup must not exceed hold (got warmup = {self.warmup} and hold = {self.hold})"
+            )
         return self
 
     def factor(self, progress: float) -> float:
-        """Fraction of ``primal_step`` at ``progress``, which runs from 0 to 1."""
+        """Primal step at ``progress`` (from 0 to 1), as a fraction of ``primal_step``."""
         if progress < self.warmup:
             return max(self.floor, progress / self.warmup)
         if progress < self.hold:
@@ -70,24 +72,24 @@ class AnnealSettings(ConfigTable):
 class FedoraSettings(ConfigTable):
     """Primal-dual unlearning (FedORA, Algorithms 1 and 2).
 
-    The defaults differ from the paper's where docs/threshold.md found models closer to Retrain. The
-    paper's own settings are ``start = "original"``, ``primal = "plain"``, ``anneal = false``,
-    ``calibrate = false`` and a table ``adaptive``.
+    Some defaults differ from the paper's settings, because the experiments in docs/threshold.md
+    gave models closer to Retrain. The paper's own settings are ``start = "original"``,
+    ``primal = "plain"``, ``anneal = false``, ``calibrate = false`` and a table ``adaptive``.
     """
 
-    # How the threshold γ of the forgetting score is chosen. heldout: the level of held-out rows
-    # of the forgotten classes under the trained model. present: that level, or the lower level
-    # under the current model. proxy: the level under a small reference model. uniform: the level
-    # of a nearly uniform prediction.
+    # How the threshold γ of the forgetting score is chosen. heldout: the score of held-out rows of
+    # the forgotten classes under the trained model. present: the lower of two scores of these rows,
+    # under the trained model and under the current model. proxy: the score under a small reference
+    # model. uniform: the score of a nearly uniform prediction.
     policy: Literal["present", "heldout", "proxy", "uniform"] = "present"
-    # Number of standard errors by which γ is below the level of held-out rows; calibrate uses the
+    # Number of standard errors by which γ is below the score of held-out rows; calibrate uses the
     # same number.
     margin: Annotated[float, Field(ge=0)] = 2.0
     # scalar: one dual variable at the active party. literal: one per parameter (paper, Eq. 25).
     dual: Literal["scalar", "literal"] = "scalar"
     weight: Positive = 2.0  # weight ω in the forgetting score
     iterations: Count = 20  # largest number K of iterations
-    # Fraction δ of the remaining rows that each iteration passes over.
+    # Fraction δ of the remaining rows that each iteration uses.
     retain_share: Annotated[float, Field(ge=0, le=1)] = 0.25
     batch: Count | None = None  # rows B of a batch; absent: the value of training.batch
     # Primal step τ; absent: twice training.learning_rate, or 0.1 with primal = "plain".
@@ -99,7 +101,8 @@ class FedoraSettings(ConfigTable):
     max_multiplier: Positive = 1.0  # largest value of the dual variable Ω
     score_rows: Count | None = 1024  # largest number of forgotten rows in one iteration
     check_every: Count = 7  # iterations between two evaluations on the validation rows
-    # Loss of validation accuracy above which the method returns to an earlier model.
+    # Largest accepted loss of validation accuracy; after a larger loss the method restores an
+    # earlier model.
     utility_loss: Positive = 0.05
     # Largest difference between γ and the score, and largest parameter change, that count as
     # converged.
@@ -111,8 +114,8 @@ class FedoraSettings(ConfigTable):
     anneal: Annotated[AnnealSettings | None, BeforeValidator(_none_if_false)] = AnnealSettings()
     # Adaptive step sizes; false: off.
     adaptive: Annotated[AdaptiveStepSettings | None, BeforeValidator(_none_if_false)] = None
-    # After the last iteration, scale the top model's logits so that its confidence on held-out
-    # rows is that of the trained model.
+    # Whether the top model's logits are scaled after the last iteration, so that the unlearned
+    # model is as confident on held-out rows as the trained model.
     calibrate: bool = True
     # Whether the forgetting score is used; false keeps Ω = 0 (the paper's "w/o UL").
     score: bool = True
@@ -126,8 +129,8 @@ class FedoraSettings(ConfigTable):
     # Fraction of the training epochs after which the early checkpoint is saved.
     rewind: Fraction = 0.2
     shrink: Fraction = 0.3  # fraction of the way to the new initialisation, for start = "shrink"
-    # Top model for start = "shrink": keep leaves it, shrink moves it like the bottoms, fresh
-    # replaces it.
+    # Top model for start = "shrink". keep: unchanged. shrink: moved like the bottoms. fresh: a new
+    # top model.
     shrink_top: ShrinkTop = "keep"
     # With policy = "proxy", γ corresponds to this fraction of the reference model's mean entropy.
     entropy_factor: Positive = 0.75
@@ -138,7 +141,7 @@ class FedoraSettings(ConfigTable):
     reference_learning_rate: Positive = 5e-3  # learning rate of the reference model
 
     def first_step(self, learning_rate: float) -> float:
-        """The primal step τ of the first iteration, if ``learning_rate`` was used in training."""
+        """Primal step τ of the first iteration; ``learning_rate`` is the rate of training."""
         if self.primal_step is not None:
             return self.primal_step
         return 2 * learning_rate if self.primal == "optimiser" else 0.1
@@ -156,7 +159,8 @@ class FedoraSettings(ConfigTable):
     def _one_rule_moves_the_step(self) -> Self:
         if self.anneal and self.adaptive:
             raise ValueError(
-                "adaptive and anneal both change the primal step: set one of the two keys to false"
+                "the keys 'adaptive' and 'anneal' both change the primal step: set one of the two "
+                "keys to false"
             )
         return self
 
@@ -184,7 +188,7 @@ class RelabelSettings(ConfigTable):
 
 
 class TopOnlySettings(ConfigTable):
-    """Baseline: train a new top model on embeddings of the remaining rows, which are sent once."""
+    """Baseline: train a new top model; embeddings of the remaining rows are sent only once."""
 
     learning_rate: Positive = 2e-3
     epochs: Count = 20
@@ -194,14 +198,14 @@ class ShrinkPerturbSettings(ConfigTable):
     """Baseline: move every bottom towards a new initialisation, then fine-tune."""
 
     share: Fraction = 0.3  # share s in θ <- (1 - s) θ + s θ_new
-    # Top model: keep leaves it, shrink moves it like the bottoms, fresh replaces it.
+    # Top model. keep: unchanged. shrink: moved like the bottoms. fresh: a new top model.
     top: ShrinkTop = "keep"
     learning_rate: Positive = 1e-3
     epochs: Count = 6
 
 
 class IcoLikeSettings(ConfigTable):
-    """Baseline: subtract the forgotten rows' estimated contribution, then train on other rows."""
+    """Baseline: subtract the forgotten rows' estimated contribution; train on remaining rows."""
 
     step: Positive = 20.0  # step η_c: the contribution of D_u is (η_c n_u / n) ∇CE(D_u)
     # Largest norm r of the contribution, relative to the norm of all parameters.
@@ -234,7 +238,7 @@ ALWAYS: tuple[Baseline, ...] = ("fine-tune", "relabel")  # trivial baselines, in
 
 
 class UnlearningSettings(ConfigTable):
-    """Unlearning method, and the baselines that its result is compared with."""
+    """Unlearning method, and the baselines for a comparison with the method's result."""
 
     method: MethodName = "fedora"  # method whose model is the result of the run
     compare: tuple[Baseline, ...] = (  # baselines to run besides the Retrains, in this order
@@ -260,9 +264,9 @@ class UnlearningSettings(ConfigTable):
         lacking = [name for name in ALWAYS if name not in (self.method, *self.compare)]
         if lacking and self.method != "sharded":  # no baseline works on shards
             raise ValueError(
-                f"compare must contain {', '.join(lacking)}, because every comparison needs these "
-                "baselines"
+                f"the key 'compare' must contain {', '.join(lacking)}, because every comparison "
+                "needs these baselines"
             )
         if len(set(self.compare)) < len(self.compare):
-            raise ValueError("compare names a method twice: remove one of the two")
+            raise ValueError("the key 'compare' names a method twice: remove the second entry")
         return self

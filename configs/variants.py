@@ -17,14 +17,17 @@ class MethodVariant(ConfigTable):
 
 
 class UnlearningSettingsBase(ConfigTable):
-    """Methods to run for every request; a method's table has its name, with underscores."""
+    """Methods to run for every request, with one table of settings per method.
+
+    The name of the table is the name of the method with underscores instead of hyphens.
+    """
 
     method: str  # method whose model is the result of the run
     compare: tuple[str, ...] = ()  # further methods to run and compare
     variants: tuple[MethodVariant, ...] = ()  # methods to run once more with other settings
 
     def at(self, variant: MethodVariant) -> Self:
-        """Return a copy whose table of the variant's method has the settings of ``variant``."""
+        """Return a copy with the settings of ``variant`` in the table of the variant's method."""
         field = variant.method.replace("-", "_")
         own = self.model_dump(mode="json")
         own["variants"] = []
@@ -35,7 +38,7 @@ class UnlearningSettingsBase(ConfigTable):
     def _variants_can_be_run(self) -> Self:
         methods = get_args(type(self).model_fields["method"].annotation)
         if len(set(self.compare)) < len(self.compare):
-            raise ValueError("compare names a method twice: remove one of the two")
+            raise ValueError("the key 'compare' names a method twice: remove the second entry")
         names = [*methods, *(each.name for each in self.variants)]
         if len(set(names)) < len(names):
             raise ValueError(

@@ -34,7 +34,7 @@ def restore(parameters: Iterable[Tensor], saved: Sequence[Tensor]) -> None:
 def interpolate(
     parameters: Iterable[Tensor], others: Iterable[Tensor], shares: Iterable[float]
 ) -> None:
-    """Move each parameter in place: θ ← (1 − s) θ + s θ', with one share s per parameter.
+    """Move each parameter in place: θ ← (1 − s) θ + s θ', with one weight s per parameter.
 
     ``parameters`` and ``others`` hold tensors of any shape; paired tensors have the same shape.
     """

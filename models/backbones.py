@@ -1,13 +1,14 @@
 """Backbones: ResNet and DenseNet as bottom models for one party's part of the images.
 
 ResNet (He et al., arXiv 1512.03385) and DenseNet (Huang et al., arXiv 1608.06993) are built by
-torchvision, without its weights, and with three changes:
+torchvision, without torchvision's trained weights, and with three changes:
 
-* GroupNorm (Wu and He, arXiv 1803.08494) replaces BatchNorm, because the running statistics of
-  BatchNorm would still depend on forgotten rows. The networks have neither buffers nor dropout.
+* GroupNorm (Wu and He, arXiv 1803.08494) replaces BatchNorm, because after unlearning the running
+  statistics of BatchNorm would still depend on the forgotten rows. The networks have neither
+  buffers nor dropout.
 * The stem is for small images: a 3x3 convolution without pooling, with stride 1 for images of up to
-  32 pixels and stride 2 for larger ones. A party often holds only a strip of each image, which a
-  stem for images of 224 pixels would reduce to nothing.
+  32 pixels and stride 2 for larger ones. A party often holds only a strip of each image, and a stem
+  for images of 224 pixels would reduce such a strip too much.
 * The last layer is linear; its width is the width of the party's embeddings.
 """
 
@@ -49,8 +50,8 @@ def densenet121(shape: Shape, width: int) -> nn.Module:
     shortest = _stride(shape) * 2**_HALVINGS
     if min(shape[1:]) < shortest:
         raise ValueError(
-            f"densenet121 needs {shortest} or more pixels per side (this part of the images has "
-            f"{shape[1]} x {shape[2]}); use a ResNet"
+            f"densenet121 needs images with at least {shortest} pixels per side (this party's "
+            f"images have {shape[1]} x {shape[2]} pixels); use a ResNet"
         )
     network: nn.Module = DenseNet(growth_rate=32, block_config=(6, 12, 24, 16), num_classes=width)
     features = network.get_submodule("features")

@@ -1,8 +1,8 @@
 """Ensemble: many models of one architecture, trained together as tensors with a model axis.
 
-When audits train dozens of small models, most of the time is spent on starting operations, not on
-arithmetic. An ensemble therefore makes one step of N models with the same operations, each model on
-its own batch.
+When audits train dozens of small models, most of the time is spent on starting tensor operations,
+not on their arithmetic. An ensemble therefore trains N models for one step with the same
+operations; each model uses its own batch.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -71,7 +71,11 @@ class Ensemble:
 
     @torch.no_grad()
     def blend(self, other: "Ensemble", share: float, *prefixes: str) -> None:
-        """Set θ ← (1 − s) θ + s θ_other in place, s = ``share``, for names with ``prefixes``."""
+        """Set θ ← (1 − s) θ + s θ_other in place; s is ``share``.
+
+        Only parameters whose names begin with one of ``prefixes`` are changed; without prefixes,
+        all parameters are changed.
+        """
         for own, value in zip(
             self.with_prefix(*prefixes), other.with_prefix(*prefixes), strict=True
         ):
@@ -81,7 +85,8 @@ class Ensemble:
     def add(self, directions: Sequence[Tensor], factors: Tensor) -> None:
         """Set θ ← θ + a g in place for all parameters.
 
-        ``directions`` hold g, ``[N, ...]`` each; ``factors`` hold one a per model, ``[N]``.
+        ``directions`` hold g, ``[N, ...]`` each; ``factors`` hold the factor a of each model,
+        ``[N]``.
         """
         for theta, direction in zip(self.parameters.values(), directions, strict=True):
             theta.add_(broadcast_per_model(factors, theta) * direction)
@@ -94,7 +99,7 @@ class Ensemble:
 
     @torch.no_grad()
     def scale(self, factors: Tensor, *prefixes: str) -> None:
-        """Set θ ← a θ in place; ``factors`` hold one a per model, ``[N]``."""
+        """Set θ ← a θ in place; ``factors`` hold the factor a of each model, ``[N]``."""
         for theta in self.with_prefix(*prefixes):
             theta.mul_(broadcast_per_model(factors, theta))
 

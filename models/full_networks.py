@@ -9,7 +9,7 @@ from models.bottoms import mlp
 
 
 def full_mlp(shape: Sequence[int], hidden: Sequence[int], classes: int) -> nn.Module:
-    """Return a perceptron ``[batch, *shape] -> [batch, classes]``, as 784-400-400-10 in FedOSD.
+    """Return a perceptron ``[batch, *shape] -> [batch, classes]``, such as FedOSD's 784-400-400-10.
 
     Raises:
         ValueError: a size is less than 1.

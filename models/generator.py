@@ -1,10 +1,11 @@
 """Generator of images from noise, for data-free distillation.
 
 The architecture is that of ZSKT and GKT (Micaelli and Storkey 2019; Chundawat et al. 2023). A
-linear layer gives an image with a quarter of the sides. Two upsampling layers double the sides,
-followed by convolutions with 128 and 64 channels, and the last convolution gives the channels of
-the image. BatchNorm is allowed in the generator, because BatchNorm here uses only the statistics of
-the batch, and because the generator is deleted after the distillation.
+linear layer gives an image whose sides are a quarter of the final sides. Each of two upsampling
+layers doubles the sides; the convolutions after these layers have 128 and 64 channels. The last
+convolution gives the channels of the image. BatchNorm is allowed in the generator, because
+BatchNorm here uses only the statistics of the batch, and because the generator is deleted after the
+distillation.
 """
 
 from collections.abc import Sequence

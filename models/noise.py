@@ -11,9 +11,9 @@ on the grid, rounding the noise is the same as rounding the sum, which is post-p
 Gaussian mechanism.
 
 The noise deviates from ideal Gaussian noise in two ways. A normal number is computed from 53
-uniform bits by the inverse distribution function, so no noise lies beyond 8.3 σ; this has
-probability 1e-16, which must be compared with δ. The random numbers are cryptographically
-pseudo-random, not truly random.
+uniform bits by the inverse distribution function, so no noise lies beyond 8.3 σ. Ideal noise lies
+beyond 8.3 σ with probability 1e-16, so δ must be much larger than 1e-16. The random numbers are
+cryptographically pseudo-random, not truly random.
 """
 
 import math

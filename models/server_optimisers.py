@@ -109,7 +109,7 @@ class FedAdam:
 
 
 def optimiser_moments(rule: ServerOptimiser) -> dict[str, Tensor]:
-    """Return the moments that ``rule`` has from earlier rounds, by name, ``[d]`` each."""
+    """Return the moments that ``rule`` stores from earlier rounds, by name, ``[d]`` each."""
     known = {name: getattr(rule, name, None) for name in ("m", "v")}
     return {name: moment for name, moment in known.items() if moment is not None}
 

@@ -29,7 +29,7 @@ from protocol.keyring import (
 def request_certificate(folder: Path, federation: str, name: str) -> str:
     """Write ``<name>.csr``, and ``<name>.key`` if it does not exist; return the key's pin.
 
-    An existing key is used again, so that a renewed certificate keeps the pin of the old one.
+    An existing key is used again, so that the old and the renewed certificate have the same pin.
 
     Raises:
         IdentityError: the existing key cannot be used.

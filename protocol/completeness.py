@@ -1,7 +1,7 @@
 """Completeness check of messages: required fields, enum values and the number of tensors.
 
-An absent field is never read as zero. The rules of each message type are computed once, so that
-the check of a training step takes a few microseconds.
+An absent field is an error and is never treated as zero. The rules of each message type are
+computed once, so that the check of a training step takes a few microseconds.
 """
 
 from collections.abc import Iterator
@@ -71,11 +71,11 @@ class _Rules:
 
 
 def require_complete(body: Body, tensors: int, fault: type[ProtocolError]) -> None:
-    """Check that a message has every required field and comes with the right number of tensors.
+    """Check that a message has every required field and the right number of tensors.
 
     Raises:
-        fault: a field is absent or has an unknown enum value, or ``tensors`` is not the right
-            number.
+        fault: the class ``fault`` is raised if a field is absent or has an unknown enum value, or
+            if ``tensors`` is a wrong number of tensors for the message.
     """
     kind = type(body)
     for _ in _gaps(body, ""):

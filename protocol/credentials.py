@@ -95,7 +95,7 @@ class Trust:
             )
         if name in self.pins and not any(compare_digest(pin, known) for known in self.pins[name]):
             raise IdentityError(
-                f"the key of {name} is {pin}; pinned: {', '.join(self.pins[name])}",
+                f"the key of {name} has the pin {pin}; expected {' or '.join(self.pins[name])}",
                 f"if {name} has a new key, compare the fingerprint over another channel, add the "
                 f"new pin to parties.{name}.pins at every party, and remove the old one later",
             )
@@ -257,7 +257,7 @@ class Identity:
 
     @property
     def der(self) -> bytes:
-        """The certificate in DER, as messages carry it."""
+        """The certificate in DER, the encoding that messages use."""
         return self.certificate.public_bytes(serialization.Encoding.DER)
 
     def sign(self, purpose: str, *parts: bytes) -> bytes:
@@ -268,7 +268,7 @@ class Identity:
 def verify_signature(
     trust: Trust, der: bytes, signature: bytes, now: datetime, purpose: str, *parts: bytes
 ) -> str:
-    """Return the party that signed ``purpose`` and ``parts``; ``der`` is its certificate.
+    """Return the party that signed ``purpose`` and ``parts`` with the certificate ``der``.
 
     Raises:
         IdentityError: the certificate breaks a rule, or the signature was not made with the

@@ -81,7 +81,7 @@ def _handshake(plain: socket.socket, address: str, keyring: Keyring, hub: str) -
             return x509.load_der_x509_certificate(leaf or b"")
     except ssl.SSLCertVerificationError as error:
         raise IdentityError(
-            f"the certificate at {address} is not that of {hub}: {error.verify_message}",
+            f"the certificate at {address} is not valid for {hub}: {error.verify_message}",
             "check the address, and that both sides have the same ca.pem",
         ) from error
     except (ssl.SSLEOFError, ConnectionError):

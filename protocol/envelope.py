@@ -1,4 +1,4 @@
-"""The envelope of a message: sender, receiver, position in the run, and the transcript's hash."""
+"""The envelope of a message: sender, receiver, position in the run, hash of the transcript."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -84,7 +84,7 @@ class Transcript:
         self._chain = _Chain()
 
     def add(self, digest: FrameDigest) -> None:
-        """Append a message; it is hashed by ``flush`` or when a property is read."""
+        """Append a message; the hash is computed by ``flush`` or when a property is read."""
         before = self._chain.hashed()
         self._chain = _Chain(before.seq + 1, before.head, before.last, digest)
 
@@ -123,9 +123,9 @@ def check_envelope(
 
     Args:
         envelope: the received envelope.
-        terms: the terms of this side; the peer's terms have the two names exchanged.
-        session: session ID, or None before the handshake; the agreement is compared only with a
-            session ID.
+        terms: the fixed values of the channel, from the view of this party.
+        session: session ID; None before the handshake. If ``session`` is None, session ID and
+            agreement are not compared.
         incarnation: start number in the peer's first message; None before the first message.
         received: transcript of the peer's earlier messages.
         control: the message has no tensor, so its envelope must have the transcript's hash.

@@ -60,7 +60,7 @@ class IdentityError(ProtocolError):
 
     @property
     def ticket(self) -> str:
-        """Eight random hexadecimal digits; after the first call, the error message has them."""
+        """Eight random hexadecimal digits; the first call adds the digits to the error message."""
         self._ticket = self._ticket or secrets.token_hex(4)
         return self._ticket
 

@@ -49,7 +49,7 @@ def grpc_options(timeouts: LineTimeouts) -> list[tuple[str, int]]:
 
 
 class GrpcLine:
-    """One end of a gRPC stream, with one queue of received frames and one of frames to send."""
+    """One end of a gRPC stream, with a queue of received frames and a queue of outgoing frames."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class LineServer:
 
         Raises:
             PeerSilent: no party connected for ``timeout`` seconds.
-            IdentityError: a connection was refused; the server still admits others.
+            IdentityError: a connection was refused; the server still accepts other connections.
         """
         try:
             arrival = self._arrivals.get(timeout=timeout)

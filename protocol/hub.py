@@ -1,4 +1,4 @@
-"""The hub's channels to its spokes: broadcast, scatter, gather, and a request to one spoke."""
+"""The hub's channels to all spokes: send to all, receive from all, and ask one spoke."""
 
 from collections.abc import Collection, Iterator, Mapping
 
@@ -18,11 +18,11 @@ class Hub:
         return iter(self.channels)
 
     def without(self, absent: Collection[str]) -> "Hub":
-        """Return a hub without the ``absent`` spokes, over the same channels."""
+        """Return a hub with the same channels, except the channels to the ``absent`` spokes."""
         return Hub({name: each for name, each in self.channels.items() if name not in absent})
 
     def move_to(self, place: vfl_pb2.Place) -> None:
-        """Set the position in the run that the next messages carry."""
+        """Set the position in the run that the hub writes into the next messages."""
         for channel in self.channels.values():
             channel.place = place
 
@@ -42,15 +42,15 @@ class Hub:
         return self.channels[name].receive(timeout)
 
     def gather(self, timeout: float) -> dict[str, Message]:
-        """Receive one message from every spoke; raise an error at the first late or illegal one."""
+        """Receive one message from every spoke; a late or illegal message raises an error."""
         return {name: channel.receive(timeout) for name, channel in self.channels.items()}
 
     def abort(self, code: str, reason: str) -> None:
-        """Send Abort to every spoke that can still receive it."""
+        """Send the message Abort to every spoke that can still receive messages."""
         for channel in self.channels.values():
             channel.abort(code, reason)
 
     def close(self) -> None:
-        """Close every line."""
+        """Close the lines to all spokes."""
         for channel in self.channels.values():
             channel.close()

@@ -169,10 +169,10 @@ def sign_certificate(
     hosts: Sequence[str] = (),
     days: int = 365,
 ) -> x509.Certificate:
-    """Return a certificate of party ``name`` for ``key``, signed by the authority in a folder.
+    """Return a certificate for the ``key`` of party ``name``; ``authority`` is the signer's folder.
 
-    The first DNS name is the name of the party, because spokes expect the hub's name as a DNS name,
-    whatever the address of the hub is.
+    The first DNS name in the certificate is the name of the party. A spoke looks for the hub's name
+    among the DNS names of the hub's certificate, even if the hub has another network address.
 
     Raises:
         IdentityError: the authority's files cannot be read, do not match, or have expired.
@@ -212,7 +212,7 @@ def _parsed(parse: Callable[[bytes], _Parsed], path: Path) -> _Parsed:
     except (TypeError, ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise IdentityError(
             f"{path} is not a PEM file, or is encrypted with a password",
-            "expected ca.pem and ca.key from vfl certs",
+            "expected the files ca.pem and ca.key that the command 'vfl certs' wrote",
         ) from error
 
 
@@ -237,7 +237,7 @@ def make_trust(
     denied: Sequence[str] = (),
     denied_file: Path | None = None,
 ) -> Trust:
-    """Return the rules for trusting certificates: the authority, pins and denied keys."""
+    """Return the rules for trusting certificates: authority, pinned keys and denied keys."""
     file = DenyList(denied_file) if denied_file else None
     return Trust(federation, keyring.authority, pins, frozenset(denied), file)
 

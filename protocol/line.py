@@ -1,4 +1,4 @@
-"""A line: carries frames to one peer and back. Every transport implements ``Line``."""
+"""A line: exchanges frames with one peer. Every transport implements ``Line``."""
 
 from queue import Empty, SimpleQueue
 from threading import Condition
@@ -12,7 +12,7 @@ MAX_QUEUED_FRAMES = 16
 
 
 class Line(Protocol):
-    """Carries frames, in order, to one peer and back."""
+    """Sends frames to one peer and receives this peer's frames; frames stay in order."""
 
     @property
     def peer(self) -> str | None:
@@ -20,7 +20,7 @@ class Line(Protocol):
 
     @property
     def since(self) -> float:
-        """When the line was opened, in seconds of the monotonic clock."""
+        """The time at which the line was opened, in seconds of the monotonic clock."""
 
     def send(self, frame: bytes, timeout: float) -> None:
         """Send one frame.
@@ -46,10 +46,11 @@ class Line(Protocol):
 
 
 class FrameQueue:
-    """A bounded queue of frames; after the end of the queue, readers and writers get an error.
+    """A bounded queue of frames; after a call of ``end``, readers and writers get an error.
 
     Frames go through ``SimpleQueue``, which is written in C and wakes a reader faster than a
-    condition variable does. Only a writer that finds the queue full waits on a condition variable.
+    condition variable does. Only a writer waits on a condition variable, and only while the queue
+    is full.
     """
 
     def __init__(self) -> None:
@@ -67,7 +68,8 @@ class FrameQueue:
         """
         if not self.wait_for_room(timeout):
             raise PeerSilent(
-                f"accepted no message for {timeout:.3g} s", "check the peer and the network"
+                f"accepted no message for {timeout:.3g} s",
+                "check whether the peer's process is running and the network works",
             )
         self._frames.put(frame)
 
@@ -82,7 +84,7 @@ class FrameQueue:
         self._frames.put(frame)
 
     def wait_for_room(self, timeout: float | None) -> bool:
-        """Return whether the queue had room within ``timeout`` seconds; None: wait without a limit.
+        """Wait at most ``timeout`` seconds for room (None: no limit); return whether there is room.
 
         Raises:
             ProtocolError: the queue has ended.
@@ -100,7 +102,7 @@ class FrameQueue:
         return self._end is not None or self._frames.qsize() < MAX_QUEUED_FRAMES
 
     def end(self, why: ProtocolError | None = None) -> None:
-        """End the queue; queued frames are still delivered, then the first error is raised."""
+        """End the queue; after the queued frames, readers get the error of the first ``end``."""
         with self._room:
             self._end = self._end or why or LineBroken("closed the connection")
             self._room.notify_all()
@@ -111,7 +113,7 @@ class FrameQueue:
 
         Raises:
             PeerSilent: no frame arrived for ``timeout`` seconds.
-            ProtocolError: the queue has ended; this is the error that was passed to ``end``.
+            ProtocolError: the queue has ended; the error that was passed to ``end`` is raised.
         """
         try:
             frame = self._frames.get(timeout=max(timeout, 0.0))
@@ -128,7 +130,7 @@ class FrameQueue:
 
 
 class MemoryLine:
-    """One end of a line in memory, within one process."""
+    """One end of a line between two parties in one process; frames stay in memory."""
 
     def __init__(self, inbox: FrameQueue, outbox: FrameQueue, peer: str | None) -> None:
         self._inbox, self._outbox, self._peer = inbox, outbox, peer
@@ -136,7 +138,7 @@ class MemoryLine:
 
     @property
     def since(self) -> float:
-        """When the line was made, in seconds of the monotonic clock."""
+        """The time at which the line was made, in seconds of the monotonic clock."""
         return self._since
 
     @property

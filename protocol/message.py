@@ -116,7 +116,7 @@ class Message:
         return self.body
 
     def tensor(self, dtype: type[np.generic], *shape: int | None) -> Tensor:
-        """Return the only tensor, of shape ``[*shape]``; None stands for any size.
+        """Return the message's only tensor, ``[*shape]``; None in ``shape`` allows any size.
 
         Raises:
             RemoteProtocolError: there is not exactly one tensor, or the type or the shape is wrong.

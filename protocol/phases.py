@@ -21,7 +21,7 @@ class Side(Enum):
 
 
 class Phase(Enum):
-    """Phase of a conversation, named after the message that is expected or was sent last."""
+    """Phase of a conversation; a phase is named after the last message or the expected message."""
 
     JOINING = "joining"
     HELLO_SENT = "hello sent"
@@ -192,7 +192,7 @@ TRANSITIONS: dict[Phase, dict[SentMessage, Phase]] = {
 
 
 class PhaseTracker:
-    """Phase of one conversation; both sides use the same table."""
+    """The present phase of one conversation; both sides compute the phase from the same table."""
 
     def __init__(self, side: Side) -> None:
         self.side = side

@@ -40,8 +40,8 @@ class LineTimeouts:
 class ReceiveQueue:
     """The frames that one gRPC stream received; an empty frame is a heartbeat.
 
-    gRPC calls ``put`` in the thread that read the frame from the network. This call
-    wakes the waiting reader directly, without another thread in between.
+    gRPC calls ``put`` in the thread that read the frame from the network. The call of ``put`` wakes
+    the waiting reader directly, without a further thread.
     """
 
     def __init__(self, timeouts: LineTimeouts) -> None:
@@ -73,7 +73,7 @@ class ReceiveQueue:
             self.frames.end(RemoteProtocolError("sent too many heartbeats"))
 
     def drain(self, requests: Iterator[object]) -> None:
-        """Request frames from gRPC, whenever there is room, until the stream ends.
+        """Request frames from gRPC, whenever the queue has room, until the stream ends.
 
         Raises:
             ProtocolError: this side ended the queue.

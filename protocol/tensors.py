@@ -25,7 +25,7 @@ MAX_PAYLOAD = 16 * 2**20  # bytes of all tensors of one message; senders split a
 
 
 def describe_tensor(tensor: Tensor) -> vfl_pb2.TensorShape:
-    """Return the header entry of ``tensor``, which has any shape.
+    """Return the description of ``tensor``, which has any shape, for the message header.
 
     Raises:
         LocalProtocolError: the element type is not one of the four types of the protocol.
@@ -83,7 +83,8 @@ def check_range(tensors: Iterable[Tensor], bound: float) -> None:
     """Check that all elements of ``tensors``, of any shape, lie between -``bound`` and ``bound``.
 
     Raises:
-        RemoteProtocolError: an element is NaN, infinite or out of range; the error names its row.
+        RemoteProtocolError: an element is NaN, infinite or out of range; the error contains the row
+            number of the element.
     """
     for tensor in tensors:
         # If an element is NaN, minimum and maximum are NaN, and every comparison is false.

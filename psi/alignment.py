@@ -1,4 +1,4 @@
-"""Alignment: the common order of the intersected rows, and a digest to compare this order."""
+"""Alignment: the common order of the intersected rows, and a digest that shows equal orders."""
 
 import hashlib
 from collections.abc import Callable, Iterable

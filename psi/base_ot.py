@@ -2,7 +2,8 @@
 
 Masny and Rindal, "Endemic Oblivious Transfer" (CCS 2019), Figure 8, on ristretto255. The sender
 (the leader) samples a fresh scalar for each of the 2w answers, because the security proof under DDH
-requires fresh scalars. One scalar for all answers would need an interactive assumption.
+requires fresh scalars. With one scalar for all answers, the proof would need an interactive
+assumption.
 
 Notation: for the receiver, s is the choice bit, a the scalar and (r₀, r₁) the offer. For the
 sender, t is the scalar and B = t·G the answer. H_{j,i} are random oracles into the group.
@@ -31,7 +32,7 @@ from psi.shared_types import Bytes, Entropy
 
 @dataclass(frozen=True, slots=True)
 class OtReceiverState:
-    """The receiver's state between its two steps. Only ``offer`` is sent; the rest is secret."""
+    """The receiver's state between its two steps: only ``offer`` is sent, the rest is secret."""
 
     offer: bytes  # 64 · w bytes
     bits: Bytes = field(repr=False)  # [w] of 0 and 1: s

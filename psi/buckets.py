@@ -1,7 +1,7 @@
 """Buckets: large sets are split by a hash into parts that are intersected one after another.
 
-The hash does not depend on the session, so that a bucket holds the same IDs after a restart. Other
-parties see the same number of IDs for every bucket of a party.
+The hash does not depend on the session. A bucket therefore contains the same IDs after a restart.
+Other parties see the same number of IDs for every bucket of a party.
 """
 
 import math
@@ -23,7 +23,7 @@ MAX_UNCUT_IDS = 1 << 18  # sets of at most this many IDs are not split
 def bucket_count(sizes: Iterable[int]) -> int:
     """The number of buckets for all parties, from their declared ``sizes``.
 
-    If sets are split, the largest set has 2¹⁷ to 2¹⁸ IDs per bucket.
+    If there are two or more buckets, a bucket of the largest set has 2¹⁷ to 2¹⁸ IDs on average.
     """
     largest = max(sizes)
     return 1 if largest <= MAX_UNCUT_IDS else largest // MIN_BUCKET_IDS
@@ -57,7 +57,7 @@ def split_into_buckets(fingerprints: Bytes, buckets: int) -> Iterator[tuple[int,
 
 
 def refuse_overflow(who: str, found: int, declared: int) -> None:
-    """Check that a bucket, or a whole set, holds at most the ``declared`` number of IDs.
+    """Check that a bucket, or a whole set, has at most the ``declared`` number of IDs.
 
     Raises:
         PsiError: there are more IDs than ``declared``. A bucket overflows by chance with

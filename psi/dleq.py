@@ -4,12 +4,13 @@ Notation of RFC 9497, Section 2.2: A = G is the generator, and B = k·G is the c
 the blinded points, D_i the evaluated points and d_i the weights. M = Σ d_i C_i and Z = Σ d_i D_i
 are the composites, and (c, s) is the proof that log_A B = log_M Z.
 
-This proof is stricter than the proof of the RFC. In the RFC, each weight depends only on the pair
-(C_i, D_i) of the weight, so a dishonest prover may vary each wrong point separately until the
-weighted errors cancel. This search is a generalised birthday problem (Wagner, CRYPTO 2002), which
-is feasible for lists of thousands of points. In this module, every weight depends on all pairs, so
-the errors E_i = D_i − k·C_i are fixed before any weight is known. If not all errors are zero, each
-attempt reaches Σ d_i E_i = 0 with probability 1 / L, where L ≈ 2²⁵² is the group order.
+This proof is stricter than the proof of the RFC. In the RFC, the weight d_i depends only on the
+pair (C_i, D_i). Therefore a dishonest prover may vary each wrong point separately until the sum of
+the weighted errors is zero. The search for such points is a generalised birthday problem (Wagner,
+CRYPTO 2002). For lists of thousands of points the search is feasible. In this module, every weight
+depends on all pairs, so the errors E_i = D_i − k·C_i are fixed before any weight is known. If not
+all errors are zero, each attempt reaches Σ d_i E_i = 0 with probability 1 / L, where L ≈ 2²⁵² is
+the group order.
 """
 
 import hashlib

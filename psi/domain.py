@@ -1,4 +1,4 @@
-"""Domain separation: the unambiguous byte strings that every hash and derived key starts with.
+"""Domain separation: unambiguous byte strings at the start of the input of every hash function.
 
 A byte string consists of a label, followed by the parts. The length of each part precedes the part,
 so different labels or parts never give the same byte string.

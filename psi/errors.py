@@ -14,4 +14,4 @@ class PsiError(Exception):
 
 
 class UsedTwice(PsiError):
-    """A step was called a second time, but each object can be used for one run only."""
+    """A step was called a second time, but each step of an object may be called only once."""

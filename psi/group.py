@@ -1,7 +1,7 @@
 """Operations in the group ristretto255. Only this module imports the group library `rbcl`.
 
-The group has prime order, one encoding for each element and no cofactor. The library `rbcl` wraps
-libsodium, which carries out all group operations, and refuses arguments of a wrong length.
+The group has prime order, one encoding for each element and no cofactor. The library `rbcl` calls
+libsodium for all group operations. The functions of `rbcl` refuse arguments of a wrong length.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ IDENTITY = bytes(POINT_BYTES)
 
 
 def scalar_from_uniform(uniform: bytes) -> bytes:
-    """Reduce 64 uniform bytes modulo the group order: a scalar of 32 bytes, bias below 2⁻²⁵⁰."""
+    """Reduce 64 uniform bytes modulo the group order to a 32-byte scalar with bias below 2⁻²⁵⁰."""
     return bytes(rbcl.crypto_core_ristretto255_scalar_reduce(uniform))
 
 
@@ -83,7 +83,7 @@ def subtract_points(left: bytes, right: bytes) -> bytes:
 
 
 def split_bytes(data: bytes, size: int = POINT_BYTES) -> list[bytes]:
-    """Cut ``data`` into pieces of ``size`` bytes, by default into points or scalars."""
+    """Cut ``data`` into pieces of ``size`` bytes; the default is the size of a point or scalar."""
     return [data[at : at + size] for at in range(0, len(data), size)]
 
 

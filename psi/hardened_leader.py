@@ -84,7 +84,7 @@ class HardenedPairState:
         return store_layout(self.parameters).shape[0]
 
     def residual(self, store: Bytes, hashes: Bytes) -> Bytes:
-        """Decode(store, h(x)) ⊕ pad(x) for every row x; equal to z(x) if the member holds x.
+        """Decode(store, h(x)) ⊕ pad(x) for every row x; equal to z(x) if the member has the ID x.
 
         Args:
             store: the member's store, [slots, ℓ] uint8.

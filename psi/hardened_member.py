@@ -32,18 +32,18 @@ class HardenedMember:
         hashes: h(x) of every row, [n, 16] uint8.
         parameters: the public parameters. The leader's declared size is the number of blinded IDs,
             and the member's declared size determines the size of the store.
-        members: the names of all members, including the own name, from the signed agreement. The
-            names must not come from the leader, because a leader that hides a member learns a
-            pairwise intersection.
+        members: the names of all members, including this member, from the signed agreement. The
+            names must not come from the leader: a leader that leaves out members could learn the
+            intersection with a single member.
         entropy: the source of uniform random bytes.
         parallel_map: distributes the multiplications over workers.
 
     Attributes:
-        tags: the tags of the own rows, [n, 12] uint8; set by `make_store`.
+        tags: the tags of this member's rows, [n, 12] uint8; set by `make_store`.
 
     Raises:
-        PsiError: there are more IDs than declared, a name is repeated, or the own name is not in
-            ``members``.
+        PsiError: there are more IDs than declared, a name is repeated, or the name of this member
+            is not in ``members``.
     """
 
     tags: Bytes
@@ -134,7 +134,7 @@ class HardenedMember:
     def make_store(self) -> Bytes:
         """The key-value store for the leader, [slots, ℓ] uint8.
 
-        Also sets ``tags`` and deletes the keys.
+        The call also sets ``tags`` and deletes the keys.
 
         Raises:
             PsiError: the equations of the store have no solution (probability below 2⁻⁴⁰).

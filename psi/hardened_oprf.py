@@ -1,10 +1,10 @@
-"""2HashDH, the OPRF of the hardened mode: the leader gets one output for each ID that it sends.
+"""2HashDH, the OPRF of the hardened mode: the leader gets one output for each blinded ID.
 
 Jarecki, Kiayias and Krawczyk (ASIACRYPT 2014) and RFC 9497, on ristretto255. Notation: H is the
 random oracle into the group, r a fresh scalar for each ID, k the member's key. The leader sends the
-blinded ID C = r·H(x), a uniform point for every x. The member returns the evaluated ID D = k·C.
-The leader computes r⁻¹·D = k·H(x), and F_k(x) is a hash of x and k·H(x). F_k(x) can be computed
-only with k or with an evaluated ID for x.
+blinded ID C = r·H(x), a uniform point for every x. The member returns the evaluated ID D = k·C. The
+leader computes r⁻¹·D = k·H(x), and F_k(x) is a hash of x and k·H(x). F_k(x) can be computed only
+with the key k or with an evaluated ID D of x.
 """
 
 import hashlib

@@ -38,7 +38,7 @@ class IdList(Sequence[bytes]):
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 over all IDs in list order: 32 bytes. The digest must not leave the party."""
+        """SHA-256 over all IDs in list order: 32 bytes. Do not send the digest to another party."""
         state = sha256(self._bounds.data)
         for buffer in self._buffers:
             state.update(buffer)

@@ -46,15 +46,15 @@ def join_columns(parts: Sequence[bytes]) -> bytes:
         PsiError: ``parts`` is empty.
     """
     if not parts:
-        raise PsiError("there is no ID column", hint="name at least one ID column")
+        raise PsiError("the list of ID columns is empty", hint="name at least one ID column")
     return length_prefixed(parts)
 
 
 def fingerprint_ids(ids: Iterable[bytes], salt: bytes = b"") -> Iterator[Bytes]:
     """The fingerprint SHA-256(domain ‖ salt ‖ x)[:16] of each ID x, as chunks of [n, 16] uint8.
 
-    A fingerprint is the same in every session. Therefore fingerprints must not leave the party. The
-    result is an iterator of chunks, which limits the memory use.
+    A fingerprint is the same in every session. Therefore fingerprints must not be sent to another
+    party. The result is an iterator of chunks, which limits the memory use.
     """
     start = hashlib.sha256(labelled_bytes("id", salt))
 

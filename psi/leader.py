@@ -29,7 +29,7 @@ BUCKET_STEPS = ("matrix_blocks", "the last block of the matrix", "receive_store"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommonRows:
-    """The leader's result for a bucket, and the tags to send to each member."""
+    """The common rows of one bucket, and the tags that the leader sends to each member."""
 
     rows: Positions = field(repr=False)  # [k] common rows as positions in the bucket, ascending
     tags: Mapping[str, Bytes] = field(repr=False)  # member → [k, 12] uint8, ascending
@@ -51,7 +51,7 @@ class PairState:
         self._row_bits = RowBits(count, parameters.width, kernels)
 
     def mask(self, column: Bytes, where: ColumnPlaces) -> Bytes:
-        """Return the next column Δ_j for the member; also read the bits of the leader's rows.
+        """Return the next column Δ_j for the member; also read the leader's rows from column A_j.
 
         Args:
             column: D_j, packed bits, [m / 8] uint8.
@@ -77,7 +77,7 @@ class PairState:
         return store_layout(self.parameters)
 
     def residual(self, store: Bytes, slots: StoreSlots) -> Bytes:
-        """Decode(store, h(x)) ⊕ pad(x) for every row x; equal to z(x) if the member holds x.
+        """Decode(store, h(x)) ⊕ pad(x) for every row x; equal to z(x) if the member has the ID x.
 
         Args:
             store: the member's store, [slots, ℓ] uint8.
@@ -102,7 +102,8 @@ class LeaderBucket:
 
     Args:
         parameters: the parameters of the bucket, one entry per member.
-        hashes: h(x) of the own rows in the bucket, [n, 16] uint8; n is at most the declared size.
+        hashes: h(x) of the leader's rows in the bucket, [n, 16] uint8; n is at most the declared
+            size.
         position_key: the OPRF key k of the run, the same for all members.
         keys: the key pairs of the base OT for each member.
 
@@ -131,8 +132,8 @@ class LeaderBucket:
     def matrix_blocks(self) -> Iterator[dict[str, Bytes]]:
         """Blocks of columns Δ: for each member the next columns, [columns, m / 8] uint8.
 
-        The last blocks have no columns for a member with a narrower matrix. Read the iterator to
-        the end, because the leader computes the OPRF outputs after the last block.
+        A member whose matrix is narrower than others gets no columns in the last blocks. Read the
+        iterator to the end, because the leader computes the OPRF outputs after the last block.
 
         Raises:
             UsedTwice: the matrix was requested before.
@@ -266,7 +267,7 @@ class PsiLeader:
         return self._position_key + result.answer
 
     def open_bucket(self, number: int, hashes: Bytes) -> LeaderBucket:
-        """Open bucket ``number`` with h(x) of the own rows in the bucket, [n, 16] uint8.
+        """Open bucket ``number`` with h(x) of the leader's rows in the bucket, [n, 16] uint8.
 
         The keys of the base OT are deleted when the last bucket is opened.
 

@@ -37,12 +37,13 @@ class MemberBucket:
 
     Args:
         parameters: the parameters of the bucket.
-        hashes: h(x) of the own rows in the bucket, [n, 16] uint8; n is at most the declared size.
+        hashes: h(x) of this member's rows in the bucket, [n, 16] uint8; n is at most the declared
+            size.
         secrets: the secrets of the run.
         entropy: the source of uniform random bytes.
 
     Attributes:
-        tags: the tags of the own rows, [n, 12] uint8; set by `make_store`.
+        tags: the tags of this member's rows, [n, 12] uint8; set by `make_store`.
 
     Raises:
         PsiError: there are more rows than declared.
@@ -85,7 +86,7 @@ class MemberBucket:
     def make_store(self) -> Bytes:
         """The key-value store for the leader, [slots, ℓ] uint8.
 
-        Also sets ``tags`` and deletes the secrets.
+        The call also sets ``tags`` and deletes the secrets.
 
         Raises:
             PsiError: columns are missing, or the equations of the store have no solution
@@ -121,8 +122,8 @@ class PsiMember:
     Args:
         name: the member's own name.
         members: the names of all members, including ``name``, from the signed agreement. The names
-            must not come from the leader, because a leader that hides a member learns a pairwise
-            intersection.
+            must not come from the leader: a leader that leaves out members could learn the
+            intersection with a single member.
         session: 16 or more bytes, never used before, the same for all parties.
         entropy: the source of uniform random bytes.
 
@@ -208,7 +209,7 @@ class PsiMember:
         self._position_key = answer[:KEY_BYTES]
 
     def open_bucket(self, number: int, hashes: Bytes) -> MemberBucket:
-        """Open bucket ``number`` with h(x) of the own rows in the bucket, [n, 16] uint8.
+        """Open bucket ``number`` with h(x) of this member's rows in the bucket, [n, 16] uint8.
 
         The keys of the run are deleted when the last bucket is opened.
 

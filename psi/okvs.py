@@ -10,8 +10,8 @@ Encoding first peels the keys and then fills the slots. Each round of peeling re
 is the only remaining reader of at least one slot. The keys that cannot be removed form the 2-core:
 every slot that a key of the 2-core reads is read by at least two keys of the 2-core. To fill the
 slots, Gaussian elimination first solves the linear equations of the 2-core. Then the removed keys
-are processed in reverse order. Each removed key fills the slot of which the key was the only
-reader, so that the XOR of all slots of the key is the value of the key.
+are processed in reverse order. For each removed key, the slot that only this key read is filled
+such that the XOR of all slots of the key is the value of the key.
 """
 
 import math
@@ -86,7 +86,7 @@ def store_layout(parameters: PsiParameters) -> StoreLayout:
 
 
 def encode_store(layout: StoreLayout, keys: Bytes, values: Bytes, entropy: Entropy) -> Bytes:
-    """The store of ``keys`` [n, 16] and ``values`` [n, ℓ], padded with random dummy keys.
+    """The store that encodes ``keys`` [n, 16], ``values`` [n, ℓ] and random dummy keys.
 
     Returns:
         [slots, ℓ] uint8.
@@ -173,8 +173,9 @@ def peel_keys(slots: Positions, slot_count: int) -> tuple[list[Round], Positions
     """Peel the keys that read ``slots`` [n, 3]; slot numbers are below ``slot_count``.
 
     Returns:
-        The rounds of peeling, and the ascending keys of the 2-core: [c]. Each round is a pair of
-        removed keys [k] and of the slots [k] to fill. Fill the slots in reverse order of rounds.
+        The rounds of peeling, and the ascending keys of the 2-core: [c]. Each round is a pair: the
+        removed keys [k], and the slots [k] to fill for these keys. Fill the slots in reverse order
+        of rounds.
     """
     tally = _tally(slots, slot_count)
     owner = np.full(len(slots), -1, np.int64)
@@ -207,7 +208,8 @@ def _solve_core(store: Bytes, slots: Positions, bits: Bytes, values: Bytes) -> N
     """Write into ``store`` a solution for the keys of the 2-core, in place."""
     if len(slots) > MAX_CORE_KEYS:
         raise PsiError(
-            f"key-value store: peeling left {len(slots)} keys, expected at most {MAX_CORE_KEYS}",
+            f"key-value store: {len(slots)} keys are left after peeling; expected at most "
+            f"{MAX_CORE_KEYS}",
             hint=RETRY_HINT,
         )
     used, local = np.unique(slots, return_inverse=True)
@@ -231,9 +233,9 @@ def _integers(values: Bytes) -> list[int]:
 def solve_gf2(rows: Sequence[int], values: Sequence[int], free: Sequence[int]) -> list[int] | None:
     """Solve linear equations over GF(2); unknowns are bit strings, stored as Python integers.
 
-    The result x satisfies ⊕_{bit u of rows[e]} x[u] = values[e] for every equation e. If the
-    equations do not determine an unknown, ``free`` contains the value. The result is None if the
-    rows are linearly dependent.
+    The result x satisfies ⊕_{bit u of rows[e]} x[u] = values[e] for every equation e. An unknown
+    that the equations do not determine gets the value in ``free``. The result is None if the rows
+    are linearly dependent.
     """
     pivots: dict[int, Equation] = {}
     for equation in zip(rows, values, strict=True):

@@ -1,4 +1,4 @@
-"""Multi-point OPRF of the semi-honest mode: the leader gets one output for each of its rows.
+"""Multi-point OPRF of the semi-honest mode: one output for each row of the leader.
 
 Chase and Miao, "Private Set Intersection in the Internet Setting From Lightweight Oblivious PRF"
 (CRYPTO 2020), Section 3. The leader is the paper's receiver P₂; the member is the sender P₁.
@@ -6,9 +6,9 @@ Chase and Miao, "Private Set Intersection in the Internet Setting From Lightweig
 Notation: the function F_k selects for a row one position v[j] in each of the w columns. D is a
 matrix with zeros exactly at the positions of the leader's rows. A is the leader's matrix, s are the
 member's secret choice bits, and C = A ⊕ s·D is the member's matrix. For a row of the leader, A and
-C give the same bits. For any other row, with high probability, D is 1 in at least λ of the columns;
-in these columns, the bits from A and C differ where s is 1. The member can compute the output of
-any row.
+C give the same bits. Any other row selects in each column a position where D is 0 or 1. With high
+probability, D is 1 in at least λ columns. In these columns, the bits from A and C differ if the
+choice bit is 1. The member can compute the output of any row.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ def column_seed(key: bytes, parameters: PsiParameters, column: int) -> bytes:
 def column_positions(
     key: bytes, session: bytes, hashes: Bytes, rows: int, kernels: ColumnKernels = NUMPY_KERNELS
 ) -> Iterator[ColumnPlaces]:
-    """The positions v[j] = F_k(h(x))_j in [0, rows): an endless iterator with one [n] per column.
+    """The positions v[j] = F_k(h(x))_j in [0, rows): an endless iterator, one array [n] per column.
 
     ``hashes`` are h(x), [n, 16] uint8.
     """

@@ -33,6 +33,6 @@ def serial_map(
 
 
 def chunks(items: Sequence[Item], size: int = CHUNK_POINTS) -> Iterator[tuple[int, Sequence[Item]]]:
-    """Cut ``items`` into chunks of ``size``, each with the position of its first item."""
+    """Cut ``items`` into chunks of ``size``, each with the position of the chunk's first item."""
     for first in range(0, len(items), size):
         yield first, items[first : first + size]

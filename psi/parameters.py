@@ -1,8 +1,8 @@
 """Public parameters of an intersection of the leader with one member: sizes, widths, contexts.
 
-Notation of the paper (Chase and Miao, CRYPTO 2020): the matrix has m rows and w columns; the
-leader is the paper's receiver and holds n₂ items; the member is the paper's sender and holds n₁
-items; λ = 128 and σ = 40.
+Notation of the paper (Chase and Miao, CRYPTO 2020): the matrix has m rows and w columns; the leader
+is the paper's receiver and has n₂ items; the member is the paper's sender and has n₁ items; λ = 128
+and σ = 40.
 """
 
 import math
@@ -56,28 +56,28 @@ class PsiParameters:
 
     @property
     def rows(self) -> int:
-        """m, about 1.75 n₂ and a multiple of 64 (a column is a number of 64-bit words)."""
+        """m, the number of matrix rows: about 1.75 n₂, rounded up to a multiple of 64."""
         more, of = ROWS_PER_ID
         return max(MIN_ROWS, -(-more * self.leader_size // (of * 64)) * 64)
 
     @property
     def width(self) -> int:
-        """w, a multiple of 8 that is large enough for the member's rows of all buckets together."""
+        """w, the number of matrix columns: rounded up from `matrix_width` to a multiple of 8."""
         exact = matrix_width(self.rows, self.leader_size, self.member_size * self.buckets)
         return -(-exact // 8) * 8
 
     @property
     def check_bytes(self) -> int:
-        """ℓ, the number of bytes tested for zero: 8, or 12 if the leader has more than 2²⁰ rows."""
+        """ℓ, the bytes per row to test for zero: 8, or 12 if the leader has more than 2²⁰ rows."""
         return 8 if self.leader_size * self.buckets <= SHORT_CHECK_LIMIT else 12
 
     def context(self, label: str) -> bytes:
-        """32 bytes for ``label`` that differ for each session, member, pair of sizes and bucket."""
+        """32 bytes for ``label``, different for each session, member, pair of sizes and bucket."""
         sizes = map(uint64_bytes, (self.leader_size, self.member_size, self.bucket))
         return labelled_digest(label, self.session, self.member.encode(), b"".join(sizes))
 
     def shared_context(self, label: str) -> bytes:
-        """32 bytes for ``label`` that differ for each session and bucket, equal for all members."""
+        """32 bytes for ``label``: different for each session and bucket, equal for all members."""
         return labelled_digest(label, self.session, uint64_bytes(self.bucket))
 
 
@@ -85,9 +85,9 @@ class PsiParameters:
 def matrix_width(rows: int, leader_size: int, member_size: int) -> int:
     """The smallest w that hides the outputs of member rows that are not rows of the leader.
 
-    A row that only the member holds reads w bits of D, and each bit is 1 with probability p. With
-    fewer than λ ones the leader could guess the OPRF output of the row. The probability that the
-    leader can guess the output of any of the n₁ rows is at most 2^-σ.
+    A row that only the member has selects w bits of D, and each bit is 1 with probability p. If
+    fewer than λ of these bits are 1, the leader could guess the OPRF output of the row. The
+    probability that the leader can guess the output of any of the n₁ rows is at most 2^-σ.
     """
     # Chase and Miao, Section 3.3: p = (1 - 1/m)^n₂ and Pr[Bin(w, p) < λ] ≤ 2^-(σ + log₂ n₁).
     # `scale_words` may choose a position (1 + m/2³²) times too often.

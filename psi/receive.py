@@ -25,10 +25,11 @@ class PointReceiver:
         return self._count - self.left
 
     def add(self, block: Bytes) -> bytes:
-        """Store the next block, [n, 32] uint8, and return its points, n times 32 bytes.
+        """Store the next block, [n, 32] uint8; return the points of this block, n times 32 bytes.
 
         Raises:
-            PsiError: ``block`` is empty, has a wrong type or shape, or more points than declared.
+            PsiError: ``block`` is empty, has a wrong type or shape, or has more points than
+                declared.
         """
         shaped = block.dtype == np.uint8 and block.ndim == 2 and block.shape[1] == POINT_BYTES
         if not shaped or not 1 <= len(block) <= self.left:

@@ -4,7 +4,7 @@ from psi.errors import PsiError, UsedTwice
 
 
 class StepOrder:
-    """The order of ``steps``, and the next step; ``who`` names the party in errors."""
+    """The fixed order of the ``steps``, and the step that must come next; errors name ``who``."""
 
     def __init__(self, who: str, steps: tuple[str, ...]) -> None:
         self._who = who

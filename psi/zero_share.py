@@ -1,4 +1,4 @@
-"""Zero sharing: each member derives values that cancel on the rows that all members hold.
+"""Zero sharing: on rows that all members have, the XOR of all members' values is zero.
 
 Kolesnikov, Matania, Pinkas, Rosulek and Trieu (KMPRT, CCS 2017), unconditional zero-sharing: every
 two members share a key K_ij, and z_i(x) = ⊕_{j≠i} F(K_ij, x), so ⊕_i z_i(x) = 0. The members agree
@@ -60,21 +60,22 @@ class KeyExchange:
     def _refuse_bad(self, shares: Mapping[str, bytes]) -> None:
         if set(shares) != set(self._members):
             raise PsiError(
-                f"{self._name}: got {len(shares)} public shares, expected one from each member",
+                f"{self._name}: got {len(shares)} public key shares, expected one from each member",
                 hint=f"the members are {', '.join(self._members)}",
             )
         for member, share in shares.items():
             if len(share) != SHARE_BYTES:
                 raise PsiError(
-                    f"{member}: public share has {len(share)} bytes, expected {SHARE_BYTES}"
+                    f"{member}: public key share has {len(share)} bytes, expected {SHARE_BYTES}"
                 )
         if shares[self._name] != self.public:
             raise PsiError(
-                f"{self._name}: the relayed public share of {self._name} differs from the original",
+                f"{self._name}: the relayed public key share of {self._name} differs from the "
+                "original",
                 hint="the leader, who relays the shares, is faulty or dishonest",
             )
         if len(set(shares.values())) != len(shares):
-            raise PsiError(f"{self._name}: received the same public share from two members")
+            raise PsiError(f"{self._name}: received the same public key share from two members")
 
 
 def zero_share_key(
@@ -88,7 +89,7 @@ def zero_share_key(
     try:
         secret = private.exchange(X25519PublicKey.from_public_bytes(shares[names[1]]))
     except ValueError:
-        raise PsiError(f"{names[1]}: the public share is a point of small order") from None
+        raise PsiError(f"{names[1]}: the public key share is a point of small order") from None
     parts = [part for name in sorted(names) for part in (name.encode(), shares[name])]
     info = labelled_bytes("zero-share", *parts)
     return HKDF(SHA256(), KEY_BYTES, salt=session, info=info).derive(secret)

@@ -2,12 +2,12 @@
 
 D_u are the rows to forget, θ is one party's block of the parameters, CE is cross entropy.
 
-ICO-like subtracts the contribution of D_u from the model. In training, D_u contributed about
-−η ∇CE(D_u), scaled by the share of D_u among all rows; therefore one step of gradient ascent
+ICO-like subtracts the contribution of D_u from the model. In training, D_u contributed about −η
+∇CE(D_u), scaled by the fraction of D_u among all rows; therefore one step of gradient ascent
 removes the contribution. Notation: n_u = number of rows of D_u, n = number of all rows, c_u = the
-contribution, η_c = ``step``, r = ``limit``, θ₀ = the parameters of the trained model. The method is
-called "like" because it is reimplemented from a description (Li et al., J. Supercomputing 81, 845);
-the authors' own version is not public.
+contribution, η_c = ``step``, r = ``limit``, θ₀ = the parameters of the trained model. The name
+ICO-like contains "like" because the method is reimplemented from a description (Li et al., J.
+Supercomputing 81, 845); the authors' own version is not public.
 """
 
 import math
@@ -41,8 +41,8 @@ def reaches_uniform_loss(loss: float, classes: int) -> bool:
 def ascent_step(block: Sequence[Tensor], gradients: Sequence[Tensor], step: float) -> None:
     """Move the ``block`` of one party in place in the direction that raises the loss.
 
-    ``block`` and ``gradients`` hold tensors of any shape, with pairwise equal shapes; ``step`` is η
-    times the clip factor.
+    ``block`` and ``gradients`` are lists of tensors of any shape; corresponding tensors have the
+    same shape; ``step`` is η times the clip factor.
     """
     # Gradient ascent: θ ← θ + η ∇CE(D_u).
     for theta, gradient in zip(block, gradients, strict=True):

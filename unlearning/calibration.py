@@ -16,7 +16,7 @@ BISECTIONS = 50
 
 
 def calibration_factor(present: Tensor, original: Tensor, margin: float) -> float:
-    """Return the factor that scales the ``present`` logits to the mean entropy of the ``original``.
+    """Return the factor that gives the ``present`` logits the mean entropy of ``original``.
 
     ``present`` and ``original`` are logits of the same held-out rows, ``[rows, classes]``. The
     factor is 1 if the mean entropy difference, paired over rows, is at most ``margin`` standard

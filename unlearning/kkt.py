@@ -2,9 +2,9 @@
 
 The report measures whether the problem of minimising L_r + ρ/2 ‖Θ − Θ₀‖² subject to S_u ≥ γ was
 solved to first order. The report does not show optimality, because the problem is not convex. The
-report also does not show that the model is close to Retrain, because γ is a chosen value. The
-literal dual, with one multiplier per parameter, does not solve this problem and therefore has no
-report.
+report also does not show that the model is close to Retrain: the threshold γ is a setting, and the
+mean forgetting score of Retrain may differ from γ. The literal dual, with one multiplier per
+parameter, does not solve this problem and therefore has no report.
 """
 
 import math
@@ -21,7 +21,7 @@ class KktGradients:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KktReport:
-    """Residuals of the KKT conditions, each 0 if the condition holds exactly, and the dual Ω."""
+    """The dual Ω and the residuals of the KKT conditions; 0 means that a condition is met."""
 
     stationarity: float  # r_s
     primal: float  # r_p

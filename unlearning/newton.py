@@ -54,7 +54,8 @@ class LinearSolve:
     def step(self, direction: Block, product: Block, length: float) -> "LinearSolve":
         """Return the state after a step of ``length`` α along ``direction`` p.
 
-        ``product`` is H p. The tensors of all blocks have any shape, with pairwise equal shapes.
+        ``product`` is H p. All blocks are lists of tensors of any shape; corresponding tensors have
+        the same shape.
         """
         # Conjugate gradients (Hestenes & Stiefel 1952): x ← x + α p, r ← r - α H p.
         return replace(
@@ -76,8 +77,8 @@ class LinearSolve:
 def start_solve(point: Sequence[Tensor], gradient: Sequence[Tensor]) -> LinearSolve:
     """Return the state before the first step: x is zero and r = −g, which is also the first p.
 
-    ``point`` holds the parameters and ``gradient`` holds g, as tensors of any shape, with pairwise
-    equal shapes.
+    ``point`` are the parameters and ``gradient`` is g, both lists of tensors of any shape;
+    corresponding tensors have the same shape.
     """
     here = tuple(parameter.detach().clone() for parameter in point)
     return LinearSolve(
@@ -88,10 +89,11 @@ def start_solve(point: Sequence[Tensor], gradient: Sequence[Tensor]) -> LinearSo
 
 
 def add_regularisation(block: Sequence[Tensor], gradient: Sequence[Tensor], weight: float) -> Block:
-    """Return ``gradient`` + λ ``block``, as tensors of any shape, with pairwise equal shapes.
+    """Return ``gradient`` + λ ``block``; both and the result hold tensors of any shape.
 
-    ``weight`` is λ. Given the parameters and the gradient of the cross entropy, the result is g;
-    given p and the curvature part of H p, the result is H p.
+    Corresponding tensors have the same shape. ``weight`` is λ. Given the parameters and the
+    gradient of the cross entropy, the result is g; given p and the curvature part of H p, the
+    result is H p.
     """
     return _plus(tuple(gradient), tuple(part.detach() for part in block), weight)
 
@@ -99,7 +101,8 @@ def add_regularisation(block: Sequence[Tensor], gradient: Sequence[Tensor], weig
 def inner_product(left: Sequence[Tensor], right: Sequence[Tensor]) -> float:
     """Return the inner product of two blocks in float64.
 
-    ``left`` and ``right`` hold tensors of any shape, with pairwise equal shapes.
+    ``left`` and ``right`` are lists of tensors of any shape; corresponding tensors have the same
+    shape.
     """
     pairs = zip(left, right, strict=True)
     return sum(float((a.detach().double() * b.detach().double()).sum()) for a, b in pairs)

@@ -25,7 +25,7 @@ def shard_of(words: NDArray[np.uint64], shards: int) -> RowIndex:
 
 
 def affected_shards(of: RowIndex, rows: RowIndex) -> list[int]:
-    """Return the shards that hold any of ``rows``, in ascending order.
+    """Return the shards that contain at least one of ``rows``, in ascending order.
 
     ``of`` is the shard of each row of the data, ``[rows]``; ``rows`` are the positions of the
     forgotten rows, ``[forgotten]``.

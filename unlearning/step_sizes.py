@@ -62,7 +62,7 @@ class StepSizes:
         return self.rule.safety / (self.primal * self.steepest) if self.steepest else math.inf
 
     def with_gradient(self, squared_gradient: float) -> "StepSizes":
-        """Return step sizes after a gradient; ``squared_gradient`` is ‖g_u‖² over all blocks."""
+        """Return step sizes for a new gradient; ``squared_gradient`` is ‖g_u‖² over all blocks."""
         return replace(self, steepest=max(self.steepest, squared_gradient))._bounded()
 
     def adapt(self, squared_change: float) -> "StepSizes":

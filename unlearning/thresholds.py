@@ -1,4 +1,4 @@
-"""Policies for FedORA's threshold γ: the mean forgetting score that counts as forgotten.
+"""Policies for FedORA's threshold γ: the mean forgetting score at which D_u counts as forgotten.
 
 FedORA's paper gives no value of γ. A score lies in [−ω log C, +ω log C] (C = number of classes,
 ω = ``weight``), so a γ below this range is always met, and a γ above this range can never be met.

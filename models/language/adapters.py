@@ -1,8 +1,9 @@
 """Low-rank adapters (LoRA, Hu et al., arXiv 2106.09685) on a frozen language model, with peft.
 
 The adapted weight is W + (α/r) B A, with A ``[r, in]`` and B ``[out, r]``; Oblivionis (paper 000)
-writes A B and omits α/r. All parties sample the same initial A from a shared seed, so A need not be
-sent. The initial B is zero, so the initial adapted model equals the base model.
+writes this product as A B and omits the factor α/r. All parties sample the same initial A from a
+shared seed, so A need not be sent. The initial B is zero, so the initial adapted model equals the
+base model.
 """
 
 from dataclasses import dataclass
@@ -39,22 +40,23 @@ class AdapterSettings:
         """
         if self.rank < 1 or self.alpha < 1:
             raise LanguageModelError(
-                f"rank and alpha of the adapters must be at least 1 (got {self.rank} and "
-                f"{self.alpha})"
+                "the keys 'rank' and 'alpha' of the adapters must be at least 1 "
+                f"(got rank = {self.rank} and alpha = {self.alpha})"
             )
         if not 0 <= self.dropout < 1:
             raise LanguageModelError(
-                f"the dropout of adapters must be 0 or more and below 1 (got {self.dropout})"
+                "the key 'dropout' of the adapters must be 0 or more and below 1 "
+                f"(got {self.dropout})"
             )
         if not self.modules:
             raise LanguageModelError(
-                "adapters need at least one module",
-                hint=f"name at least one module, such as {PROJECTIONS[0]}",
+                "adapters need at least one module of the model, but 'modules' is empty",
+                hint=f"add a module to the key 'modules', such as {PROJECTIONS[0]}",
             )
 
 
 def add_adapters(model: PreTrainedModel, settings: AdapterSettings, seed: int) -> PeftModel:
-    """Add adapters to ``model`` in place, freeze its own weights, and return the adapted model.
+    """Add adapters to ``model`` in place, freeze all other weights, and return the adapted model.
 
     Raises:
         LanguageModelError: the model lacks a module that ``settings`` names, or has adapters

@@ -75,7 +75,7 @@ def examine_model_folder(folder: Path) -> ModelFolder:
     others = tuple(folder / name for name in named if (folder / name).is_file())
     if not any(path.name in VOCABULARIES for path in others):
         raise LanguageModelError(
-            f"{folder} has no tokenizer: expected one of {', '.join(VOCABULARIES)}",
+            f"{folder} has no tokenizer: expected one of the files {', '.join(VOCABULARIES)}",
             hint="copy the tokenizer files of the model into this folder",
         )
     return ModelFolder(folder, config, weights, others)
@@ -94,7 +94,8 @@ def _read_json(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file of bounded size."""
     if path.stat().st_size > _LARGEST_JSON:
         raise LanguageModelError(
-            f"{path} is too large: JSON files may have at most {_LARGEST_JSON >> 20} MiB"
+            f"{path} is too large: a JSON file of a model may have at most "
+            f"{_LARGEST_JSON >> 20} MiB"
         )
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -102,7 +103,7 @@ def _read_json(path: Path) -> dict[str, Any]:
         raise LanguageModelError(f"{path} is not JSON: {error}", hint=_COPY_AGAIN) from error
     if not isinstance(found, dict):
         raise LanguageModelError(
-            f"{path} is not a JSON object: expected keys and values in braces",
+            f"{path} is not a JSON object: expected keys and values between braces",
             hint=_COPY_AGAIN,
         )
     return found
@@ -123,7 +124,8 @@ def _config(folder: Path) -> dict[str, Any]:
     if (folder / ADAPTER).exists():
         # transformers would add the adapter without a message, and the base would be another model.
         raise LanguageModelError(
-            f"{folder} has a model and an adapter, but an adapter is not allowed there",
+            f"{folder} contains a model and also an adapter; the folder of a base model must not "
+            "contain an adapter",
             hint=f"move {ADAPTER} and its weights into another folder",
         )
     config = _read_json(folder / CONFIG)
@@ -136,7 +138,7 @@ def _check_kind(folder: Path, config: dict[str, Any]) -> None:
     kind = str(config.get("model_type"))
     if kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise LanguageModelError(
-            f"{folder / CONFIG}: model_type {kind} is not a causal language model of "
+            f"{folder / CONFIG}: model_type {kind} is not a causal language model of the library "
             "transformers; code in a model folder is never run",
             hint="use a model with a type such as llama, qwen2, mistral or gpt2",
         )
@@ -146,7 +148,7 @@ def _check_kind(folder: Path, config: dict[str, Any]) -> None:
     given = config.get("architectures") or []
     if not isinstance(given, list) or (given and not legal.intersection(map(str, given))):
         raise LanguageModelError(
-            f"{folder / CONFIG}: architectures = {given!r} is not a causal language model",
+            f"{folder / CONFIG}: architectures = {given!r} names no causal language model",
             hint=f"for model_type {kind} use {MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[kind]}",
         )
     for key, value in _settings(config):
@@ -174,7 +176,11 @@ def _weight_files(folder: Path) -> tuple[Path, ...]:
         return (folder / WEIGHTS,)
     if not (folder / INDEX).is_file():
         pickled = sorted(each.name for each in folder.glob("*.bin"))
-        found = f"only {pickled[0]}, whose pickles could run code" if pickled else "no weights"
+        found = (
+            f"found only {pickled[0]}, a pickle file, which could run code"
+            if pickled
+            else "found no weights"
+        )
         raise LanguageModelError(
             f"{folder} has no {WEIGHTS}: {found}",
             hint=_AS_SAFETENSORS if pickled else "copy the weights into this folder",
@@ -182,7 +188,7 @@ def _weight_files(folder: Path) -> tuple[Path, ...]:
     shards = _read_json(folder / INDEX).get("weight_map")
     if not isinstance(shards, dict) or not shards:
         raise LanguageModelError(
-            f"{folder / INDEX} has no list of weight files (weight_map)",
+            f"{folder / INDEX} has no key 'weight_map', which must list the weight files",
             hint=_COPY_AGAIN,
         )
     names = sorted({str(name) for name in shards.values()})

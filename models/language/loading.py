@@ -66,7 +66,8 @@ def load_language_model(
     rows = len(model.get_input_embeddings().weight)  # type: ignore[arg-type]
     if len(tokenizer) > rows:
         raise LanguageModelError(
-            f"{folder}: the tokenizer has {len(tokenizer)} tokens, but the model has only {rows}",
+            f"{folder}: the tokenizer has {len(tokenizer)} tokens, but the model has embeddings "
+            f"for only {rows} tokens",
             hint="the tokenizer and the model do not match; copy both from the same source",
         )
     model.config.pad_token_id = tokenizer.pad_token_id

@@ -38,7 +38,7 @@ class FactorGap:
 
     @property
     def relative(self) -> float:
-        """The gap divided by the mean; 0 if both are 0."""
+        """The gap divided by the norm of the mean product; 0 if both are 0."""
         return self.gap / self.mean if self.mean else 0.0
 
 
@@ -169,7 +169,7 @@ def _shares(clients: Sequence[Adapters], rows: Sequence[float]) -> list[float]:
         )
     if not all(isfinite(n) and n >= 0 for n in rows) or not sum(rows) > 0:
         raise LanguageModelError(
-            f"no mean can be computed with the weights {list(rows)}",
+            f"the mean of adapters cannot be computed with the weights {list(rows)}",
             hint="weights must be 0 or more, and not all of them 0",
         )
     first = {name: each.shape for name, each in clients[0].items()}
@@ -187,6 +187,6 @@ def _check_frozen(clients: Sequence[Adapters]) -> None:
     for name, first in clients[0].items():
         if name.endswith(_A) and not all(torch.equal(first, each[name]) for each in clients):
             raise LanguageModelError(
-                f"freeze_A needs the same A at all clients, but {name} differs",
+                f"freeze_A needs the same A at all clients, but {name} differs between clients",
                 hint="freeze A before training, and use the same seed at all clients",
             )

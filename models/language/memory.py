@@ -1,10 +1,10 @@
-"""Estimate, from the model's config alone, of the memory for training or evaluating the model.
+"""Estimate of the memory for training or evaluating a model, from the model's config alone.
 
-The sum of the parts is the peak during a backward pass with AdamW. Activations are counted as torch
-stores them for Llama and similar models with torch's attention, which does not store a matrix over
-all pairs of tokens. Other architectures need more or less. Notation: s = bytes per number in the
-model's precision; per token and layer, h = hidden size, f = intermediate size, q and v = total
-width of the query heads and of the value heads; r = rank.
+The estimate has several parts; their sum is the peak during a backward pass with AdamW. Activations
+are counted as torch stores them for Llama and similar models with torch's attention, which does not
+store a matrix over all pairs of tokens. Other architectures need more or less. Notation: s = bytes
+per number in the model's precision; per token and layer, h = hidden size, f = intermediate size, q
+and v = total width of the query heads and of the value heads; r = rank.
 """
 
 from collections.abc import Sequence
@@ -54,8 +54,8 @@ class EvaluationLoad:
     """Evaluation at a server, for an estimate of its memory.
 
     Attributes:
-        training: the training of the clients; ``copies`` is the number of model vectors at the
-            server, and ``batch`` is the batch of the relearning attack.
+        training: the training load. For a server, ``copies`` is the number of model vectors at the
+            server, and ``batch`` is the batch size of the relearning attack.
         batch: number of sequences that are generated together; 0 if none is generated.
         tokens: number of tokens that are generated after the longest prompt.
         quantises: whether the server quantises a copy of the weights.

@@ -87,9 +87,9 @@ def pad_rows(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
 
 
 def learning_rate_share(step: int, steps: int, warm_up: float) -> float:
-    """Return the learning rate at ``step``, counted from 0, as a share of the highest rate.
+    """Return the learning rate at ``step``, counted from 0, as a fraction of the highest rate.
 
-    The share rises linearly during the warm-up and then falls along half a cosine to zero.
+    The fraction rises linearly during the warm-up and then falls along half a cosine to zero.
     """
     rising = max(1, round(warm_up * steps))
     if step < rising:

@@ -54,7 +54,7 @@ def round_weights(model: nn.Module, bits: Bits, group: int | None = None) -> Non
     """
     if adapted_modules(model):
         raise LanguageModelError(
-            "the weights of a model with adapters cannot be rounded",
+            "the model has adapters, so its weights cannot be rounded",
             hint="merge the adapters first, then round the weights",
         )
     known: Any = model
@@ -71,7 +71,7 @@ def round_weights(model: nn.Module, bits: Bits, group: int | None = None) -> Non
         count += 1
     if not count:
         raise LanguageModelError(
-            f"a {type(model).__name__} has no linear weight to round",
+            f"the model ({type(model).__name__}) has no linear weight to round",
             hint="set evaluation.quantise = false, because an unrounded model would show nothing",
         )
 

@@ -77,9 +77,10 @@ def build_tiny_model(
     """
     if shape.hidden % shape.heads or shape.heads % shape.key_heads:
         raise LanguageModelError(
-            f"hidden size {shape.hidden}, {shape.heads} heads and {shape.key_heads} key heads do "
-            "not fit together",
-            hint="the heads must divide the hidden size, and the key heads must divide the heads",
+            f"a hidden size of {shape.hidden}, {shape.heads} heads and {shape.key_heads} key heads "
+            "do not fit together",
+            hint="the number of heads must divide the hidden size, and the number of key heads "
+            "must divide the number of heads",
         )
     config = LlamaConfig(
         vocab_size=len(tokenizer),

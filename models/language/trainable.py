@@ -71,7 +71,7 @@ def trainable_values(model: nn.Module) -> Values:
 
 @torch.no_grad()
 def set_trainable(model: nn.Module, given: Mapping[str, Tensor]) -> None:
-    """Copy ``given``, tensors of the parameters' shapes (any shape), into all trainable parameters.
+    """Copy the tensors ``given``, of any shape, into all trainable parameters, by name.
 
     No parameter is changed unless all names and shapes agree and all elements are finite.
 
@@ -83,9 +83,9 @@ def set_trainable(model: nn.Module, given: Mapping[str, Tensor]) -> None:
     differing = sorted(own.keys() ^ given.keys())
     if differing:
         first = differing[0]
-        where = "missing in the received values" if first in own else "not a trainable parameter"
+        where = "missing in the received values" if first in own else "not trainable in this model"
         raise LanguageModelError(
-            f"{first} is {where} ({len(differing)} names differ in all)",
+            f"the parameter {first} is {where} (in all, {len(differing)} names differ)",
             hint="both sides must train and freeze the same modules, with the same rank",
         )
     for name, parameter in own.items():

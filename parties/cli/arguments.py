@@ -59,7 +59,7 @@ def check_hub_address(address: str, *, dials: bool) -> None:
     """Check the value of ``--hub``.
 
     Args:
-        address: the value.
+        address: the value of ``--hub``.
         dials: whether the party connects to the address; otherwise the party listens there.
 
     Raises:
@@ -71,7 +71,8 @@ def check_hub_address(address: str, *, dials: bool) -> None:
         checked_target(address) if dials else checked_address(address)
     except ValueError as error:
         raise UsageProblem(
-            f"--hub: {error}", "give --hub HOST:PORT, the address where the active party listens"
+            f"--hub: {error}",
+            "give --hub HOST:PORT, the address where the active party or the server listens",
         ) from None
 
 
@@ -97,7 +98,7 @@ def _check(known: Mapping[str, _Option], args: Sequence[str]) -> None:
             option, new = (f"{name} {key}", setting) if known[name].multiple else (name, value)
             if given.setdefault(option, new) != new:
                 raise UsageProblem(
-                    f"{option} is given twice, with different values", f"give {option} once"
+                    f"{option} is given twice, with two different values", f"give {option} once"
                 )
 
 
@@ -126,7 +127,8 @@ def _explain(name: str) -> None:
     if is_secret(word):
         raise UsageProblem(
             f"{name[:40]}: other accounts can read a command line, so it must not contain secrets",
-            "store keys in files that only this account can read, and give --certificates FOLDER",
+            "store keys in files that only this account can read, and name their folder with "
+            "--certificates FOLDER",
         )
     if word in _NO_TLS:
         raise IdentityError(
@@ -137,8 +139,8 @@ def _explain(name: str) -> None:
         raise UsageProblem(f"there is no option {name}", _HINTS[word])
     if shared := places_of(VerticalAgreement, word):
         raise ConfigError(
-            f"there is no option {name}: the agreement, which all parties share, sets "
-            f"{', '.join(shared)}",
+            f"there is no option {name}: the agreement, which all parties share, sets the key "
+            f"{' or '.join(shared)}",
             "change the agreement at every party; otherwise the parties train different models"
             if word == "seed"
             else "change the agreement at every party, or give at every party "
@@ -147,5 +149,5 @@ def _explain(name: str) -> None:
     if places_of(VerticalPartySettings, word):
         raise UsageProblem(
             f"there is no option {name}: {word} is a party setting",
-            f"write {word} = ... in [settings.NAME] or NAME.party.toml",
+            f"write {word} = ... into the file NAME.party.toml, or into the table [settings.NAME]",
         )

@@ -52,7 +52,7 @@ class Console:
 
     @contextmanager
     def progress(self, roles: dict[str, str]) -> Iterator[ProgressListener]:
-        """Show progress of the parties in ``roles`` (name -> role) while the body runs."""
+        """Show progress of the parties in ``roles`` (name -> role) inside the ``with`` block."""
         from parties.cli.progress_view import ProgressView
 
         if self._json:
@@ -110,7 +110,7 @@ class Console:
 
 
 def prepare_output() -> None:
-    """Escape characters that the terminal cannot show, and redact logs and errors of threads."""
+    """Escape characters that the terminal cannot show; omit messages in logs and thread errors."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -121,7 +121,7 @@ def prepare_output() -> None:
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formats a library's log record without its message, which may quote personal data."""
+    """Formats a library's log record; omits the message, because it may quote personal data."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return logger, level, file, line and exception class of ``record``, without messages."""

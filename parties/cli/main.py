@@ -133,13 +133,15 @@ def _run_party(run: _Run, console: Console) -> None:
         console.warn(notice)
     if run.party not in config.agreement.parties:
         raise ConfigError(
-            f"{run.party} is a simulated client in {run.config}",
+            f"party {run.party} is a simulated client in {run.config}; vfl-party cannot run such a "
+            "client",
             f"run all parties with vfl simulate {run.config}",
         )
     agreed = config.agreement.parties[run.party].role
     if agreed != run.role.value:
         raise ConfigError(
-            f"{run.party} is {agreed} in {run.config}, got --role {run.role.value}",
+            f"party {run.party} has the role {agreed} in {run.config}, but --role is "
+            f"{run.role.value}",
             f"give --role {agreed}",
         )
     beside = run.config.parent / settings.folder if settings.folder else None

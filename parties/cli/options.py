@@ -78,10 +78,10 @@ DebugOption = Annotated[
 
 
 def refuse_leaking_variables(*, debug: bool) -> None:
-    """Refuse environment variables by which libraries log TLS keys or the content of messages.
+    """Raise an error if an environment variable makes a library log TLS keys or messages.
 
-    A file of TLS keys breaks all confidentiality, so SSLKEYLOGFILE is always refused. gRPC's traces
-    contain content of messages; these traces are allowed with ``debug``.
+    Anyone who reads a file of TLS keys can decrypt all messages, so SSLKEYLOGFILE is always
+    refused. The traces of gRPC quote messages; with ``debug``, these traces are allowed.
 
     Raises:
         IdentityError: one of these variables is set; the error names the variable.
@@ -93,6 +93,7 @@ def refuse_leaking_variables(*, debug: bool) -> None:
         found += [] if quiet else ["GRPC_VERBOSITY"]
     if found:
         raise IdentityError(
-            f"the environment variable {found[0]} is set, so a library would log what TLS protects",
+            f"the environment variable {found[0]} is set, so a library would log TLS keys or "
+            "messages",
             f"unset {found[0]}" + ("" if "SSL" in found[0] else ", or give --debug"),
         )

@@ -16,7 +16,7 @@ HEADINGS = ("party", "role", "phase", "", "steps/s", "traffic", "remaining")
 
 
 class ProgressView:
-    """Shows events of all parties; without a terminal, notes and warnings only."""
+    """Shows progress of all parties; if the output is no terminal, only notes and warnings."""
 
     def __init__(self, console: Console, roles: dict[str, str]) -> None:
         self._console, self._roles = console, roles

@@ -12,7 +12,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     Only the owner may read the file, because the file may contain labels or row numbers.
 
     Raises:
-        StorageError: the file cannot be written; the old file stays.
+        StorageError: the file cannot be written; the old file is unchanged.
     """
     beside = path.with_name(f".{path.name}.tmp")
     try:

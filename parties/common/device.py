@@ -1,8 +1,8 @@
 """The device of a party's local model: CPU or one CUDA device, with deterministic algorithms.
 
-A network, its gradients, its optimiser state and its stored copies lie on the device. Features,
-embeddings, gradients of embeddings and logits lie in main memory, because most of these tensors are
-sent or received.
+A network, its gradients, its optimiser state and its stored copies are in the memory of the device.
+Features, embeddings, gradients of embeddings and logits are in main memory, because most of these
+tensors are sent or received.
 """
 
 import os

@@ -66,7 +66,7 @@ class Superseded(RemoteProtocolError):
 
 
 class NoCopy(ProtocolError):
-    """The active party requests a copy of the model that this party does not store."""
+    """The active party requests a stored model copy, but this party does not store this copy."""
 
     def __init__(self, slot: str) -> None:
         super().__init__(
@@ -129,7 +129,7 @@ def abort_reason_before_proof(error: Exception) -> tuple[str, str]:
 
 
 def abort_reason(error: Exception) -> tuple[str, str]:
-    """Return code and text of an abort for a peer with proved identity; no data and no paths."""
+    """Return code and text of an abort for a peer with proved identity, without data and paths."""
     if isinstance(error, LineBroken | PeerSilent | Stopped):
         return ABSENT, str(error)
     if isinstance(error, Aborted) and error.code == ABSENT:

@@ -1,4 +1,4 @@
-"""Converts dataclasses to JSON and back; tensors are stored apart, and no read code is run."""
+"""Converts dataclasses to JSON and back; tensors are stored separately. Reading never runs code."""
 
 import json
 import types
@@ -20,7 +20,8 @@ def to_json_value(value: Any, tensors: Tensors) -> Any:  # noqa: PLR0911  one fo
 
     Args:
         value: dataclasses, models, enums, lists, dictionaries, tensors and arrays ``[...]``.
-        tensors: receives a copy of each tensor of ``value`` by name, ``[...]`` of any shape.
+        tensors: an output: a copy of each tensor of ``value`` is stored here under its name,
+            ``[...]`` of any shape.
     """
     if isinstance(value, np.ndarray):
         return to_json_value(torch.from_numpy(value), tensors)

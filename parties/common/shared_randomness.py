@@ -1,8 +1,8 @@
 """Shared pseudo-randomness: all parties derive equal numbers from the agreement's seed.
 
-Random words are AES-CTR keystreams, and a random order is the order that sorts random words. The
-same agreement therefore gives the same split and the same sequence of batches with every version of
-NumPy and torch.
+Random words are read from an AES-CTR keystream. A random order of rows is made by sorting one
+random word per row. The same agreement therefore gives the same split and the same sequence of
+batches with every version of NumPy and torch.
 """
 
 from collections.abc import Sequence

@@ -10,7 +10,7 @@ from parties.common.errors import Stopped
 
 @contextmanager
 def stop_on_sigterm() -> Iterator[None]:
-    """Raise ``Stopped`` in the main thread on the first SIGTERM while the body runs."""
+    """Raise ``Stopped`` in the main thread on the first SIGTERM inside the ``with`` block."""
     before = signal.signal(signal.SIGTERM, _stop)
     try:
         yield

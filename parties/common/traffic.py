@@ -17,7 +17,7 @@ _PASSES = _BACKWARD | {"BatchRequest", "Evaluate", "Predict", "Embedding"}
 
 
 def report_phase(kind: str, task: str) -> str:
-    """Return the phase, of ``PHASES``, that the report shows for a message kind in a task."""
+    """Return the report's phase (one of ``PHASES``) for messages of one kind in one task."""
     if kind in _PSI:
         return "psi"
     if kind not in _PASSES:
@@ -73,7 +73,7 @@ class TrafficCounter:
 
     @contextmanager
     def time_phase(self, phase: str) -> Iterator[None]:
-        """Add the duration of the body to the seconds of ``phase``."""
+        """Add the duration of the ``with`` block to the seconds of ``phase``."""
         started = perf_counter()
         try:
             yield
@@ -82,7 +82,7 @@ class TrafficCounter:
 
     @property
     def elapsed(self) -> float:
-        """Return the seconds of the run so far, without work that a crash lost."""
+        """Return the seconds of the run so far; work that a crash lost is not counted."""
         return self._earlier_seconds + perf_counter() - self._began
 
     def to_json(self) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Worker processes for the curve multiplications of the hardened intersection.
 
-Threads would not be faster, because one multiplication takes about as long as passing Python's
-interpreter lock to another thread. Workers are spawned, because gRPC does not survive a fork.
+Several threads would not be faster than one thread: one multiplication takes about as long as
+passing Python's interpreter lock to another thread. Worker processes are spawned, not forked,
+because gRPC fails in a forked process.
 """
 
 import os
@@ -16,7 +17,7 @@ from psi.parallel import Chunk, ChunkResult, ParallelMap, serial_map
 
 @contextmanager
 def parallel_workers(count: int, step: Callable[[], object]) -> Iterator[ParallelMap]:
-    """Yield a map over ``count`` worker processes; if ``count`` is 1, a map in this process.
+    """Yield a ``map`` function that uses ``count`` processes; for 1, it uses this process.
 
     Args:
         count: number of processes.

@@ -24,22 +24,14 @@ from configs.party_settings import (
     TinyImageNetData,
 )
 from parties.common.errors import DataError
+from parties.data.sources.arrays import Images, Index, Mask, Progress
 from parties.data.sources.cifar_source import read_cifar
 from parties.data.sources.csv_source import read_csv
 from parties.data.sources.feature_noise import add_feature_noise
 from parties.data.sources.idx_source import read_idx
 from parties.data.sources.medmnist_source import read_medmnist
 from parties.data.sources.npz_source import read_numpy
-from parties.data.sources.records import (
-    ABSENT,
-    MAX_SHOWN,
-    UNKNOWN,
-    Images,
-    Index,
-    Mask,
-    Progress,
-    Records,
-)
+from parties.data.sources.records import ABSENT, MAX_SHOWN, UNKNOWN, Records
 from parties.data.sources.sklearn_source import read_sklearn
 from parties.data.sources.store import duplicate_ids, select_ids
 from parties.data.sources.table import Table
@@ -94,8 +86,8 @@ def read_holding(
     """Read the data that the party settings describe; paths may be relative to ``folder``.
 
     The data must have labels if ``active`` is True, and no labels otherwise. If ``several_classes``
-    is True, the labels must have at least two classes; it is False for clients of horizontal
-    federated learning, because one client may have rows of only one class.
+    is True, the labels must have at least two classes; ``several_classes`` is False for clients of
+    horizontal federated learning, because one client may have rows of only one class.
 
     Raises:
         DataError: the data cannot be used; the message contains no IDs and no cell values.

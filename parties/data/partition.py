@@ -1,7 +1,7 @@
 """Partition of one data set among simulated clients: IID, pathological or Dirichlet.
 
-Every client computes the whole partition and keeps only its own part. All clients compute the same
-partition, because they use the same seed and labels.
+Every client computes the rows of all clients, and keeps only its own rows. All clients compute the
+same partition, because they use the same seed and labels.
 """
 
 from collections.abc import Sequence
@@ -26,14 +26,14 @@ def iid_partition(labels: Index, clients: int, seed: int) -> list[Index]:
 
 
 def pathological_partition(labels: Index, clients: int, share: float, seed: int) -> list[Index]:
-    """Return the row indices ``[part]`` of each client, whose rows have only some classes.
+    """Return the row indices ``[part]`` of each client; a client's rows have only some classes.
 
-    Each client gets a ``share`` of all classes. The classes are assigned one after the other, as in
-    McMahan et al. 2017: each class is split into equal parts among the first clients that still
-    need a class. ``labels`` has shape ``[rows]``.
+    ``share`` is the fraction of the classes that each client gets. The classes are assigned one
+    after the other, as in McMahan et al. 2017: each class is split into equal parts among the first
+    clients that still need a class. ``labels`` has shape ``[rows]``.
 
     Raises:
-        PolicyError: there are too few classes, so that a client would have no rows.
+        PolicyError: the classes do not suffice for all clients: a client would have no rows.
     """
     classes = np.unique(labels)
     per_client = max(1, round(share * len(classes)))
@@ -86,7 +86,8 @@ def _cuts(shares: NDArray[np.float64], rows: int) -> Index:
 def _join_parts(parts: Sequence[Sequence[Index]]) -> list[Index]:
     if not all(sum(map(len, part)) for part in parts):
         raise PolicyError(
-            "there are more clients than classes to assign, so a client would have no rows",
-            "use fewer clients, or give each client a larger share of the classes",
+            "the classes do not suffice for all clients: a client would have no rows",
+            "use fewer clients, or increase partition.share, the fraction of the classes per "
+            "client",
         )
     return [np.sort(np.concatenate(part)) for part in parts]

@@ -31,7 +31,7 @@ class Predictions:
     Attributes:
         texts: the IDs as written in the request.
         classes: names of the classes, in the order in which the agreement lists them.
-        probabilities: ``[rows, classes]``, NaN if a party does not hold the row.
+        probabilities: ``[rows, classes]``, NaN if a party does not have the row.
     """
 
     texts: Sequence[str]
@@ -40,13 +40,13 @@ class Predictions:
 
     @property
     def held(self) -> NDArray[np.bool_]:
-        """Mask ``[rows]``: True for rows that all parties hold."""
+        """Mask ``[rows]``: True for rows that all parties have."""
         return np.isfinite(self.probabilities[:, 0])
 
     def rows(self) -> Iterator[tuple[str, str | None, Sequence[float] | None]]:
         """Yield the ID, most probable class and class probabilities of each row.
 
-        Class and probabilities are None if a party does not hold the row.
+        Class and probabilities are None if a party does not have the row.
         """
         for text, held, row in zip(self.texts, self.held, self.probabilities, strict=True):
             yield (text, self.classes[int(row.argmax())], row.tolist()) if held else (
@@ -72,12 +72,12 @@ def check_output_path(path: Path, *, force: bool) -> None:
     """Check an output path before the predictions are computed.
 
     Raises:
-        ConfigError: the suffix is not that of a known format.
+        ConfigError: the file extension is unknown.
         StorageError: the file exists and ``force`` is not set, or its folder does not exist.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise ConfigError(
-            f"{path} ends in neither {' nor '.join(SUFFIXES)}",
+            f"the file name {path} ends in neither {' nor '.join(SUFFIXES)}",
             "choose one of these endings with --out",
         )
     if path.exists() and not force:

@@ -1,8 +1,9 @@
 """Preprocessing of one party's columns: imputation, scaling and one-hot encoding.
 
 Scikit-learn fits the statistics on the training rows of the party. The statistics are stored as
-JSON. The transform needs only these statistics, whether fitted in this run or read from a file. The
-statistics contain information about the rows on which they were fitted.
+JSON. The features are transformed with these statistics alone. The statistics are fitted in this
+run or read from a file. The statistics contain information about the rows on which they were
+fitted.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from configs.party_settings import Data
 from parties.common.errors import DataError
 from parties.data.holding import Holding
-from parties.data.sources.records import Index
+from parties.data.sources.arrays import Index
 
 Features: TypeAlias = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 
@@ -70,11 +71,11 @@ class FittedPreprocessing:
         """Return the transformed features of the rows with indices ``rows`` ``[rows]``.
 
         The result is ``[rows, width]`` in float64, or images ``[rows, channels, h, w]`` in float32.
-        A category that no training row has is encoded as zeros.
+        A category that occurs in no training row is encoded as zeros.
 
         Raises:
-            DataError: the columns or the image shape of ``holding`` differ from those of the
-                preprocessing, or a number is too far from the mean.
+            DataError: the columns or the image shape of ``holding`` differ from the columns or the
+                image shape of the preprocessing, or a number is too far from the mean.
         """
         self._refuse_other_features(holding)
         if holding.images is not None:
@@ -89,8 +90,8 @@ class FittedPreprocessing:
     def statistics(self) -> dict[str, Any]:
         """Return the statistics as JSON values, which ``read_statistics`` converts back.
 
-        Columns are stored in lists, because a JSON file with sorted keys keeps the order of lists
-        but not that of objects.
+        Columns are stored in lists, because a JSON file with sorted keys keeps the order of a list
+        but not the order of the keys of an object.
         """
         numeric = [{"column": name, **asdict(how)} for name, how in self.numeric.items()]
         categorical = [
@@ -104,7 +105,7 @@ class FittedPreprocessing:
         columns = (holding.numeric, holding.categorical)
         if image != self.image or columns != (tuple(self.numeric), tuple(self.categorical)):
             raise DataError(
-                "the data has other columns or images than those used to fit the preprocessing",
+                "the columns or the image shape of the data differ from those of the preprocessing",
                 f"expected {', '.join([*self.numeric, *self.categorical]) or self.image}",
             )
 
@@ -174,7 +175,7 @@ def read_statistics(statistics: Any) -> FittedPreprocessing:
     """Return the preprocessing with the given ``statistics``, which are JSON values.
 
     Raises:
-        DataError: ``statistics`` was not made by ``FittedPreprocessing.statistics``.
+        DataError: ``statistics`` is not a result of ``FittedPreprocessing.statistics``.
     """
     try:
         numeric = {
@@ -187,7 +188,9 @@ def read_statistics(statistics: Any) -> FittedPreprocessing:
         image = statistics["image"]
         return FittedPreprocessing(numeric, known, None if image is None else tuple(image))
     except (KeyError, TypeError, ValueError) as error:
-        raise DataError("the statistics of the preprocessing have an invalid form") from error
+        raise DataError(
+            "the statistics of the preprocessing are damaged: a key is missing or has a wrong type"
+        ) from error
 
 
 def _columns(holding: Holding) -> ColumnTransformer:

@@ -1,1 +1,1 @@
-"""Checks before a run that a party can run on this machine."""
+"""Checks whether this machine is ready for a party's run."""

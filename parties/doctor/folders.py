@@ -53,7 +53,7 @@ def _folder(check: str, folder: Path) -> Iterator[Finding]:
 
 
 def path_exists(path: Path) -> bool:
-    """Return whether the path exists and this account may see it."""
+    """Return whether the path exists and this account has access to the path."""
     try:
         path.stat()
     except OSError:

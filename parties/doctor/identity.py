@@ -43,7 +43,7 @@ def _checked_keyring(party: ExaminedParty, now: datetime) -> Keyring:
 
 
 def party_trust(party: ExaminedParty, keyring: Keyring) -> Trust:
-    """Return the rules by which the party checks certificates of peers."""
+    """Return the pins and rules with which the party checks certificates of peers."""
     agreement = party.config.agreement
     pins: dict[str, Sequence[str]] = {
         name: plan.pins for name, plan in agreement.parties.items() if plan.pins

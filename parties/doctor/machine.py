@@ -42,7 +42,7 @@ _LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def check_versions(party: ExaminedParty) -> Iterator[Finding]:
-    """List the installed versions; warn if the last run in the folder used another torch."""
+    """List the installed versions; warn if the folder's last run had another torch version."""
     found = {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES}
     yield ok("versions", ", ".join(f"{name} {number}" for name, number in found.items()))
     last = _last_run(party)
@@ -106,7 +106,7 @@ def _device(party: ExaminedParty) -> Finding:
 
 
 def check_module(party: ExaminedVerticalParty) -> Iterator[Finding]:
-    """Check that a party's own module exists and has the digest of the agreement."""
+    """Check that a party's own module exists and has the digest stated in the agreement."""
     plan = party.config.agreement.parties[party.name].bottom
     if not isinstance(plan, ModuleBottom):
         return

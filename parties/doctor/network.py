@@ -45,7 +45,8 @@ def _connect(party: ExaminedParty, keyring: Keyring, address: str) -> None:
     named = party_trust(party, keyring).check(leaf, datetime.now(UTC))
     if named != hub:
         raise IdentityError(
-            f"{address} belongs to {named}, not to {hub}", "check the hub's address"
+            f"the certificate at {address} is the certificate of {named}, not of {hub}",
+            "check the hub's address",
         )
 
 
@@ -79,7 +80,9 @@ def check_address(party: ExaminedParty) -> Iterator[Finding]:
     if party.address is None:
         key = "listen" if party.active else "hub"
         hint = f'set {key} = "host:7700" in the party settings, or give --hub'
-        yield fail("address", ConfigError(f"the settings of {party.name} have no address", hint))
+        yield fail(
+            "address", ConfigError(f"the settings of {party.name} lack the key {key!r}", hint)
+        )
 
 
 def check_port(party: ExaminedParty) -> Iterator[Finding]:

@@ -97,7 +97,7 @@ def _head(path: Path, data: DataSettings) -> bytes:
         if not path.exists():
             origin = f"get the file from {data.origin}; " if data.origin else ""
             raise DataError(
-                f"{path} does not exist", f"{origin}give the file's folder with --data DIR"
+                f"{path} does not exist", f"{origin}name the folder of the file with --data DIR"
             )
         if not path.is_file():
             raise DataError(f"{path} is not a regular file", "name a file, not a folder or pipe")

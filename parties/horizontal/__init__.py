@@ -1,1 +1,1 @@
-"""Horizontal mode: a server, and clients that hold the same columns about different people."""
+"""Horizontal mode: a server, and clients with the same columns about different people."""

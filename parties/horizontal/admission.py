@@ -1,4 +1,4 @@
-"""Admission: the server accepts clients at the start, and lost clients again during the run."""
+"""Admission: the server accepts clients at the start, and accepts lost clients again later."""
 
 from collections.abc import Mapping, Sequence
 from time import monotonic
@@ -31,10 +31,10 @@ class Admission:
     def open(self) -> Mapping[str, Channel]:
         """Wait for all clients; after the time limit, continue if a quorum of clients has joined.
 
-        If admission fails, the clients that have joined receive the reason.
+        If admission fails, the server sends the reason to the clients that have joined.
 
         Raises:
-            PeerSilent: fewer clients joined than the quorum.
+            PeerSilent: fewer clients joined than the quorum requires.
         """
         party, names = self._party, self._party.agreement.spokes
         party.progress.phase("waiting for the clients", len(names))
@@ -60,12 +60,12 @@ class Admission:
             raise PeerSilent(
                 f"{', '.join(missing[:10])} did not join within "
                 f"{party.agreement.limits.join_seconds:g} s",
-                "start these clients with this server's address",
+                "start these clients, with the address of this server as --hub",
             )
         return missing
 
     def arrivals(self) -> Mapping[str, Channel]:
-        """Return the channels of clients that connected since the last call."""
+        """Return the channels of clients that connected since the last call of this method."""
         before = dict(self._admitted)
         while waiting := self._waiting():
             for line in waiting:

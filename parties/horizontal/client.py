@@ -1,4 +1,4 @@
-"""Client program: carry out the server's messages on rows that never leave the client."""
+"""Client program: execute the server's tasks on the client's rows, which are never sent."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def run_client(party: FederatedParty, connect: Callable[[], Line]) -> None:
-    """Join the server and carry out its messages until the run is over; reconnect if needed."""
+    """Join the server and execute the server's tasks until the run ends; reconnect if needed."""
     store, done = ClientStore(party), ReplyCount()
     reconnect = Reconnect(party, lambda: done.replies)
     busy = party.agreement.limits.idle_seconds  # the server accepts clients between rounds only
@@ -51,7 +51,7 @@ def run_client(party: FederatedParty, connect: Callable[[], Line]) -> None:
 
 @dataclass(slots=True)
 class ReplyCount:
-    """Number of messages that the client has carried out, over all connections."""
+    """Number of messages that the client has handled so far, in all connections together."""
 
     replies: int = 0
 
@@ -80,7 +80,7 @@ class ClientConversation:
         self._incomplete: dict[str, VectorAssembler] = {}
 
     def handle(self, message: Message) -> bool:
-        """Carry out a message; return whether the run continues.
+        """Handle a message of the server; return whether the run continues.
 
         Raises:
             RemoteProtocolError: the message does not match the agreement.
@@ -128,7 +128,7 @@ class ClientConversation:
             found = self._store.run_task(kind, task, slots)
         except LocalTaskError as error:
             raise RemoteProtocolError(
-                f"the server sent a local task that this client cannot carry out: {error}",
+                f"the server sent a local task that this client cannot execute: {error}",
                 "use the same version of vfl and the same agreement at both parties",
             ) from error
         vector, update = self._sums.protect(found)

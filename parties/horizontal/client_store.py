@@ -1,10 +1,11 @@
 """A client's stored state: personal parameters per branch, and a record of purged rows.
 
 The state is written before a reply is sent, so a crash cannot lose an update that the server has
-counted. A restarted client resumes from the state, so purged rows stay purged even if the client's
-data still contains them. A branch's name begins with the ID of the run. The state of another run is
-deleted. If the state of another run has purged rows, the client fails instead, because otherwise
-the client would train on these rows again.
+counted. A restarted client continues with the stored state, so it does not use purged rows again,
+even if the client's data still contains these rows. The name of a branch begins with the ID of the
+run, so the client recognises the state of another run. The client deletes such a state, except if
+the state lists purged rows: then the client raises an error, because a client without the state
+would train on these rows again.
 """
 
 import re
@@ -30,7 +31,7 @@ _VALUE = "personal"  # name of the tensor of a branch
 
 
 class ClientStore:
-    """A client's task whose state survives a restart.
+    """The tasks of a client; their state is stored, and a restarted client reads it.
 
     Raises:
         StorageError: the state of an unfinished run cannot be read.
@@ -52,7 +53,7 @@ class ClientStore:
         return self._task.evaluate(kind, model, parameters)
 
     def run_task(self, kind: RowKind, task: LocalTask, slots: Slots) -> LocalUpdate:
-        """Carry out a local task and store new personal parameters; ``slots`` are ``[d]`` each."""
+        """Execute a local task and store new personal parameters; ``slots`` are ``[d]`` each."""
         before = self._task.personal
         found = self._task.run_task(kind, task, slots)
         if self._task.personal is not before:
@@ -63,7 +64,8 @@ class ClientStore:
         """Use the personal parameters of a branch from now on.
 
         Raises:
-            StorageError: the branch is of a new run, but rows were purged in an unfinished run.
+            StorageError: the branch belongs to a new run, but rows were purged in an unfinished
+                run.
         """
         run = branch.partition(" ")[0]
         if self._run not in ("", run):
@@ -74,7 +76,7 @@ class ClientStore:
             self._write()
 
     def select_request(self, name: str) -> bool:
-        """Select the rows that a request names; return whether the agreement has this request."""
+        """Select the rows that a request names; return whether the request is in the agreement."""
         if not self._task.select_request(name):
             return False
         self._request = name
@@ -85,10 +87,10 @@ class ClientStore:
     def purge(self) -> list[str]:
         """Delete the forgotten rows and the stored state that depends on them.
 
-        A second call for the same request deletes nothing more. Of the personal parameters, only
-        those of the current branch, which belongs to the delivered model, are kept. A client
-        without remaining training rows keeps no personal parameters. If a restarted server repeats
-        a purge, branches that are newer than the purge are kept.
+        A second call for the same request deletes nothing more. Only the personal parameters of the
+        current branch are kept; the delivered model uses this branch. A client without remaining
+        training rows keeps no personal parameters. If a restarted server requests the same purge
+        again, branches created after the first purge are kept.
 
         Returns:
             A description of each deletion, for example ``12 rows``.

@@ -1,4 +1,4 @@
-"""The task of the horizontal mode: networks on rows, at the server and at the clients."""
+"""The task of the horizontal mode, for server and clients: train a network on rows."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -53,15 +53,18 @@ class NetworkServerTask:
         return network_training_plan(self._agreement, stream)
 
     def methods(self, rounds: int) -> Sequence[Method]:
-        """Return the methods of a request; the training is over, so ``rounds`` is not needed."""
+        """Return the methods of a request; the agreement fixes all numbers of rounds.
+
+        ``rounds`` is not used.
+        """
         del rounds
         return unlearning_methods(self._agreement)
 
     def evaluate(self, cohort: Cohort, model: Tensor, leaving: Sequence[Member]) -> Scores:
         """Return the metrics of a model, ``[d]``, on all kinds of rows of all clients.
 
-        If the agreement sets ``evaluation.evaluator``, the metrics of this client's whole model are
-        included.
+        If the agreement names a client in ``evaluation.evaluator``, the metrics of the whole model
+        of this client are included.
         """
         return evaluate_model(cohort, model, whole_model_evaluation(self._agreement, leaving))
 
@@ -96,7 +99,10 @@ class NetworkServerTask:
 def whole_model_evaluation(
     agreement: HorizontalAgreement, leaving: Sequence[Member]
 ) -> WholeModelEvaluation | None:
-    """Return the evaluation of the agreed client's whole model; None if there is none."""
+    """Return the evaluation of the whole model of the client ``evaluation.evaluator``.
+
+    The result is None if the agreement names no such client, or if no client leaves.
+    """
     if agreement.evaluation.evaluator is None or not leaving:
         return None
     remains = Member(agreement.evaluation.evaluator, "retained")
@@ -118,7 +124,7 @@ def network_client_task(party: HorizontalParty) -> NetworkClientTask:
 def build_network_client(
     agreement: HorizontalAgreement, name: str, network: nn.Module, client_data: ClientData
 ) -> NetworkClientTask:
-    """Build a client with its rows; the client changes the network's parameters."""
+    """Build a client with its rows; the client overwrites the parameters of ``network``."""
     plan = personalisation_of(agreement, network)
     select_rows = partial(_select_rows, agreement, name)
     return NetworkClientTask(

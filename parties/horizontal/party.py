@@ -1,4 +1,4 @@
-"""Runs with a server: their parties, their two modes and the file of the model."""
+"""Runs with a server: the parties, the two modes, and the model file."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from parties.session.setup import StartOptions
 
 
 def no_client_data() -> ClientData:
-    """Return the data of a party without rows."""
+    """Return empty data, for a party that has no rows."""
     return ClientData(no_rows(), no_rows())
 
 
@@ -32,8 +32,8 @@ class FederatedParty(FederatedContext):
     """A party of a run with a server, in the horizontal mode or in the LLM mode.
 
     Attributes:
-        server_task: (party) -> the server's part of the training task.
-        client_task: (party) -> the client's part of the training task.
+        server_task: function (party) -> the server's part of the training task.
+        client_task: function (party) -> the client's part of the training task.
     """
 
     server_task: Callable[[Any], ServerTask]
@@ -57,8 +57,8 @@ class FederatedMode:
     """Functions that differ between the horizontal mode and the LLM mode.
 
     Attributes:
-        set_up: (config, party's name, options, listener) -> the party with its data.
-        read_clients: reads the data of all simulated clients in a worker process.
+        set_up: function (config, party's name, options, listener) -> the party with its data.
+        read_clients: function that reads the data of all simulated clients in a worker process.
     """
 
     set_up: Callable[[FederatedConfig, str, StartOptions, ProgressListener], FederatedParty]

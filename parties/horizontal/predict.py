@@ -14,7 +14,7 @@ from configs.party_settings import Data, RowPartySettings
 from parties.data.holding import read_holding
 from parties.data.predictions import Predictions
 from parties.data.requested_ids import all_ids, id_columns, read_ids
-from parties.data.sources.records import Progress
+from parties.data.sources.arrays import Progress
 from parties.horizontal.local.client_data import network_inputs
 from parties.horizontal.local.network_client import EVALUATION_BATCH
 from parties.horizontal.local.networks import build_whole_network
@@ -54,8 +54,8 @@ def predict_rows(
     owner = _owner(config, request.party)
     if not isinstance(settings, RowPartySettings):
         raise ConfigError(
-            f"{request.party} is the server in {config.path}, which has no rows to predict",
-            "predict at a client, which received the model at the end of the run",
+            f"{request.party} is the server in {config.path}; a server has no rows to predict",
+            "run the prediction at a client; each client received the model at the end of the run",
         )
     saved = read_saved_model(request.runs / agreement.federation / owner, owner, agreement)
     network = load_parameters(saved, build_whole_network(agreement, "shape"))
@@ -85,7 +85,7 @@ def _owner(config: HorizontalConfig, name: str) -> str:
         return name
     if agreement.personal.kind != "none":
         raise ConfigError(
-            f"{name} is a simulated client, whose personal parameters are not saved",
+            f"{name} is a simulated client; personal parameters of simulated clients are not saved",
             'run the clients with vfl-party, or set personal = {kind = "none"}, and train again',
         )
     return agreement.hub

@@ -38,16 +38,16 @@ from unlearning.horizontal.error_noise import ErrorNoisePlan
 
 
 class StageBuilder(Protocol):
-    """Builds the plan of the rounds of one stage of a method."""
+    """Builds the round plan of one stage of a method."""
 
     def __call__(
         self, stage: LocalTrainingSettings, stream: str, aim: Aim = "fit", strength: float = 0.0
     ) -> RoundPlan:
-        """Return the plan of the rounds of a stage, with the random stream ``stream``."""
+        """Return the round plan of a stage; ``stream`` is the stage's random stream."""
 
 
 def network_training_plan(agreement: HorizontalAgreement, stream: str) -> RoundPlan:
-    """Return the plan of the rounds of the training or a Retrain, with the random ``stream``."""
+    """Return the round plan of the training or of a Retrain; ``stream`` is its random stream."""
     plan = agreement.training
     task = LocalTask(
         stream=stream,
@@ -63,7 +63,7 @@ def network_training_plan(agreement: HorizontalAgreement, stream: str) -> RoundP
 
 
 def server_rule(plan: ServerRule) -> ServerOptimiser:
-    """Return the rule that applies the mean update to the model."""
+    """Return the server's optimiser, which applies the mean update to the model."""
     slow = plan.rate or 1e-3
     match plan.kind:
         case "fedavg":
@@ -80,7 +80,7 @@ def server_rule(plan: ServerRule) -> ServerOptimiser:
 
 # The names of random streams below are part of the seed: a renamed stream changes the results.
 def build_method(agreement: HorizontalAgreement, name: ClientMethod) -> Method:  # noqa: C901, PLR0911  one for each
-    """Return the method with this name in the config."""
+    """Return the method that the config calls ``name``."""
     plan = agreement.unlearning
 
     def round_plan(
@@ -197,7 +197,7 @@ def _data_free(
 
 
 def unlearning_methods(agreement: HorizontalAgreement) -> list[Method]:
-    """Return the methods of a request: the chosen method, those to compare, then the Retrains."""
+    """Return all methods of a request: the chosen method, the compared methods, the Retrains."""
     plan = agreement.unlearning
     found = [build_method(agreement, plan.method)]
     found += [build_method(agreement, each) for each in plan.compare if each != plan.method]

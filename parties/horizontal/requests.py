@@ -1,4 +1,4 @@
-"""Unlearning requests: every method is run, and its model is evaluated."""
+"""Unlearning requests: run every method, and evaluate the model of each method."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -78,8 +78,8 @@ class RequestRunner:
 
         Raises:
             Diverged: the chosen method or a Retrain diverged.
-            PolicyError: no client with rows remains, a client is not connected, or sums would
-                reveal the updates of a few clients.
+            PolicyError: no client with rows remains, a client is not connected, or the sums of
+                updates would reveal the updates of a few clients.
         """
         name = request.name
         first = name == self._party.agreement.unlearn[0].name
@@ -136,7 +136,7 @@ class RequestRunner:
         """Refuse a request that leaves no client, or whose sums reveal the updates of a few."""
         if not remaining:
             raise PolicyError(
-                f"request {name!r} leaves no client with rows, so there is no model to deliver",
+                f"after request {name!r}, no client has rows left to train a model",
                 "end the federation, or name fewer clients or rows",
             )
         sums = self._party.agreement.aggregation
@@ -153,8 +153,8 @@ class RequestRunner:
         if sums.kind != "none" and few:
             raise PolicyError(
                 f"request {name!r} names rows of only {few[0]} of the clients that train together; "
-                "a second sum without these clients' rows would reveal the clients' updates",
-                f"name rows of at least {sums.min_contributors} of these clients "
+                "a second sum without these rows would reveal the updates of these clients",
+                f"name rows of at least {sums.min_contributors} clients that train together "
                 "(aggregation.min_contributors)",
             )
 
@@ -358,10 +358,10 @@ def _outcome_record(outcome: ModelOutcome, metrics: Sequence[Metric]) -> dict[st
 def request_members(
     cohort: Cohort, request: str, model: Tensor
 ) -> tuple[list[Member], list[Member]]:
-    """Return leaving and remaining members, depending on the rows that the request names.
+    """Return the leaving members and the remaining members of a request.
 
-    ``model`` can be any model, ``[d]``, because only the numbers of rows that clients report with
-    an evaluation are used. Lost clients have time to reconnect.
+    The clients evaluate ``model``, ``[d]``, and report their numbers of rows. Only these numbers
+    are used, so ``model`` can be any model. Lost clients have time to reconnect.
 
     Raises:
         PolicyError: a client does not reply.

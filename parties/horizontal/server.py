@@ -40,8 +40,9 @@ def run_server(
 
     Args:
         party: the server.
-        port: accepts the clients' connections.
-        publish: writes the metrics; called before the clients may disconnect.
+        port: object that accepts the clients' connections.
+        publish: function that writes the metrics; the server calls ``publish`` before clients may
+            disconnect.
         task: the task of the run; None: the task is built once the clients are connected.
     """
     admission, agreement = Admission(party, port), party.agreement
@@ -85,7 +86,7 @@ class TrainedModel:
     Attributes:
         model: the model, ``[d]``.
         rounds: number, loss and absent members of each round.
-        branch: branch of the clients' personal parameters.
+        branch: name of the branch that contains the clients' personal parameters for this model.
     """
 
     model: Tensor
@@ -117,7 +118,7 @@ class TrainingSpan:
         last: number of the last round plus one.
         model: the model before the first round, ``[d]``.
         members: clients that have training rows.
-        writer: writes the history of the rounds.
+        writer: object that stores the rounds in the history.
     """
 
     first: int
@@ -157,7 +158,7 @@ class FederatedServer:
         self._requests = RequestRunner(party, cohort, journal, self._branches, self._task)
 
     def run(self) -> dict[str, Any]:
-        """Train, carry out each request after the request's round, and return the metrics."""
+        """Train, carry out each request after the agreed round, and return the metrics."""
         model, rounds, requests = self._task.initial_model(ORIGINAL), list[dict[str, Any]](), []
         members, begin = [Member(name) for name in self._agreement.spokes], 0
         for end, due in requests_by_round(self._agreement):
@@ -230,9 +231,9 @@ class FederatedServer:
 
 
 def requests_by_round(agreement: FederatedAgreement) -> list[tuple[int, list[RequestBase]]]:
-    """Return pairs of a number of rounds and the requests to carry out after these rounds.
+    """Return pairs: a number of training rounds, and the requests to carry out after these rounds.
 
-    The last pair is that of the end of the training.
+    The last pair describes the end of the training.
     """
     last, when = agreement.training.rounds, dict[int, list[RequestBase]]()
     for each in agreement.unlearn:
@@ -248,7 +249,7 @@ def train_rounds(
     span: TrainingSpan,
     branch: str,
 ) -> TrainedModel:
-    """Train the rounds of a span on a branch; with clusters, return the mean of their models."""
+    """Train the rounds of a span on a branch; with clusters, average the clusters' models."""
     progress, groups = party.progress, task.clusters
     # Personal parameters may be newer than the recorded progress: then the span starts again.
     begun = None if groups or task.has_personal else journal.unfinished(span.name, TrainingProgress)

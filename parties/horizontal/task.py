@@ -1,7 +1,7 @@
 """Interfaces of a run's task: what the server and the clients of a run train.
 
 There are two tasks: a network on rows, and a language model on texts. Rounds, requests and stored
-state are the same for both.
+state are the same for both tasks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,10 +58,10 @@ class ServerTask(Protocol):
         """Libraries that only this task needs; the record of a run names their versions."""
 
     def wrap_cohort(self, cohort: Cohort) -> Cohort:
-        """Return the cohort, wrapped so that updates are aggregated as this task needs."""
+        """Return ``cohort``, or a wrapper that aggregates updates as this task needs."""
 
     def initial_model(self, stream: str) -> Tensor:
-        """Return the initial model, ``[d]``, which depends on ``stream`` but on no row."""
+        """Return the initial model, ``[d]``, which depends only on ``stream`` and the agreement."""
 
     def training_plan(self, stream: str) -> RoundPlan:
         """Return the plan of the training rounds, with the random stream ``stream``."""
@@ -76,7 +76,7 @@ class ServerTask(Protocol):
         """Return the metrics of a model, ``[d]``, on all kinds of rows of all clients."""
 
     def benchmark_metrics(self, name: str, model: Tensor) -> dict[str, Any]:
-        """Return metrics of a model, ``[d]``, that the server measures itself.
+        """Return the metrics that the server itself measures for a model, ``[d]``.
 
         The metrics are empty if the server has no data.
         """
@@ -111,7 +111,7 @@ class ClientTask(Protocol):
 
     @property
     def size(self) -> int:
-        """Number of elements of a model's vector, d."""
+        """d, the number of elements of a model's vector."""
 
     @property
     def has_rows(self) -> bool:
@@ -130,16 +130,17 @@ class ClientTask(Protocol):
         """Return the metrics of a model, ``[d]``, on the client's rows of one kind."""
 
     def switch_branch(self, branch: str, parent: str | None) -> None:
-        """Use the personal parameters of a branch from now on.
+        """Switch to the personal parameters of the branch ``branch``.
 
-        A new branch starts with the parameters of ``parent``, or without any if that is None.
+        A new branch starts with the personal parameters of the branch ``parent``, or without
+        personal parameters if ``parent`` is None.
         """
 
     def select_request(self, request: str) -> bool:
         """Select the rows that a request names as the forgotten rows.
 
         Returns:
-            Whether the agreement has a request with this name.
+            True if the agreement has a request with this name.
         """
 
     def clear_request(self) -> None:
@@ -149,10 +150,10 @@ class ClientTask(Protocol):
         """Delete the forgotten rows permanently and return their number."""
 
     def pack_personal(self, vector: Tensor) -> Tensor:
-        """Return the personal parameters, ``[personal]``, of a parameter vector ``[d]``."""
+        """Return only the personal parameters, ``[personal]``, of a parameter vector, ``[d]``."""
 
     def unpack_personal(self, packed: Tensor) -> Tensor:
-        """Return a vector ``[d]`` that contains the parameters ``packed``, ``[personal]``."""
+        """Return a vector, ``[d]``, that contains the parameters ``packed``, ``[personal]``."""
 
     def named_tensors(self, model: Tensor) -> dict[str, Tensor]:
         """Return the client's personalised model, ``[d]``, as tensors by name, of any shape."""

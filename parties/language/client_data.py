@@ -72,7 +72,7 @@ def _own_corpus(data: JsonlTexts, folder: Path) -> TextCorpus:
     forget = [each for each in records if record_digest(each) in digests]
     if len({record_digest(each) for each in forget}) < len(digests):
         raise DataError(
-            f"{data.forget} has rows that {data.path} does not have",
+            f"every row of {data.forget} must be in {data.path}, but some rows are not",
             f"copy the rows to forget from {data.path}",
         )
     retain = [each for each in records if record_digest(each) not in digests]
@@ -80,9 +80,9 @@ def _own_corpus(data: JsonlTexts, folder: Path) -> TextCorpus:
 
 
 def partition_corpus(agreement: LanguageAgreement, corpus: TextCorpus) -> dict[str, TextShare]:
-    """Return the rows of the corpus that each client holds.
+    """Return the row numbers of the corpus that are assigned to each client.
 
-    If every client has its own corpus, each client holds all rows of that corpus.
+    If every client has its own corpus, all rows of a corpus are assigned to its client.
     """
     names, plan = agreement.spokes, agreement.partition
     match plan:
@@ -160,7 +160,7 @@ def encode_records(texts: Sequence[TextRecord], encoder: TextEncoder) -> list[En
 def requested_text_rows(
     agreement: LanguageAgreement, request: TextRequest, client: str, dataset: TextDataset
 ) -> Index:
-    """Return the row numbers, ``[rows]``, of a client's training texts that a request includes."""
+    """Return the row numbers, ``[rows]``, of a client's training texts that a request names."""
     if request.client not in (None, client):
         return np.empty(0, np.int64)
     count = len(dataset.rows)

@@ -86,7 +86,7 @@ class LanguageServerTask:
         return {kind: dict(cohort.evaluate(cohort.clients, kind, model)) for kind in KINDS}
 
     def benchmark_metrics(self, name: str, model: Tensor) -> dict[str, Any]:
-        """Return the benchmark figures of a model ``[d]``; empty without a benchmark."""
+        """Return the benchmark values of a model ``[d]``; empty without a benchmark."""
         if self._benchmark is None:
             return {}
         progress, steps = self._party.progress, 0
@@ -104,7 +104,7 @@ class LanguageServerTask:
     def metrics(
         self, outcomes: Sequence[ModelOutcome], leaving: Sequence[str]
     ) -> Mapping[str, Sequence[Metric]]:
-        """Return the metrics of all models of a request, by model."""
+        """Return the metrics of all models of a request, by name of the model."""
         del leaving
         return language_metrics(outcomes)
 

@@ -43,7 +43,10 @@ MERGED_VECTORS = 2 * MAX_MEASURED
 
 
 def memory_roles(agreement: LanguageAgreement, *, server: bool) -> tuple[Role, ...]:
-    """Return the roles that a party's machine runs; a server also runs simulated clients."""
+    """Return the roles that a party's machine runs.
+
+    The server's machine also runs simulated clients.
+    """
     if not server:
         return ("client",)
     return ("server", "client") if agreement.clients else ("server",)
@@ -78,7 +81,10 @@ def training_load(agreement: LanguageAgreement) -> TrainingLoad:
 
 
 def evaluation_load(agreement: LanguageAgreement) -> EvaluationLoad:
-    """Return the size of the server's evaluation; without a benchmark, models are only stored."""
+    """Return the size of the server's evaluation.
+
+    Without a benchmark, the server only stores models.
+    """
     plan = agreement.evaluation
     measures, tuning = plan.benchmark != "none", agreement.tuning
     merges = isinstance(tuning, LoraSettings) and tuning.merging != "freeze_A"

@@ -42,7 +42,8 @@ def set_up_language_party(
     Raises:
         ConfigError: the config is for another mode, or the party settings name no base model.
         DataError: the base model or a text file cannot be used.
-        PolicyError: the base model differs from the agreed one, or the texts cannot be divided.
+        PolicyError: the base model differs from the agreed one, or the texts cannot be divided
+            among the clients.
         IdentityError: a certificate cannot be used.
         StorageError: the folder of the party cannot be used.
     """

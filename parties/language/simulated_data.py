@@ -41,7 +41,7 @@ class SimulatedTextClients:
 
     @classmethod
     def read(cls, config: LanguageConfig, data: Path | None) -> "SimulatedTextClients":
-        """Read corpus and base model from the folder ``data``, by default the config's folder.
+        """Read corpus and base model from the folder ``data``; None: from the config's folder.
 
         Raises:
             ConfigError: ``partition.kind`` is ``own``, or the config does not name texts.

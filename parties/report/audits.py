@@ -1,4 +1,4 @@
-"""Audit results of the delivered model compared with Retrain: a table of figures, and sentences."""
+"""Audit results of the delivered model compared with Retrain: a table, and sentences."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -77,7 +77,7 @@ HEADLINES = (
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:
-    """One table line: a figure of the delivered model, formatted as text."""
+    """One table line: an audit value of the delivered model, formatted as text."""
 
     title: str
     value: str
@@ -91,7 +91,7 @@ class AuditLine:
 
 @dataclass(frozen=True, slots=True)
 class AuditTable:
-    """The audit figures of a request: the main figures, and all other figures."""
+    """The audit values of a request: the main values, and all other values."""
 
     method: str
     headlines: Sequence[AuditLine]
@@ -99,7 +99,7 @@ class AuditTable:
 
 
 def audit_table(request: Record) -> AuditTable:
-    """Return the audit figures of the delivered model; the table is empty if no audit ran."""
+    """Return the audit values of the delivered model; the table is empty if no audit ran."""
     figures = request.get("figures") or {}
     before = {figure["name"]: figure for figure in figures.get("original", ())}
     lines = {
@@ -115,7 +115,7 @@ def audit_table(request: Record) -> AuditTable:
 
 
 def figure_title(name: str) -> str:
-    """Return the title of the figure ``name``; an unknown name is returned unchanged."""
+    """Return the title of the audit value ``name``; an unknown name is returned unchanged."""
     if name in TITLES:
         return TITLES[name]
     family, _, rows = name.rpartition("_")
@@ -191,7 +191,7 @@ def _shown(value: float | None, digits: int = 3) -> str:
 
 
 def audit_sentences(request: Record) -> list[str]:
-    """Return sentences on the backdoor, on reconstruction, on residues, and on audits not run."""
+    """Return sentences about backdoor, reconstruction, residues, and audits that did not run."""
     audits = request.get("audits")
     if not audits:
         return []

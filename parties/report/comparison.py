@@ -1,8 +1,8 @@
-"""Comparison of a request's figures with Retrain: reference, spread and result.
+"""Comparison of a request's metrics with Retrain: reference, spread and result.
 
-The reference of a figure is its mean over the independent Retrains. The spread is the standard
-deviation over the Retrains' seeds; gaps to the reference are also given in multiples of the spread.
-The target of a figure is the reference, not the lowest possible value.
+The reference of a metric is the mean of the metric over the independent Retrains. The spread is the
+standard deviation over the Retrains' seeds; gaps to the reference are also given in multiples of
+the spread. The target of a metric is the reference, not the lowest possible value.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ METHODS = {
 
 
 class MeasureKind(Enum):
-    """Kind of a measure: share of rows, attack score or JS ratio."""
+    """Kind of a metric: fraction of rows, attack score, or JS ratio."""
 
     SHARE = "share"  # share of rows; gaps are in percentage points
     SCORE = "score"  # score of an attack; 0.5 is chance
@@ -49,8 +49,8 @@ class Measure:
     Attributes:
         group: heading over several columns.
         short: short heading, for the terminal.
-        path: nested keys that lead to the figure in the record of a method.
-        of_forgetting: whether the figure measures forgetting rather than utility.
+        path: nested keys of the metric in the record of a method.
+        of_forgetting: whether the metric measures forgetting (true) or utility (false).
     """
 
     group: str
@@ -114,7 +114,7 @@ MEASURES = (
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Mean and standard deviation of a figure over the Retrains; one seed has no ``spread``."""
+    """Mean and standard deviation of a metric over the Retrains; one Retrain has no ``spread``."""
 
     mean: float
     spread: float | None
@@ -133,7 +133,7 @@ class ComparisonResult(Enum):
 
 
 def table_measures(request: Record) -> list[Measure]:
-    """Return the measures that are columns of the method table.
+    """Return the metrics that are columns of the method table.
 
     The accuracy on the remaining classes is included only if a whole class was forgotten.
     """
@@ -170,7 +170,7 @@ def ordered_methods(request: Record) -> list[Record]:
 
 
 def method_figure(request: Record, name: str, *path: str) -> Any:
-    """Return one figure of the method ``name``; None if the method or the figure is absent."""
+    """Return one metric of the method ``name``; None if the method or the metric is absent."""
     method = next((method for method in request["methods"] if method["name"] == name), None)
     return nested_value(method, *path)
 
@@ -182,7 +182,7 @@ def delivered_method(request: Record) -> str:
 
 
 def retrain_reference(request: Record, path: tuple[str, ...]) -> Reference | None:
-    """Return mean and spread of a figure over the Retrains; None if no Retrain has the figure."""
+    """Return mean and spread of a metric over the Retrains; None if no Retrain has the metric."""
     values = _at_retrains(request, path)
     if not values:
         return None
@@ -231,12 +231,12 @@ def _is_guaranteed(request: Record) -> bool:
 
 
 def original_meets(request: Record, measure: Measure) -> bool | None:
-    """Return whether the original is already close to Retrain in this measure; None if unknown.
+    """Return whether the original is already close to Retrain in this metric; None if unknown.
 
-    A figure is close if it differs from the mean of the Retrains by at most two standard deviations
-    of the Retrains. A JS ratio is close if it is at most the largest ratio of any Retrain, after
-    both ratios are rounded to one decimal. An attack score is also close if the confidence interval
-    of the original's AUC contains the mean AUC of the Retrains.
+    The original is close if its metric differs from the mean of the Retrains by at most two
+    standard deviations of the Retrains. A JS ratio is close if it is at most the largest ratio of
+    any Retrain, after both ratios are rounded to one decimal. An attack score is also close if the
+    confidence interval of the original's AUC contains the mean AUC of the Retrains.
     """
     before = method_figure(request, "original", *measure.path)
     if measure.kind is MeasureKind.RATIO:

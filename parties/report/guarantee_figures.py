@@ -1,4 +1,4 @@
-"""Figures of a method's guarantee: a certificate, digests of shards, or a KKT report."""
+"""Evidence for a method's guarantee: a certificate, digests of shards, or a KKT report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ DIGEST_DIGITS = 16  # leading hexadecimal digits that the report shows
 
 @dataclass(frozen=True, slots=True)
 class GuaranteeBlock:
-    """One block of the report: sentences on the guarantee, and a table of figures."""
+    """One section of the report: sentences about the guarantee, and a table of numbers."""
 
     title: str
     sentences: Sequence[str]
@@ -20,7 +20,7 @@ class GuaranteeBlock:
 
 
 def guarantee_blocks(request: Record) -> list[GuaranteeBlock]:
-    """Return the guarantee blocks of the delivered method; most methods have none."""
+    """Return the guarantee sections of the delivered method; most methods have no such section."""
     facts = method_figure(request, delivered_method(request), "facts")
     blocks = []
     if certificate := nested_value(facts, "certificate"):

@@ -9,5 +9,5 @@ def is_independent_retrain(name: str) -> bool:
 
 
 def is_retrain(name: str) -> bool:
-    """Return whether ``name`` is any Retrain: a model that never saw the forgotten rows."""
+    """Return whether ``name`` is any Retrain, a model trained without the forgotten rows."""
     return name == RETRAIN or name.startswith(f"{RETRAIN}-")

@@ -33,7 +33,7 @@ COSTS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure with notes in smaller type, such as its gap to Retrain."""
+    """A number with notes in smaller type, such as the gap of the number to Retrain."""
 
     value: str
     notes: Sequence[str] = ()

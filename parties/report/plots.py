@@ -1,7 +1,8 @@
 """Plots of the report as inline SVG: curves, histograms, bars and marks of methods.
 
-The page sets the colours with CSS variables, for light, dark and printed pages. Colour alone never
-carries information: curves also differ by dash pattern, and sets of rows by their side of the axis.
+The page sets the colours with CSS variables, for light, dark and printed pages. No information
+depends on colour alone. Curves also have different dash patterns, and histograms of different rows
+are on different sides of the axis.
 """
 
 import hashlib
@@ -70,7 +71,7 @@ def draw_svg(
     """Call ``draw`` with new axes and return the plot as an ``<svg>`` element.
 
     ``description`` is the text of the plot for screen readers. ``left`` and ``right`` are margins,
-    as shares of the width. The style is set only during this call, because the settings of
+    as fractions of the width. The style is set only during this call, because the settings of
     Matplotlib are process-wide.
     """
     text = io.StringIO()
@@ -138,7 +139,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class CurveAxis:
-    """The x axis of curves: epochs, rounds or iterations; a line marks the ``kept`` one."""
+    """The x axis of curves: epochs, rounds or iterations; a line marks the position ``kept``."""
 
     unit: str
     at: Sequence[int]
@@ -206,9 +207,9 @@ def draw_histograms(
 ) -> Panel:
     """Draw two histograms: forgotten rows above the axis, held-out rows below.
 
-    ``sides`` are the two histograms as shares of rows, ``[bins]`` each; ``goal`` is a pair of the
-    same form, drawn as outlines. The vertical axis has a square-root scale, so that small shares
-    are visible.
+    ``sides`` are the two histograms as fractions of rows, ``[bins]`` each; ``goal`` is a pair of
+    the same form, drawn as outlines. The vertical axis has a square-root scale, so that small
+    fractions are visible.
     """
 
     def draw(axes: Axes) -> None:

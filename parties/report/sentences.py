@@ -32,7 +32,7 @@ NO_FORMAL_PRIVACY = "no formal privacy"
 
 
 def value_text(measure: Measure, value: float | None) -> str:
-    """Return a figure as the text of a table cell."""
+    """Return the value of a metric as the text of a table cell."""
     if measure.kind is MeasureKind.RATIO:
         return format_ratio(value)
     return format_percent(value) if measure.kind is MeasureKind.SHARE else format_number(value, 3)
@@ -41,7 +41,7 @@ def value_text(measure: Measure, value: float | None) -> str:
 def gap_text(
     measure: Measure, value: float | None, at_retrain: Reference | None
 ) -> tuple[str, ...]:
-    """Return a figure's gap to Retrain, in the figure's unit and in standard deviations."""
+    """Return the value minus Retrain's mean, in the metric's unit and in standard deviations."""
     if value is None or at_retrain is None or measure.kind is MeasureKind.RATIO:
         return ()
     gap = value - at_retrain.mean
@@ -53,7 +53,7 @@ def gap_text(
 
 
 def reference_text(measure: Measure, at_retrain: Reference | None) -> tuple[str, str]:
-    """Return the mean and the standard deviation of the Retrains as texts."""
+    """Return two texts: the mean and the standard deviation of a metric over the Retrains."""
     if measure.kind is MeasureKind.RATIO:
         return format_ratio(1.0), "by definition"
     if at_retrain is None:
@@ -67,7 +67,7 @@ def reference_text(measure: Measure, at_retrain: Reference | None) -> tuple[str,
 
 
 def proof_text(request: Record, measure: Measure) -> str:
-    """Return whether a column can show forgetting, which needs an original far from Retrain."""
+    """Return as text whether a metric can show forgetting: original and Retrain must differ."""
     met = original_meets(request, measure)
     if not measure.of_forgetting:
         return "not its purpose"

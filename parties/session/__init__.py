@@ -1,1 +1,1 @@
-"""Identity, handshake, checkpoints and reconnection: the same in all modes."""
+"""Identity, handshake, checkpoints and reconnection of a party, used by all modes."""

@@ -34,7 +34,7 @@ class CheckpointOffer:
     """The checkpoints from which a party can resume, as sent in the handshake.
 
     Attributes:
-        run: the run of the checkpoints, 16 bytes; empty if there is no checkpoint.
+        run: ID of the run that wrote the checkpoints, 16 bytes; empty if there is no checkpoint.
         numbers: numbers of the checkpoints, ascending.
     """
 
@@ -57,9 +57,10 @@ class Checkpoints:
     """The checkpoints of one party in one folder.
 
     Args:
-        folder: folder of the checkpoints, which the first checkpoint creates.
+        folder: folder of the checkpoints; ``write`` creates the folder if it is absent.
         party: name of the party.
-        agreement: canonical agreement, without pins because pins may change between two starts.
+        agreement: the agreement as canonical JSON, without pins, because pins may change between
+            two starts.
         data: digest of the party's own data.
     """
 
@@ -68,12 +69,12 @@ class Checkpoints:
         self._verified: set[str] = set()  # digests of files whose content has that digest
 
     def offer(self) -> CheckpointOffer:
-        """Return the checkpoints from which this party can resume, without damaged ones.
+        """Return the undamaged checkpoints from which this party can resume.
 
         Raises:
             StorageError: the checkpoints belong to another agreement.
-            IntegrityError: the checkpoints belong to another party, other data or another format,
-                or all of them are damaged.
+            IntegrityError: the checkpoints belong to another party or to other data, the
+                checkpoints have another format, or every checkpoint is damaged.
         """
         whole: dict[int, dict[str, Any]] = {}
         manifests = sorted(self.folder.glob("[0-9]*.json"))
@@ -99,7 +100,8 @@ class Checkpoints:
 
         Raises:
             StorageError: there is no checkpoint, or the checkpoints belong to another agreement.
-            IntegrityError: the checkpoints are damaged, or belong to another party, data or format.
+            IntegrityError: every checkpoint is damaged, the checkpoints belong to another party or
+                to other data, or the checkpoints have another format.
         """
         if not self.offer().numbers:
             raise StorageError(
@@ -108,7 +110,7 @@ class Checkpoints:
             )
 
     def write(self, number: int, run: bytes, content: CheckpointContent) -> None:
-        """Write a checkpoint, then remove those that are not needed any more.
+        """Write a checkpoint, then remove the checkpoints that are no longer needed.
 
         Raises:
             StorageError: a file cannot be written; the earlier checkpoints stay.
@@ -150,7 +152,7 @@ class Checkpoints:
         return CheckpointContent(manifest["values"], tensors)
 
     def prune(self, oldest: int, newest: float = float("inf")) -> None:
-        """Remove the checkpoints outside ``oldest`` to ``newest``, and tensor files without use."""
+        """Remove checkpoints below ``oldest`` or above ``newest``, and unused tensor files."""
         needed: set[str] = set()
         for path in self.folder.glob(".*.tmp"):  # of a process that was killed while it wrote
             path.unlink()
@@ -202,7 +204,8 @@ class Checkpoints:
             )
         if manifest["party"] != self.party:
             raise IntegrityError(
-                f"the checkpoints in {self.folder} are of {manifest['party']}, not of {self.party}",
+                f"the checkpoints in {self.folder} belong to the party {manifest['party']}; "
+                f"expected checkpoints of {self.party}",
                 "name another folder with --out",
             )
         differences = agreement_differences(self.agreement, manifest["agreement"])
@@ -214,7 +217,7 @@ class Checkpoints:
                 f"{key} was {old!r:.60}, is {new!r:.60}" for key, new, old in differences
             )
             raise StorageError(
-                f"an unfinished run in {self.folder} began with another agreement: {listed}",
+                f"an unfinished run in {self.folder} was started with another agreement: {listed}",
                 f"resume with the agreement of that run, or {restart}",
             )
         raise IntegrityError(

@@ -37,7 +37,7 @@ NONCE = 32  # bytes
 
 
 class SpokePort(Protocol):
-    """The hub's end of the network: accepts lines of spokes."""
+    """The hub's listening port, which accepts the connections of the spokes."""
 
     def accept(self, timeout: float) -> Line:
         """Return the line of the next spoke that connects within ``timeout`` seconds.
@@ -64,7 +64,7 @@ def join_hub(
 
     Args:
         party: this party.
-        connect: opens a line to the hub.
+        connect: opens a connection to the hub.
         offer: checkpoints from which this party can resume.
         seconds: how long to try to connect; default ``limits.join_seconds``.
         busy_seconds: how long to wait for a reply if the hub accepted the connection but is busy.
@@ -147,7 +147,9 @@ def _accept(party: PartyContext, channel: Channel, nonce: bytes, message: Messag
         party.trust, welcome.certificate, welcome.signature, party.now(), "welcome", *signed
     )
     if signer != channel.terms.peer:
-        raise IdentityError(f"{signer} signed instead of {channel.terms.peer}")
+        raise IdentityError(
+            f"the message was signed by {signer}; expected the signature of {channel.terms.peer}"
+        )
     signature = party.keyring.identity.sign("accept", *signed)
     channel.send(vfl_pb2.Accept(certificate=party.keyring.identity.der, signature=signature))
 
@@ -159,7 +161,7 @@ def accept_spokes(
 
     Args:
         party: this party, the hub.
-        port: accepts the spokes' lines.
+        port: accepts the connections of the spokes.
         seconds: how long to wait; default ``limits.join_seconds``.
 
     Returns:
@@ -194,9 +196,8 @@ def accept_spokes(
 def abort_channels(hub: Hub, error: Exception, culprit: str) -> None:
     """Abort all channels because of ``error``.
 
-    The channel of ``culprit`` receives the error's code; if ``culprit`` is empty, all channels
-    receive the error's code. All other channels receive the code ``ABSENT``, after which the
-    parties of these channels may reconnect.
+    The code of ``error`` is sent to the party ``culprit``, or to all parties if ``culprit`` is
+    empty. All other parties receive the code ``ABSENT`` and may then reconnect.
     """
     if isinstance(error, IdentityError):
         delay_refusal()
@@ -235,8 +236,8 @@ def admit_spoke(
 ) -> None:
     """Carry out the hub's side of the handshake and add the spoke to ``arrived`` and ``offers``.
 
-    If the line breaks, or if a newer process of the same party is already connected, the spoke is
-    refused with a warning and the hub continues.
+    The hub refuses the spoke with a warning and continues in two cases: the connection breaks, or a
+    newer process of the same party is already connected.
 
     Args:
         party: this party, the hub.
@@ -266,8 +267,8 @@ def _exchange_proofs(
     hello = channel.receive(patience).expect(vfl_pb2.Hello)
     if before is not None and (channel.incarnation or 0) < (before.incarnation or 0):
         raise Superseded(
-            f"start {channel.incarnation} of {channel.terms.peer} connected after the newer start "
-            f"{before.incarnation}",
+            f"an older process of {channel.terms.peer} (start {channel.incarnation}) connected "
+            f"after the newer process (start {before.incarnation})",
             "run one process per party: end the older process",
         )
     _check_hello(party, channel, hello)
@@ -289,7 +290,9 @@ def _exchange_proofs(
         party.trust, accept.certificate, accept.signature, party.now(), "accept", *signed
     )
     if signer != channel.terms.peer:
-        raise IdentityError(f"{signer} signed instead of {channel.terms.peer}")
+        raise IdentityError(
+            f"the message was signed by {signer}; expected the signature of {channel.terms.peer}"
+        )
     return CheckpointOffer(hello.run, tuple(hello.checkpoints))
 
 
@@ -332,8 +335,8 @@ def _check_purpose(party: PartyContext, peer: str, theirs: bytes) -> None:
         )
     if theirs != party.model_run:
         raise RemoteProtocolError(
-            f"the local models are of different runs: {party.name} has a model of run "
-            f"{party.model_run.hex()}, {peer} has a model of run {theirs[:16].hex()}",
+            f"the local models belong to different runs: {party.name} uses the model of run "
+            f"{party.model_run.hex()}, {peer} uses the model of run {theirs[:16].hex()}",
             "give both parties the files of the same training run",
         )
 
@@ -349,8 +352,8 @@ def _compare_clocks(party: PartyContext, peer: str, theirs: float, waited: float
     apart = max(ahead, -ahead - waited, 0.0)  # NaN as first argument stays NaN, and is refused
     if not apart <= CLOCK_LIMIT:
         raise ClocksApart(
-            f"the clocks of {party.name} and {peer} are {apart:.0f} s apart, "
-            f"more than {CLOCK_LIMIT:.0f} s",
+            f"the clocks of {party.name} and {peer} are {apart:.0f} s apart; "
+            f"expected at most {CLOCK_LIMIT:.0f} s",
             "synchronise both clocks with a time server",
         )
     if apart > CLOCK_WARNING:

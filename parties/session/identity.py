@@ -50,11 +50,11 @@ def load_identity(
     Args:
         config: a config of any mode.
         name: the party.
-        certificates: folder of the key and certificates; default that of the party settings.
+        certificates: folder of the key and certificates; default: the folder in the party settings.
         now: present time.
 
     Raises:
-        IdentityError: a rule is broken, or there is a warning and ``strict`` is true.
+        IdentityError: a certificate breaks a rule, or there is a warning and ``strict`` is true.
     """
     agreement, settings, beside = config.agreement, config.settings(name), config.path.parent
     keyring = read_keyring(certificates or beside / settings.certificates, name)
@@ -73,7 +73,9 @@ def load_identity(
     warnings = list(_warnings(certificate, now, pinned=bool(pins)))
     if settings.strict and warnings:
         warning, hint = warnings[0]
-        raise IdentityError(f"{warning}, which this party's settings refuse (strict = true)", hint)
+        raise IdentityError(
+            f"{warning}; this warning is an error, because the settings have strict = true", hint
+        )
     return PartyIdentity(
         keyring, trusted, tuple(f"{warning}: {hint}" for warning, hint in warnings)
     )

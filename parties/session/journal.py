@@ -2,7 +2,7 @@
 
 A resumed program runs from the start of its code. For each piece of work in the journal, the
 program takes the recorded result instead of repeating the work. After the last entry, the program
-does new work and records the results. The algorithms therefore need no code for crashes.
+does new work and records the results. Therefore the algorithms need no code that handles crashes.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ class JournalEntry:
     Attributes:
         name: name of the piece of work.
         value: the result as JSON, in which each tensor is replaced by its name.
-        diverged: whether training had produced non-finite numbers after the work.
+        diverged: whether training had produced non-finite numbers by the end of the work.
         tensors: the tensors of the result by name, ``[...]`` of any shape.
     """
 
@@ -66,14 +66,14 @@ class Journal:
         return self._replayed < len(self._entries)
 
     def replay(self, name: str) -> JournalEntry | None:
-        """Return the next entry and advance, if the entry has the name ``name``; else None."""
+        """Return the next entry and advance, if the name of the entry is ``name``; else None."""
         if not self.replaying or self._entries[self._replayed].name != name:
             return None
         self._replayed += 1
         return self._entries[self._replayed - 1]
 
     def record(self, name: str, work: Callable[[], T], diverged: Callable[[], bool]) -> T:
-        """Do ``work`` and record its result; the entry replaces the entries of parts of ``work``.
+        """Call ``work`` and record the result in place of the entries that ``work`` itself added.
 
         Args:
             name: name of the work.
@@ -88,7 +88,7 @@ class Journal:
         if self.replaying:
             raise IntegrityError(
                 f"the checkpoint has an entry {self._entries[self._replayed].name!r}, "
-                f"which is not part of {name!r}",
+                f"but the work {name!r} of this version has no such entry",
                 "another version of vfl wrote the checkpoint; start again with --begin fresh",
             )
         tensors: Tensors = {}

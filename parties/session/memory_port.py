@@ -7,7 +7,7 @@ from protocol.line import Line, MemoryLine, memory_lines
 
 
 class MemoryPort:
-    """Connects the spokes of one process with their hub."""
+    """Connects the spokes of one process with the hub."""
 
     def __init__(self) -> None:
         self._arrivals: Queue[MemoryLine] = Queue()

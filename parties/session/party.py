@@ -25,7 +25,7 @@ class PartyContext:
         settings: the party's own settings.
         keyring: the party's key and certificates.
         trust: rules by which peers' certificates are checked.
-        state: the party's own folder of the run.
+        state: folder of the party's own files in the run.
         incarnation: number of this start of the party.
         now: returns the present time.
         entropy: returns as many random bytes as requested.
@@ -54,7 +54,7 @@ class PartyContext:
 
     @property
     def purpose(self) -> bytes:
-        """Return what a handshake signs: the agreement's digest, and the model's run if any."""
+        """Return the bytes that the handshake signs: the agreement's digest and ``model_run``."""
         return self.digest + self.model_run
 
     @property
@@ -63,7 +63,7 @@ class PartyContext:
         return canonical_agreement(self.agreement)
 
     def terms(self, peer: str) -> ChannelTerms:
-        """Return the terms of the channel to ``peer``."""
+        """Return the fixed values with which the channel checks messages of ``peer``."""
         return ChannelTerms(
             self.name, peer, self.digest, self.incarnation, self.agreement.limits.magnitude
         )

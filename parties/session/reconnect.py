@@ -19,7 +19,7 @@ class Reconnect:
     Args:
         party: this party.
         progress: returns a number that grows with the work done; when the number has grown, the
-            count of connection losses starts again.
+            count of connection losses is reset.
     """
 
     def __init__(self, party: PartyContext, progress: Callable[[], int]) -> None:
@@ -31,7 +31,8 @@ class Reconnect:
         """Call ``join`` with the number of seconds that ``join`` may wait; return its result.
 
         Raises:
-            ProtocolError: the peer did not reconnect; the error is that of the lost connection.
+            ProtocolError: the peer did not reconnect in time; the error that ended the lost
+                connection is raised again.
         """
         limits = self._party.agreement.limits
         if self._lost is None:

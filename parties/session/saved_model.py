@@ -65,13 +65,15 @@ def read_saved_model(folder: Path, name: str, agreement: HasArchitecture) -> Sav
 
     Raises:
         StorageError: the folder has no saved model.
-        IntegrityError: a file is missing, is damaged, or has another party or another format.
+        IntegrityError: a file is missing, is damaged, belongs to another party, or has another
+            format.
         ConfigError: the model was trained for another agreement.
     """
     manifest = _manifest(folder)
     if manifest.get("party") != name:
         raise IntegrityError(
-            f"{folder} does not contain the model of {name}, but of another party", RESTORE_HINT
+            f"{folder} contains the model of another party; expected the model of {name}",
+            RESTORE_HINT,
         )
     _refuse_other_agreement(folder, manifest, agreement)
     files = {file: _verified(folder, file, digest) for file, digest in _digests(folder, manifest)}
@@ -134,7 +136,7 @@ def _run(folder: Path, manifest: Mapping[str, Any]) -> bytes:
     except (KeyError, TypeError, ValueError):
         run = b""
     if len(run) != RUN_BYTES:
-        raise IntegrityError(f"{folder / MANIFEST} does not name a valid run", RESTORE_HINT)
+        raise IntegrityError(f"{folder / MANIFEST} contains no valid run ID", RESTORE_HINT)
     return run
 
 
@@ -185,7 +187,7 @@ def _refuse_other_parameters(saved: SavedModel, network: nn.Module) -> None:
     found = {name: (each.shape, each.dtype) for name, each in saved.parameters.items()}
     if expected != found:
         raise IntegrityError(
-            f"{saved.folder / MODEL} contains another network than that of the agreement",
+            f"{saved.folder / MODEL} does not fit the network that the agreement defines",
             RESTORE_HINT,
         )
     if not all_finite(saved.parameters.values()):

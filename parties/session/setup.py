@@ -1,4 +1,4 @@
-"""Options of a party's start: folders, use of checkpoints, address of the hub."""
+"""Options of a party's start: folders, handling of checkpoints, and address of the hub."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # the command line imports this module for --help
 
 
 class Begin(StrEnum):
-    """Use of the checkpoints that an unfinished run left."""
+    """How a start uses the checkpoints of an unfinished run."""
 
     AUTO = "auto"  # resume from checkpoints if there are any
     FRESH = "fresh"  # remove checkpoints and start from the beginning
@@ -27,7 +27,7 @@ class StartOptions:
         out: folder of the runs.
         data: folder in which relative data paths are resolved.
         certificates: folder of the party's key and certificates.
-        begin: use of the checkpoints of an unfinished run.
+        begin: how to use the checkpoints of an unfinished run.
     """
 
     out: Path
@@ -37,15 +37,15 @@ class StartOptions:
 
 
 def hub_address(settings: "PartySettingsBase", name: str, given: str | None) -> str:
-    """Return ``given``, or the address in the settings, for party ``name`` to connect or listen.
+    """Return the address ``given``; without it, the address in the settings of party ``name``.
 
     Raises:
-        ConfigError: neither ``given`` nor the settings contain an address.
+        ConfigError: ``given`` is empty, and the settings contain no address.
     """
     address = given or settings.hub or settings.listen
     if address is None:
         raise ConfigError(
-            f"the settings of {name} have no address",
+            f"the settings of {name} contain neither the key 'hub' nor the key 'listen'",
             'add hub = "host:7700" to the settings, or give --hub',
         )
     return address

@@ -38,7 +38,7 @@ class SimulationPlan:
         changes: changed settings, in the form of ``--set``.
         out: folder of the runs.
         data: folder in which relative data paths are resolved.
-        begin: use of the checkpoints of an unfinished run.
+        begin: how to use the checkpoints of an unfinished run.
     """
 
     config: Path
@@ -55,7 +55,8 @@ def trial_certificates(
     """Make temporary keys and certificates for all parties.
 
     Yields:
-        The config with each party's key pinned, all changed settings, the folder of the keys.
+        Three values: the config with each party's key pinned, all changed settings in the form of
+        ``--set``, and the folder of the keys.
     """
     config = read_any(plan.config, plan.changes)
     federation = config.agreement.federation

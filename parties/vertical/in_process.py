@@ -24,7 +24,7 @@ def run_in_process(plan: SimulationPlan, listener: ProgressListener) -> dict[str
     Raises:
         ConfigError: the config is for a horizontal run.
         RuntimeError: the active party returned no metrics.
-        Exception: the unchanged exception of a party that failed.
+        Exception: a party failed; the party's exception is raised again unchanged.
     """
     with trial_certificates(plan) as (config, _, keys):
         if not isinstance(config, VerticalConfig):

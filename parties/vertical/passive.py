@@ -37,7 +37,7 @@ def run_passive(party: VerticalParty, connect: Callable[[], Line]) -> None:
     """Run a passive party: join the hub, align or resume, and handle messages until ``Goodbye``.
 
     Raises:
-        ProtocolError: the hub broke the protocol, or did not come back after a lost connection.
+        ProtocolError: the hub broke the protocol, or did not reconnect after a lost connection.
     """
     reconnect = Reconnect(party, partial(newest_checkpoint, party))
     while True:

@@ -32,7 +32,8 @@ def set_up_party(
 ) -> VerticalParty:
     """Read the settings, the data and the certificates of the party ``name``.
 
-    With ``read``, which replaces ``read_holding``, the data is not checked for training.
+    If ``read`` is given, ``read`` is called instead of ``read_holding``, and the data is not
+    checked for training.
 
     Raises:
         ConfigError: the settings cannot be used.

@@ -52,13 +52,13 @@ class Latencies:
         self.requests = self.rows = 0
 
     def add(self, seconds: float, rows: int) -> None:
-        """Add one answered request."""
+        """Add one answered request: its duration in seconds and its number of rows."""
         with self._lock:
             self._seconds.append(seconds)
             self.requests, self.rows = self.requests + 1, self.rows + rows
 
     def summary(self) -> dict[str, Any]:
-        """Return both numbers, and the median and 99th percentile of latencies in milliseconds."""
+        """Return the numbers of requests and rows, and p50 and p99 of the latencies in ms."""
         with self._lock:
             seconds, counts = list(self._seconds), (self.requests, self.rows)
         p50, p99 = np.percentile(seconds, [50, 99]) * 1e3 if seconds else (None, None)

@@ -18,7 +18,7 @@ def test_default_evaluation_runs_no_expensive_audit() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_fewer_than_four_shadow_models_are_refused(count: int) -> None:
-    with pytest.raises(ValidationError, match="shadows must be at least 4"):
+    with pytest.raises(ValidationError, match="'shadows' must be at least 4"):
         EvaluationSettings(shadows=count)
 
 

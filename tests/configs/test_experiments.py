@@ -59,7 +59,7 @@ def test_override_order_is_all_runs_variant_experiment(tmp_path: Path) -> None:
         (
             'like = ["plain"]',
             'like = ["more"]',
-            "names 'more': name a variant that has no key like",
+            "names 'more': name a variant of",
         ),
         (
             "[[experiment]]\n",
@@ -69,7 +69,7 @@ def test_override_order_is_all_runs_variant_experiment(tmp_path: Path) -> None:
         (
             'changes = ["c=1"]',
             'backdoor = { party = "left", target = "0" }',
-            "backdoor needs rows to poison: set request or first",
+            "the key 'backdoor' needs rows to poison: set the key 'request'",
         ),
     ],
 )

@@ -51,12 +51,12 @@ REFUSED = {
             "privacy.embed_once={noise_multiplier=4.0}",
             "unlearning.compare=['fine-tune','relabel','cvfu']",
         ],
-        "remove cvfu from unlearning",
+        "remove 'cvfu' from the table [unlearning]",
     ),
     "a backdoor in rows that are released once": (
         BACKDOOR,
         ["privacy.embed_once={noise_multiplier=4.0}"],
-        "remove backdoor from the request",
+        "remove the key 'backdoor' from the request",
     ),
     "shards with another method": (
         SHARDS,

@@ -43,16 +43,16 @@ def test_defaults_are_the_papers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("unlearn=[{name='a', rows='flagged', round=11}]", "comes after round 11"),
+        ("unlearn=[{name='a', rows='flagged', round=11}]", "has round = 11"),
         ("unlearn=[{name='a', client='client-9'}]", "client 'client-9', which does not exist"),
-        ("unlearn=[{name='a'}]", "a request must leave some texts"),
+        ("unlearn=[{name='a'}]", "a request must not forget all texts"),
         ("partition={kind='one', client='nobody'}", "'nobody' is not a client"),
         ("parties.ash.role='client'", "model.digest is missing"),
         ("model.digest='abc'", "model.digest"),
         ("training.momentum=0.9", "training.momentum"),
         (
             "clients=4\naggregation.kind='masks'\nunlearn=[{name='a', client='client-1'}]",
-            "use requests without client",
+            "remove the key 'client' from all requests",
         ),
         (
             "aggregation.kind='masks'\npartition={kind='one', client='client-0'}",
@@ -66,10 +66,13 @@ def test_defaults_are_the_papers(tmp_path: Path) -> None:
             "tuning={kind='lora', merging='product_svd'}\nunlearning.npo={rule={kind='fedavgm'}}",
             "replaces the factors in every round",
         ),
-        ("test_share=0.0\nunlearning.method='primal-dual'", "but test_share is 0"),
+        (
+            "test_share=0.0\nunlearning.method='primal-dual'",
+            "test_share = 0 there are no held-out texts",
+        ),
         (
             "test_share=0.0\nunlearning.variants=[{name='pd', method='primal-dual', settings={}}]",
-            "but test_share is 0",
+            "test_share = 0 there are no held-out texts",
         ),
         (
             "evaluation={quantise=true, benchmark='tofu'}\nmodel.quantised='int4'",

@@ -57,14 +57,14 @@ def test_missing_requirement_is_named_before_the_run(tmp_path: Path, change: str
             ],
             "'a' plants a trigger, which needs images",
         ),
-        (["unlearning.compare=['fine-tune', 'fine-tune']"], "compare names a method twice"),
+        (["unlearning.compare=['fine-tune', 'fine-tune']"], "'compare' names a method twice"),
         (
             ["unlearn=[{name='a', client='client-0', trigger={shift=4}}]"],
-            "trigger.shift 4 is a multiple of the 2 classes",
+            "trigger.shift 4 is a multiple of 2, the number of classes",
         ),
         (
             ["history.every=1", "unlearning.method='federaser'", "training.rule.kind='fedadam'"],
-            "federaser needs a server that adds the clients' mean update unchanged",
+            "federaser works only if the server adds the clients' mean update unchanged",
         ),
         (
             [
@@ -80,7 +80,7 @@ def test_missing_requirement_is_named_before_the_run(tmp_path: Path, change: str
         ),
         (
             ["shape=[1, 30, 30]", "personal.kind='mimir'", "unlearning.method='mimir'"],
-            "mimir generates images, so both sides in shape must be multiples of four",
+            "height and width must be multiples of four",
         ),
         (
             ["unlearning.target_client='client-1'"],
@@ -88,7 +88,7 @@ def test_missing_requirement_is_named_before_the_run(tmp_path: Path, change: str
         ),
         (
             ["aggregation={kind='ckks', key_holders=['client-0', 'client-1']}"],
-            "fewer than two of aggregation.key_holders remain",
+            "fewer than two clients of aggregation.key_holders remain",
         ),
         (
             [
@@ -96,7 +96,7 @@ def test_missing_requirement_is_named_before_the_run(tmp_path: Path, change: str
                 "aggregation={kind='ckks', key_holders=['client-1', 'client-2']}",
                 "training.share=0.8",
             ],
-            "a round may have fewer than two of aggregation.key_holders",
+            "a round may have fewer than two clients of aggregation.key_holders",
         ),
         (
             [
@@ -143,7 +143,7 @@ def test_training_rounds_need_two_key_holders(tmp_path: Path) -> None:
         gone + "]",
     ]
     changes += ["unlearning.method='fine-tune'", "unlearning.compare=[]"]
-    with pytest.raises(ConfigError, match="may have fewer than two of"):
+    with pytest.raises(ConfigError, match="may have fewer than two clients of"):
         agreed(tmp_path, BESIDE, *changes, "training.share=0.5")
     assert agreed(tmp_path, BESIDE, *changes, "training.share=0.7").unlearn
 

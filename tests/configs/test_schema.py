@@ -168,10 +168,10 @@ def test_statistics_beside_declared_preprocessing_are_refused(tmp_path: Path) ->
     text = "preprocessing = 'declared'\n" + GOOD + SETTINGS
     text += "[settings.shop]\nstatistics = 'public.json'\n"
     with pytest.raises(
-        ConfigError, match=r"the settings of shop have the key statistics, .* 'declared'"
+        ConfigError, match=r"the settings of shop contain the key 'statistics', .* 'declared'"
     ) as it:
         read(tmp_path, text).settings("shop")
-    assert "ranges and vocabulary" in (it.value.hint or "")
+    assert "'ranges' and 'vocabulary'" in (it.value.hint or "")
     assert read(tmp_path, text, "preprocessing='fitted'").settings("shop").statistics
 
 
@@ -199,7 +199,7 @@ def test_no_active_party_is_refused(tmp_path: Path) -> None:
 
 
 def test_passive_party_without_width_is_refused(tmp_path: Path) -> None:
-    assert "a passive party needs the key width" in refusal(tmp_path, edited("width = 4", ""))
+    assert "a passive party needs the key 'width'" in refusal(tmp_path, edited("width = 4", ""))
 
 
 def test_votes_of_another_width_than_classes_are_refused(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_two_requests_with_one_name_are_refused(tmp_path: Path) -> None:
 
 def test_official_split_with_a_test_share_is_refused(tmp_path: Path) -> None:
     text = edited("[training]", '[split]\nkind = "official"\ntest = 0.2\n[training]')
-    assert "remove the key test" in refusal(tmp_path, text)
+    assert "remove the key 'test'" in refusal(tmp_path, text)
 
 
 def test_split_without_training_rows_is_refused(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_override_of_party_settings_in_the_file_is_applied(tmp_path: Path) -> No
 
 
 def test_override_without_a_value_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"'training.epochs' is not a setting") as caught:
+    with pytest.raises(ConfigError, match=r"'training.epochs' is not of the form") as caught:
         read(tmp_path, GOOD, "training.epochs")
     assert "training.epochs=5" in caught.value.hint
 

@@ -49,7 +49,7 @@ def test_a_method_that_needs_single_updates_is_refused(
         tmp_path, f"aggregation.kind={kind}", *SECURE[:1], f"unlearning.method={name}", CLASSES
     )
     assert f"unlearning.method: {name!r} needs single clients' updates" in error
-    assert "legal with it: fine-tune, mode, ewc-sga, adaclipping-like" in error
+    assert "legal methods: fine-tune, mode, ewc-sga, adaclipping-like" in error
 
 
 @pytest.mark.parametrize("kind", ["masks", "ckks"])
@@ -66,7 +66,7 @@ def test_mean_of_one_leaving_client_is_refused(tmp_path: Path, name: str) -> Non
     changes += ["personal.kind=none"] if name == "mode" else []
     error = refusal(tmp_path, *changes)
     assert f"unlearning.method: {name!r} needs the update of the one leaving client" in error
-    assert "legal with it: fine-tune" in error
+    assert "legal methods: fine-tune" in error
     read(tmp_path, *changes, CLASSES)
 
 
@@ -114,9 +114,9 @@ def test_evaluation_of_conflicts_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key_holders", "message"),
     [
-        ('["client-1"]', "must name at least two parties"),
-        ('["client-1", "client-1"]', "must name at least two parties"),
-        ('["client-1", "server"]', "all of which are clients"),
+        ('["client-1"]', "must name at least two clients"),
+        ('["client-1", "client-1"]', "must name at least two clients"),
+        ('["client-1", "server"]', "every name must be the name of a client"),
     ],
 )
 def test_key_holders_must_be_at_least_two_clients(

@@ -14,7 +14,7 @@ def compared(*names: str) -> str:
 
 
 def test_comparison_must_contain_the_trivial_baselines(tmp_path: Path) -> None:
-    assert "compare must contain relabel" in refusal(tmp_path, GOOD, compared("fine-tune"))
+    assert "'compare' must contain relabel" in refusal(tmp_path, GOOD, compared("fine-tune"))
     read(tmp_path, GOOD, compared("fine-tune"), "unlearning.method=relabel")
 
 

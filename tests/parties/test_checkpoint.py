@@ -206,7 +206,9 @@ def test_checkpoint_before_training_does_not_block_a_changed_run(
 
 
 def test_checkpoints_of_another_party_are_refused(tmp_path: Path, saved: Checkpoints) -> None:
-    with pytest.raises(IntegrityError, match="are of shop, not of bank"):
+    with pytest.raises(
+        IntegrityError, match="belong to the party shop; expected checkpoints of bank"
+    ):
         store(tmp_path, party="bank").offer()
 
 

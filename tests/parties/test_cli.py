@@ -34,7 +34,7 @@ def test_help_describes_every_option() -> None:
 def test_role_of_another_mode_is_refused_with_the_expected_role(role: str) -> None:
     result = run_party(role, "left")
     assert result.exit_code == 3
-    assert "left is passive" in result.output
+    assert "left has the role passive" in result.output
     assert "--role passive" in result.output
 
 
@@ -47,7 +47,7 @@ def test_unknown_role_is_refused_with_the_legal_roles() -> None:
 def test_role_that_differs_from_the_agreement_is_refused() -> None:
     result = run_party("active", "left")
     assert result.exit_code == 3
-    assert "left is passive in" in result.output
+    assert "party left has the role passive in" in result.output
     assert "--role passive" in result.output
 
 

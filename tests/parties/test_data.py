@@ -168,7 +168,7 @@ def test_absent_file_is_refused_with_where_to_get_it(tmp_path: Path) -> None:
         kind="csv", path=Path("adult/adult.data"), label="y", origin="https://uci.example"
     )
     error = refusal(tmp_path, data)
-    assert f"no file adult/adult.data: looked for {tmp_path}/adult/adult.data" in error
+    assert f"there is no file adult/adult.data: vfl looked for {tmp_path}/adult/adult.data" in error
     assert "https://uci.example" in error
     assert "--data DIR" in error
 

@@ -57,11 +57,11 @@ def without(part: str) -> Callable[[dict[str, Any]], Any]:
 
 
 WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
-    "another program's": (lambda _: {"accuracy": 0.9}, "does not hold the metrics of a run"),
-    "a list": (lambda metrics: [metrics], "does not hold the metrics of a run"),
-    "without a part": (without("training"), "does not hold the metrics of a run"),
-    "no version": (without("version"), "has version None"),
-    "a later version": (lambda metrics: metrics | {"version": 3}, "has version 3"),
+    "another program's": (lambda _: {"accuracy": 0.9}, "is not the metrics file of a run"),
+    "a list": (lambda metrics: [metrics], "is not the metrics file of a run"),
+    "without a part": (without("training"), "is not the metrics file of a run"),
+    "no version": (without("version"), "has format version None"),
+    "a later version": (lambda metrics: metrics | {"version": 3}, "has format version 3"),
     "a run that is a word": (lambda metrics: metrics | {"run": "x"}, "lacks values that the"),
     "a request that is none": (lambda metrics: metrics | {"requests": [{}]}, "lacks values that"),
 }

@@ -164,7 +164,7 @@ def test_absent_extension_is_refused_by_name(
 def test_other_pin_is_refused_with_both(root: Authority, trust: Trust) -> None:
     leaf, other = Leaf().issue(root)[0], Leaf().issue(root)[0]
     pinned = replace(trust, pins={"shop": [fingerprint(other)]})
-    message = f"the key of shop is {fingerprint(leaf)}; pinned: {fingerprint(other)}"
+    message = f"the key of shop has the pin {fingerprint(leaf)}; expected {fingerprint(other)}"
     refused(pinned, leaf, message)
     assert replace(trust, pins={"shop": [fingerprint(other), fingerprint(leaf)]}).check(leaf, NOW)
     assert replace(trust, pins={"bank": [fingerprint(other)]}).check(leaf, NOW) == "shop"

@@ -102,10 +102,10 @@ CAUSES = {
     unknown_name: (LineBroken, "the host name in no-such-host.invalid:7700 cannot be resolved"),
     other_authority: (
         IdentityError,
-        "is not that of bank: .*(issuer|signature)",
+        "is not valid for bank: .*(issuer|signature)",
     ),
-    other_party: (IdentityError, "is not that of bank: .*Hostname mismatch"),
-    expired_hub: (IdentityError, "is not that of bank: certificate has expired"),
+    other_party: (IdentityError, "is not valid for bank: .*Hostname mismatch"),
+    expired_hub: (IdentityError, "is not valid for bank: certificate has expired"),
     hub_of_others: (
         IdentityError,
         "closed the connection after receiving this party's certificate",

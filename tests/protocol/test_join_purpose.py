@@ -81,7 +81,8 @@ def test_models_of_different_runs_are_refused_and_both_are_named(
     hub_future, spoke_future = join_both(transport, keys, tmp_path, bank=RUN, shop=OTHER)
     for message in (refused(hub_future, RemoteProtocolError), refused(spoke_future, Aborted)):
         assert (
-            f"bank has a model of run {RUN.hex()}, shop has a model of run {OTHER.hex()}" in message
+            f"bank uses the model of run {RUN.hex()}, shop uses the model of run {OTHER.hex()}"
+            in message
         )
 
 

@@ -66,7 +66,7 @@ def test_a_large_core_is_solved(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_core_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("psi.okvs.EXPANSION", 1.15)
     monkeypatch.setattr("psi.okvs.MAX_CORE_KEYS", 500)
-    with pytest.raises(PsiError, match="peeling left") as caught:
+    with pytest.raises(PsiError, match="are left after peeling") as caught:
         filled(1000, 1, plan_count=1000)
     assert "new session" in caught.value.hint
 

@@ -92,26 +92,26 @@ def refused_shares(change: Callable[[dict[str, bytes]], object], match: str) -> 
 
 
 def test_missing_share() -> None:
-    refused_shares(lambda shares: shares.pop("bank"), "got 1 public shares")
+    refused_shares(lambda shares: shares.pop("bank"), "got 1 public key shares")
 
 
 def test_share_of_an_unknown_member() -> None:
-    refused_shares(lambda shares: shares.update(spy=bytes(32)), "got 3 public shares")
+    refused_shares(lambda shares: shares.update(spy=bytes(32)), "got 3 public key shares")
 
 
 def test_truncated_share() -> None:
-    refused_shares(lambda shares: shares.update(bank=bytes(31)), "bank: public share has 31")
+    refused_shares(lambda shares: shares.update(bank=bytes(31)), "bank: public key share has 31")
 
 
 def test_changed_own_share() -> None:
     refused_shares(
         lambda shares: shares.update(shop=bytes(32)),
-        "public share of shop differs from the original",
+        "public key share of shop differs from the original",
     )
 
 
 def test_repeated_share() -> None:
-    refused_shares(lambda shares: shares.update(bank=shares["shop"]), "the same public share")
+    refused_shares(lambda shares: shares.update(bank=shares["shop"]), "the same public key share")
 
 
 def test_share_of_small_order() -> None:

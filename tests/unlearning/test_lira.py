@@ -103,10 +103,10 @@ def test_whole_models_are_scored_on_the_rows_of_their_run() -> None:
 
 @pytest.mark.parametrize(("runs", "rows"), [(64, 49), (62, 50)])
 def test_counting_arms_of_different_shape_is_refused(runs: int, rows: int) -> None:
-    with pytest.raises(ValueError, match="equally many runs and rows"):
+    with pytest.raises(ValueError, match="same number of runs and the same number of rows"):
         whole_model_counts(normal_arm(0, 1), normal_arm(0, 2, runs=runs, rows=rows))
 
 
 def test_too_few_whole_models_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"8 or more runs to fit Gaussians to \(got 4\)"):
+    with pytest.raises(ValueError, match=r"8 or more runs in the first half of each arm \(got 4\)"):
         whole_model_counts(normal_arm(0, 1, runs=8), normal_arm(0, 2, runs=8))

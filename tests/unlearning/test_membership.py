@@ -88,7 +88,7 @@ def test_matching_never_takes_more_rows_than_were_forgotten() -> None:
 
 
 def test_a_class_without_held_out_rows_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"class \[2\]"):
+    with pytest.raises(ValueError, match=r"classes \[2\]"):
         class_matched_rows(torch.tensor([0, 2]), torch.tensor([0, 1]), np.random.default_rng(0))
 
 

@@ -1,4 +1,4 @@
-"""Backdoor audit: success rate of a trigger that only forgotten rows had.
+"""Backdoor audit: success rate of a trigger that only the forgotten training rows contained.
 
 The success rate is measured on the test rows of all classes except the target class, once with the
 trigger and once without. The metric is the rate with the trigger minus the rate without the
@@ -14,7 +14,7 @@ MIN_ORIGINAL_SUCCESS = 0.8  # of the trained model; below it the run shows nothi
 
 @dataclass(frozen=True, slots=True)
 class BackdoorSuccess:
-    """Shares of rows predicted as the target class, with the trigger and without it."""
+    """Fractions of rows predicted as the target class, with the trigger and without the trigger."""
 
     success: float  # ASR, with the trigger
     base: float  # without the trigger

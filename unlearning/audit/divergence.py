@@ -1,7 +1,8 @@
 """Divergence of predictions, the JS ratio to Retrain, and similarity of embeddings.
 
-Predictions are log-probabilities, ``[rows, classes]``. All logarithms are natural. The
-Jensen-Shannon divergence is used as it is, not its square root, the Jensen-Shannon distance.
+Predictions are log-probabilities, ``[rows, classes]``. All logarithms are natural. This module uses
+the Jensen-Shannon divergence, not the Jensen-Shannon distance, which is the square root of the
+divergence.
 """
 
 import math
@@ -43,7 +44,7 @@ def total_variation(log_p: Tensor, log_q: Tensor) -> float:
 
 
 def prediction_agreement(log_p: Tensor, log_q: Tensor) -> float:
-    """Return the share of rows for which two models predict the same class.
+    """Return the fraction of rows for which two models predict the same class.
 
     ``log_p`` and ``log_q`` are log-probabilities, ``[rows, classes]``.
     """
@@ -59,12 +60,12 @@ class JsRatio:
 
     @property
     def value(self) -> float:
-        """Ratio of the divergences; at 1 the model is as close to Retrain as another Retrain."""
+        """Ratio of the divergences; at 1 the model is as close to Retrain as another Retrain is."""
         return self.to_retrain / self.between_retrains if self.between_retrains else math.inf
 
 
 def js_ratio(log_p: Tensor, retrains: Sequence[Tensor]) -> JsRatio:
-    """Compare a model's outputs with those of independent Retrains on the same rows.
+    """Compare a model's outputs with the outputs of independent Retrains on the same rows.
 
     ``log_p`` and each of ``retrains`` are log-probabilities, ``[rows, classes]``.
 

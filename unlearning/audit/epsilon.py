@@ -1,9 +1,9 @@
 """Empirical privacy: lower bound of ε from an attack's true and false positives (95 % confidence).
 
 An (ε, δ)-private release limits every membership test: the true and false positive rates of a test
-satisfy TPR ≤ e^ε FPR + δ, and so do the rates of the complementary test. Clopper-Pearson bounds of
-the two rates give a lower bound of ε. A certified ε must not be smaller than this empirical lower
-bound.
+satisfy TPR ≤ e^ε FPR + δ. The rates of the complementary test satisfy the same inequality.
+Clopper-Pearson bounds of the two rates give a lower bound of ε. A certified ε must not be smaller
+than this empirical lower bound.
 """
 
 from dataclasses import dataclass
@@ -76,8 +76,8 @@ def best_threshold(
 ) -> float:
     """Return the threshold at which these scores give the largest lower bound of ε.
 
-    ``members`` and ``others`` are scores, ``[trials]`` of each group. The bound itself must then be
-    computed from other trials.
+    ``members`` and ``others`` are scores, ``[trials]`` of each group. The bound of ε must be
+    computed from other trials than the threshold.
     """
     found = np.unique(np.concatenate([members, others]))
     # Between two scores, not on one: the scores of other trials may be near.

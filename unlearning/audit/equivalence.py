@@ -1,8 +1,8 @@
-"""Equivalence test: two one-sided tests that a method's metric is within a margin of Retrain's.
+"""Equivalence test: two tests of whether a metric differs from Retrain's by less than a margin.
 
-Only this audit can support a method; all other tests of the audit package can only reject one. The
-margin is in standard deviations of the Retrains, and the sample size is the number of independent
-runs, not of rows.
+Only this audit can support a method; all other tests of the audit package can only reject a method.
+The margin is measured in standard deviations of the metric over the Retrains. The sample size is
+the number of independent runs, not the number of rows.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _QUANTILES = 2.926
 
 @dataclass(frozen=True, slots=True)
 class Equivalence:
-    """Result of the two one-sided tests."""
+    """Result of the equivalence test, which consists of two one-sided tests."""
 
     difference: float  # of the means
     margin: float
@@ -36,7 +36,7 @@ class Equivalence:
 def needed_runs(margin: float) -> int:
     """Return the number of runs per arm that the test needs for a power of 80 %.
 
-    ``margin`` is in standard deviations of the Retrains.
+    ``margin`` is measured in standard deviations of the metric over the Retrains.
     """
     # Sample size of a TOST at true difference 0: n = 2 ((z.95 + z.90) / margin)².
     return ceil(2 * (_QUANTILES / margin) ** 2)
@@ -45,10 +45,10 @@ def needed_runs(margin: float) -> int:
 def equivalence_test(
     ours: Sequence[float], retrains: Sequence[float], margin: float = 1.0
 ) -> Equivalence:
-    """Test whether the means of two arms differ by less than a margin.
+    """Test whether the mean metrics of the method and of Retrain differ by less than a margin.
 
-    ``ours`` and ``retrains`` hold one value per run; ``margin`` is in standard deviations of the
-    Retrains.
+    ``ours`` and ``retrains`` contain one value of the metric per run; ``margin`` is measured in
+    standard deviations of ``retrains``.
 
     Raises:
         ValueError: an arm has fewer than two runs, or all Retrains have the same value, so that
@@ -56,8 +56,9 @@ def equivalence_test(
     """
     if min(len(ours), len(retrains)) < 2 or not stdev(retrains):
         raise ValueError(
-            "an equivalence test needs 2 or more runs in each arm, and Retrains with different "
-            f"values (got {len(ours)} runs and {len(retrains)} Retrains)"
+            "an equivalence test needs 2 or more runs of the method and 2 or more Retrains, and "
+            "two Retrains must have different values of the metric "
+            f"(got {len(ours)} runs and {len(retrains)} Retrains)"
         )
     # TOST (Schuirmann 1987) with the t statistic and the degrees of freedom of Welch 1947.
     bound, difference = margin * stdev(retrains), fmean(ours) - fmean(retrains)

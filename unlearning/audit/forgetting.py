@@ -1,11 +1,13 @@
 """Simple forgetting metrics: confidence and entropy on D_u, and progress towards Retrain.
 
-Every metric is interpreted by its gap to Retrain; a small value is not good in itself.
+Every metric is interpreted by the gap between the model's value and Retrain's value; a small value
+alone is not good.
 
 Low entropy on D_u means that the model remembers the rows of D_u. Very high entropy is detectable
-as well: a model with uniform outputs on D_u passes one-sided membership tests, but its forgotten
-rows stand out (Streisand effect). Therefore the Streisand check uses the signed gap in entropy to
-Retrain, and an AUC of D_u against rows that no model saw.
+as well: a model with uniform outputs on D_u passes one-sided membership tests, but the forgotten
+rows stand out (Streisand effect). Therefore the Streisand check uses two values: the entropy on D_u
+minus Retrain's entropy on D_u, and the AUC of separating D_u from rows that were never used for
+training.
 """
 
 from collections.abc import Sequence
@@ -57,7 +59,7 @@ def retrain_relative_score(
 
 @dataclass(frozen=True, slots=True)
 class StreisandCheck:
-    """Entropy on D_u compared with Retrain and with rows that no model saw."""
+    """Entropy on D_u, compared with Retrain's entropy on D_u and the entropy on unseen rows."""
 
     mean: float  # nats, on D_u
     gap: float  # in nats: mean − the Retrains' mean on D_u; positive: over-forgotten
@@ -74,7 +76,7 @@ def predictive_entropy(logits: Tensor) -> Tensor:
 
 
 def entropy_auc(forgotten: Tensor, never_seen: Tensor) -> float:
-    """Return the AUC of the attack that takes rows of low entropy for forgotten rows.
+    """Return the AUC of the attack that classifies rows of low entropy as forgotten.
 
     ``forgotten`` and ``never_seen`` are logits, ``[rows, classes]``; their numbers of rows may
     differ.
@@ -85,12 +87,13 @@ def entropy_auc(forgotten: Tensor, never_seen: Tensor) -> float:
 def streisand_check(
     forgotten: Tensor, never_seen: Tensor, retrains: Sequence[Tensor]
 ) -> StreisandCheck:
-    """Check whether the rows of D_u stand out by too high an entropy.
+    """Check whether the entropy on D_u is so high that the rows of D_u stand out.
 
-    ``forgotten`` are logits on D_u, ``never_seen`` logits on class-matched held-out rows and
-    ``retrains`` the logits of each Retrain on D_u, all ``[rows, classes]``. The result is flagged
-    if the entropy on D_u is significantly higher than on unseen rows (AUC < ½ − 2 SE), or exceeds
-    the mean of the Retrains by more than two standard deviations of the Retrains.
+    ``forgotten`` are logits on D_u, and ``never_seen`` are logits on held-out rows with the same
+    class mix. ``retrains`` are the logits of each Retrain on D_u. All logits are
+    ``[rows, classes]``. The result is flagged if the entropy on D_u is significantly higher than on
+    unseen rows (AUC < ½ − 2 SE), or exceeds the mean of the Retrains by more than two standard
+    deviations of the Retrains.
 
     Raises:
         ValueError: there are fewer than two Retrains, so that their standard deviation is

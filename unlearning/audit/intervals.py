@@ -1,4 +1,4 @@
-"""95 % confidence intervals over rows, for a share, a mean and an AUC."""
+"""95 % confidence intervals over rows, for a fraction of rows, a mean and an AUC."""
 
 from dataclasses import dataclass
 from math import sqrt
@@ -20,7 +20,7 @@ class ConfidenceInterval:
 
 
 def share_interval(successes: int, n: int) -> tuple[float, float]:
-    """Return the confidence interval, inside [0, 1], of the share of ``successes`` out of ``n``."""
+    """Return the confidence interval, inside [0, 1], of the fraction ``successes`` / ``n``."""
     # Wilson 1927: (p + Z²/2n ± Z √(p(1 − p)/n + Z²/4n²)) / (1 + Z²/n), with z = Z²/n below.
     p, z = successes / n, Z * Z / n
     centre, half = p + z / 2, Z * sqrt(p * (1 - p) / n + z / (4 * n))
@@ -36,7 +36,7 @@ def mean_interval(values: NDArray[np.float64]) -> tuple[float, float] | None:
 
 
 def auc_interval(auc: float, positives: int, negatives: int) -> tuple[float, float]:
-    """Return the confidence interval, inside [0, 1], of an AUC over these numbers of rows."""
+    """Return the confidence interval, inside [0, 1], of ``auc``; the counts are numbers of rows."""
     # Hanley and McNeil (Radiology 1982): variance = (A(1 − A) + (n₊ − 1)(Q₁ − A²)
     # + (n₋ − 1)(Q₂ − A²)) / (n₊ n₋), Q₁ = A/(2 − A), Q₂ = 2A²/(1 + A).
     q1, q2, square = auc / (2 - auc), 2 * auc * auc / (1 + auc), auc * auc

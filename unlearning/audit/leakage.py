@@ -1,8 +1,9 @@
 """Label leakage: attacks that infer labels from the gradients that a passive party receives.
 
 The cosine attack and the norm attack score every row, and neither attack needs a model. The AUC of
-an attack over the rows measures the leakage: 0.5 means no leakage, and below 0.5 the attack works
-with its sign reversed. The AUC is always measured and reported, never assumed to be 0.5.
+an attack over the rows measures the leakage: 0.5 means no leakage. An AUC below 0.5 is leakage too,
+because the attacker can reverse the sign of the scores. The AUC is always measured and reported,
+never assumed to be 0.5.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ def label_leakage(gradients: Tensor, labels: Tensor, known: int) -> LabelLeakage
     ``gradients`` are ``[rows, width]`` and ``labels`` are ``[rows]``.
 
     Raises:
-        ValueError: all other rows have the label of row ``known``, or none of them has this label.
+        ValueError: all other rows have the label of row ``known``, or no other row has this label.
     """
     others = np.arange(len(labels)) != known
     truth = (labels == labels[known]).numpy()[others]
@@ -44,7 +45,7 @@ def label_leakage(gradients: Tensor, labels: Tensor, known: int) -> LabelLeakage
 
 
 def cosine_scores(gradients: Tensor, known: int) -> NDArray[np.float64]:
-    """Return the cosine of each row's gradient with that of row ``known``, ``[rows]``.
+    """Return the cosine between each row's gradient and the gradient of row ``known``, ``[rows]``.
 
     ``gradients`` are ``[rows, width]``.
     """

@@ -1,12 +1,12 @@
-"""Likelihood-ratio audits (LiRA), which decide whether an example was unlearned or never seen.
+"""Likelihood-ratio audits (LiRA), which decide whether an example was unlearned or never used.
 
 Many models are trained; half of the models are trained with example x and then unlearn x. For each
 x and for each arm (group of models) a Gaussian is fitted to the models' confidences φ(x), and
 held-out models are scored by the logarithm of the likelihood ratio. The comparison of "unlearned"
 with "never seen" is U-LiRA (Hayes et al., arXiv 2403.01218); the comparison of "unlearned" with
-"retrained without x" tests the definition of unlearning. An AUC of 0.5 means no difference; below
-0.5 the audit works with its sign reversed. Examples of one model are not independent trials, so a
-bound of ε uses each whole model as one trial.
+"retrained without x" tests the definition of unlearning. An AUC of 0.5 means no difference. An AUC
+below 0.5 is a difference too, because the sign of the scores can be reversed. Examples of one model
+are not independent trials, so a bound of ε uses each whole model as one trial.
 
 Shapes: ``values`` are φ, ``[runs, rows]``; ``taken`` marks the entries that belong to the arm.
 """
@@ -30,7 +30,7 @@ MIN_VARIANCE = 1e-3  # in squared units of φ
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """Confidences of one group of models, ``[runs, rows]``; ``taken`` marks the entries that count.
+    """Confidences of models, ``[runs, rows]``; ``taken`` marks the entries that belong to the arm.
 
     Raises:
         ValueError: a confidence is not finite, because a model diverged.
@@ -54,16 +54,16 @@ class Arm:
 
     @classmethod
     def whole(cls, values: Floats) -> "Arm":
-        """Return an arm in which each run counts for each row; ``values`` are ``[runs, rows]``."""
+        """Return an arm to which all entries of ``values``, ``[runs, rows]``, belong."""
         return cls(values, np.ones(values.shape, np.bool_))
 
     @property
     def least(self) -> int:
-        """Smallest number of runs that an example has."""
+        """Number of runs that include the example with the fewest runs in this arm."""
         return int(self.taken.sum(axis=0).min())
 
     def of(self, runs: Runs) -> "Arm":
-        """Return the arm restricted to some runs, whose positions are ``runs``, ``[chosen]``."""
+        """Return the arm with only the runs at the positions ``runs``, ``[chosen]``."""
         return Arm(self.values[runs], self.taken[runs])
 
     def gaussians(self) -> tuple[Floats, Floats]:
@@ -83,8 +83,8 @@ class LiraResult:
         error: standard error of the AUC, by bootstrap over models.
         balanced_accuracy: balanced accuracy at the threshold 0 of the log ratio.
         tpr: true positive rate at each of the false positive rates ``rates``.
-        worst: 0.5 plus the 90th percentile, over examples, of the distance between AUC and 0.5.
-        runs: smallest number of runs that an example has in either arm.
+        worst: 0.5 plus the 90th percentile over examples of |AUC of the example − 0.5|.
+        runs: number of runs of the example with the fewest runs, over both arms.
         rows: number of examples.
     """
 
@@ -106,9 +106,10 @@ def likelihood_ratio_audit(
     resamples: int = 100,
     pairs: bool = True,
 ) -> LiraResult:
-    """Measure how well models of the ``first`` arm are separated from those of the ``second``.
+    """Measure how well models of the ``first`` arm and of the ``second`` arm can be told apart.
 
-    With ``pairs``, runs 2k and 2k + 1 were trained on the same rows and stay in one fold.
+    If ``pairs`` is True, the models of the runs 2k and 2k + 1 were trained on the same rows. These
+    two runs are then put into the same fold.
 
     Raises:
         ValueError: an example has fewer than ``MIN_RUNS`` runs in an arm, or the arms have
@@ -138,25 +139,28 @@ def likelihood_ratio_audit(
 
 
 def whole_model_counts(forgot: Arm, retrained: Arm) -> AttackCounts:
-    """Count the whole models classified as unlearned; a bound of ε is computed from these counts.
+    """Count the models that the audit classifies as unlearned; the counts give a bound of ε.
 
-    The score of run n in either arm is the mean log ratio over the examples that count in run n of
-    ``forgot``. Given these examples, all models are independent. Gaussians and threshold are fitted
-    to the first half of the runs, and the runs of the second half are counted.
+    In both arms, the score of run n is the mean log ratio over the examples that belong to run n of
+    ``forgot``. Given these examples, all models are independent. The Gaussians and the threshold
+    are fitted to the first half of the runs. Only the runs of the second half are counted.
 
     Raises:
         ValueError: the arms differ in shape, or an example has fewer than ``MIN_RUNS`` / 2 runs in
             the first half.
     """
     if forgot.values.shape != retrained.values.shape:
-        raise ValueError("the two arms must have equally many runs and rows")
+        raise ValueError(
+            "the two arms must have the same number of runs and the same number of rows"
+        )
     runs = np.arange(len(forgot.values))
     half = len(runs) // 4 * 2  # an even number, so that pairs stay together
     fitted, counted = runs[:half], runs[half:]
     least = min(arm.of(fitted).least for arm in (forgot, retrained))
     if least < MIN_RUNS // 2:
         raise ValueError(
-            f"every example needs {MIN_RUNS // 2} or more runs to fit Gaussians to (got {least})"
+            f"every example needs {MIN_RUNS // 2} or more runs in the first half of each arm "
+            f"(got {least})"
         )
     folds = [fitted[fold] for fold in _folds(half, True)]
     rest = [np.setdiff1d(fitted, fold) for fold in folds]

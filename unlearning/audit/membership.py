@@ -4,12 +4,12 @@
   fitting, members are retained rows, never D_u, and non-members are the first half of the held-out
   rows. The attack is scored on another model's outputs, by comparing D_u with rows of the second
   half that have the same class mix. Validation rows are never attacked.
-* The shadow attack is fitted to shadow models and never sees which rows trained the attacked model
-  (Shokri et al., S&P 2017). Each shadow model was trained on one half of the remaining rows and
-  never saw the other half.
-* Canaries are planted rows with a wrong label. Only a model that saw a canary gives the wrong label
-  a high probability. On data with a small generalisation gap, no attack on a population of rows
-  finds members without canaries.
+* The shadow attack is fitted to shadow models, without the list of the rows on which the attacked
+  model was trained (Shokri et al., S&P 2017). Each shadow model was trained on one half of the
+  remaining rows, but not on the other half.
+* Canaries are planted rows with a wrong label. Only a model that was trained on a canary gives the
+  wrong label a high probability. If the generalisation gap of a model is small, attacks on ordinary
+  rows find no members, but attacks on canaries can.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class Outputs:
 
 @dataclass(frozen=True, slots=True)
 class MembershipResult:
-    """Result of a membership attack; chance is 0.5, and an AUC below 0.5 is a leak too."""
+    """Result of a membership attack; 0.5 is random guessing, and an AUC below 0.5 is a leak too."""
 
     balanced_accuracy: ConfidenceInterval
     auc: ConfidenceInterval
@@ -70,7 +70,7 @@ def membership_features(outputs: Outputs) -> Floats:
 
 
 def fit_attack(members: Outputs, non_members: Outputs) -> Pipeline:
-    """Fit the attack to a model's outputs for members and non-members, with equal group weights."""
+    """Fit the attack to a model's outputs; members and non-members have the same total weight."""
     table = np.concatenate([membership_features(members), membership_features(non_members)])
     attack = make_pipeline(
         StandardScaler(), LogisticRegression(class_weight="balanced", max_iter=2000)
@@ -81,7 +81,7 @@ def fit_attack(members: Outputs, non_members: Outputs) -> Pipeline:
 def score_attack(
     attack: Pipeline, forgotten: Outputs, non_members: Outputs, generator: np.random.Generator
 ) -> MembershipResult:
-    """Score the attack on D_u; ``non_members`` must have D_u's class mix."""
+    """Score the attack on D_u; ``non_members`` must have the same class mix as D_u."""
     table = np.concatenate([membership_features(forgotten), membership_features(non_members)])
     truth = _truth(len(forgotten.labels), len(non_members.labels))
     chances = attack.predict_proba(table)[:, 1]
@@ -95,10 +95,11 @@ def score_attack(
 
 
 def class_matched_rows(wanted: Tensor, pool: Tensor, generator: np.random.Generator) -> Rows:
-    """Return positions in ``pool`` whose class mix is that of ``wanted``, ``[positions]``.
+    """Return positions in ``pool`` whose rows have the class mix of ``wanted``, ``[positions]``.
 
-    ``wanted`` and ``pool`` are labels, ``[rows]`` of each. Rows are sampled without replacement: as
-    many as the scarcest class allows, but at most ``len(wanted)``.
+    ``wanted`` and ``pool`` are labels, ``[rows]`` of each. Rows are sampled without replacement. If
+    ``pool`` has enough rows of each class, ``len(wanted)`` rows are sampled. Otherwise the numbers
+    of all classes are reduced by the same factor.
 
     Raises:
         ValueError: a wanted class has no row in the pool.
@@ -109,7 +110,8 @@ def class_matched_rows(wanted: Tensor, pool: Tensor, generator: np.random.Genera
     if share == 0.0:
         missing = [int(c) for c, rows in zip(classes, candidates, strict=True) if not len(rows)]
         raise ValueError(
-            f"D_u cannot be compared: no held-out row has class {missing}; enlarge the test share"
+            f"the rows to forget include classes {missing}, but no held-out row has one of these "
+            "classes; hold out more rows for the test"
         )
     drawn = [
         generator.choice(rows, max(1, int(share * n)), replace=False)
@@ -120,10 +122,10 @@ def class_matched_rows(wanted: Tensor, pool: Tensor, generator: np.random.Genera
 
 @dataclass(frozen=True, slots=True)
 class ShadowOutputs:
-    """One shadow model's outputs on the half of the rows that trained it, and on the other half.
+    """One shadow model's outputs on the half of the rows used for training, and on the other half.
 
     Attributes:
-        members: outputs on the half that trained the shadow model.
+        members: outputs on the half on which the shadow model was trained.
         others: outputs on the other half.
     """
 
@@ -135,8 +137,7 @@ def fit_shadow_attack(shadows: Sequence[ShadowOutputs]) -> Pipeline:
     """Fit the attack to the outputs of all shadow models together, for ``score_attack``.
 
     Raises:
-        ValueError: there are fewer than ``MIN_SHADOWS`` shadow models, so that chance in a single
-            model could decide.
+        ValueError: there are fewer than ``MIN_SHADOWS`` shadow models.
     """
     if len(shadows) < MIN_SHADOWS:
         raise ValueError(f"a shadow attack needs {MIN_SHADOWS} or more models, got {len(shadows)}")
@@ -145,7 +146,7 @@ def fit_shadow_attack(shadows: Sequence[ShadowOutputs]) -> Pipeline:
 
 
 def canary_loss_auc(planted: Outputs, never_seen: Outputs) -> float:
-    """Return the AUC of the attack that takes rows of small loss for planted rows.
+    """Return the AUC of the attack that classifies rows of small loss as planted.
 
     The wrong labels of ``planted`` and ``never_seen`` rows were chosen in the same way.
     """

@@ -1,8 +1,8 @@
-"""A metric of an audit: a model's value compared with that of Retrains.
+"""A metric of an audit: a model's value, compared with the values of Retrains.
 
 A value is never judged on its own. The target is Retrain, the same model trained again without the
-forgotten rows. A value is judged by its gap to the mean of Retrain over independent seeds, in
-standard deviations over these seeds.
+forgotten rows. A value is judged by the gap between the value and Retrain's mean over independent
+seeds. The gap is measured in standard deviations over these seeds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ class Measurement:
 
     Attributes:
         value: the measured value; None if the value was not measured or is not defined.
-        n: number of rows, or of other items, behind the value.
+        n: number of rows, or of other items, from which the value was computed.
         ci95: 95 % confidence interval of the value for this model, over the rows.
         least: smallest n that supports a conclusion; with a smaller n the value is only printed.
         note: why there is no value, or a remark for interpreting the value.
@@ -103,8 +103,8 @@ def metric_table(
     """Return the metrics of each model, compared with the models named ``retrains``.
 
     ``measured`` holds measurements by model and metric. A Retrain is compared with the other
-    Retrains, so the gap of a Retrain is a difference between models that never saw the forgotten
-    rows.
+    Retrains, so the gap of a Retrain is a difference between models that were not trained on the
+    forgotten rows.
     """
     return {
         model: [

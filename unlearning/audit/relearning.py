@@ -24,25 +24,26 @@ def steps_to_relearn(accuracies: Iterable[float], original: float, cap: int) -> 
 
 
 def anamnesis_index(ours: Sequence[int], retrain: Sequence[int]) -> float | None:
-    """Return the anamnesis index (AIN): the model's mean steps to relearn D_u divided by Retrain's.
+    """Return the anamnesis index (AIN): mean steps to relearn D_u, divided by Retrain's mean steps.
 
-    ``ours`` and ``retrain`` hold one number of steps per order of the data. The result is None if
-    Retrain needs no step, because Retrain then predicts D_u well enough without training on D_u.
+    ``ours`` and ``retrain`` contain one number of steps for each order of the data. The result is
+    None if Retrain needs no step, because Retrain then predicts D_u well enough without training on
+    D_u.
     """
     # Chundawat et al., TIFS 2023: AIN = steps of the model / steps of Retrain.
     return fmean(ours) / fmean(retrain) if any(retrain) else None
 
 
 def recovered_knowledge(before: float, after: float, original: float) -> float | None:
-    """Return the share of lost knowledge that came back: (after − before) / (original − before).
+    """Return the fraction of lost knowledge that came back: (after − before) / (original − before).
 
     All arguments are values of one measure of a language model's knowledge, such as probability or
     ROUGE-L; a higher value means more knowledge. ``before`` and ``after`` are the values before and
     after relearning a part of the forgotten texts, measured on the other forgotten texts.
     ``original`` is the value of the trained model on the same texts. At 0 no lost knowledge came
     back, at 1 all of it came back. The result is None if less than ``MIN_LOST_SHARE`` of the
-    trained model's knowledge was lost. The share must be compared with that of a Retrain after the
-    same steps, because a Retrain learns from these steps too.
+    trained model's knowledge was lost. The fraction must be compared with the fraction of a Retrain
+    after the same training steps, because these steps teach a Retrain too.
     """
     lost = original - before
     return (after - before) / lost if lost > MIN_LOST_SHARE * original else None

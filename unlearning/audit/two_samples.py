@@ -1,6 +1,6 @@
 """Two-sample tests: whether the outputs of two models come from one distribution.
 
-A large p-value does not show equivalence, because with few rows no test rejects; the
+A large p-value does not show equivalence: with few rows, a test rarely detects a difference. The
 ``equivalence`` module tests for equivalence. Permutation p-values count the observed sample as one
 of the permutations.
 """
@@ -42,8 +42,8 @@ def holm_correction(p_values: Sequence[float]) -> list[float]:
 def ks_by_class(ours: Floats, theirs: Floats, labels: NDArray[np.int64]) -> TwoSampleTest:
     """Return a Kolmogorov-Smirnov test per class: largest D, and smallest Holm-corrected p-value.
 
-    ``ours`` and ``theirs`` hold one number per row, and ``labels`` the class of each row, all
-    ``[rows]``.
+    ``ours`` and ``theirs`` are one number per row, ``[rows]``; ``labels`` are the classes of the
+    rows, ``[rows]``.
     """
     classes = [labels == label for label in np.unique(labels)]
     found = [ks_2samp(ours[rows], theirs[rows], method="auto") for rows in classes]

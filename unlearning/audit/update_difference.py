@@ -2,8 +2,8 @@
 
 Unlearning itself can leak which rows were deleted (Chen et al., "When Machine Unlearning
 Jeopardizes Privacy", CCS 2021). Whether the model is published both before and after unlearning is
-a policy decision. The reference is the result of the same attack on Retrain, which never saw the
-deleted rows.
+a policy decision. The reference is the result of the same attack on Retrain, which was not trained
+on the deleted rows.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ def output_change_features(before: Tensor, after: Tensor) -> NDArray[np.float64]
 
 
 def change_features(before: Tensor, after: Tensor) -> NDArray[np.float64]:
-    """Return both values of each row, the difference and its norm, ``[rows, 3 width + 1]``.
+    """Return each row's two values, the difference and its norm, ``[rows, 3 width + 1]``.
 
     ``before`` and ``after`` are ``[rows, width]``, such as a party's embeddings.
     """

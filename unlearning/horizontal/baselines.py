@@ -81,7 +81,8 @@ def dampen_parameters(
 ) -> Tensor:
     """Return the model after dampening the parameters that matter most for the leaving client.
 
-    ``model``, ``own`` (I_u), ``others`` (I_r) and the result are ``[d]``.
+    ``own`` and ``others`` are the Fisher information I_u on the leaving client's rows and I_r on
+    the remaining rows. ``model``, ``own``, ``others`` and the result are ``[d]``.
     """
     # Selective synaptic dampening (Foster et al. 2024):
     # θ_i ← θ_i min(1, λ I_r,i / I_u,i) where I_u,i > a I_r,i.
@@ -110,8 +111,8 @@ def calibrated_update(stored: Sequence[Tensor], found: Sequence[Tensor]) -> list
     """Return one client's new update, each tensor rescaled to the norm of the stored tensor.
 
     ``stored`` is the update U from the training and ``found`` is the new update Û of the model that
-    is being rebuilt; the two updates hold tensors of any shape, with pairwise equal shapes. A
-    tensor of zeros in Û stays zero.
+    is being rebuilt; the two updates are lists of tensors of any shape; corresponding tensors have
+    the same shape. A tensor of zeros in Û stays zero.
     """
     # Liu et al. 2021: ‖U‖ Û / ‖Û‖.
     return [_calibrated(u, u_hat) for u, u_hat in zip(stored, found, strict=True)]

@@ -18,9 +18,9 @@ FeatureSign: TypeAlias = Literal["align", "repel", "orthogonal"]
 def feature_loss(student: Tensor, leaving: Tensor, sign: FeatureSign = "align") -> Tensor:
     """Return the feature loss L_F, a scalar averaged over rows.
 
-    ``student`` and ``leaving`` are the features of S and T_F, ``[rows, l]``. "align" attracts the
-    student to T_F as in the paper; "repel" drives the features apart, and "orthogonal" makes them
-    orthogonal.
+    ``student`` and ``leaving`` are the features of S and T_F, ``[rows, l]``. Minimising L_F makes
+    the features of S and T_F parallel ("align", as in the paper), opposite ("repel") or orthogonal
+    ("orthogonal").
     """
     # Mimir (paper 003) Eq 15: L_F = 1 − cos(f_S, f_F); the other signs are variants.
     cosine = cosine_similarity(student, leaving, dim=1)
@@ -46,8 +46,8 @@ def distillation_loss(student: Tensor, teacher: Tensor, temperature: float) -> T
 def attention_map(activations: Tensor) -> Tensor:
     """Return the attention map of a layer, each row of norm 1, ``[rows, positions]``.
 
-    ``activations`` are ``[rows, channels, ...]``, whose squares are averaged over channels, or
-    ``[rows, positions]``, which are only normalised.
+    If ``activations`` are ``[rows, channels, ...]``, the squares are averaged over the channels and
+    then normalised. If ``activations`` are ``[rows, positions]``, the rows are only normalised.
     """
     flat = activations.square().mean(dim=1).flatten(1) if activations.dim() > 2 else activations
     return normalize(flat, dim=1)

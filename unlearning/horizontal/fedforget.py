@@ -4,9 +4,9 @@ Notation of FedForget (paper 002): s = the student, A = the global model before 
 second teacher, τ = ``temperature``, λ = factor on the leaving client's weight. All loss terms are
 computed on D_u; only the remaining clients, which train as usual, preserve the other knowledge.
 
-In the paper, the loss attracts the student to the leaving client's own old model (mode "literal");
-in the authors' code, the loss repels the student from this model (mode "repel"). The other modes
-use a clean teacher, a bad teacher, or gradient ascent.
+B is the leaving client's own old model in two modes. In the paper, minimising the loss makes s
+similar to B (mode "literal"); in the authors' code, minimising the loss makes s dissimilar to B
+(mode "repel"). The other modes use a clean teacher, a bad teacher, or gradient ascent.
 """
 
 from math import exp, log
@@ -77,7 +77,7 @@ def client_weights(
     """Return the clients' weights in the mean, which sum to 1.
 
     A client's weight is its number of ``rows``, multiplied by ``factor`` for the client at position
-    ``leaving``; the latter has at most the share ``max_weight`` of the total.
+    ``leaving``; the weight of this client in the mean is at most ``max_weight``.
     """
     # Paper 002, §3.2.2: θ_g = (λ n_u θ_u + Σ_{i≠u} n_i θ_i) / (λ n_u + Σ_{i≠u} n_i).
     raw = [float(n) * (factor if k == leaving else 1.0) for k, n in enumerate(rows)]

@@ -93,8 +93,8 @@ def project_recovery(gradient: Tensor, away: Tensor, project: Projection = "cond
     """Return a remaining client's pseudo-gradient without the component along g_a, ``[d]``.
 
     ``gradient`` is g_i and ``away`` is g_a, both ``[d]``. Subtracting a gradient with g_i · g_a > 0
-    would move the model back towards ω⁰, so "conditional" projects only gradients with
-    g_i · g_a > 0. "always" projects every gradient, as the authors' code does. The projected
+    would move the model back towards ω⁰, so the mode "conditional" projects only gradients with g_i
+    · g_a > 0. The mode "always" projects every gradient, as the authors' code does. The projected
     gradient keeps the norm of g_i, or is zero if nothing is left.
     """
     along, square = float(gradient.double() @ away.double()), float(away.double().square().sum())

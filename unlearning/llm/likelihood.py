@@ -1,7 +1,8 @@
 """Negative log-likelihood of sequences, from which the objectives on answers are computed.
 
 Notation: x = the prompt of a sequence, y = the label tokens, |y| = the number of label tokens.
-Logits and labels are passed unshifted, because only this module shifts them by one token.
+Callers pass logits and labels unshifted, because this module itself pairs the logits at position t
+with the label at position t + 1.
 
 A softmax over all of ``[batch, tokens, vocabulary]`` takes several times the memory of the logits,
 because the softmax is in float32 even if the model computes in bfloat16. Therefore the functions of

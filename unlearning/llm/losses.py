@@ -1,18 +1,19 @@
 """Unlearning losses of language models: gradient ascent, NPO, SimNPO, RMU and the retain terms.
 
-* Gradient ascent has no lower bound. Without a stop it destroys the model, and the destroyed model
-  passes membership tests.
-* Gradient difference adds a retain term to gradient ascent. The forgetting term has no lower bound
-  either, so in the long run it outweighs the retain term at any finite weight.
-* NPO (negative preference optimisation, Zhang et al. 2024, arXiv 2404.05868): θ = the model,
-  ref = the model before unlearning, β = ``beta``. SimNPO (Fan et al. 2024, arXiv 2410.07163) needs
-  no reference model: δ = ``delta``, |y| = number of label tokens. Forgetting by NPO or SimNPO slows
-  down by itself but has no level at which it stops; relearning and quantisation may bring answers
+* Gradient ascent has no lower bound. Without a stop, gradient ascent destroys the model, and the
+  destroyed model passes membership tests.
+* Gradient difference adds a retain term to gradient ascent. The forgetting term of gradient
+  difference has no lower bound either, so in the long run the forgetting term outweighs the retain
+  term at any finite weight.
+* NPO (negative preference optimisation, Zhang et al. 2024, arXiv 2404.05868): θ = the model, ref =
+  the model before unlearning, β = ``beta``. SimNPO (Fan et al. 2024, arXiv 2410.07163) needs no
+  reference model: δ = ``delta``, |y| = number of label tokens. Forgetting by NPO or SimNPO slows
+  down by itself but never stops at a fixed level; relearning and quantisation may bring answers
   back.
 * RMU (Li et al. 2024, arXiv 2403.03218) moves hidden activations of forgotten texts towards a
-  random direction: M = activations of one layer, u = the random direction, c = ``coefficient``,
-  d = width. RMU misdirects only one layer, and the weights of later layers still contain the
-  knowledge, so fine-tuning may bring answers back.
+  random direction: M = activations of one layer, u = the random direction, c = ``coefficient``, d =
+  width. RMU changes the activations of only one layer, and the weights of later layers still
+  contain the knowledge, so fine-tuning may bring answers back.
 
 Notation of Oblivionis (paper 000): γ = weight of the forgetting term, α = weight of the retain
 term.
@@ -35,8 +36,8 @@ def npo_loss(forget: SequenceNll, reference: Tensor, beta: float = 0.1) -> Tenso
     """Return −(2/β) mean log σ(β (NLL_θ − NLL_ref)), a scalar, at least 0.
 
     ``reference`` is NLL_ref, ``[batch]``. NLLs are sums over tokens, not divided by the length of
-    the answer. At NLL_θ = NLL_ref, dL/dNLL is −1 per answer for every β. In the limit β → 0 the
-    loss is that of gradient ascent on these sums.
+    the answer. At NLL_θ = NLL_ref, dL/dNLL is −1 per answer for every β. In the limit β → 0, the
+    gradient of the loss is the gradient of gradient ascent on these sums.
 
     Raises:
         ValueError: ``beta`` is not positive, or ``reference`` has another shape than the batch.
@@ -94,10 +95,11 @@ def rmu_forget_loss(activations: Tensor, target: Tensor, mask: Tensor) -> Tensor
 
 
 def rmu_retain_loss(activations: Tensor, frozen: Tensor, mask: Tensor) -> Tensor:
-    """Return the mean squared distance of ``activations`` to those of the frozen model, a scalar.
+    """Return the mean squared distance between ``activations`` and ``frozen``, a scalar.
 
-    ``activations`` and ``frozen`` are ``[batch, tokens, d]`` and ``mask`` is ``[batch, tokens]``.
-    The mean is taken in the same way as in ``rmu_forget_loss``.
+    ``frozen`` are the activations of the frozen model. ``activations`` and ``frozen`` are
+    ``[batch, tokens, d]`` and ``mask`` is ``[batch, tokens]``. The mean is taken in the same way as
+    in ``rmu_forget_loss``.
 
     Raises:
         ValueError: a row has no token in ``mask``.

@@ -10,9 +10,9 @@ retained sequences, S_j = score of forgotten answer j, S_u = mean_j S_j over D_u
     Ω ← Π_[0, Ω_max](Ω + σ (γ − S_u))   (Eq. 20)
 
 Once S_u ≥ γ, the dual falls, and at Ω = 0 only L_r is minimised. Thus forgetting stops at the level
-γ, unlike in NPO. The threshold γ is the mean of the same score over held-out answers, which no
-model saw, under this model or a reference model. Reaching γ does not show that the model is close
-to Retrain.
+γ, unlike in NPO. The threshold γ is the mean of the same score over held-out answers, on which no
+model was trained. The scores of the held-out answers are computed with this model or with a
+reference model. Reaching γ does not show that the model is close to Retrain.
 
 In a federation all clients share one dual. Clients with rows of D_u minimise L with the dual that
 the server sent; the other clients minimise L_r. If only a few clients have rows of D_u, averaging
@@ -46,8 +46,8 @@ class PreferenceScore:
 
     Attributes:
         ceiling: M, the upper bound of a score, in nats per token. A good value is a high quantile
-            over answers that the model never saw; the highest sensible value is log V, that of a
-            uniform guess.
+            over answers on which the model was not trained. The highest sensible value is log V,
+            the NLL per token of a uniform guess.
         sharpness: β; the score flattens within about 1/β nats of the ceiling.
     """
 
@@ -102,8 +102,9 @@ def initial_dual(
     """
     if not -math.inf < threshold < highest:
         raise ValueError(
-            f"threshold {threshold} can never be reached because the highest possible score is "
-            f"{highest}; measure the threshold with the same score on texts that no model saw"
+            f"the threshold must be finite and below {highest}, the highest possible score (got "
+            f"{threshold}); compute the threshold as the mean score of texts on which no model was "
+            "trained"
         )
     if not 0.0 <= multiplier <= maximum:
         raise ValueError(f"the initial dual must be in [0, {maximum}] (got {multiplier})")
@@ -135,7 +136,7 @@ def dual_ascent(dual: Dual, seen: Iterable[ScoreSum], step_size: float) -> Dual:
     mean = together.total / together.rows
     if not math.isfinite(mean):
         raise ValueError(
-            f"the mean score of {together.rows} answers is {mean}, so the model has diverged; go "
-            "back to the last finite model"
+            f"the mean score of {together.rows} answers is {mean}, so the model has diverged; "
+            "restore the last model with finite weights"
         )
     return dual.ascend(mean, step_size)

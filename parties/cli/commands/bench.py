@@ -34,13 +34,14 @@ Exit codes: 1 a run failed, 2 usage, 3 config, 7 storage.
 Out: TypeAlias = Annotated[
     Path,
     typer.Option(
-        "--out", help="Store finished runs in this folder; runs already stored are skipped."
+        "--out", help="Store finished runs here; runs that are already stored are not repeated."
     ),
 ]
 Docs: TypeAlias = Annotated[
     Path | None,
     typer.Option(
-        "--docs", help="Write pages into this folder; default: docs, or --out if --quick is given."
+        "--docs",
+        help="Write pages into this folder; default: docs, or with --quick the --out folder.",
     ),
 ]
 Listed: TypeAlias = Annotated[
@@ -49,7 +50,8 @@ Listed: TypeAlias = Annotated[
 TablesOption: TypeAlias = Annotated[
     str,
     typer.Option(
-        "--tables", help="Run only the experiments for these tables and figures, such as III,IV,8."
+        "--tables",
+        help="Run only the experiments for these tables and figures, for example III,IV,8.",
     ),
 ]
 Only: TypeAlias = Annotated[

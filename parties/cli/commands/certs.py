@@ -32,9 +32,9 @@ certs_app = typer.Typer(
     cls=_DefaultToAll,
     no_args_is_help=True,
     help="Make keys and certificates.\n\n"
-    "For a trial, `vfl certs CONFIG` makes all of them on this machine. In production, the "
-    "authority runs `authority` and `sign`, and each party runs `request` on its own machine, so "
-    "that the party's key never leaves that machine.",
+    "For a trial, `vfl certs CONFIG` makes all keys and certificates on this machine. In "
+    "production, the authority runs `authority` and `sign`, and each party runs `request` on its "
+    "own machine, so that the party's key never leaves that machine.",
 )
 
 PartyOption = Annotated[
@@ -71,7 +71,9 @@ def certs_authority_command(
     config: ConfigArgument,
     out: Annotated[
         Path,
-        typer.Option(help="Write ca.pem and ca.key into this folder, not on a party's machine."),
+        typer.Option(
+            help="Write ca.pem and ca.key into this folder. Do not use the machine of a party."
+        ),
     ],
     days: DaysOption = 1825,
     output: FormatOption = Format.TEXT,
@@ -122,7 +124,10 @@ def certs_sign_command(  # noqa: PLR0913  a command has the options that it has
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Sign a party's certificate request, and write the certificate to send back to the party."""
+    """Sign a party's certificate request, and write the certificate.
+
+    Send the certificate to the party.
+    """
     console = _console(output, debug)
     console.run(lambda: _sign(config, (request, party, authority, out), days, console))
 

@@ -40,17 +40,19 @@ def forgetting_command(  # noqa: PLR0913  one parameter per option
     ] = STUDY,
     out: Annotated[
         Path,
-        typer.Option(help="Store finished parts in this folder; parts already stored are skipped."),
+        typer.Option(
+            help="Store finished parts here; parts that are already stored are not repeated."
+        ),
     ] = Path("runs/forgetting"),
     docs: Annotated[
         Path, typer.Option(help="Write the page, the plot and the figures into this folder.")
     ] = Path("docs"),
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds per population.")] = 5,
     only: Annotated[
         list[str] | None,
         typer.Option(help="Run only the population with this name; may be repeated."),
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="Number of threads of torch.")] = 2,
+    threads: Annotated[int, typer.Option(min=1, help="Number of threads that torch uses.")] = 2,
     debug: DebugOption = False,
 ) -> None:
     """Audit unlearning methods with a likelihood-ratio test on many models.
@@ -145,15 +147,16 @@ def _page(
         f"with {versions}, in {sum(record['seconds'] for record in records) / 3600:.1f} h. "
         f"The tables show means over seeds {study.first} to {study.first + options.seeds - 1} "
         "with one standard error. An AUC of 0.5 means that attacks cannot distinguish a model "
-        "from one that never saw the rows.\n\n"
+        "from a model that was never trained on the rows.\n\n"
         f"{MIXED if len({record['source'] for record in records}) > 1 else ''}"
         "*Equivalent* means that two one-sided tests at the 5 % level, over all models, show a "
-        "test accuracy within one standard deviation of a Retrain's. For the last column each "
-        "model is one trial: an attack distinguishes unlearned models from Retrains by all their "
-        "forgotten rows together. The attack's true and false positive rates give a lower bound "
-        "for the ε of every (ε, δ) guarantee that could be claimed (δ = 0, Clopper-Pearson, all "
-        "seeds pooled). The second number is the bound that a perfect attack would reach with the "
-        "same number of models; a bound of 0 proves nothing. No method here claims an ε.\n\n"
+        "test accuracy within one standard deviation of a Retrain's. For the last column, an "
+        "attack decides for each model as a whole, by all forgotten rows together, whether the "
+        "model is an unlearned model or a Retrain. The attack's true and false positive rates give "
+        "a lower bound for the ε of every (ε, δ) guarantee that could be claimed (δ = 0, "
+        "Clopper-Pearson, all seeds pooled). The second number of the column is the "
+        "bound that a perfect attack would reach with the same number of models. A bound of 0 "
+        "proves nothing. No method on this page claims an ε.\n\n"
         "![AUC of both audits for every method](forgetting.png)\n\n"
         f"{tables}"
     )

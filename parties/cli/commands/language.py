@@ -1,7 +1,7 @@
 """``vfl language``: base models of the LLM mode.
 
-Trains a tiny base model, prints the digest of a base model, estimates the memory of a run, and
-merges the adapters of a run into the base model.
+Trains a tiny base model, prints the digest of a base model, estimates the memory that a run needs,
+and merges the adapters of a run into the base model.
 """
 
 from pathlib import Path
@@ -38,7 +38,7 @@ def language_tiny_command(  # noqa: PLR0913  a command has the options that it h
     clients: Annotated[
         int,
         typer.Option(
-            min=0, help="Number of TOFU's first rows to exclude, because clients use them."
+            min=0, help="Do not train on the first N rows of TOFU; clients train on these rows."
         ),
     ] = 1200,
     english: Annotated[
@@ -49,17 +49,17 @@ def language_tiny_command(  # noqa: PLR0913  a command has the options that it h
         int, typer.Option(min=0, help="Seed of the initial weights and the batch order.")
     ] = 0,
     threads: Annotated[
-        int, typer.Option(min=1, help="Number of threads; the trained model depends on the number.")
+        int,
+        typer.Option(min=1, help="Number of CPU threads; this number changes the trained model."),
     ] = 1,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Train a tiny Llama (1 M parameters) on public texts, in minutes on a CPU.
+    """Train a tiny Llama (1 M parameters) on public texts; on a CPU this takes minutes.
 
-    The texts are TOFU's questions and answers about real authors, about world
-    facts, and about fictitious authors that no client has. Those about real
-    authors and world facts are also written to public.jsonl in the new
-    folder, so that clients can train on these public facts.
+    The texts are TOFU's questions and answers about real authors, about world facts, and about
+    fictitious authors on whom no client trains. The texts about real authors and world facts are
+    also written to the file public.jsonl in the new folder. Clients can train on this file.
     """
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
 

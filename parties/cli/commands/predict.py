@@ -78,7 +78,8 @@ def predict_command(  # noqa: PLR0913  a command has the options that it has
     runs: Annotated[
         Path,
         typer.Option(
-            help="Read the trained model from this folder, the --out of the training run."
+            help="Read the trained model from this folder; the training run wrote the model into "
+            "this folder (its option --out)."
         ),
     ] = Path("runs"),
     changes: SetOption = None,
@@ -87,13 +88,12 @@ def predict_command(  # noqa: PLR0913  a command has the options that it has
 ) -> None:
     """Predict class probabilities with a trained model.
 
-    Vertical mode: run this command at all parties at the same time. The
-    active party writes a file (--out) or runs an HTTP service (--serve).
-    Passive parties answer the active party until the active party ends. No
-    party needs labels.
+    Vertical mode: run this command at all parties at the same time. The active party writes a file
+    (--out) or runs an HTTP service (--serve). Passive parties answer the active party until the
+    command of the active party ends. No party needs labels.
 
-    Horizontal mode: a client has the whole model and predicts without the
-    other parties, with --out.
+    Horizontal mode: a client has the whole model. The client predicts without the other parties and
+    writes a file (--out).
 
     Exit codes: 2 usage, 3 config, 4 data, 5 identity, 6 peer, 7 storage, 8
     policy, 9 integrity.
@@ -172,7 +172,7 @@ def _check_options(run: _Run, role: str) -> None:
     named = [name for name, value in given.items() if value is not None]
     if role == "passive" and named:
         raise ConfigError(
-            f"{run.party} is passive in {run.config}, but only the active party takes "
+            f"{run.party} is a passive party in {run.config}, but only the active party accepts "
             f"{', '.join(named)}",
             f"omit {', '.join(named)}",
         )
@@ -183,7 +183,8 @@ def _check_options(run: _Run, role: str) -> None:
         )
     if run.serve is not None and len(named) > 1:
         raise ConfigError(
-            "--serve cannot be combined with --ids or --force, because HTTP requests name the IDs",
+            "--serve cannot be combined with --ids or --force: HTTP requests name the IDs, and no "
+            "file is written",
             "omit --ids and --force",
         )
 

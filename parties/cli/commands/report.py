@@ -1,4 +1,4 @@
-"""``vfl report``: writes the report of a run again, from the metrics of the run alone."""
+"""``vfl report``: writes the report of a run again; its only input is the metrics file."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def report_command(
         Path,
         typer.Argument(
             metavar="RUN",
-            help=f"Folder of the run (runs/FEDERATION), or the {METRICS} in this folder.",
+            help=f"Folder of the run (runs/FEDERATION), or the file {METRICS} of the run.",
         ),
     ],
     output: FormatOption = Format.TEXT,
@@ -29,10 +29,9 @@ def report_command(
 ) -> None:
     """Write the report of a finished run again, and print its tables.
 
-    The command makes the report from the run's metrics, and writes the report
-    into the folder of the metrics.
+    The command reads the run's metrics file, and writes the report into the same folder.
 
-    Exit codes: 2 usage, 4 the file does not hold metrics of vfl, 7 storage.
+    Exit codes: 2 usage, 4 the file is not a metrics file of vfl, 7 storage.
     """
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
     console.run(lambda: _report(run, console, json_lines=output is Format.JSON))
@@ -60,7 +59,7 @@ def read_metrics(path: Path) -> dict[str, Any]:
     """Return the metrics of a run.
 
     Raises:
-        DataError: the file is missing, is too large, or does not hold metrics of this version of
+        DataError: the file is missing, is too large, or is not a metrics file of this version of
             vfl.
     """
     from parties.common.errors import DataError
@@ -68,18 +67,21 @@ def read_metrics(path: Path) -> dict[str, Any]:
 
     try:
         if path.stat().st_size > _LARGEST:
-            raise DataError(f"{path} is too large for the metrics of a run", _HINT)
+            raise DataError(
+                f"{path} is not the metrics file of a run: it has more than {_LARGEST >> 20} MiB",
+                _HINT,
+            )
         metrics = json.loads(path.read_bytes(), parse_constant=_no_number)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}", _HINT) from None
     except (ValueError, RecursionError):
         raise DataError(f"{path} is not JSON", _HINT) from None
     if not isinstance(metrics, dict) or not all(part in metrics for part in _PARTS):
-        raise DataError(f"{path} does not hold the metrics of a run", _HINT)
+        raise DataError(f"{path} is not the metrics file of a run", _HINT)
     version, ours = metrics.get("version"), supported_version(metrics)
     if version != ours:
         raise DataError(
-            f"{path} has version {version!r:.20}, but this vfl reads version {ours}",
+            f"{path} has format version {version!r:.20}, but this vfl reads format version {ours}",
             "use the version of vfl that wrote it, or repeat the run",
         )
     return metrics

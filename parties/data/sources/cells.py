@@ -5,7 +5,7 @@ from math import inf, isfinite, nan
 
 import numpy as np
 
-from parties.data.sources.records import Array
+from parties.data.sources.arrays import Array
 
 LARGEST = 1e100  # the squares of larger numbers overflow
 NO_NUMBER, NOT_FINITE = -inf, inf  # marks of invalid cells

@@ -1,10 +1,10 @@
 """Safe reader of pickled CIFAR batches: interprets the opcodes without calling any function.
 
-A pickle is a program for a stack machine. Its opcodes GLOBAL and REDUCE can name and call any
-function. Instead, this reader pushes names as text and calls as records onto the stack. It
-accepts only the opcodes and names that Python 2 wrote into these files; any other opcode or name is
-an error. The result is one dictionary; each recorded call that builds a uint8 array is replaced by
-the array.
+A pickle is a program for a stack machine. The opcodes GLOBAL and REDUCE of a pickle can name and
+call any function. This reader calls no function: it pushes each name as text, and each call as a
+record, onto the stack. This reader accepts only the opcodes and names that occur in CIFAR batches;
+any other opcode or name is an error. The result is one dictionary; each recorded call that builds a
+uint8 array is replaced by the array.
 """
 
 import pickletools
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from parties.common.errors import DataError
-from parties.data.sources.records import Array
+from parties.data.sources.arrays import Array
 
 LARGEST = 256 << 20  # bytes of a pickle; CIFAR-100's largest has 155 MB
 _FIRST = b"\x80\x02"  # opcode PROTO with protocol 2
@@ -51,7 +51,7 @@ class _Mark:
 
 
 def is_pickle(content: bytes) -> bool:
-    """Return whether ``content`` starts with the first byte of a pickle, which no label has."""
+    """Return whether ``content`` starts with a pickle's first byte; no label has this value."""
     return content[:1] == _FIRST[:1]
 
 
@@ -108,7 +108,7 @@ class _StackMachine:
         if text not in _NAMES:
             dotted = text.replace(" ", ".")
             raise DataError(
-                f"{self._file} refers to {dotted!r:.80}, which no CIFAR batch needs",
+                f"{self._file} names the function {dotted!r:.80}, which no CIFAR batch needs",
                 "do not load this file with another program: the pickle could run any code",
             )
         self.stack.append(_Name(text))

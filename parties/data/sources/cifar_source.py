@@ -13,10 +13,10 @@ import numpy as np
 
 from configs.party_settings import CifarData
 from parties.common.errors import DataError
+from parties.data.sources.arrays import Array
 from parties.data.sources.cifar_pickle import is_pickle, read_pickle
 from parties.data.sources.files import read_file_bytes
 from parties.data.sources.records import (
-    Array,
     Records,
     check_class_indices,
     crop_images,
@@ -73,7 +73,7 @@ def _read_binary(name: str, file: str, content: bytes) -> tuple[Array, Array]:
     if rest or not rows:
         raise DataError(
             f"{file} has {len(content)} bytes; expected {name} records of {before + PIXELS} bytes",
-            "the file is truncated, or belongs to the other CIFAR data set",
+            "the file is truncated, or is a batch of the other CIFAR data set",
         )
     records = np.frombuffer(content, np.uint8).reshape(rows, -1)
     return records[:, before:], records[:, before - 1]

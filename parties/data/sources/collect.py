@@ -15,14 +15,12 @@ import numpy as np
 
 from configs.party_settings import TableSettings
 from parties.common.errors import DataError, ResourceError
+from parties.data.sources.arrays import Array, Index, Progress
 from parties.data.sources.cells import LARGEST, describe_fault, is_text
 from parties.data.sources.records import (
     ABSENT,
     MAX_SHOWN,
     UNKNOWN,
-    Array,
-    Index,
-    Progress,
     Records,
     describe_rows,
     normalise_ids,
@@ -61,7 +59,7 @@ class Chunk:
         numbers: line or row number of each row, ``[rows]``.
         texts: cells of ID, label and categorical columns; "" for an absent value.
         numeric: ``[rows, numeric columns]``, as returned by ``parse_numbers``.
-        ragged: numbers of the rows with too few or too many cells, which the chunk excludes.
+        ragged: numbers of the rows with too few or too many cells; the chunk excludes these rows.
     """
 
     numbers: Index
@@ -96,7 +94,7 @@ def collect_records(
     progress: Progress,
     memory: int = MEMORY,
 ) -> Records:
-    """Read the records of all ``sheets``; columns above ``memory`` bytes move to temporary files.
+    """Read the records of all ``sheets``; columns larger than ``memory`` bytes use temporary files.
 
     Raises:
         DataError: the sheets do not match the party settings.
@@ -126,7 +124,7 @@ def _roles(data: TableSettings, columns: Sequence[str]) -> ColumnRoles:
     for column in (column for column, count in uses.items() if count > 1):
         raise DataError(
             f"column {column!r} has two uses",
-            "list the column only once: as id, label, numeric or categorical",
+            "list the column under one key only: 'id', 'label', 'numeric' or 'categorical'",
         )
     return roles
 
@@ -136,7 +134,7 @@ def _refuse_bad_columns(data: TableSettings, sheet: Sheet) -> None:
         raise ResourceError(
             f"{sheet.file} has {len(sheet.columns)} columns; max_columns = {data.max_columns} "
             "is the limit",
-            "increase max_columns in the party's data settings, or remove columns",
+            "increase the key 'max_columns' in the party's data settings, or remove columns",
         )
     seen: set[str] = set()
     for at, column in enumerate(sheet.columns):
@@ -190,7 +188,8 @@ class _Codes(dict[str, int]):
         if len(self.texts) == MAX_TEXTS:
             raise ResourceError(
                 f"column {self._column!r} has more than {MAX_TEXTS} different texts",
-                "remove the column from categorical; its values identify rows, not categories",
+                "remove the column from the key 'categorical': the values of the column identify "
+                "rows, not categories",
             )
         self[text] = len(self.texts)
         self.texts.append(text)
@@ -300,7 +299,7 @@ class _Collector:
         if self._rows > self._data.max_rows:
             raise ResourceError(
                 f"{sheet.file} has more rows than max_rows = {self._data.max_rows}",
-                "increase max_rows in the party's data settings, or remove rows",
+                "increase the key 'max_rows' in the party's data settings, or remove rows",
             )
 
     def _refuse_no_numbers(self, sheet: Sheet, faults: dict[int, tuple[set[str], _Tally]]) -> None:

@@ -15,10 +15,11 @@ import numpy as np
 
 from configs.party_settings import CsvData
 from parties.common.errors import DataError, ResourceError
+from parties.data.sources.arrays import Progress
 from parties.data.sources.cells import parse_numbers
 from parties.data.sources.collect import Chunk, ColumnRoles, collect_records
 from parties.data.sources.files import foreign_format, open_data_file
-from parties.data.sources.records import Progress, Records, data_paths
+from parties.data.sources.records import Records, data_paths
 
 MAX_LINE = 1 << 20  # characters
 _BLOCK = 1 << 20  # bytes; a line within one block is not too long

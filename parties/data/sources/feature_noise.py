@@ -1,8 +1,7 @@
 """Feature-noise heterogeneity: Gaussian noise on one party's pixels, the same in every run.
 
 In FedORA's experiments, Gaussian noise on the images of one passive party makes the data of the
-parties heterogeneous. It is called feature noise, because this heterogeneity is neither label skew
-nor feature skew.
+parties heterogeneous. Feature noise is neither label skew nor feature skew.
 """
 
 from dataclasses import replace
@@ -13,7 +12,8 @@ import numpy as np
 from configs.party_settings import FeatureNoise
 from parties.common.errors import DataError
 from parties.common.shared_randomness import derive_key, normal_draws
-from parties.data.sources.records import Array, Records
+from parties.data.sources.arrays import Array
+from parties.data.sources.records import Records
 
 
 def add_feature_noise(records: Records, noise: FeatureNoise) -> Records:

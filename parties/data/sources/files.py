@@ -54,7 +54,8 @@ def regular_file_path(folder: Path, path: Path, origin: str) -> Path:
     except (FileNotFoundError, NotADirectoryError):
         get = f"download the file from {origin}, and pass" if origin else "pass"
         raise DataError(
-            f"there is no file {path}: looked for {full}", f"{get} the data folder with --data DIR"
+            f"there is no file {path}: vfl looked for {full}",
+            f"{get} the data folder with --data DIR",
         ) from None
     except OSError as error:
         raise DataError(f"cannot read {full}: {error.strerror}") from None
@@ -86,7 +87,7 @@ def refuse_large_unpacked_size(file: str, packed: int, unpacked: int) -> None:
 
 
 def foreign_format(content: bytes) -> str | None:
-    """Return the format of a packed file or workbook; None for any other content."""
+    """Return the format of a packed file or workbook; None if ``content`` is neither."""
     return next((name for magic, name in _FOREIGN.items() if content.startswith(magic)), None)
 
 
@@ -94,7 +95,7 @@ def _refuse_elsewhere(folder: Path, path: Path) -> None:
     """Check that a relative path does not lead out of ``folder`` by links or dots."""
     if not path.is_absolute() and not (folder / path).resolve().is_relative_to(folder.resolve()):
         raise DataError(
-            f"{path} leads out of the data folder {folder.absolute()}",
+            f"the path {path} is outside the data folder {folder.absolute()}",
             "name a file inside the data folder, or write the absolute path of the file",
         )
 

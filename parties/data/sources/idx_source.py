@@ -51,8 +51,10 @@ def read_idx(data: IdxData, folder: Path, classes: Sequence[str]) -> Records:
         )
     if any(test) and [path is None for path in test] != [path is None for path in train]:
         raise DataError(
-            "the training files and the test files are not of the same kinds",
-            "set test_images if images is set, and test_labels if labels is set",
+            "the test files and the training files differ: images or labels are set for one of "
+            "them only",
+            "set 'test_images' exactly if 'images' is set, and 'test_labels' exactly if 'labels' "
+            "is set",
         )
     parts = {"train": train, "test": test} if any(test) else {"train": train}
     return join_records([_records(data, folder, name, of, classes) for name, of in parts.items()])
@@ -109,7 +111,8 @@ def _unpacked(file: str, content: bytes, rank: int) -> Bytes:
     if len(body) != prod(shape):
         actual = "more" if len(body) > prod(shape) else f"only {len(body)}"
         raise DataError(
-            f"{file} declares {prod(shape)} bytes of shape {list(shape)}, but has {actual}",
+            f"the header of {file} states {prod(shape)} bytes of shape {list(shape)}; the file has "
+            f"{actual}",
             "the file is truncated or damaged; download it again",
         )
     return np.frombuffer(body, np.uint8).reshape(shape)
@@ -127,7 +130,7 @@ def _shape(file: str, header: bytes, rank: int) -> tuple[int, ...]:
     shape = struct.unpack(f">{rank}I", header[4:])
     if not 0 < prod(shape) <= MAX_BYTES:
         raise DataError(
-            f"{file} declares the shape {list(shape)}",
+            f"the header of {file} states the shape {list(shape)}",
             f"expected 1 to {MAX_BYTES} elements in total",
         )
     return shape

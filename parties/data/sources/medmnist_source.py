@@ -12,10 +12,10 @@ import numpy as np
 
 from configs.party_settings import MedMnistData
 from parties.common.errors import DataError
+from parties.data.sources.arrays import Array
 from parties.data.sources.files import read_file_bytes
 from parties.data.sources.npz_source import read_npz_arrays
 from parties.data.sources.records import (
-    Array,
     Records,
     check_class_indices,
     crop_images,

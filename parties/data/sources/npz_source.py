@@ -10,9 +10,9 @@ import numpy as np
 
 from configs.party_settings import IdColumns, NumpyData
 from parties.common.errors import DataError
+from parties.data.sources.arrays import Array
 from parties.data.sources.files import read_file_bytes, refuse_large_unpacked_size
 from parties.data.sources.records import (
-    Array,
     Records,
     class_indices,
     data_paths,

@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 
 from configs.party_settings import ParquetData
 from parties.common.errors import DataError, ResourceError
+from parties.data.sources.arrays import Array, Progress
 from parties.data.sources.cells import NOT_FINITE, parse_numbers
 from parties.data.sources.collect import Chunk, ColumnRoles, collect_records
 from parties.data.sources.files import MAX_BYTES, open_data_file
-from parties.data.sources.records import Array, Progress, Records, data_paths
+from parties.data.sources.records import Records, data_paths
 
 _TYPES = (
     "numeric columns are numbers or booleans; IDs, labels and categorical columns are text, whole "

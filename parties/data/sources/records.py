@@ -1,29 +1,18 @@
-"""Records of a data source: IDs, features and labels of all files, with their places."""
+"""Records of a data source: IDs, features and labels of all files, with file and line number."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from configs.party_settings import CsvData, ImagePart, NumpyData, ParquetData
 from parties.common.errors import DataError
+from parties.data.sources.arrays import Array, Images, Index, Mask
+from parties.data.sources.table import Table
 from psi.errors import PsiError
 from psi.ids import join_columns, normalise
-
-if TYPE_CHECKING:
-    from parties.data.sources.table import Table
-
-Array: TypeAlias = npt.NDArray[Any]
-Index: TypeAlias = npt.NDArray[np.int64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
-Images: TypeAlias = npt.NDArray[np.float32]
-Progress: TypeAlias = Callable[
-    [int], None
-]  # called with the number of rows read since the last call
 
 UNKNOWN, ABSENT = -1, -2  # marks of labels without a class
 MAX_SHOWN = 5  # places in an error message
@@ -42,25 +31,26 @@ class Records:
         images: ``[rows, channels, h, w]``.
         labels: class index of each record, or ``UNKNOWN`` or ``ABSENT``, ``[rows]``.
         digest: SHA-256 of all data that was read.
-        trains: number of files with training rows, which come first; the others have test rows.
+        trains: number of files with training rows; these files are the first ones in ``files``, and
+            all later files have test rows.
     """
 
     files: tuple[tuple[str, int], ...]
     unit: str
     numbers: Index
     ids: Sequence[bytes]
-    table: "Table | None" = None
+    table: Table | None = None
     images: Images | None = None
     labels: Index | None = None
     digest: bytes = b""
     trains: int = 1
 
     def place(self, record: int) -> str:
-        """Return the place of a record, such as ``a.csv line 4``."""
+        """Return file and number of a record, such as ``a.csv line 4``."""
         return f"{self._file(record)} {self.unit} {self.numbers[record]}"
 
     def places(self, records: Index) -> str:
-        """Describe the places of ``records`` ``[n]``; only those in the first record's file."""
+        """Describe where ``records`` ``[n]`` are; only records in the first one's file."""
         file = self._file(int(records[0]))
         same_file = [record for record in records.tolist() if self._file(record) == file]
         return describe_rows(file, self.unit, self.numbers[same_file])
@@ -172,7 +162,7 @@ def data_paths(data: CsvData | ParquetData | NumpyData) -> list[Path]:
     """Return the path of the file, and of the test file if there is one.
 
     Raises:
-        DataError: file and row identify a record, but both files have the same name.
+        DataError: IDs are made of file name and row number, but both files have the same name.
     """
     if data.test_path is None:
         return [data.path]
@@ -185,7 +175,7 @@ def data_paths(data: CsvData | ParquetData | NumpyData) -> list[Path]:
 
 
 def crop_images(images: Array, part: ImagePart, scale: int, file: str) -> Images:
-    """Return the party's rectangle of each image, with all pixels divided by ``scale``.
+    """Return the party's rectangle of pixels of each image; all pixels are divided by ``scale``.
 
     ``images`` and the result have shape ``[rows, channels, h, w]``.
 
@@ -205,7 +195,8 @@ def crop_slices(height: int, width: int, part: ImagePart, file: str) -> tuple[sl
     rows, columns = part.rows or (0, height), part.columns or (0, width)
     if rows[1] > height or columns[1] > width:
         raise DataError(
-            f"part (rows {list(rows)}, columns {list(columns)}) is not inside the images of {file}",
+            f"data.part (rows {list(rows)}, columns {list(columns)}) is outside the images of "
+            f"{file}",
             f"the images have {height} rows and {width} columns",
         )
     return slice(*rows), slice(*columns)

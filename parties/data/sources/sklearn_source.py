@@ -7,21 +7,15 @@ import numpy as np
 
 from configs.party_settings import ImagePart, SklearnData
 from parties.common.errors import DataError
-from parties.data.sources.records import (
-    Images,
-    Records,
-    class_indices,
-    crop_images,
-    join_records,
-    row_ids,
-)
+from parties.data.sources.arrays import Images
+from parties.data.sources.records import Records, class_indices, crop_images, join_records, row_ids
 from parties.data.sources.table import Table, numeric_table
 
 DARKEST = 16  # largest pixel value of the digits
 
 
 def read_sklearn(data: SklearnData, classes: Sequence[str]) -> Records:
-    """Read the records of a data set; an ID is name and row (from 0), such as ``digits:17``.
+    """Read the records of a data set; an ID is the set's name and the row (from 0): ``digits:17``.
 
     Raises:
         DataError: the party settings do not match the data set.
@@ -49,8 +43,8 @@ def read_sklearn(data: SklearnData, classes: Sequence[str]) -> Records:
 def _images(data: SklearnData, bundled: Any) -> Images:
     if data.columns is not None:
         raise DataError(
-            f"{data.name} has images and no columns",
-            "replace columns by part = {...} to select pixels",
+            f"the data set {data.name} has images, not columns",
+            "replace the key 'columns' by part = {...} to select pixels",
         )
     return crop_images(bundled.images.astype(np.uint8)[:, None], data.part, DARKEST, data.name)
 
@@ -58,8 +52,8 @@ def _images(data: SklearnData, bundled: Any) -> Images:
 def _table(data: SklearnData, bundled: Any) -> Table:
     if data.part != ImagePart():
         raise DataError(
-            f"{data.name} has columns and no images",
-            "replace part by columns = [...] to select features",
+            f"the data set {data.name} has columns, not images",
+            "replace the key 'part' by columns = [...] to select features",
         )
     names = [str(name) for name in bundled.feature_names]
     chosen = list(range(len(names)) if data.columns is None else data.columns)

@@ -22,10 +22,11 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 
 from configs.party_settings import SqlData
 from parties.common.errors import DataError
+from parties.data.sources.arrays import Array, Progress
 from parties.data.sources.cells import NOT_FINITE, parse_numbers
 from parties.data.sources.collect import Chunk, ColumnRoles, collect_records
 from parties.data.sources.files import regular_file_path
-from parties.data.sources.records import Array, Progress, Records
+from parties.data.sources.records import Records
 
 _CELLS = 1 << 18  # cells of one chunk
 _CONNECT_TIMEOUT = 10  # seconds
@@ -49,7 +50,7 @@ _TYPES = (
 def read_sql(
     data: SqlData, folder: Path, classes: Sequence[str], progress: Progress = lambda _: None
 ) -> Records:
-    """Read the rows of the query, and those of the test query if there is one.
+    """Read the rows of the query, and the rows of the test query if there is one.
 
     Raises:
         DataError: the database cannot be reached or rejects a query, or the rows do not match the
@@ -101,7 +102,7 @@ def _url(data: SqlData, folder: Path) -> URL:
     if url.drivername in ("postgresql", "postgres"):
         url = url.set(drivername="postgresql+psycopg")
     if url.drivername not in ("postgresql+psycopg", "sqlite"):
-        raise DataError("the URL of the database is not that of a supported database", _FORMS)
+        raise DataError("the URL of the database names an unsupported kind of database", _FORMS)
     return url
 
 
@@ -113,7 +114,9 @@ def _secret(path: Path) -> str:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise DataError(f"{path} is not a regular file", "set url_file to a file with one URL")
+            raise DataError(
+                f"{path} is not a regular file", "set the key 'url_file' to a file with one URL"
+            )
         if status.st_mode & 0o077 or status.st_uid != os.geteuid():
             raise DataError(
                 f"{path} is readable by other users, and it may contain a password",
@@ -123,7 +126,9 @@ def _secret(path: Path) -> str:
     except UnicodeDecodeError:
         raise DataError(f"{path} is not UTF-8 text", "the file must contain one URL") from None
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}", "check url_file") from None
+        raise DataError(
+            f"cannot read {path}: {error.strerror}", "check the key 'url_file'"
+        ) from None
 
 
 @contextmanager

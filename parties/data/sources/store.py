@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from parties.common.errors import StorageError
-from parties.data.sources.records import Array, Index
+from parties.data.sources.arrays import Array, Index
 from psi.id_list import IdList
 
 MEMORY = 512 << 20  # bytes up to which an array stays in memory

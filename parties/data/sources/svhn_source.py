@@ -14,9 +14,9 @@ from scipy.io.matlab import MatReadError
 
 from configs.party_settings import SvhnData
 from parties.common.errors import DataError, ResourceError
+from parties.data.sources.arrays import Array
 from parties.data.sources.files import read_file_bytes
 from parties.data.sources.records import (
-    Array,
     Records,
     check_class_indices,
     crop_images,

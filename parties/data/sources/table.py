@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from parties.data.sources.records import Array, Index
+from parties.data.sources.arrays import Array, Index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -52,7 +52,7 @@ class Table:
         return replace(self, order=rows if self.order is None else self.order[rows])
 
     def append_rows(self, others: "Sequence[Table]") -> "Table":
-        """Return this table with the rows of ``others``, which have the same numeric columns."""
+        """Return this table plus the rows of ``others``; all have the same numeric columns."""
         return numeric_table(
             self.numeric, np.concatenate([table.numbers for table in (self, *others)])
         )

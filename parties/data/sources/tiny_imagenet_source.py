@@ -3,7 +3,7 @@
     train/<class>/images/<class>_<number>.JPEG
     val/images/val_<number>.JPEG and val/val_annotations.txt: file, class and box, separated by tabs
 
-Classes are WordNet numbers such as n01443537. Images have 64 x 64 pixels, and some are grey.
+The class names are WordNet IDs such as n01443537. Images have 64 x 64 pixels, and some are grey.
 """
 
 import os
@@ -18,11 +18,9 @@ from PIL import Image
 
 from configs.party_settings import TinyImageNetData
 from parties.common.errors import DataError
+from parties.data.sources.arrays import Array, Images, Progress
 from parties.data.sources.files import MAX_BYTES, open_data_file, regular_file_path
 from parties.data.sources.records import (
-    Array,
-    Images,
-    Progress,
     Records,
     class_indices,
     crop_slices,
@@ -80,8 +78,8 @@ def _test(data: TinyImageNetData, folder: Path) -> dict[Path, str]:
     missing = sum(not name for name in found.values())
     if missing or noted:
         raise DataError(
-            f"{missing} images of {data.path / inside} are not in {_NOTES.name}, and "
-            f"{len(noted)} images in {_NOTES.name} do not exist",
+            f"{_NOTES.name} does not list {missing} images of {data.path / inside}, and lists "
+            f"{len(noted)} images that do not exist",
             _AGAIN,
         )
     return found

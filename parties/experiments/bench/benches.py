@@ -20,7 +20,7 @@ from parties.experiments.bench.record import Pages, fedora_pages
 from parties.experiments.bench.run import Bench
 
 HORIZONTAL_LEAD = (
-    "ASR: of the leaving client's rows with the trigger, the share that the model assigns to the "
+    "ASR: the fraction of the leaving client's rows with the trigger that the model assigns to the "
     "trigger's class. R-Acc: unweighted mean of the remaining clients' test accuracies. ¹: after "
     "the unlearning rounds; ²: after the recovery rounds. FedOSD's paper trains 2,000 rounds on "
     "all rows; the runs of FedOSD on this page train 300 rounds (MNIST: 100) on a fifth of the "
@@ -36,10 +36,10 @@ HORIZONTAL_LEAD = (
 LANGUAGE_LEAD = (
     "MU: model utility. FTR: truth ratio of the forgotten questions, as in the paper. KS: "
     "two-sample Kolmogorov–Smirnov distance between a model's truth ratios and Retrain's, from 0 "
-    "to 1. Finetune is the trained model before unlearning. The paper does not have the "
-    "comparison with Retrain's truth ratios, the method RMU or the primal-dual constraint in a "
-    "federation. A high FTR is not a success by itself, because the target is the FTR of Retrain "
-    "at a high utility."
+    "to 1. Finetune is the trained model before unlearning. The paper compares "
+    "no truth ratios with Retrain's, and it uses neither the method RMU nor the primal-dual "
+    "constraint. A high FTR alone is not a success, because the target is the FTR of Retrain "
+    "together with a high utility."
 )
 
 

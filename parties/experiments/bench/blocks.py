@@ -1,4 +1,4 @@
-"""Blocks of the result tables: which rows and measures a block shows, and the paper's numbers."""
+"""Blocks of the result tables: rows and measures of each block, and the paper's numbers."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -48,8 +48,8 @@ class TableBlock(ConfigTable):
     Attributes:
         experiment: name of the experiment whose runs fill the block.
         gpu: whether the runs of the block need a GPU.
-        variants: variants with one row each, below Retrain and the baselines; empty: the block has
-            the standard rows.
+        variants: the block has one row per variant, below the rows of Retrain and the baselines.
+            Without variants, the block has the standard rows.
         axis: label of the x axis, for a curve over variants; ``points`` are the x values.
         paper: the paper's numbers by row, in the order of ``measures``.
     """
@@ -76,9 +76,9 @@ class TableBlock(ConfigTable):
                 f"choose from {', '.join(self.headings)}"
             )
         if any(len(numbers) != len(self.measures) for numbers in self.paper.values()):
-            raise ValueError("each row of paper must have one number per measure")
+            raise ValueError("each row of 'paper' must have one number per measure")
         if self.points and len(self.points) != len(self.variants):
-            raise ValueError("points must have one number per variant")
+            raise ValueError("'points' must have one number per variant")
         return self
 
     @property
@@ -105,7 +105,7 @@ class FedoraBlock(TableBlock):
 
     @property
     def rows(self) -> tuple[TableRow, ...]:
-        """The standard rows; with variants: Retrain, the baselines and one row per variant."""
+        """The standard rows; if there are variants: Retrain, baselines and one row per variant."""
         if not self.variants:
             return STANDARD
         first = self.variants[0]
@@ -120,7 +120,7 @@ class FedoraBlock(TableBlock):
         )
 
     def reference(self, row: TableRow) -> TableRow:
-        """Return the Retrain row with which ``row`` is compared; CVFU has one of its own."""
+        """Return the Retrain row to compare with ``row``; CVFU has a separate Retrain row."""
         if self.variants:
             return self.rows[0]
         return VOTES if row.variant == VOTES.variant else RETRAIN

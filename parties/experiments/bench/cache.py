@@ -1,8 +1,8 @@
 """Cache of finished benchmark runs: ``runs.json`` beside the result pages.
 
-A run takes minutes to hours and its folder takes gigabytes, but the figures that the tables read
+A run takes minutes to hours, and the folder of a run takes gigabytes. The values for the tables
 take only a few kilobytes. With the cache, finished runs are not repeated on another machine or for
-a larger number of seeds. To repeat a run, remove the line of the run from the file.
+a larger number of seeds. To repeat a run, remove the line of the run from ``runs.json``.
 """
 
 import fcntl
@@ -24,13 +24,13 @@ FILE = "runs.json"
 
 @dataclass(frozen=True, slots=True)
 class CachedRun:
-    """The figures of one finished run.
+    """The values of one finished run.
 
     Attributes:
         title: readable name of the run.
         sources: digest of the source files of the program that made the run.
         seconds: duration of the run.
-        values: figures by method and measure.
+        values: the values by method and measure.
     """
 
     title: str
@@ -42,7 +42,7 @@ class CachedRun:
 def extract_records(
     runs: Iterable[PlannedRun], records: Mapping[str, Any], read: Extract
 ) -> dict[str, CachedRun]:
-    """Return the figures of every run that has a record, by run digest."""
+    """Return the values of every run in ``records``; ``records`` and the result use run digests."""
     found: dict[str, CachedRun] = {}
     for run in runs:
         if run.digest in records:

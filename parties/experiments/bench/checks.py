@@ -24,7 +24,7 @@ DELTAS: Final = ("0", "5", "10", "25")  # the paper claims a trend up to 25 %
 
 @dataclass(frozen=True, slots=True)
 class ReproductionCheck:
-    """One figure; ``ok`` is None if there is no requirement or there are too few runs."""
+    """One value; ``ok`` is None if there is no requirement or there are too few runs."""
 
     name: str
     value: float | None  # None: no run, or too few seeds
@@ -70,14 +70,14 @@ def _joint_result(checks: Sequence[bool | None]) -> str:
 def judge_within(
     name: str, series: SeedSeries, limit: float, unit: str
 ) -> Iterator[ReproductionCheck]:
-    """Yield the check whether the mean lies within ``limit`` of zero."""
+    """Yield the check that the absolute value of the mean is at most ``limit``."""
     yield judge_value(name, _mean(series), unit, (-limit, limit), f"within {limit:g}")
 
 
 def judge_value(
     name: str, value: float | None, unit: str, between: tuple[float, float], wanted: str
 ) -> ReproductionCheck:
-    """Return the check whether a figure lies between two bounds."""
+    """Return the check that a value is between two bounds."""
     ok = None if value is None else between[0] - 1e-9 <= value <= between[1] + 1e-9
     return ReproductionCheck(name, value, unit, wanted, ok)
 
@@ -85,7 +85,7 @@ def judge_value(
 def judge_above(
     name: str, higher: SeedSeries, lower: SeedSeries, least: float = 0.0
 ) -> Iterator[ReproductionCheck]:
-    """Yield the check whether ``higher`` exceeds ``lower`` by ``least`` and significantly.
+    """Yield the check that ``higher`` exceeds ``lower`` significantly, and by at least ``least``.
 
     The test is a one-sided paired t-test over seeds. If all differences are equal, the sign of the
     difference decides.
@@ -185,7 +185,7 @@ def ablation_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def sweep_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R6: trend of accuracy on D_u with the forgetting weight, and of utility with batch share."""
+    """R6: accuracy on D_u decreases with the forgetting weight; test accuracy grows with δ."""
 
     def of(variant: str, measure: str) -> SeedSeries:
         return results.series(SWEPT, TableRow(variant, variant, "fedora"), measure)
@@ -199,7 +199,7 @@ def sweep_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def payload_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R15: measured payload minus the formula, in every run to which the formula applies."""
+    """R15: the measured payload equals the formula, in all runs that the formula covers."""
     excess = [
         abs(values["payload-excess"])
         for by_seed in results.found.values()
@@ -213,9 +213,9 @@ def payload_checks(results: Results) -> Iterator[ReproductionCheck]:
 def trend_check(
     name: str, points: Sequence[tuple[float, SeedSeries]], bound: float
 ) -> Iterator[ReproductionCheck]:
-    """Yield the check whether the rank correlation of ``points`` reaches ``bound``.
+    """Yield the check that the rank correlation of ``points`` is at least (most) ``bound``.
 
-    A point is an x value and a series over seeds, of which the mean is used.
+    A point is an x value and a series over seeds; the y value is the mean of the series.
     """
     rho: float | None = None
     if all(len(series) >= FEWEST for _, series in points):

@@ -27,9 +27,9 @@ BACKDOOR_METRICS = {
 
 
 def extract_vertical(run: PlannedRun, metrics: Mapping[str, Any]) -> dict[str, Values]:
-    """Return the figures of each method of a vertical run; ``retrain`` is the mean of all Retrains.
+    """Return each method's values in a vertical run; ``retrain`` has the mean of all Retrains.
 
-    A poisoned run has only the backdoor figures; a clean run has all other figures.
+    A poisoned run has only the values of the backdoor audit; a clean run has all other values.
 
     Raises:
         TypeError: ``run`` is not a vertical run.
@@ -55,9 +55,9 @@ def extract_vertical(run: PlannedRun, metrics: Mapping[str, Any]) -> dict[str, V
 def extract_federated(
     metrics: Mapping[str, Any], measures: Mapping[str, tuple[str, str]]
 ) -> dict[str, Values]:
-    """Return the figures of each method of a federated run; ``retrain`` is the Retrains' mean.
+    """Return each method's values in a federated run; ``retrain`` has the mean of all Retrains.
 
-    ``measures`` maps a measure to its table heading and the name of its figure in the record.
+    ``measures`` maps a measure to its table heading and to the measure's name in the record.
     """
     wanted = {word: name for word, (_, name) in measures.items()}
     found = {}
@@ -139,9 +139,9 @@ def count_rounds(
     """Return the number of unlearning rounds of method ``name``; None if the method has no rounds.
 
     A round is one pass over the rows that the method uses: an epoch over D_r for Retrain and
-    fine-tuning, a step over all of D_u for gradient ascent, one outer iteration of FedORA, an
-    epoch over the fixed part of D_r for ICO-like, one epoch of CVFU. The paper does not define
-    a round.
+    fine-tuning, a step over all of D_u for gradient ascent, one outer iteration of FedORA, an epoch
+    over the fixed subset of D_r for ICO-like, and one epoch of CVFU. The paper does not define a
+    round.
     """
     plan, done = agreement.unlearning, (record.get("facts") or {}).get("losses") or ()
     portion = plan.ico_like.share * request["retained"]

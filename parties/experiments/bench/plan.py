@@ -28,15 +28,15 @@ QUICK = "quick"  # name of the variant with short training
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The part of the experiments that is requested.
+    """The requested tables, experiments and seeds.
 
     Attributes:
         tables: tables to fill; empty: all.
         only: names of experiments to run; empty: all.
         seeds: largest number of seeds per experiment.
         gpu: whether experiments that need a GPU are included.
-        quick: one seed and short training per experiment, to test the set-up; the figures are not
-            valid results.
+        quick: one seed and short training per experiment, to test the set-up; the results are not
+            valid.
     """
 
     tables: Collection[str] = ()
@@ -133,11 +133,11 @@ def _forget(request: RowRequest | None, backdoor: BackdoorSettings | None) -> tu
 
 
 def run_digest(config: VerticalConfig | FederatedConfig, *, processes: bool) -> str:
-    """Return the name of a run's folder: a digest of all settings that determine its figures.
+    """Return the name of a run's folder: a digest of all settings that determine the results.
 
     The digest covers the agreement, the party settings and the versions of the program and of the
-    record's format. It does not cover the source files, whose digest is in the run's record; a page
-    states if its runs were computed by several versions of the program.
+    record's format. The source files have a separate digest in the run's record. A result page
+    states if its runs have different digests of source files.
     """
     settings = {name: each.model_dump(mode="json") for name, each in sorted(config.inline.items())}
     parts = [canonical_agreement(config.agreement), json.dumps(settings, sort_keys=True)]
@@ -161,7 +161,8 @@ class FederatedExperiment(ConfigTable):
     """One experiment of a federated mode; all methods start from the same trained model.
 
     Attributes:
-        variants: names of variants with one run each; an empty name is the unchanged config.
+        variants: names of variants with one run each; an empty name stands for the unchanged
+            config.
         gpu: whether the experiment needs a GPU.
     """
 

@@ -33,7 +33,7 @@ class MeanSd:
 
 @dataclass(slots=True)
 class Results:
-    """Figures by experiment, variant and method; clean and poisoned runs are merged."""
+    """Values by experiment, variant and method; clean and poisoned runs are merged."""
 
     found: dict[tuple[str, str, str], dict[int, Values]] = field(default_factory=dict)
     wanted: int = 0  # number of planned runs
@@ -42,13 +42,13 @@ class Results:
     hours: float = 0.0  # run time with two runs at a time, timed runs one at a time
 
     def series(self, experiment: str, row: TableRow, measure: str) -> SeedSeries:
-        """Return one figure of one row by seed; empty if there are no runs."""
+        """Return one measure of one row by seed; the result is empty if there are no runs."""
         by_seed = self.found.get((experiment, row.variant, row.method), {})
         return {seed: each[measure] for seed, each in sorted(by_seed.items()) if measure in each}
 
 
 def collect_results(wanted: Iterable[PlannedRun], stored: Mapping[str, CachedRun]) -> Results:
-    """Collect the figures of the ``wanted`` runs; ``stored`` maps a digest to a finished run."""
+    """Collect the values of the ``wanted`` runs; ``stored`` maps a digest to a finished run."""
     planned = list(wanted)
     there = [run for run in planned if run.digest in stored]
     found: dict[tuple[str, str, str], dict[int, Values]] = defaultdict(lambda: defaultdict(dict))
@@ -75,5 +75,5 @@ def mean_sd(series: Mapping[int, float]) -> MeanSd | None:
 
 
 def seed_differences(ours: SeedSeries, reference: SeedSeries) -> SeedSeries:
-    """Return ``ours`` minus ``reference`` for every seed that both have."""
+    """Return ``ours`` minus ``reference`` for every seed that occurs in both series."""
     return {seed: ours[seed] - reference[seed] for seed in ours if seed in reference}

@@ -33,7 +33,7 @@ RunState: TypeAlias = Literal["kept", "waits", "started", "done", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """The state of a run; a run that waits is locked by another command."""
+    """The state of a run; a run ``waits`` while another command has locked the run's folder."""
 
     run: PlannedRun
     state: RunState
@@ -91,8 +91,8 @@ def execute_runs(
 ) -> dict[str, Any]:
     """Execute all missing runs; return the records of all finished runs by digest.
 
-    Two kinds of runs come last and one at a time: runs with real processes, because their duration
-    is a result, and runs that fill a GPU. A run that fails is reported and skipped.
+    Two kinds of runs are executed last, one run at a time: runs with real processes, because the
+    duration of such a run is a result, and runs on a GPU. A run that fails is reported and skipped.
     """
     unique = {run.digest: run for run in wanted}
     records = {key: found for key, run in unique.items() if (found := read_run_record(place, run))}
@@ -229,9 +229,9 @@ def _last(log: Path) -> str:
 def remaining_seconds(
     durations: dict[str, list[float]], left: Sequence[str], workers: int
 ) -> float | None:
-    """Return the estimated seconds until all runs are done; ``left`` has each missing run's kind.
+    """Return the estimated seconds until all runs are done; ``left`` lists missing runs' kinds.
 
-    A kind without a known duration counts with the mean of all known durations. The estimate is
+    For a kind without a known duration, the mean of all known durations is used. The estimate is
     None before the first run is done.
     """
     known = [each for made in durations.values() for each in made]
@@ -242,7 +242,7 @@ def remaining_seconds(
 
 
 class BenchProgress:
-    """Prints the scheduler's events; outside a terminal only failures and the end of each run."""
+    """Prints the scheduler's events; if the output is no terminal, only failures and run ends."""
 
     def __init__(self, console: Console, wanted: Sequence[PlannedRun], workers: int) -> None:
         self._console, self._workers = console, workers

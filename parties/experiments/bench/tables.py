@@ -9,10 +9,10 @@ from parties.experiments.bench.results import MeanSd, Results, TableRow, mean_sd
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """One figure of one row.
+    """One measure of one row.
 
     Attributes:
-        gap: mean difference to the Retrain of the same seed and system.
+        gap: mean over seeds of this value minus the value of Retrain with the same seed and system.
         paper, paper_gap: the paper's number, and its difference to the paper's Retrain.
     """
 
@@ -32,7 +32,7 @@ class TableLine:
 
 @dataclass(frozen=True, slots=True)
 class FilledBlock:
-    """A block with its results; a row without any figure has no line."""
+    """A block with its results; a row without any value is omitted."""
 
     block: TableBlock
     lines: tuple[TableLine, ...]

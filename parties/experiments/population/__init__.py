@@ -1,5 +1,5 @@
 """Populations: many small federations trained at once on one machine, for the strong audits.
 
-This package holds the columns of all parties in one process, so it is never used in a run between
-organisations. It computes the same models as the parties do together; a test compares both.
+This package reads the columns of all parties in one process, so it is never used in a run between
+organisations. A test checks that this package and a run of the parties compute the same models.
 """

@@ -23,7 +23,7 @@ from unlearning.audit.lira import (
 
 @dataclass(frozen=True, slots=True)
 class PopulationFigure:
-    """Figures of one attack: AUC with standard error, balanced accuracy, and TPR at fixed FPRs."""
+    """Results of one attack: AUC with standard error, balanced accuracy, and TPR at fixed FPRs."""
 
     auc: float
     error: float
@@ -42,14 +42,17 @@ class MethodAudit:
     Attributes:
         vs_retrain: attack that separates unlearned models from Retrains, on rows that the unlearned
             models forgot.
-        u_lira: attack that separates rows that a model forgot from rows that the model never saw.
+        u_lira: attack that separates rows that a model forgot from rows on which the model was
+            never trained.
         accuracies: test accuracy of every model.
-        gap: mean test accuracy minus that of the Retrains.
+        gap: mean test accuracy minus the mean test accuracy of the Retrains.
         distance: 2-Wasserstein distance between the Gaussians of unlearned models and of Retrains;
             mean and 95th percentile over rows.
-        confidence_gap: mean log-odds of the label on forgotten rows, minus that of the Retrains.
-        taken: how many whole models are classified as unlearned, among the unlearned models and
-            among the Retrains; these counts give a lower bound of ε.
+        confidence_gap: mean log-odds of the label on forgotten rows, minus the same mean of the
+            Retrains.
+        taken: two counts: the unlearned models that the attack classifies as unlearned, and the
+            Retrains that it classifies as unlearned. A lower bound of ε is computed from these
+            counts.
     """
 
     vs_retrain: PopulationFigure
@@ -72,11 +75,11 @@ class PopulationAudit:
         self._seed = torch_seed(draw.pooled.agreement.seed, "population audit")
 
     def null(self) -> PopulationFigure:
-        """Return the figures of the attack between two halves of the Retrains: the null result."""
+        """Return the results of the attack between two halves of the Retrains: the null result."""
         return self._figure(*self._halves())
 
     def null_counts(self) -> AttackCounts:
-        """Return the counts of the attack between the Retrains' two halves, one trial per model."""
+        """Return the counts of the attack between two halves of the Retrains, in models."""
         return whole_model_counts(*self._halves())
 
     def _halves(self) -> tuple[Arm, Arm]:
@@ -85,7 +88,7 @@ class PopulationAudit:
         return self._retrains.of(runs[:half]), self._retrains.of(runs[half:])
 
     def audit_method(self, models: Ensemble) -> MethodAudit:
-        """Return all figures of one method's models."""
+        """Return all audit results of one method's models."""
         values, learned = self._confidences(models), self._draw.learned
         forgot, spared = Arm(values, learned), Arm(values, ~learned)
         distances = wasserstein_distances(forgot, self._retrains)

@@ -1,4 +1,4 @@
-"""Checks of a forgetting study: figures with requirements, and tables and plots of them."""
+"""Checks of a forgetting study: values with requirements, and tables and plots of values."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ TITLES = {"vs_retrain": "vs-Retrain AUC", "u_lira": "U-LiRA AUC"}
 
 @dataclass(frozen=True, slots=True)
 class StudyCheck:
-    """One figure of the study; ``ok`` is None if there is no requirement."""
+    """One value of the study; ``ok`` is None if there is no requirement."""
 
     name: str
     value: float
@@ -51,7 +51,7 @@ def study_checks(found: Sequence[MethodSummary]) -> Iterator[StudyCheck]:
 
 
 def symmetric_auc(auc: float) -> float:
-    """Return the larger of an AUC and one minus the AUC."""
+    """Return max(AUC, 1 - AUC)."""
     return max(auc, 1.0 - auc)
 
 

@@ -1,6 +1,6 @@
 """CVFU on a population: every model has its own cached sum of votes, and all parties are online.
 
-The letters are those of ``parties.vertical.methods.cvfu``.
+Notation as in ``parties.vertical.methods.cvfu``.
 """
 
 import math
@@ -17,7 +17,7 @@ from unlearning.cvfu import EarlyStopping
 
 
 def population_cvfu(trained: TrainedPopulation) -> Ensemble:
-    """Return each model as it was after the last epoch that improved this model."""
+    """Return each model in its state after the last epoch that improved this model."""
     plan, models = trained.pooled.agreement.unlearning.cvfu, trained.original.copy()
     kept, moving = trained.original.copy(), torch.ones(len(trained.sets), dtype=torch.bool)
     watchers = [EarlyStopping(patience=plan.patience) for _ in trained.sets]

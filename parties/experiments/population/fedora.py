@@ -1,7 +1,7 @@
 """FedORA on a population: every model has its own dual variable, step sizes and D_u.
 
-The letters are those of ``unlearning.primal_dual``. All models take the same number of steps.
-Early stopping by validation rows is left out, so that all models end together.
+Notation as in ``unlearning.primal_dual``. All models take the same number of steps. No model stops
+early on validation rows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -159,7 +159,7 @@ class PopulationFedora:
 
 
 def held_out_thresholds(context: FedoraContext, models: Ensemble) -> list[float]:
-    """Return γ of every model, ``[N]``, from validation rows with the class shares of D_u."""
+    """Return γ of every model, ``[N]``, from validation rows with the class proportions of D_u."""
     pooled, plan = context.pooled, context.plan
     rows, classes = pooled.rows.validation, len(pooled.agreement.labels.classes)
     gammas, truth = [], pooled.labels[rows]

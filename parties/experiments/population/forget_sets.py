@@ -1,4 +1,4 @@
-"""Forget sets: N runs of one federation, each with a random half of the same rows to forget."""
+"""Forget sets of N runs: each run trains on, then forgets, a random half of the same rows."""
 
 from dataclasses import dataclass, replace
 
@@ -15,14 +15,15 @@ from unlearning.audit.lira import MIN_RUNS
 
 @dataclass(frozen=True, slots=True)
 class ForgetSet:
-    """The rows that each run of one population learns and forgets.
+    """The rows on which each run of one population is trained, and which it then forgets.
 
     Attributes:
         pooled: the pooled data; canaries have a wrong label in every run.
-        pool: rows that a run either learns and forgets, or never sees, ``[pool]``.
-        learned: whether each run learns each row of the pool, ``[N, pool]``; runs 2k and 2k + 1
-            learn complementary halves.
-        always: rows outside the pool that every run learns and forgets.
+        pool: rows, ``[pool]``; a run is trained on one half of these rows and forgets this half,
+            and is never trained on the other half.
+        learned: whether each run is trained on each row of the pool, ``[N, pool]``; runs 2k and 2k
+            + 1 are trained on complementary halves.
+        always: rows outside the pool; every run is trained on these rows and then forgets them.
         retain: D_r of every run.
     """
 
@@ -45,19 +46,20 @@ class ForgetSet:
 
 
 def draw_forget_sets(pooled: PooledData, request: RowRequest, runs: int) -> ForgetSet:
-    """Sample the rows that each run learns and forgets, for a request by classes.
+    """Sample the rows that each run forgets, for a request that names classes.
 
-    With canaries, the pool has twice as many rows as there are canaries. All of these rows have a
-    wrong label, and each run learns half of the pool. Every run learns and forgets the other rows
-    of the request.
+    With canaries, the pool has twice as many rows as there are canaries. All rows of the pool have
+    a wrong label, and each run is trained on half of the pool. Every run is trained on the other
+    rows of the request, and then forgets those rows.
 
     Raises:
-        PolicyError: the request names no classes or has too few rows, or there are too few runs.
+        PolicyError: the request names no classes or too few rows, or there are too few runs.
     """
     if not request.classes:
         raise PolicyError(
-            f"request {request.name!r} names no classes",
-            "use a request by classes, because a population samples the rows of the request",
+            f"the forget request {request.name!r} has no key 'classes'",
+            "use a request with the key 'classes': a population chooses the forgotten rows at "
+            "random among all rows of these classes",
         )
     if runs % 2 or runs < 2 * MIN_RUNS:
         raise PolicyError(
@@ -69,7 +71,8 @@ def draw_forget_sets(pooled: PooledData, request: RowRequest, runs: int) -> Forg
     size = 2 * request.canaries or len(requested) // 2 * 2
     if not 2 <= size <= len(requested):
         raise PolicyError(
-            f"request {request.name!r} has {len(requested)} rows; expected at least {max(2, size)}"
+            f"the forget request {request.name!r} names {len(requested)} rows; expected at least "
+            f"{max(2, size)}"
         )
     pool, always = requested[:size], np.sort(requested[size:])
     labels = pooled.labels.clone()

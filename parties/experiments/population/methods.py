@@ -139,7 +139,7 @@ def _ico(trained: TrainedPopulation) -> Ensemble:
 
 
 def population_fedora(trained: TrainedPopulation, plan: FedoraSettings) -> Ensemble:
-    """Return the models after FedORA with settings ``plan``, including start and calibration.
+    """Return the models after FedORA with settings ``plan``; start and calibration are included.
 
     Raises:
         PolicyError: a population does not support these settings.
@@ -147,7 +147,8 @@ def population_fedora(trained: TrainedPopulation, plan: FedoraSettings) -> Ensem
     if plan.dual == "literal" or plan.extrapolate or (plan.adaptive and plan.primal == "optimiser"):
         raise PolicyError(
             "a population does not support these settings of FedORA",
-            "use a scalar dual, no extrapolation, and adaptive steps only with primal = 'plain'",
+            "set dual = 'scalar' and extrapolate = false; with primal = 'optimiser', also set "
+            "adaptive = false",
         )
     models = (trained.early if plan.start == "rewind" else trained.original).copy()
     if plan.start == "fresh-top":

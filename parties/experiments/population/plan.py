@@ -48,7 +48,7 @@ class StudyMethod(ConfigTable):
     as_long: bool = False  # as many epochs over D_r as FedORA, at the learning rate of training
 
     def form(self, agreed: FedoraSettings, printed: dict[str, Any]) -> FedoraSettings:
-        """Return the FedORA settings of this row; ``printed`` are the settings of the paper."""
+        """Return the FedORA settings of this row; ``printed`` has the settings as in the paper."""
         base = agreed.model_dump() | (PAPER | printed if self.paper else {})
         return FedoraSettings.model_validate(base | self.plan)
 
@@ -87,10 +87,14 @@ class Study(ConfigTable):
         for each in self.population:
             for unknown in {*each.rows_of, *each.without} - names:
                 raise ValueError(
-                    f"population {each.name!r} names row {unknown!r}, which is not defined"
+                    f"population {each.name!r} names the row {unknown!r}, but no such row is "
+                    "defined"
                 )
         for unknown in set(self.paper_form) - {each.name for each in self.population}:
-            raise ValueError(f"paper_form names population {unknown!r}, which is not defined")
+            raise ValueError(
+                f"the table paper_form names the population {unknown!r}, but no such population is "
+                "defined"
+            )
         return self
 
     def chosen(self, names: tuple[str, ...]) -> tuple[Population, ...]:

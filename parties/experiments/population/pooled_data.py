@@ -39,7 +39,7 @@ class WholeModel(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class PooledData:
-    """Data and models of one federation, held by one process.
+    """Data and models of all parties of one federation, in one process.
 
     Attributes:
         inputs: features of all common rows by party, ``[common rows, ...]``.
@@ -89,7 +89,7 @@ class PooledData:
         return build
 
     def batch(self, rows: Tensor) -> list[Tensor]:
-        """Return the features of ``rows``, ``[N, batch]``, by party: ``[N, batch, ...]`` each."""
+        """Return each party's features, ``[N, batch, ...]``, of ``rows``, ``[N, batch]``."""
         return [gather_rows(each, rows) for each in self.inputs.values()]
 
     @torch.no_grad()
@@ -112,7 +112,7 @@ class PooledData:
 def gather_rows(values: Tensor, rows: Tensor) -> Tensor:
     """Return ``values[rows]`` as ``[*rows, ...]`` for values ``[common rows, ...]``.
 
-    For long rows, this function is several times faster than indexing.
+    For long rows, this function is several times faster than the expression ``values[rows]``.
     """
     gathered = embedding(rows, values.flatten(1))
     return gathered.view(*rows.shape, *values.shape[1:])
@@ -121,10 +121,10 @@ def gather_rows(values: Tensor, rows: Tensor) -> Tensor:
 def read_pooled_data(
     config: Path, data: Path | None, changes: Sequence[str] = (), most: int | None = None
 ) -> PooledData:
-    """Read every party's data and join it on common IDs.
+    """Read the data of every party and join the rows of all parties by ID.
 
-    Preprocessing is fitted on all training rows, so it is the same for every model. ``most`` bounds
-    the number of training rows; further rows are dropped.
+    Preprocessing is fitted on all training rows, so it is the same for every model. ``most`` is the
+    largest number of training rows; further rows are not used.
 
     Raises:
         LookupError: a party lacks the features or labels that its role requires.

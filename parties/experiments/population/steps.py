@@ -1,4 +1,4 @@
-"""Training steps of a population: N models learn at once, each from rows in its own order."""
+"""Training steps of a population: N models are trained at once, each in its own row order."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ class PopulationTask:
     """Training task of N models: rows, labels, epochs and learning rate.
 
     Attributes:
-        sets: row sets of every model, from which ``rows`` selects.
+        sets: row sets of every model; ``rows`` names the set on which the model is trained.
         streams: for each model, the name of the random stream that determines the order of rows.
         labels: labels of all common rows, ``[common rows]`` or ``[N, common rows]``.
         only: name prefixes of the parameters to train; empty: all parameters.
@@ -44,7 +44,7 @@ class PopulationTask:
 
 
 def train_population(pooled: PooledData, models: Ensemble, task: PopulationTask) -> None:
-    """Train the models in place, each on its own rows in its own order."""
+    """Train the models in place; each model has its own rows and its own row order."""
     chosen = models.with_prefix(*task.only)
     descent = population_optimiser(chosen, task)
     done = 0
@@ -63,7 +63,7 @@ def train_population(pooled: PooledData, models: Ensemble, task: PopulationTask)
 def population_optimiser(
     chosen: Sequence[Tensor], plan: PopulationTask | TrainingSettings
 ) -> torch.optim.Optimizer:
-    """Return one optimiser for the parameters of all models, which updates models independently.
+    """Return one optimiser for all models; the optimiser updates each model independently.
 
     ``chosen`` has the stacked parameters of all models, ``[N, ...]`` each.
     """
@@ -84,7 +84,7 @@ def population_batches(task: PopulationTask, epoch: int) -> Iterator[Tensor]:
         for sets, stream in zip(task.sets, task.streams, strict=True)
     ]
     if len({len(order) for order in orders}) > 1:
-        raise ValueError("all models of a population must learn from the same number of rows")
+        raise ValueError("all models of a population must be trained on the same number of rows")
     order = torch.from_numpy(np.stack(orders))
     return iter(torch.split(order, task.batch, dim=1))
 
@@ -98,7 +98,7 @@ def population_losses(pooled: PooledData, models: Ensemble, rows: Tensor, labels
 
 
 def population_gradients(figures: Tensor, models: Ensemble) -> list[Tensor]:
-    """Return the gradients, ``[N, ...]``, of ``figures`` ``[N]`` by each model's own parameters."""
+    """Return the gradients, ``[N, ...]``: of each of ``figures`` ``[N]`` by its own model."""
     return list(torch.autograd.grad(figures.sum(), models.with_prefix()))
 
 

@@ -1,4 +1,4 @@
-"""A forgetting study: one part per population and seed, each stored in a file, and a summary."""
+"""A forgetting study: one file of results per population and seed, and a summary."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ LATEST = "retrain_accuracies"  # absent in parts written by earlier versions
 
 @dataclass(frozen=True, slots=True)
 class StudyPlace:
-    """Data folder and folder of finished parts."""
+    """Data folder, and folder for the result files of populations and seeds."""
 
     configs: Path  # the folder of the study's file
     data: Path | None
@@ -43,7 +43,7 @@ class StudyPlace:
 def run_study_parts(
     study: Study, chosen: Sequence[Population], place: StudyPlace, seeds: int
 ) -> Iterator[Callable[[Describe], Record]]:
-    """Yield a function per population and seed that reads or computes the record of this part."""
+    """Yield one function per population and seed; it reads or computes this pair's record."""
     for population in chosen:
         for seed in range(study.first, study.first + seeds):
             yield partial(_read_or_compute, study, population, place, seed)
@@ -123,13 +123,15 @@ class MethodSummary:
 
     Attributes:
         auc: mean AUC over seeds, by audit.
-        error: standard error of the AUC: over seeds, or from the bootstrap over models if larger.
-        gap: test accuracy minus that of the Retrains, in percentage points.
+        error: standard error of the AUC: the larger of the standard error over seeds and the
+            bootstrap standard error over models.
+        gap: test accuracy minus the test accuracy of the Retrains, in percentage points.
         models: number of unlearned models per seed, and also number of Retrains per seed.
         training_rows: number of training rows of each model before unlearning.
         bound: lower bound of ε from the attack that classifies whole models, over all seeds.
         equivalent: equivalence test between the test accuracies of unlearned models and Retrains.
-            The mean of the Retrains of the same seed is subtracted. None for the Retrains.
+            From each accuracy, the mean accuracy of the Retrains of the same seed is subtracted.
+            None for the Retrains.
     """
 
     population: str
@@ -145,7 +147,7 @@ class MethodSummary:
 
 
 def summarise_study(records: Sequence[Record]) -> Iterator[MethodSummary]:
-    """Yield one summary per population and method, first that of Retrain against Retrain."""
+    """Yield a summary per population and method; the first compares Retrain with Retrain."""
     for population in dict.fromkeys(record["population"] for record in records):
         own = [record for record in records if record["population"] == population]
         yield _null(population, own)

@@ -26,9 +26,10 @@ class TrainedPopulation:
 
     Attributes:
         sets: row sets of every run.
-        names: name of every run, which is part of the names of random streams.
+        names: name of every run; the names of random streams contain this name.
         original: the trained models.
-        early: the models after the first part of training.
+        early: the models after the first epochs of training, for methods that start from an early
+            checkpoint.
     """
 
     pooled: PooledData
@@ -38,13 +39,13 @@ class TrainedPopulation:
     early: Ensemble
 
     def streams(self, purpose: str) -> list[str]:
-        """Return the random stream of every run for ``purpose``."""
+        """Return the name of each run's random stream: ``purpose`` and the name of the run."""
         return [f"{purpose} {name}".strip() for name in self.names]
 
     def task(
         self, purpose: str, rows: "vfl_pb2.Rows", pace: tuple[int, float], batch: int | None = None
     ) -> PopulationTask:
-        """Return the federation's training task; ``pace`` is number of epochs and learning rate."""
+        """Return the federation's training task; ``pace`` holds epochs and learning rate."""
         plan = self.pooled.agreement.training
         return PopulationTask(
             sets=self.sets,

@@ -1,4 +1,4 @@
-"""Branches of a run's models: each client stores separate personal parameters per branch."""
+"""Branches of a run: for each branch, a client stores separate personal parameters."""
 
 from parties.horizontal.engine.cohort import Cohort
 from parties.horizontal.engine.run_journal import RunJournal
@@ -8,7 +8,8 @@ class Branches:
     """Starts branches, and switches all clients to a branch.
 
     Attributes:
-        current: name of the branch whose model the run would deliver if it ended now.
+        current: name of the branch of the model that the run delivers, unless a later branch
+            replaces it.
     """
 
     def __init__(self, cohort: Cohort, journal: RunJournal) -> None:
@@ -18,14 +19,14 @@ class Branches:
     def start(self, name: str, parent: str | None) -> str:
         """Switch all clients to a new branch and return its name.
 
-        After a crash, repeated work gets a new branch, because on the old branch clients may
-        already have trained personal parameters in the lost work.
+        Work that is repeated after a crash uses a new branch. In the old branch, clients may have
+        trained personal parameters before the crash.
         """
         branch = f"{self._journal.run.hex()} {name} {self._journal.start.hex()[:8]}"
         self._cohort.switch_branch(branch, parent)
         return branch
 
     def adopt(self, branch: str) -> None:
-        """Make a branch the current one and switch all clients to it."""
+        """Make ``branch`` the current branch and switch all clients to ``branch``."""
         self.current = branch
         self._cohort.switch_branch(branch, None)

@@ -3,7 +3,8 @@
 The method is Knot (Su and Li 2023). Clients are assigned to clusters by the seed and the clients'
 names only, so the assignment does not depend on any row. A snapshot is the model before a round in
 which some client takes part for the first time; therefore that client has not influenced the
-snapshot. To unlearn a client, its cluster returns to the snapshot before the client's first round.
+snapshot. To unlearn a client, the client's cluster is trained again from the snapshot before the
+client's first round.
 """
 
 from collections.abc import Iterator, Sequence
@@ -63,7 +64,7 @@ class ClusterHistory:
     model: Tensor | None
 
     def snapshot_before(self, clients: frozenset[str]) -> ClusterSnapshot | None:
-        """Return the last snapshot that none of ``clients`` influenced.
+        """Return the latest snapshot that was stored before the first round of any of ``clients``.
 
         The result is None if none of ``clients`` ever took part in a round.
         """
@@ -130,7 +131,7 @@ class ClusterStore:
             yield number, self._read(number)
 
     def write(self, number: int, history: ClusterHistory) -> None:
-        """Replace the history of a cluster."""
+        """Store a new history of a cluster in place of the old history."""
         tensors = {str(each.number): each.model for each in history.snapshots}
         clients = {str(each.number): "\n".join(sorted(each.clients)) for each in history.snapshots}
         if history.model is not None:

@@ -1,4 +1,4 @@
-"""The cohort: the server's view of its clients, and means of their updates.
+"""The cohort: all clients as the server uses them, and means of the clients' updates.
 
 Algorithms use only ``Cohort``, so the same algorithms run with clients that connect over gRPC and
 with clients that are simulated in a pool of processes or on a cluster.
@@ -22,12 +22,12 @@ from parties.horizontal.local.local_task import (
 )
 from parties.horizontal.local.rows import RowKind
 
-DIVERGED_HINT = "use a smaller learning rate, or set clip to limit the gradient norm"
+DIVERGED_HINT = "use a smaller learning rate, or set the key 'clip' to limit the gradient norm"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Member:
-    """A client, and the kind of training rows with which the client takes part.
+    """A client, and the kind of training rows that the client uses in a round.
 
     A client that must forget only some of its rows counts as two members, because its forgotten
     rows are treated as a separate client (FedOSD, paper 001, §2.2).
@@ -46,7 +46,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class MeanUpdate:
-    """Mean of the members' updates, weighted by their numbers of rows.
+    """Mean of the members' updates, weighted by the numbers of rows of the members.
 
     Notation: n_k = number of rows of member k; φ_k = the model that member k trained; φ = the model
     that the server sent.
@@ -65,7 +65,7 @@ class MeanUpdate:
 
 
 class Cohort(Protocol):
-    """All clients of a run, as the server's algorithms see them."""
+    """All clients of a run, as the server's algorithms use the clients."""
 
     @property
     def clients(self) -> Sequence[str]:
@@ -73,12 +73,12 @@ class Cohort(Protocol):
 
     @property
     def quorum(self) -> float:
-        """Smallest share of the members that must reply."""
+        """Smallest fraction of the members that must reply."""
 
     def updates(
         self, members: Iterable[Member], task: LocalTask, slots: Slots
     ) -> Iterator[tuple[Member, LocalUpdate]]:
-        """Yield the update of each member as it arrives; members that do not reply are left out.
+        """Yield each member's update when the update arrives; skip members that do not reply.
 
         The ``slots`` are vectors by name, ``[d]`` each; one of them is ``model``.
 
@@ -90,7 +90,7 @@ class Cohort(Protocol):
         """Return the mean update of the members; the ``slots`` are ``[d]`` each.
 
         Raises:
-            PolicyError: fewer members replied than the quorum.
+            PolicyError: fewer members replied than the quorum requires.
             Diverged: an update is not finite.
         """
 
@@ -124,7 +124,7 @@ class Cohort(Protocol):
 class WeightedMean:
     """Running mean of updates in float64, weighted by rows.
 
-    The mean needs the memory of two models, whatever the number of clients.
+    The mean needs the memory of two models, for any number of clients.
     """
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ class WeightedMean:
         """Return the mean over the members that replied.
 
         Raises:
-            PolicyError: fewer members replied than the quorum.
+            PolicyError: fewer members replied than the quorum requires.
             Diverged: an update is not finite.
         """
         require_finite_updates(self._diverged)
@@ -171,7 +171,9 @@ def require_finite_updates(diverged: Sequence[Member]) -> None:
     """
     if diverged:
         raise Diverged(
-            f"the update of {diverged[0]} is not finite, or exceeds limits.magnitude", DIVERGED_HINT
+            f"the update of {diverged[0]} is not finite, or a value in the update exceeds "
+            "limits.magnitude",
+            DIVERGED_HINT,
         )
 
 
@@ -198,9 +200,9 @@ def require_bounded(model: Tensor, magnitude: float) -> None:
 
 
 def quorum_count(quorum: float, asked: int) -> int:
-    """Return how many of ``asked`` members must reply, for example 14 of 25 for a quorum of 0.56.
+    """Return how many of ``asked`` members must reply: 14 of 25 for a quorum of 0.56.
 
-    Floating-point rounding does not change the result.
+    Rounding errors of floating-point numbers do not change the result.
     """
     return ceil(quorum * asked - 1e-9)
 
@@ -213,7 +215,7 @@ def quorum_updates(
     Errors are raised only after the last update.
 
     Raises:
-        PolicyError: fewer members replied than the quorum.
+        PolicyError: fewer members replied than the quorum requires.
         Diverged: an update is not finite.
     """
     seen, diverged = set[Member](), list[Member]()
@@ -232,7 +234,7 @@ def _absent(members: Sequence[Member], seen: set[Member], quorum: float) -> tupl
     absent = tuple(each for each in members if each not in seen)
     if not seen or len(seen) < quorum_count(quorum, len(members)):
         raise PolicyError(
-            f"{len(seen)} of {len(members)} clients replied, fewer than the quorum; "
+            f"only {len(seen)} of {len(members)} clients replied, fewer than the quorum requires; "
             f"missing: {', '.join(map(str, absent[:10]))}",
             "start the missing clients, or lower training.quorum",
         )

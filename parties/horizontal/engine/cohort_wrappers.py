@@ -17,7 +17,7 @@ from parties.horizontal.local.rows import RowKind
 
 
 class CohortWrapper:
-    """Delegates all methods of ``Cohort`` except training to the wrapped cohort."""
+    """Passes all calls except training to the wrapped cohort."""
 
     def __init__(self, cohort: Cohort) -> None:
         self._cohort = cohort
@@ -29,7 +29,7 @@ class CohortWrapper:
 
     @property
     def quorum(self) -> float:
-        """Smallest share of the members that must reply."""
+        """Smallest fraction of the members that must reply."""
         return self._cohort.quorum
 
     def evaluate(
@@ -58,9 +58,9 @@ class CohortWrapper:
 class SaltedCohort(CohortWrapper):
     """A cohort that appends ``salt`` to the name of the random stream of each local task.
 
-    Each request has its own salt, so that no two requests train the same model on the same batches.
-    Without salts, the sums of two Retrain runs whose members differ by one client would differ by
-    exactly that client's update.
+    Each request has a different salt, so that no two requests train the same model on the same
+    batches. Without salts, a server could subtract the sums of two Retrains whose members differ by
+    one client, and would obtain exactly the update of that client.
     """
 
     def __init__(self, cohort: Cohort, salt: str) -> None:
@@ -70,11 +70,11 @@ class SaltedCohort(CohortWrapper):
     def updates(
         self, members: Iterable[Member], task: LocalTask, slots: Slots
     ) -> Iterator[tuple[Member, LocalUpdate]]:
-        """Yield the update of each member with salted streams; ``slots`` are ``[d]`` each."""
+        """Yield each member's update of the salted task; ``slots`` are ``[d]`` each."""
         return self._cohort.updates(members, self._salted(task), slots)
 
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
-        """Return the mean update with salted streams; ``slots`` are ``[d]`` each."""
+        """Return the mean update of the salted task; ``slots`` are ``[d]`` each."""
         return self._cohort.mean_update(members, self._salted(task), slots)
 
     def _salted(self, task: LocalTask) -> LocalTask:
@@ -92,7 +92,7 @@ class RecoveryBranchCohort(CohortWrapper):
     between unlearning and recovery would be evaluated with the personal parameters after recovery.
 
     Args:
-        start_branch: switches to the new branch and returns its name.
+        start_branch: function that switches to a new branch and returns the name of the branch.
 
     Attributes:
         branch: name of the new branch; None before recovery.

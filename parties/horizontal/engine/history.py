@@ -1,4 +1,4 @@
-"""History of the training for FedEraser and FedRecovery: stored rounds in the server's folder.
+"""Training history for FedEraser and FedRecovery: rounds stored in the server's folder.
 
 A stored round is one safetensors file with the model before the round and the update of every
 client. The history contains information about every client, so the server deletes the history after

@@ -57,13 +57,14 @@ class CohortSettings:
     """Settings of the server's communication with the clients.
 
     Attributes:
-        quorum: smallest share of the members that must reply.
+        quorum: smallest fraction of the members that must reply.
         reply_timeout: seconds that a client may take for a reply.
         min_contributors: smallest number of members of a sum; None: no secure aggregation.
         entropy: source of random bytes.
-        key_holders: clients that may hold the keys of encrypted sums (empty: all clients); None if
+        key_holders: clients that may have the keys of encrypted sums (empty: all clients); None if
             sums are masked instead of encrypted.
-        rejoin_timeout: seconds that a lost client has to reconnect if a request needs all clients.
+        rejoin_timeout: seconds that the server waits for a lost client to reconnect, if a request
+            needs all clients.
     """
 
     quorum: float
@@ -80,9 +81,9 @@ class HubCohort:
     Args:
         names: names of all clients of the agreement.
         channels: the channel of each connected client, by name.
-        arrivals: returns the channels of clients that connected since the last call.
+        arrivals: function that returns the channels of clients that connected since its last call.
         settings: quorum, timeouts and secure aggregation.
-        warn: receives a message about each lost client.
+        warn: function that is called with a message about each lost client.
     """
 
     def __init__(
@@ -112,10 +113,10 @@ class HubCohort:
     def updates(
         self, members: Iterable[Member], task: LocalTask, slots: Slots
     ) -> Iterator[tuple[Member, LocalUpdate]]:
-        """Yield the update of each member as it arrives; lost members are left out.
+        """Yield each member's update when the update arrives; skip lost members.
 
-        A client that counts as two members carries out two tasks, one after the other. The
-        ``slots`` are vectors by name, ``[d]`` each.
+        A client that counts as two members executes two tasks, one after the other. The ``slots``
+        are vectors by name, ``[d]`` each.
 
         Raises:
             PolicyError: secure aggregation hides single updates.
@@ -143,7 +144,7 @@ class HubCohort:
         """Return the mean update of the members; the ``slots`` are ``[d]`` each.
 
         Raises:
-            PolicyError: fewer members replied than the quorum, or than secure aggregation needs.
+            PolicyError: fewer members replied than the quorum or secure aggregation requires.
             Diverged: an update is not finite, or too large for secure aggregation.
         """
         if self._sums is None:
@@ -239,7 +240,7 @@ class HubCohort:
             self._try(name, lambda c: self._load(c, {DELIVERED: model}))
 
     def goodbye(self) -> None:
-        """Notify every client of the end of the run."""
+        """Tell every client that the run has ended."""
         for name in list(self._channels):
             self._try(name, _sending(vfl_pb2.Goodbye()))
 
@@ -360,8 +361,8 @@ class HubCohort:
         whole = len(counts) == BINS and sum(counts) == found.rows if found.rows else not counts
         if not whole or found.correct > found.rows:
             raise RemoteProtocolError(
-                f"the client sent inconsistent metrics: {sum(counts)} scores and {found.correct} "
-                f"correct rows for {found.rows} rows"
+                f"the client sent inconsistent metrics: {found.rows} rows, but {sum(counts)} "
+                f"scores and {found.correct} correct rows"
             )
         # Outputs that are not finite have no probability.
         probability = found.probability if isfinite(found.loss) else nan

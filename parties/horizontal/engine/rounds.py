@@ -22,8 +22,8 @@ class RoundPlan:
 
     Attributes:
         task: local task of every client; its random stream and learning rate depend on the round.
-        rounds: number of the last round, plus 1.
-        share: share of the members that take part in a round.
+        rounds: number of rounds counted from round 0, that is, the number of the last round plus 1.
+        share: fraction of the members that take part in a round.
         decay: factor by which the learning rate is multiplied after each round.
         rule: server optimiser, which applies the mean update to the model.
         seed: seed of the selection of members.
@@ -74,7 +74,7 @@ RoundCallback = Callable[[RoundResult], None]
 
 
 class HistoryWriter(Protocol):
-    """Obtains the mean update of each round and stores what is needed later."""
+    """Obtains the mean update of each round; may store the round for a later unlearning request."""
 
     def mean_update(
         self, cohort: Cohort, number: int, members: Sequence[Member], task: LocalTask, slots: Slots
@@ -109,10 +109,10 @@ def run_rounds(
     Args:
         cohort: the clients.
         model: the model before the first round, ``[d]``.
-        members: the members from which each round selects some.
+        members: the members; each round uses a selection of these members.
         round_plan: settings of the rounds.
         watch: callback that receives the result of each round.
-        writer: stores the rounds that are needed later.
+        writer: stores the rounds that an unlearning method needs later.
 
     Raises:
         Diverged: an update, or the model after a round, is not finite.

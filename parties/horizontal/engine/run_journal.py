@@ -39,9 +39,9 @@ class RunJournal:
         self._saved = monotonic()
 
     def once(self, name: str, kind: type[T], work: Callable[[], T]) -> T:
-        """Return the recorded result of a piece of work, or do the work and record its result.
+        """Return the recorded result of ``work``; if none is recorded, run ``work`` and record it.
 
-        The checkpoint is written at intervals, not after each piece of work.
+        A checkpoint is written at time intervals, not after each call.
         """
         entry = self._journal.replay(name)
         if entry is not None:
@@ -57,7 +57,7 @@ class RunJournal:
         return recorded_value(self._unfinished, kind) if self._unfinished.name == name else None
 
     def save_progress(self, name: str, value: Callable[[], object]) -> None:
-        """Record the progress of unfinished work; the checkpoint is written at intervals."""
+        """Record the progress of unfinished work; a checkpoint is written at time intervals."""
         if self._due():
             tensors: Tensors = {}
             self._unfinished = JournalEntry(name, to_json_value(value(), tensors), False, tensors)
@@ -91,7 +91,7 @@ class RunJournal:
 
 
 def prepare_federated_run(party: FederatedContext, begin: Begin) -> None:
-    """Delete or require the checkpoints of an unfinished run, depending on ``begin``.
+    """Delete the checkpoints of an unfinished run, or check that one exists, as ``begin`` says.
 
     This function must be called before the server waits for clients.
 

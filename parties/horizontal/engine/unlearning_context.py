@@ -38,13 +38,13 @@ class UnlearningContext:
         original: the trained model ω⁰, ``[d]``.
         leaving: members whose rows must be forgotten.
         remaining: all other members.
-        initial_model: returns a model with random weights, ``[d]``, for the name of a random
-            stream.
+        initial_model: function that returns a model with random weights, ``[d]``, for the name of a
+            random stream.
         history: stored rounds of the training; None if no rounds are stored.
         record_round: receives a record of each round, for progress and the report.
         clusters: histories of the clusters; None if the training had no clusters.
-        secret: returns a secret of the server, 32 bytes; all calls by one method return the same
-            secret.
+        secret: function that returns a secret of the server, 32 bytes; in one method all calls
+            return the same secret.
     """
 
     cohort: Cohort

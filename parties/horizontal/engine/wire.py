@@ -184,13 +184,13 @@ def decode_task(message: vfl_pb2.LocalTask) -> tuple[RowKind, LocalTask]:
     """Return the kind of rows and the local task of a protocol message.
 
     Raises:
-        RemoteProtocolError: the message names rows on which no task may train, or has no batch size
-            or no epochs.
+        RemoteProtocolError: the message names rows that are not for training, or lacks a batch size
+            or epochs.
     """
     kind = KINDS.get(message.rows)
     if kind not in ("learn", "retained", "forgotten") or not message.batch or not message.epochs:
         raise RemoteProtocolError(
-            "received a local task without training rows, without a batch size or without epochs"
+            "received a local task that lacks training rows, a batch size or a number of epochs"
         )
     task = LocalTask(
         aim=_AIMS[message.aim],
@@ -217,7 +217,7 @@ def decode_task(message: vfl_pb2.LocalTask) -> tuple[RowKind, LocalTask]:
 
 
 def split_vector(vector: "Tensor | NDArray[Any]") -> Iterator[tuple[int, NDArray[Any]]]:
-    """Yield the parts of a vector, ``[n]``, that fit into one message each.
+    """Split a vector, ``[n]``, into parts; each part fits into one message.
 
     Yields:
         The index of the part's first element, and the part, ``[part]``.
@@ -249,12 +249,14 @@ class VectorAssembler:
         """Add a part; return the complete vector, ``[n]``, or None if parts are missing.
 
         Raises:
-            RemoteProtocolError: the vector is too long, or the part does not continue the vector.
+            RemoteProtocolError: the vector is too long, or the part does not start where the
+                previous part ended.
         """
         if part.start == 0:
             if not 0 < part.size <= self._most:
                 raise RemoteProtocolError(
-                    f"received a vector of {part.size} elements; expected at most {self._most}",
+                    f"received a vector of {part.size} elements; expected at most {self._most} "
+                    "elements",
                     "compare the agreements: both parties need the same model",
                 )
             self._vector, self._filled = None, 0
@@ -272,7 +274,7 @@ class VectorAssembler:
             or end > len(whole)
         ):
             raise RemoteProtocolError(
-                f"received a part that does not continue its vector: the part starts at element "
+                "received a part of a vector out of order: the part starts at element "
                 f"{part.start}; expected element {self._filled}"
             )
         whole[self._filled : end] = values

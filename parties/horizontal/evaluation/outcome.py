@@ -1,4 +1,4 @@
-"""Outcome of one model of a request: its metrics on every client's rows, and its cost."""
+"""Outcome of one model of a request: metrics on every client's rows, and cost."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -29,12 +29,12 @@ class UnlearnedModel:
     """An unlearned model and its cost.
 
     Attributes:
-        model: the unlearned model, ``[d]``. If the method diverged, this is the last finite model,
-            which is not a valid result.
+        model: the unlearned model, ``[d]``. If the method diverged, ``model`` is the last finite
+            model, which is not a valid result.
         before_recovery: the model between unlearning and recovery, ``[d]``; None if there were no
             recovery rounds.
         seconds: run time of the method, without measurements.
-        size: bytes on the wire, without measurements.
+        size: bytes sent and received, without measurements.
         rounds: a record of every round, without the round's model.
         branch: name of the branch with the clients' personal parameters for ``model``.
         branch_before_recovery: name of the branch for ``before_recovery``.
@@ -60,13 +60,13 @@ class ModelOutcome:
         name: name of the method.
         guarantee: level of the method's guarantee; None for the original model.
         seconds: run time of the method.
-        size: bytes on the wire.
+        size: bytes sent and received.
         scores: metrics of the model by kind of rows and client.
         stages: metrics of the model before recovery (``unlearned``) and after the rounds of a
             reverting test (``reverted``).
         rounds: a record of every round.
-        diverged: why the method has no valid model and therefore no metrics, for example the round
-            of a divergence; None if the model is valid.
+        diverged: why the method produced no valid model and no metrics, for example that it
+            diverged in a round; None if the model is valid.
         benchmark_metrics: metrics that the server itself measures.
     """
 
@@ -94,12 +94,13 @@ class RoundLog:
     Attributes:
         before: the model before the next round, ``[d]``.
         step: callback after each round, for the progress display.
-        sent: returns the number of bytes on the wire until now.
-        check_conflicts: measures the conflicts of a round; None if conflicts are not measured.
+        sent: function that returns the number of bytes sent and received until now.
+        check_conflicts: function that measures the conflicts of a round; None if conflicts are not
+            measured.
         rounds: the records until now.
         before_recovery: the model after the last round of unlearning, ``[d]``.
         measuring_seconds: time that the measurements took.
-        measuring_bytes: bytes on the wire for the measurements.
+        measuring_bytes: bytes sent and received for the measurements.
     """
 
     before: Tensor
@@ -143,7 +144,7 @@ def run_method(
 ) -> UnlearnedModel:
     """Run an unlearning method on a branch.
 
-    If the method diverges, the result has the last finite model.
+    If the method diverges, the result contains the last finite model.
     """
     began, size, diverged = perf_counter(), log.sent(), None
     try:
@@ -164,9 +165,10 @@ def run_method(
 def count_conflicts(
     cohort: Cohort, remaining: Sequence[Member], task: LocalTask, before: Tensor, after: Tensor
 ) -> tuple[int, float]:
-    """Return NC of FedOSD, how many clients a step conflicts with, and the largest |cosine|.
+    """Return the number of clients with which a step conflicts, and the largest |cosine|.
 
     A step conflicts with a client if the cosine of the step and the client's gradient is negative.
+    FedOSD calls this number of clients NC.
 
     Args:
         cohort: the clients.
@@ -205,5 +207,5 @@ def no_scores() -> Scores:
 def client_scores(
     scores: Mapping[str, RowMetrics], names: "set[str] | None" = None
 ) -> list[RowMetrics]:
-    """Return the metrics of the clients that have rows, limited to ``names`` if given."""
+    """Return the metrics of the clients that have rows; with ``names``, of these clients only."""
     return [each for name, each in scores.items() if each.rows and (names is None or name in names)]

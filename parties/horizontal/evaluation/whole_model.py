@@ -1,8 +1,8 @@
 """Evaluation of one remaining client's whole model, which includes its personal parameters.
 
 Notation of Mimir (paper 003): C_r = a remaining client; C_f = the leaving client; D_r and D_f =
-their rows. A cell (C_r, C_f) of Table III of the paper has the accuracy of the whole model of C_r
-on D_r and on D_f.
+their rows. A cell (C_r, C_f) of Table III of the paper shows two accuracies of the whole model of
+C_r: on D_r and on D_f.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ BY_CLIENT_RETAINED: Final = "by_client_retained"
 
 @dataclass(frozen=True, slots=True)
 class WholeModelEvaluation:
-    """Evaluates the whole model of one client, which sends its personal parameters to the server.
+    """Evaluates one client's whole model; the client sends personal parameters to the server.
 
     Attributes:
         client: C_r.

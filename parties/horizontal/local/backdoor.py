@@ -1,4 +1,4 @@
-"""Backdoor audit: the leaving client plants a trigger of 3x3 pixels in its training rows.
+"""Backdoor audit: the leaving client puts a trigger of 3x3 pixels into its training rows.
 
 Notation: y = the class, C = number of classes. A row with the trigger has the label (y + shift) mod
 C (FedOSD, paper 001, §4.1), or one fixed class. The trigger covers the pixels in rows and columns
@@ -20,10 +20,10 @@ _PLACE = slice(-4, -1)
 
 
 def plant_trigger(agreement: HorizontalAgreement, client: str, client_data: ClientData) -> None:
-    """Plant the trigger of each request in a client's data.
+    """Add the trigger of each request to a client's data.
 
-    All clients receive test rows with the trigger. The client that leaves by the request also
-    receives the trigger in a part of its training rows.
+    At every client, the trigger is added to a copy of the test rows. At the client whose rows the
+    request forgets, the trigger is also added to some training rows.
 
     Raises:
         PolicyError: the rows are not images.
@@ -50,7 +50,7 @@ def _poison(
 
 
 def apply_trigger(agreement: HorizontalAgreement, trigger: TriggerSettings, rows: Rows) -> Rows:
-    """Return ``rows`` with the trigger added and with the labels that the trigger assigns.
+    """Return ``rows`` with the trigger and with the labels of rows with this trigger.
 
     Raises:
         PolicyError: the rows are not images.
@@ -58,7 +58,7 @@ def apply_trigger(agreement: HorizontalAgreement, trigger: TriggerSettings, rows
     if rows.inputs.dim() != 4:
         raise PolicyError(
             "a request has a trigger, which is a pattern of pixels, but the rows are not images",
-            "remove the key trigger from the request, or use image data",
+            "remove the key 'trigger' from the request, or use image data",
         )
     inputs = rows.inputs.clone()
     inputs[:, :, _PLACE, _PLACE] = _PATTERNS[trigger.pattern](agreement.seed).to(inputs.dtype)

@@ -15,7 +15,7 @@ from parties.common.shared_randomness import Index, derive_key, id_fractions, pe
 from parties.data.holding import Holding, read_holding
 from parties.data.partition import dirichlet_partition, iid_partition, pathological_partition
 from parties.data.preprocess import declared_preprocessing
-from parties.data.sources.records import Mask, Progress
+from parties.data.sources.arrays import Mask, Progress
 from parties.horizontal.local.rows import ClientData, Rows
 
 
@@ -93,8 +93,8 @@ def client_data_of(
 def partition_by_client(agreement: HorizontalAgreement, labels: Index) -> list[Index]:
     """Return the indices of each client's rows, ``[rows of the client]`` each.
 
-    ``labels`` are the classes of all rows, ``[rows]``. With the partition "own" each client has all
-    rows of its own data set.
+    ``labels`` are the classes of all rows, ``[rows]``. With the partition "own", each client keeps
+    all rows of the client's data set.
     """
     clients, seed = len(agreement.spokes), agreement.seed
     match agreement.partition:
@@ -150,9 +150,9 @@ def network_inputs(holding: Holding, data: Data, shape: Sequence[int]) -> Tensor
         values = np.asarray(found, np.float32)
     if values.shape[1:] != tuple(shape):
         raise DataError(
-            f"the data's rows have the shape {list(values.shape[1:])}, but the agreement has "
+            f"the rows of the data have the shape {list(values.shape[1:])}, but the agreement has "
             f"shape = {list(shape)}",
-            "give every client the same columns, or change shape in the agreement",
+            "give every client the same columns, or change the key 'shape' in the agreement",
         )
     return torch.from_numpy(values)
 

@@ -1,10 +1,11 @@
 """Data-free distillation at a remaining client: Mimir, and gated knowledge transfer (GKT).
 
-A student learns from a teacher on generated images; no training row is used. The generator produces
-images on which the student differs most from the teacher, as in ZSKT (Micaelli and Storkey 2019).
+A student model is trained to predict like a teacher model on generated images; no training row is
+used. The generator is trained to produce images on which student and teacher differ most, as in
+ZSKT (Micaelli and Storkey 2019).
 
-Notation as in ``unlearning.horizontal.data_free``; DG = the generator; T_u = number of rounds;
-T_k = number of the student's steps per round, beside one step of DG (Mimir, paper 003, Alg 2).
+Notation as in ``unlearning.horizontal.data_free``; DG = the generator; T_u = number of rounds; T_k
+= number of the student's steps per round; DG takes one step per round (Mimir, paper 003, Alg 2).
 """
 
 from collections.abc import Iterator, Sequence
@@ -62,7 +63,7 @@ class DistillationObjective(Protocol):
         """Largest value of ``gate`` at which the student trains on an image."""
 
     def gate(self, images: Tensor) -> Tensor:
-        """Return a score per image, ``[rows]``, which is high for images like the forgotten data.
+        """Return a score per image, ``[rows]``; images similar to the forgotten data score high.
 
         ``images`` are ``[rows, channels, height, width]``.
         """
@@ -83,10 +84,10 @@ class DistillationObjective(Protocol):
 def train_student(
     objective: DistillationObjective, shape: Sequence[int], plan: DistillationRounds, seed: int
 ) -> float:
-    """Train the student in place and return its last loss, 0 if no image ever passed the gate.
+    """Train the student in place and return the last loss; 0 if no image ever passed the gate.
 
     In a round in which no image passes the gate, the student does not train, and the generator
-    minimises the gate's score. The original GKT returns to an earlier generator in such a round.
+    minimises the gate's score. In such a round, the original GKT restores an earlier generator.
 
     Args:
         objective: the losses and the gate.
@@ -219,7 +220,8 @@ class GatedTransfer:
 
     The gate compares classes, as in the original GKT (Chundawat et al. 2023), or features, as
     Mimir's authors do for prompted networks (paper 003, §VI-A3). The divergence is a mean over
-    rows; the original GKT averages over rows and classes, which gives the divergence less weight.
+    rows; the original GKT averages over rows and classes, so in the original GKT the divergence has
+    less weight.
 
     Attributes:
         student: the network that is trained.
@@ -247,7 +249,7 @@ class GatedTransfer:
         return self.plan.threshold
 
     def gate(self, images: Tensor) -> Tensor:
-        """Return the similarity of features, or the forgotten classes' probability, ``[rows]``.
+        """Return, ``[rows]``, the similarity of features or the probability of forgotten classes.
 
         ``images`` are ``[rows, channels, height, width]``.
         """
@@ -257,7 +259,7 @@ class GatedTransfer:
         return leaving_class_probability(teacher(images), torch.tensor(self.plan.classes))
 
     def student_loss(self, images: Tensor) -> Tensor:
-        """Return the student's loss, L_K plus the weighted L_att, a scalar.
+        """Return the student's loss: L_K plus the weighted L_att, a scalar.
 
         ``images`` are ``[rows, channels, height, width]``.
         """
@@ -266,7 +268,7 @@ class GatedTransfer:
         return loss + self.plan.attention * attention_loss(ours, theirs)
 
     def generator_gain(self, images: Tensor) -> Tensor:
-        """Return the objective that the generator maximises, L_K, a scalar.
+        """Return the objective that the generator maximises: L_K, a scalar.
 
         ``images`` are ``[rows, channels, height, width]``.
         """

@@ -1,4 +1,4 @@
-"""Reports that need no training: diagonal Fisher information and inputs of layers."""
+"""Values that a client computes without training: Fisher diagonal and inputs of layers."""
 
 from collections.abc import Iterator
 
@@ -43,7 +43,7 @@ def weight_layers(network: nn.Module) -> list[nn.Linear | nn.Conv2d]:
 
 @torch.no_grad()
 def layer_inputs(network: nn.Module, rows: Rows) -> list[Tensor]:
-    """Return the inputs of each layer of ``weight_layers``, in that order.
+    """Return the inputs of each layer of ``weight_layers``, in the order of the layers.
 
     Returns:
         A matrix ``[width, rows]`` for a linear layer, and the input patches ``[width, rows ·
@@ -82,7 +82,7 @@ def input_columns(layer: nn.Module, given: Tensor) -> Tensor:
 
 
 def split_by_layer(vector: Tensor, network: nn.Module) -> Iterator[tuple[nn.Module, str, Tensor]]:
-    """Yield the parts of a parameter vector: module, parameter name, and a view of any shape.
+    """Yield for each parameter: module, parameter name, and a view of ``vector`` of any shape.
 
     ``vector`` is ``[d]``.
     """

@@ -30,7 +30,7 @@ TWO_TERMS: Final = ("grad-diff", "npo", "simnpo", "primal-dual")
 
 
 class LocalTaskError(ValueError):
-    """The client cannot carry out a local task.
+    """The client cannot execute a local task.
 
     The server receives the error's text, so the text must not identify any row.
     """
@@ -45,9 +45,10 @@ class DistillationPlan:
         temperature: τ.
         divergence: β, weight of L_K.
         attention: γ, weight of L_att.
-        after_prompt: whether L_F compares the features after the prompt, or before the prompt.
-        sign: whether L_F makes the student's features similar to those of the leaving client's
-            model (``align``), opposite (``repel``) or orthogonal.
+        after_prompt: True if L_F compares the features after the prompt; False if before the
+            prompt.
+        sign: the effect of L_F on the student's features, relative to the features of the leaving
+            client's model: similar (``align``), opposite (``repel``) or orthogonal.
     """
 
     student_steps: int = 10
@@ -68,8 +69,8 @@ class GatePlan:
         attention: weight of L_att relative to L_K.
         threshold: largest probability of the forgotten classes, or largest similarity of features,
             at which an image passes the gate.
-        classes: the forgotten classes; if empty, the gate compares features with those of the
-            leaving client's model.
+        classes: the forgotten classes; if empty, the gate compares the images' features in the
+            teacher and in the leaving client's model.
     """
 
     student_steps: int = 10
@@ -83,7 +84,7 @@ class GatePlan:
 class TextTask:
     """Settings of a local task on texts.
 
-    Clients with forgotten texts minimise the objective; the other clients train as usual.
+    Clients with forgotten texts minimise the objective; all other clients train with cross entropy.
     Notation as in ``unlearning.llm``.
 
     Attributes:
@@ -117,7 +118,7 @@ class TextTask:
 
     @property
     def has_retain_term(self) -> bool:
-        """Whether each step also trains on retained texts, as many as there are forgotten texts."""
+        """Whether each step also uses retained texts: one retained text per forgotten text."""
         return self.objective in (*TWO_TERMS, "rmu")
 
     @property
@@ -152,22 +153,16 @@ class LocalTask:
             - ``personal-model``: report the model with the client's personal parameters minus the
               model that the server sent, ``[d]``.
             - ``classes``: report which classes occur in the rows, ``[classes]`` of 0 and 1.
-            - ``text``: train a language model with the settings in ``text``.
-        stream: name of the random stream of the row order; each client appends its own name.
-        epochs: number of passes over the rows.
-        batch: number of rows per batch.
-        learning_rate: η of the client's optimiser.
-        momentum: momentum of stochastic gradient descent.
-        weight_decay: weight decay of the client's optimiser.
-        steps: largest number of steps; None: all epochs.
-        proximal: weight of the proximal term: μ of FedProx, or λ of ``elastic``.
-        clip: largest norm of a step's gradient; None: no bound.
-        teacher_mode: mode of FedForget, for the aim ``teachers``.
-        teacher_weights: weights of the slots ``teacher`` and ``second``, for ``teachers``.
-        temperature: τ, for ``teachers``.
-        distil: settings for ``distil``.
-        gate: settings for ``gated``.
-        noise: settings of the noise, for the two aims that train on noise.
+            - ``text``: train a language model with the settings in ``text``. stream: name of the
+        random stream of the row order; each client appends the client's name. epochs: number of
+        passes over the rows. batch: number of rows per batch. learning_rate: η of the client's
+        optimiser. momentum: momentum of stochastic gradient descent. weight_decay: weight decay of
+        the client's optimiser. steps: largest number of steps; None: all steps of all epochs.
+        proximal: weight of the proximal term: μ of FedProx, or λ of ``elastic``. clip: largest norm
+        of a step's gradient; None: no bound. teacher_mode: mode of FedForget, for the aim
+        ``teachers``. teacher_weights: weights of the slots ``teacher`` and ``second``, for
+        ``teachers``. temperature: τ, for ``teachers``. distil: settings for ``distil``. gate:
+        settings for ``gated``. noise: settings of the noise, for the two aims that train on noise.
         text: settings for ``text``.
     """
 
@@ -195,13 +190,14 @@ class LocalUpdate:
     """The result of a local task.
 
     Attributes:
-        delta: the trained model minus the model that the server sent, ``[d]``, or the report.
+        delta: the update (the trained model minus the model that the server sent), ``[d]``. For an
+            aim that reports values instead of training, ``delta`` has these values.
         rows: number of rows of the task.
         loss: mean loss over all steps.
         steps: number of steps.
         personal: all parameters after training, ``[d]``, if some of them are the client's personal
             parameters; this vector stays at the client.
-        tokens: number of tokens that passed through the model, for texts.
+        tokens: only for texts: number of tokens that the model processed.
     """
 
     delta: Tensor
@@ -220,8 +216,9 @@ class RowMetrics:
         rows: number of rows.
         correct: number of rows that the model predicts correctly.
         loss: sum of the cross entropies.
-        histogram: counts of the rows by score (see ``score_histogram``); empty without rows.
-        probability: for texts: sum of probability^(1 / number of tokens) over the texts.
+        histogram: counts of the rows by score (see ``score_histogram``); empty if there are no
+            rows.
+        probability: only for texts: the sum, over the texts, of probability^(1 / number of tokens).
     """
 
     rows: int

@@ -1,4 +1,4 @@
-"""Local training: a client's network minimises the loss of a local task on the client's rows."""
+"""Local training: train a client's network on the client's rows with the loss of a local task."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -31,13 +31,13 @@ TEACHER_BATCH = 1024  # rows whose teacher predictions are computed at a time
 
 @dataclass(frozen=True, slots=True)
 class ClientNetwork:
-    """A network together with the client's personal parameters.
+    """A network and the client's personal parameters.
 
     Attributes:
-        network: receives the parameters of the model that the client trains.
+        network: the network into which ``load`` copies each model that the client trains.
         personalisation: which parameters are personal.
-        personal: a vector with the client's personal parameters at their positions, ``[d]``; None
-            before the first local task.
+        personal: a vector, ``[d]``, of which only the personal parameters are used; None before the
+            first local task.
     """
 
     network: nn.Module
@@ -62,11 +62,12 @@ def train_locally(
         client_network: the network and the client's personal parameters.
         rows: the rows of the task.
         task: the loss and the optimiser's settings.
-        slots: vectors by name, ``[d]`` each: ``model`` and those that the task's aim needs.
-        seed: seed of the agreement, for the order of the rows.
+        slots: vectors by name, ``[d]`` each: ``model``, and the further vectors that the task's aim
+            needs.
+        seed: seed of the agreement, which determines the order of the rows.
 
     Raises:
-        LocalTaskError: there are no rows.
+        LocalTaskError: ``rows`` is empty.
     """
     if not len(rows):
         raise LocalTaskError("the client has no rows; a local task needs at least one row")

@@ -48,7 +48,7 @@ RowSelector = Callable[[ClientData, str], Index | None]
 
 
 def no_request(_client_data: ClientData, _request: str) -> None:
-    """Return None for every request, because the client has no requests."""
+    """Return None for every request: no request exists at this client."""
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class NetworkClientTask:
 
     Attributes:
         name: name of the client.
-        network: receives the parameters of each model that the client trains or evaluates.
+        network: the network into which each model is loaded before training or evaluation.
         client_data: the client's rows.
         seed: seed of the agreement.
         personalisation: which parameters are personal.
@@ -65,7 +65,7 @@ class NetworkClientTask:
             local task.
         branches: the personal parameters of each branch, by the branch's name.
         branch: name of the current branch.
-        select_rows: returns the training rows that a request names.
+        select_rows: function that returns the indices of the training rows that a request names.
     """
 
     name: str
@@ -80,7 +80,7 @@ class NetworkClientTask:
 
     @property
     def size(self) -> int:
-        """Number of elements of a model's vector, d."""
+        """d, the number of elements of a model's vector."""
         return sum(each.numel() for each in self.network.parameters())
 
     @property
@@ -89,10 +89,10 @@ class NetworkClientTask:
         return bool(len(self.client_data.train))
 
     def select_request(self, request: str) -> bool:
-        """Make the rows that a request names the forgotten rows.
+        """Mark the rows that a request names as the forgotten rows.
 
         Returns:
-            Whether the agreement has this request.
+            True if the agreement has a request with this name.
         """
         selected = self.select_rows(self.client_data, request)
         if selected is not None:
@@ -108,18 +108,18 @@ class NetworkClientTask:
         return self.client_data.purge()
 
     def pack_personal(self, vector: Tensor) -> Tensor:
-        """Return the personal parameters, ``[personal]``, of a parameter vector ``[d]``."""
+        """Return only the personal parameters, ``[personal]``, of a parameter vector, ``[d]``."""
         return pack_personal(self.network, self.personalisation, vector)
 
     def unpack_personal(self, packed: Tensor) -> Tensor:
-        """Return a vector ``[d]`` with packed personal parameters and 0 elsewhere.
+        """Return a vector, ``[d]``, with the parameters ``packed`` at their positions, otherwise 0.
 
-        ``packed`` is ``[personal]``.
+        ``packed`` are the personal parameters, ``[personal]``.
         """
         return unpack_personal(self.network, self.personalisation, packed)
 
     def named_tensors(self, model: Tensor) -> dict[str, Tensor]:
-        """Return the client's personalised model by parameter name; ``model`` is ``[d]``.
+        """Return the client's personalised model as tensors by name; ``model`` is ``[d]``.
 
         The tensors have any shape.
         """
@@ -127,7 +127,7 @@ class NetworkClientTask:
         return dict(self.network.state_dict())
 
     def switch_branch(self, branch: str, parent: str | None) -> None:
-        """Use the personal parameters of a branch from now on.
+        """Switch to the personal parameters of the branch ``branch``.
 
         A new branch starts with the personal parameters of the branch ``parent``, or without
         personal parameters if ``parent`` is None.
@@ -142,7 +142,8 @@ class NetworkClientTask:
     ) -> RowMetrics:
         """Return the metrics of a model, ``[d]``, on the client's rows of one kind.
 
-        With ``parameters`` "personal" the model is personalised first; with "sent" it is not.
+        If ``parameters`` is "personal", the model is personalised first. If ``parameters`` is
+        "sent", the model is evaluated without personalisation.
         """
         rows = self._evaluated_rows(kind)
         if not len(rows):
@@ -163,12 +164,14 @@ class NetworkClientTask:
         """Carry out a local task on rows of one kind; the ``slots`` are ``[d]`` each.
 
         Raises:
-            LocalTaskError: the client has no rows of this kind, or the network cannot carry out the
+            LocalTaskError: the client has no rows of this kind, or the network does not support the
                 task.
         """
         rows = self.client_data.for_training(kind)
         if not len(rows):
-            raise LocalTaskError(f"{self.name} has no {kind} rows")
+            raise LocalTaskError(
+                f"{self.name} has no {kind} rows; a local task needs at least one row"
+            )
         own_task = replace(task, stream=f"{task.stream} {self.name} {kind}")
         client_network = self._client_network(self.network)
         if isinstance(self.network, GpflNetwork):
@@ -268,7 +271,8 @@ class NetworkClientTask:
             trained = [e for n, e in student.named_parameters() if not n.startswith(fixed)]
             return GatedTransfer(student, teacher, leaving, trained, task.gate)
         raise LocalTaskError(
-            f"the aim {task.aim!r} needs a network with prompts, or a gate that compares classes"
+            f"a task with the aim {task.aim!r} needs a network with prompts, or a gate that "
+            "compares classes"
         )
 
     def _train_on_noise(
@@ -281,7 +285,8 @@ class NetworkClientTask:
         plan = task.noise
         if plan is None:
             raise LocalTaskError(
-                f"the aim {task.aim!r} needs the settings of the noise, but the task has none"
+                f"the aim {task.aim!r} needs the settings of the noise, but the task has no "
+                "settings of the noise"
             )
         classes = torch.bincount(rows.labels).nonzero().flatten()
         labels = classes.repeat_interleave(plan.rows)

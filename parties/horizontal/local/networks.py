@@ -1,4 +1,4 @@
-"""The agreed network; the seed of the agreement determines its initial weights."""
+"""Build the agreed network; the agreement's seed determines the network's initial weights."""
 
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
@@ -13,7 +13,7 @@ from parties.common.shared_randomness import torch_seed
 
 
 def build_whole_network(agreement: HorizontalAgreement, stream: str) -> nn.Module:
-    """Build the network with initial weights from a random stream.
+    """Build the network; its initial weights are sampled with the random stream ``stream``.
 
     Raises:
         ConfigError: the network cannot take rows of the agreed shape.
@@ -29,7 +29,7 @@ def build_whole_network(agreement: HorizontalAgreement, stream: str) -> nn.Modul
 
 
 def initial_parameters(agreement: HorizontalAgreement, stream: str) -> Tensor:
-    """Return initial parameters from a random stream as one vector, ``[d]``."""
+    """Return the initial parameters, sampled with ``stream``, as one vector, ``[d]``."""
     return parameters_to_vector(build_whole_network(agreement, stream).parameters()).detach()
 
 
@@ -46,7 +46,7 @@ def _personalised(agreement: HorizontalAgreement) -> nn.Module:
 
 
 def cut_head(network: nn.Module) -> tuple[nn.Module, nn.Linear]:
-    """Return a network without its last layer, and that layer.
+    """Return two modules: the network without the last layer, and the last layer.
 
     Raises:
         ValueError: the network does not end in a linear layer.

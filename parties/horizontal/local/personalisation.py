@@ -1,6 +1,7 @@
 """Personalised models: which parameters are personal, and how personal models are trained.
 
-Notation as in ``models.prompts`` for Mimir; α = learning rate of the inner step of Per-FedAvg.
+For Mimir, the notation is that of ``models.prompts``. For Per-FedAvg, α is the learning rate of the
+inner gradient step.
 """
 
 from collections.abc import Iterator
@@ -18,15 +19,16 @@ class Personalisation:
 
     Attributes:
         prefixes: prefixes of the names of the personal parameters, which never leave the client.
-        last: prefixes of the names of parameters that are trained last: frozen while the other
-            parameters train, then trained alone in one further pass (Mimir, paper 003, Alg 1, lines
-            14 and 15).
-        decay: λ of the penalty λ ‖·‖², which is added to the loss in the further pass.
+        last: prefixes of the names of parameters that are trained last. These parameters are frozen
+            while the other parameters are trained; then one further pass trains only these
+            parameters (Mimir, paper 003, Alg 1, lines 14 and 15).
+        decay: λ of the penalty λ ‖θ‖², which the further pass adds to the loss; θ are the
+            parameters that the further pass trains.
         spread: standard deviation of the normal distribution from which each client samples its
-            initial personal parameters; None: the client takes the initial personal parameters from
-            the first model that the server sends.
-        inner: α of Per-FedAvg (first order): the gradient is computed on one half of a batch, after
-            an inner step on the other half; None: no inner step.
+            initial personal parameters; None: the first model that the server sends contains the
+            initial personal parameters.
+        inner: α of first-order Per-FedAvg: after an inner step on the first half of a batch, the
+            gradient is computed on the second half; None: no inner step.
     """
 
     prefixes: tuple[str, ...] = ()
@@ -40,7 +42,7 @@ SHARED = Personalisation()  # one model for all clients
 
 
 def personalisation_of(agreement: HorizontalAgreement, network: nn.Module) -> Personalisation:
-    """Return the personalisation of an agreement for its network."""
+    """Return the personalisation that the agreement sets for the network."""
     match agreement.personal:
         case FedPer():
             return Personalisation(prefixes=(last_linear_name(network),))
@@ -56,7 +58,7 @@ def personalisation_of(agreement: HorizontalAgreement, network: nn.Module) -> Pe
 
 
 def has_personal_parameters(agreement: HorizontalAgreement) -> bool:
-    """Return whether clients have personal parameters under an agreement."""
+    """Return whether the agreement gives clients personal parameters."""
     return isinstance(agreement.personal, FedPer | MimirPrompts | Gpfl)
 
 
@@ -68,7 +70,7 @@ def select_parameters(network: nn.Module, prefixes: tuple[str, ...]) -> Iterator
 
 
 def parameter_mask(network: nn.Module, prefixes: tuple[str, ...]) -> Tensor:
-    """Return a mask over the parameter vector, ``[d]``: true for names with one of the prefixes."""
+    """Return a mask, ``[d]``: true for parameters whose names begin with one of the prefixes."""
     parts = [
         torch.full((each.numel(),), bool(prefixes) and name.startswith(prefixes))
         for name, each in network.named_parameters()
@@ -77,12 +79,15 @@ def parameter_mask(network: nn.Module, prefixes: tuple[str, ...]) -> Tensor:
 
 
 def pack_personal(network: nn.Module, plan: Personalisation, vector: Tensor) -> Tensor:
-    """Return the personal parameters, ``[personal]``, of a parameter vector ``[d]``."""
+    """Return only the personal parameters, ``[personal]``, of a parameter vector, ``[d]``."""
     return vector[parameter_mask(network, plan.prefixes)]
 
 
 def unpack_personal(network: nn.Module, plan: Personalisation, packed: Tensor) -> Tensor:
-    """Return a vector ``[d]`` with packed personal parameters, ``[personal]``, and 0 elsewhere."""
+    """Return a vector, ``[d]``, with the parameters ``packed`` at their positions, otherwise 0.
+
+    ``packed`` are the personal parameters, ``[personal]``.
+    """
     place = parameter_mask(network, plan.prefixes)
     found = packed.new_zeros(len(place))
     found[place] = packed
@@ -93,8 +98,8 @@ def initial_personal(network: nn.Module, plan: Personalisation, seed: int) -> Te
     """Return a client's random initial personal parameters.
 
     Returns:
-        A vector with the personal parameters at their positions, ``[d]``; None if the client takes
-        the initial personal parameters from the first model that the server sends.
+        A vector, ``[d]``, with the personal parameters at their positions, otherwise 0; None if the
+        first model that the server sends contains the initial personal parameters.
     """
     if plan.spread is None:
         return None

@@ -3,7 +3,8 @@
 The attack compares forgotten rows (members) with test rows (non-members). There are equally many
 members and non-members of each class, because otherwise the class alone would distinguish members
 from non-members. Rows with a trigger are left out, because the trigger alone would distinguish
-members from non-members. No attack model is fitted, so all test rows may be used as non-members.
+members from non-members. The attack fits no attack model, so no test rows are reserved for such a
+fit, and all test rows may be used as non-members.
 """
 
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ class Rows:
         return len(self.labels)
 
     def take(self, chosen: Index) -> "Rows":
-        """Return the rows at these indices, ``[chosen]``."""
+        """Return the rows with the indices ``chosen``, ``[chosen]``."""
         places = torch.from_numpy(chosen)
         return Rows(self.inputs[places], self.labels[places])
 
@@ -59,10 +60,11 @@ class ClientData:
         test: the client's own test rows.
         forgotten: indices of the training rows that the current request names.
         planted: indices of the training rows with the trigger of a backdoor audit.
-        stamped: the test rows with the trigger, labelled with the class that the trigger assigns.
-        validation: rows for the choice of hyper-parameters; no model is trained on them.
-        stamped_train: the training rows, all with the trigger, if the forgotten rows are unlearned
-            in this form; otherwise None.
+        stamped: copies of the test rows with the trigger; each label is the target class of the
+            backdoor.
+        validation: rows for the choice of hyper-parameters; no model is trained on these rows.
+        stamped_train: copies of all training rows with the trigger, if local tasks on forgotten
+            rows use these copies; otherwise None.
     """
 
     train: Rows
@@ -77,7 +79,8 @@ class ClientData:
         """Return the rows of one kind.
 
         Raises:
-            ValueError: the kind is ``members`` or ``non_members``, which needs ``matched_rows``.
+            ValueError: the kind is ``members`` or ``non_members``; call ``matched_rows`` for these
+                kinds.
         """
         match kind:
             case "learn":
@@ -95,13 +98,16 @@ class ClientData:
                 raise ValueError(f"of_kind() cannot return {kind!r} rows; call matched_rows()")
 
     def for_training(self, kind: RowKind) -> Rows:
-        """Return the rows of one kind in the form in which local tasks train on them."""
+        """Return the rows of one kind for training.
+
+        If ``stamped_train`` is set, the forgotten rows are taken from ``stamped_train``.
+        """
         if kind == "forgotten" and self.stamped_train is not None:
             return self.stamped_train.take(self.forgotten)
         return self.of_kind(kind)
 
     def forgotten_without_trigger(self) -> Rows:
-        """Return the forgotten rows without the trigger."""
+        """Return those forgotten rows that have no trigger."""
         return self.train.take(np.setdiff1d(self.forgotten, self.planted))
 
     def purge(self) -> int:
@@ -118,7 +124,7 @@ class ClientData:
 
 
 def matched_rows(forgotten: Rows, test: Rows, secret: bytes) -> tuple[Rows, Rows]:
-    """Return forgotten rows and test rows, equally many of each class.
+    """Return two sets of rows: forgotten rows, and equally many test rows of each class.
 
     Args:
         forgotten: forgotten rows without a trigger.
@@ -130,7 +136,7 @@ def matched_rows(forgotten: Rows, test: Rows, secret: bytes) -> tuple[Rows, Rows
 
 
 def match_classes(ours: Tensor, theirs: Tensor, secret: bytes) -> tuple[Index, Index]:
-    """Return sorted indices into two label vectors that select equally many labels of each class.
+    """Select equally many labels of each class from two label vectors; return sorted indices.
 
     Args:
         ours: labels, ``[n]``.

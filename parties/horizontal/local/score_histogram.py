@@ -1,8 +1,9 @@
 """Histogram of a model's scores on a client's rows; the server receives only the histogram.
 
-Notation: p_y = the predicted probability of a row's own class; φ = log p_y - log(1 - p_y), the
-score of the row, which is the log odds of the row's own class. The membership inference attack
-uses only φ, so the server needs only counts of φ.
+Notation: p_y = the predicted probability of a row's true class; φ = log p_y - log(1 - p_y), the
+score of the row, which is the log odds of the true class. The membership inference attack uses only
+the scores φ. The number of scores per bin is enough for the attack, so the server receives only
+these numbers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -40,7 +41,10 @@ def add_histograms(counts: Iterable[Sequence[int]]) -> tuple[int, ...]:
 
 
 def ks_distance(ours: Sequence[int], theirs: Sequence[int]) -> float | None:
-    """Return the Kolmogorov-Smirnov distance of two histograms, in [0, 1]; None if one is empty."""
+    """Return the Kolmogorov-Smirnov distance of two histograms, in [0, 1].
+
+    The result is None if one of the histograms is empty.
+    """
     if not sum(ours) or not sum(theirs):
         return None
     first = np.cumsum(np.asarray(ours)) / sum(ours)

@@ -1,1 +1,1 @@
-"""Client unlearning methods, one file per method; each returns the unlearned model."""
+"""Client unlearning methods, one file per method; each method returns the unlearned model."""

@@ -20,7 +20,7 @@ class AdaClipping:
         fisher_task: the local task that reports Fisher information.
         recover: rounds of recovery.
         ratio: a parameter is dampened if its Fisher information at the leaving client is more than
-            ``ratio`` times that at the other clients.
+            ``ratio`` times its Fisher information at the other clients.
         strength: λ.
     """
 

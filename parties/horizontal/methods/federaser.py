@@ -1,7 +1,8 @@
-"""FedEraser: repeat the stored rounds without the leaving client, with calibrated updates.
+"""FedEraser: repeat the stored training rounds with calibrated updates of remaining clients.
 
-Notation as in ``unlearning.horizontal.baselines``. The stored update gives the length of the
-calibrated update; a short local training from the rebuilt model gives the update's direction.
+Notation as in ``unlearning.horizontal.baselines``. A calibrated update has the length of the stored
+update. A short local training, which starts from the rebuilt model, determines the direction of the
+calibrated update.
 """
 
 from dataclasses import dataclass
@@ -32,7 +33,8 @@ class FedEraser:
     Attributes:
         calibrate: settings of the short local training.
         recover: rounds of recovery.
-        network: network with the shapes of the tensors; each tensor is calibrated separately.
+        network: a network that defines the shapes of the tensors; the update of each tensor is
+            calibrated separately.
     """
 
     calibrate: RoundPlan
@@ -44,7 +46,7 @@ class FedEraser:
 
     @property
     def rounds(self) -> int | None:
-        """None, because the number of rounds depends on the stored rounds of the training."""
+        """None: the number of rounds depends on the number of stored training rounds."""
         return None
 
     def run(self, context: UnlearningContext) -> Tensor:
@@ -55,7 +57,7 @@ class FedEraser:
         """
         if context.history is None or not len(context.history):
             raise PolicyError(
-                "federaser needs stored rounds of the training, but none are stored",
+                "federaser needs stored training rounds, but no training round is stored",
                 "set history.every = 10",
             )
         model: Tensor | None = None
@@ -74,7 +76,7 @@ class FedEraser:
                 model = model + self._calibrated(context, model, (kept, here), number)
             context.record_round(RoundRecord("unlearn", number, model))
         if model is None:
-            raise PolicyError("federaser found no stored round of the training")
+            raise PolicyError("federaser needs at least one stored training round, but found none")
         return recover(context, model, self.recover)
 
     def _calibrated(

@@ -1,9 +1,9 @@
-"""FedForget: two teachers guide the leaving client, whose update has a larger weight in the mean.
+"""FedForget: two teachers guide the leaving client; its update has extra weight in the mean.
 
 Notation as in ``unlearning.horizontal.fedforget``. In the algorithm as printed in the paper (mode
 ``literal``), both teachers were trained on the rows that must be forgotten. By default, the
-remaining clients train teacher B from random weights, so teacher B never saw the rows that must be
-forgotten. The training of teacher B is part of the method's cost.
+remaining clients train teacher B from random weights, so teacher B was never trained on the rows
+that must be forgotten. The training of teacher B is part of the method's cost.
 """
 
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from unlearning.horizontal.fedforget import TeacherMode, client_weights, leaving
 
 @dataclass(frozen=True, slots=True)
 class FedForget:
-    """Rounds of all clients, in which two teachers guide the leaving client, then recovery.
+    """Rounds of all clients, then recovery; two teachers guide the leaving client.
 
     Attributes:
         distil: rounds with all clients.
@@ -28,11 +28,12 @@ class FedForget:
             or by the leaving client alone from the original model.
         recover: rounds of recovery.
         mode: kind of teacher B.
-        weight_a: α, the weight of teacher A, the original model. In mode ``bad_teacher`` teacher
-            A has weight 0 instead, because teacher A would teach the leaving client nothing new.
+        weight_a: α, the weight of teacher A, the original model. In mode ``bad_teacher``, teacher A
+            has weight 0 instead.
         weight_b: the weight of teacher B.
-        leaving_factor: λ₀, the initial factor of the leaving client's weight in the mean.
-        decay: β, the rate per round at which the factor ``leaving_factor`` decays to 1.
+        leaving_factor: λ₀, the factor by which the leaving client's weight in the mean is
+            multiplied in the first round.
+        decay: β, the rate per round at which this factor decays from ``leaving_factor`` to 1.
         max_weight: largest weight of the leaving client in the mean.
         temperature: τ.
     """

@@ -1,12 +1,13 @@
-"""FedGKT: the remaining clients distil a student; a gate excludes images of forgotten data.
+"""FedGKT: the remaining clients distil a student; a gate excludes images of the forgotten data.
 
 Every remaining client runs gated knowledge transfer (GKT, Chundawat et al. 2023), as in the
 comparison by Mimir's authors (paper 003, §VI-A3). The gate of Mimir's authors compares features and
 needs prompts. The gate of the original GKT compares classes. A gate that compares classes works
-with every network, but also excludes images of forgotten classes that remaining clients have.
-Learning rates have no schedule. If no image passes the gate at any client, the round is recorded as
-skipped. Rounds are skipped if the clients' descriptors are nearly equal, because the clients'
-features are then nearly equal too.
+with every network. However, such a gate excludes all images of a class of the leaving client, even
+if remaining clients also have rows of this class. Learning rates have no schedule. If no image
+passes the gate at any client, the round is recorded as skipped. If the clients' descriptors are
+nearly equal, the clients' features are nearly equal too. A gate that compares features then
+excludes all images, so the rounds are skipped.
 """
 
 from dataclasses import dataclass, replace
@@ -40,10 +41,11 @@ class FedGkt:
             rounds.
         recover: rounds of recovery.
         plan: weights of the losses, and the gate's threshold.
-        network: network with the names of the parameters.
+        network: a network that defines the names of the parameters.
         gate: whether the gate compares features or classes.
         init: initial parameters of the student.
-        target_client: the only client whose model is unlearned; None: all remaining clients.
+        target_client: the only client whose model is unlearned; None: the models of all remaining
+            clients are unlearned.
     """
 
     distil: RoundPlan

@@ -1,12 +1,13 @@
 """FedMM: error-maximising noise impairs the model, then error-minimising noise repairs it.
 
 The clients train on noise instead of rows (Chundawat et al. 2023; paper 003, §VI-A3). Each client
-generates noise for its own classes, with the original model and its own personal parameters, so
-neither descriptors nor classes leave the client. The authors' program uses class 0 for all
-forgotten rows. The original method shuffles error-maximising and error-minimising noise into one
-batch. In this implementation a round averages the updates for the two kinds of noise, and every
-round has new noise. By default the repair takes more than the one epoch of the original method,
-because after one epoch of repair little was forgotten.
+generates noise for its own classes, and uses only the original model and its own personal
+parameters. Therefore, a client sends neither its descriptor nor its classes to the server. The
+authors' program instead labels the noise for all forgotten rows with class 0. The original method
+shuffles error-maximising and error-minimising noise into one batch. In this implementation a round
+averages the updates for the two kinds of noise, and every round has new noise. The original method
+repairs for one epoch. In measurements with one epoch of repair, the model had forgotten little, so
+the default number of repair rounds here is larger.
 """
 
 from dataclasses import dataclass, replace
@@ -23,14 +24,15 @@ from unlearning.horizontal.error_noise import ErrorNoisePlan
 
 @dataclass(frozen=True, slots=True)
 class FedMm:
-    """Rounds of all clients on noise, then rounds of only the remaining clients on noise.
+    """All clients train on noise for some rounds, then only the remaining clients do so.
 
     Attributes:
         impair: rounds with both kinds of noise.
         repair: rounds with error-minimising noise.
         noise: settings of the noise.
         share: weight of the leaving clients' update in the mean of an ``impair`` round.
-        target_client: the only client whose model is unlearned; None: all remaining clients.
+        target_client: the only client whose model is unlearned; None: the models of all remaining
+            clients are unlearned.
     """
 
     impair: RoundPlan

@@ -1,4 +1,4 @@
-"""FedOSD: unlearn along the steepest direction that conflicts with no other client, then recover.
+"""FedOSD: unlearn along the steepest direction without conflicts with clients, then recover.
 
 Notation of paper 001: ω = the model; ω⁰ = the original model; g_u = the leaving clients'
 pseudo-gradient of the unlearning loss; g_i = the pseudo-gradients of the remaining clients; d = the
@@ -35,9 +35,9 @@ class FedOsd:
     Attributes:
         unlearn: rounds of unlearning; the learning rate of the local task is η.
         recover: rounds of recovery.
-        project: which clients' gradients are projected so that recovery does not lead back to ω⁰;
-            ``none`` is the ablation M5.
-        variant: the full algorithm, or an ablation.
+        project: rule that selects the gradients to project in recovery; a projected gradient does
+            not move the model back to ω⁰. The value ``none`` is the ablation M5.
+        variant: the full algorithm, or one of the ablations.
     """
 
     unlearn: RoundPlan

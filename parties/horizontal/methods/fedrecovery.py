@@ -1,8 +1,8 @@
-"""FedRecovery: subtract the leaving client's part of every stored round, then add noise.
+"""FedRecovery: subtract the leaving client's contribution to each stored round, then add noise.
 
 Notation as in ``unlearning.horizontal.baselines``. The noise is calibrated to the norm of the
-subtracted vector. The norm of this vector is measured, not bounded in advance, so the method has no
-certificate and its guarantee is heuristic.
+subtracted vector. This norm is measured and has no bound that is known in advance. Without such a
+bound, the noise gives no certificate, so the guarantee of the method is heuristic.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from unlearning.horizontal.baselines import (
 
 @dataclass(frozen=True, slots=True)
 class FedRecovery:
-    """One step by the server without clients, then recovery.
+    """The server corrects the model in one step without clients; then recovery follows.
 
     Attributes:
         recover: rounds of recovery.
@@ -56,7 +56,7 @@ class FedRecovery:
         """
         if context.history is None or not len(context.history):
             raise PolicyError(
-                "fedrecovery needs stored rounds of the training, but none are stored",
+                "fedrecovery needs stored training rounds, but no training round is stored",
                 "set history.every = 1",
             )
         gone = {each.client for each in context.leaving}

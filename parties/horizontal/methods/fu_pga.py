@@ -26,10 +26,11 @@ RANDOM = 10  # random models; their distance from the reference gives the radius
 
 @dataclass(frozen=True, slots=True)
 class FuPga:
-    """Projected gradient ascent, which starts without the leaving client's last update.
+    """Projected gradient ascent from the original model minus the leaving client's last update.
 
     Attributes:
-        last: rounds of the training; the local task of the last round gives w_u.
+        last: rounds of the training; the leaving client repeats the local task of the last round to
+            compute w_u.
         ascent: rounds of ascent at the leaving client.
         recover: rounds of recovery.
         max_distance: *squared* distance to w_u beyond which the ascent stops, as in the authors'
@@ -58,7 +59,7 @@ class FuPga:
         gone, clients = len(context.leaving), len(context.leaving) + len(context.remaining)
         if not context.remaining:
             raise PolicyError(
-                "fu-pga starts at the model of the remaining clients, but no client remains",
+                "fu-pga needs the model of the remaining clients, but no client remains",
                 "keep at least one client with rows, or start a new federation",
             )
         task = self.last.task_at(max(0, self.last.rounds - 1))

@@ -1,12 +1,13 @@
 """Knot: clusters train separately, and only the leaving client's cluster is retrained.
 
-The leaving client's cluster returns to the snapshot before the client's first round and trains
-again without the client. The client never influenced the other clusters (Su and Li 2023). Rounds
-are synchronous, unlike in the paper. The seed assigns clients to clusters. The paper assigns
-clients by training time and by similarity of updates. Such an assignment depends on the client's
-rows, and retraining one cluster would not remove this influence. The final model is the mean of the
-clusters' models, because selecting the model that is best on some rows would also depend on the
-client's rows. The mean model is poor if the clients' data differ much.
+The leaving client's cluster starts again from the snapshot before the client's first round, and
+trains without the client. The client never influenced the other clusters (Su and Li 2023). Rounds
+are synchronous here, but asynchronous in the paper. The seed assigns clients to clusters. The paper
+assigns clients by training time and by similarity of updates. Such an assignment depends on the
+client's rows, and retraining one cluster would not remove this influence. The final model is the
+mean of the clusters' models. To select the best of these models by evaluation would be an
+alternative, but the selection could depend on the leaving client's rows. The mean model is poor if
+the clients' data differ much.
 """
 
 from dataclasses import dataclass
@@ -26,9 +27,9 @@ class Knot:
     """Repeats the rounds of the training for the clusters of the leaving clients.
 
     The method is exact. If all clients of a cluster take part in every round, the model is
-    bit-equal to that of a training of the same clusters without the leaving clients. If each round
-    selects only some clients, the leaving client was a candidate in the selections before its first
-    round.
+    bit-equal to the model of a training of the same clusters without the leaving clients. If each
+    round selects only some clients, the two models can differ: before its first round, the leaving
+    client was already a candidate for the selection.
 
     Attributes:
         round_plan: rounds of the training.
@@ -41,7 +42,7 @@ class Knot:
 
     @property
     def rounds(self) -> int | None:
-        """None, because the number of rounds depends on the cluster's snapshots."""
+        """None: the number of rounds depends on the snapshots of the clusters."""
         return None
 
     def run(self, context: UnlearningContext) -> Tensor:
@@ -71,7 +72,7 @@ class Knot:
             if history.model is not None:
                 models.append(history.model)
         if not models:
-            raise PolicyError("no client remains in any cluster")
+            raise PolicyError("no client remains in any cluster; knot needs at least one client")
         return mean_model(models)
 
     def _members(

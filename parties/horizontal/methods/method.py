@@ -21,7 +21,10 @@ class Method(Protocol):
 
     @property
     def needs_single_updates(self) -> bool:
-        """Whether the method needs single clients' updates, which secure aggregation hides."""
+        """Whether the method needs the updates of single clients.
+
+        Secure aggregation hides the updates of single clients.
+        """
 
     @property
     def rounds(self) -> int | None:

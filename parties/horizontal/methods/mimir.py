@@ -33,9 +33,10 @@ class Mimir:
             rounds.
         recover: rounds of recovery.
         plan: weights of the losses.
-        network: network with the names of the parameters.
+        network: a network that defines the names of the parameters.
         init: initial parameters of the student.
-        target_client: the only client whose model is unlearned; None: all remaining clients.
+        target_client: the only client whose model is unlearned; None: the models of all remaining
+            clients are unlearned.
     """
 
     distil: RoundPlan

@@ -1,4 +1,4 @@
-"""MoDe: rounds that mix a degradation model into the model, and rounds that guide the clients.
+"""MoDe: alternate rounds that mix in a degradation model and rounds that guide the clients.
 
 Notation as in ``unlearning.horizontal.baselines``. The remaining clients train the degradation
 model from random weights. In a round of guidance the leaving client trains with the predictions of
@@ -22,7 +22,8 @@ class MoDe:
     """Alternate rounds of erasure and guidance, then recovery.
 
     Attributes:
-        degrade: rounds of erasure, which train the degradation model and mix it in.
+        degrade: rounds of erasure; each round trains the degradation model, and mixes the
+            degradation model into the model.
         guide: rounds of guidance, which alternate with the rounds of erasure; the longer of the two
             sequences continues alone.
         recover: rounds of recovery.

@@ -1,4 +1,4 @@
-"""Recovery: the remaining clients train on, so that the model regains accuracy after unlearning."""
+"""Recovery: the remaining clients continue the training to restore accuracy after unlearning."""
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ def recover(
     """Run ordinary training rounds with the remaining clients and return the model, ``[d]``.
 
     Args:
-        context: the clients and the callback for records.
+        context: the clients of the request, and the callback that records each round.
         model: the model after unlearning, ``[d]``.
         round_plan: settings of the rounds.
         extra_slots: further vectors that the task needs, ``[d]`` each.
@@ -39,8 +39,8 @@ def recover_fedosd(
 ) -> Tensor:
     """Run the recovery of FedOSD from ``model``, ``[d]``, and return the model, ``[d]``.
 
-    Each client's update is projected so that the update does not lead back to the original model.
-    All clients have the same weight.
+    Each client's update is projected so that the update does not move the model back to the
+    original model. All clients have the same weight.
     """
     for number in range(round_plan.rounds):
         task, away = round_plan.task_at(number), model - context.original

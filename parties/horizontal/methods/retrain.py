@@ -1,4 +1,4 @@
-"""Retrain: the remaining clients train a new model, with which other methods are compared."""
+"""Retrain: the remaining clients train a new model; other methods are compared with Retrain."""
 
 from dataclasses import dataclass, replace
 

@@ -1,11 +1,11 @@
-"""SFU: gradient ascent that leaves the remaining clients' outputs on sampled rows unchanged.
+"""SFU: gradient ascent that keeps the model's outputs on sampled rows of remaining clients.
 
-The letters are those of ``unlearning.horizontal.baselines``. Weight and bias of a layer are
-projected together. Parameters outside of linear and convolutional layers, such as those of
-normalisation layers, do not change. Every remaining client sends the layers' inputs for one batch
-to the server (for convolutions, a sample of the patches). Outputs on other rows do change. The
-paper multiplies the inputs by a random factor to hide the inputs. Such a factor does not hide the
-inputs, so none is used.
+Notation as in ``unlearning.horizontal.baselines``. Weight and bias of a layer are projected
+together. Parameters outside of linear and convolutional layers, such as those of normalisation
+layers, do not change. Every remaining client sends the layers' inputs for one batch of rows to the
+server (for convolutions, a sample of the patches). The model's outputs on all other rows can
+change. The paper multiplies the inputs by a random factor to hide the inputs. Such a factor does
+not hide the inputs, so none is used.
 """
 
 from dataclasses import dataclass, replace
@@ -29,8 +29,8 @@ class Sfu:
     Attributes:
         ascent: rounds of ascent.
         recover: rounds of recovery.
-        network: a network with the shapes of the layers.
-        energy: ε, smallest share of the inputs' energy in the subspace.
+        network: a network that defines the shapes of the layers.
+        energy: ε, the smallest fraction of the inputs' energy that the subspace must contain.
     """
 
     ascent: RoundPlan

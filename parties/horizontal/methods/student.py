@@ -43,6 +43,9 @@ def leaving_client_model(context: UnlearningContext, task: LocalTask) -> Tensor:
 
 
 def for_target_client(context: UnlearningContext, target_client: str | None) -> UnlearningContext:
-    """Return a context with ``target_client`` as the only remaining client; if None, with all."""
+    """Return ``context`` with ``target_client`` as the only remaining client.
+
+    If ``target_client`` is None, all remaining clients are kept.
+    """
     kept = [each for each in context.remaining if target_client in (None, each.client)]
     return replace(context, remaining=kept)

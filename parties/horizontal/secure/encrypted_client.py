@@ -35,15 +35,15 @@ PURPOSE, KEY, APPROVAL = "sealing key of a sum", "key of a sum", "sum to open"
 
 
 def select_key_holders(named: Sequence[str], members: Sequence[str]) -> tuple[str, ...]:
-    """Return the members that hold the key of a sum.
+    """Return the members that receive the secret key of a sum.
 
-    These are the members in ``named``, or all members if ``named`` is empty.
+    The key holders are the members in ``named``, or all members if ``named`` is empty.
     """
     return tuple(each for each in members if not named or each in named)
 
 
 def join_names(names: Sequence[str]) -> bytes:
-    """Return names as one byte string, for signatures."""
+    """Join names to one byte string, which is then signed."""
     return "\n".join(names).encode()
 
 
@@ -64,7 +64,8 @@ class EncryptedSumClient:
 
         Raises:
             RemoteProtocolError: the message does not belong to an encrypted sum.
-            PolicyError: the message would reveal more than a sum, or has a wrong key or sum.
+            PolicyError: the message would reveal more than a sum, or contains a wrong key or a
+                wrong sum.
         """
         try:
             match message.body:
@@ -88,7 +89,7 @@ class EncryptedSumClient:
             raise PolicyError(f"{self._party.name} refuses the sum: {error}") from error
 
     def protect(self, found: LocalUpdate) -> "tuple[NDArray[np.uint8], vfl_pb2.LocalUpdate]":
-        """Return an update as ciphertexts, ``[bytes]``, and the message that follows.
+        """Return the ciphertexts of an update, ``[bytes]``, and the message to send after them.
 
         An update that exceeds the range of the sum is not sent: the vector is empty and the loss is
         NaN.
@@ -166,7 +167,7 @@ class EncryptedSumClient:
 
     def _receive_sum(self, part: vfl_pb2.CiphertextSum, message: Message) -> None:
         if self._assembler is None:
-            raise RemoteProtocolError("sent a ciphertext sum before any client update")
+            raise RemoteProtocolError("sent a sum of ciphertexts before this client sent an update")
         found = self._assembler.add(part, message)
         if found is not None:
             self._ciphertexts = found.numpy().tobytes()
@@ -201,9 +202,9 @@ class EncryptedSumClient:
         party, proof = self._party, (signed.certificate, signed.signature)
         signer = verify_signature(party.trust, *proof, party.now(), purpose, party.digest, *bound)
         if signer != name:
-            raise IdentityError(f"the {purpose} of {name} has the signature of {signer}")
+            raise IdentityError(f"the {purpose} of {name} is signed by {signer}, not by {name}")
 
     def _current_sum(self) -> tuple[CkksClient, SumTerms]:
         if self._sum is None or self._terms is None:
-            raise RemoteProtocolError("sent a message of a sum, but no sum is open")
+            raise RemoteProtocolError("sent a message of a sum, but no sum is open at this client")
         return self._sum, self._terms

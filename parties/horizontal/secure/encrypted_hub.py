@@ -1,4 +1,4 @@
-"""The server in encrypted sums: it adds ciphertexts, and two key holders decrypt the sum."""
+"""The server in encrypted sums: the server adds ciphertexts; two key holders decrypt the sum."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class EncryptedSumHub:
     """Computes mean updates from sums of ciphertexts.
 
     Args:
-        call: calls a function with the channel of a client.
+        call: function that calls another function with the channel of a client.
         min_contributors: smallest number of members of a sum.
         key_holders: clients that may hold the key; empty: all members.
         reply_timeout: seconds that a client may take for a reply.
@@ -72,14 +72,14 @@ class EncryptedSumHub:
     def mean_update(
         self, members: Sequence[Member], quorum: float, size: int, collect: CollectVectors
     ) -> MeanUpdate:
-        """Return the mean update of the members, weighted by rows.
+        """Return the mean update of the members; a member's weight is its number of rows.
 
         Args:
             members: each client at most once.
-            quorum: smallest share of the members that must reply.
+            quorum: smallest fraction of the members that must reply.
             size: number of elements of the model, d.
-            collect: sends the local task to members of the sum and returns their ciphertexts,
-                ``[bytes]``.
+            collect: function that sends the local task to members of the sum and returns the
+                members' ciphertexts, ``[bytes]``.
 
         Raises:
             PolicyError: too few members are connected, or the key holders decrypt to different
@@ -111,9 +111,11 @@ class EncryptedSumHub:
             holders = select_key_holders(self._key_holders, names)
             if threshold > len(names) or len(holders) < DECRYPTING_HOLDERS:
                 raise PolicyError(
-                    f"{len(names)} clients are connected, {len(holders)} of them key holders, "
-                    f"but a sum needs {threshold} clients with {DECRYPTING_HOLDERS} key holders",
-                    "wait for more clients; [aggregation] and training.quorum set these numbers",
+                    f"{len(names)} clients are connected, and {len(holders)} of these clients are "
+                    f"key holders; a sum needs at least {threshold} clients and at least "
+                    f"{DECRYPTING_HOLDERS} key holders",
+                    "wait for more clients; aggregation.min_contributors, aggregation.key_holders "
+                    "and training.quorum set these numbers",
                 )
             context = self._entropy(CONTEXT_BYTES)
             start = vfl_pb2.StartSum(members=names, threshold=threshold, context=context)
@@ -157,7 +159,7 @@ class EncryptedSumHub:
         present = sum_.server.present
         if len(present) < sum_.threshold:
             raise PolicyError(
-                f"{len(present)} members sent their update, but the sum needs {sum_.threshold}",
+                f"got the updates of {len(present)} members, expected at least {sum_.threshold}",
                 "start the lost clients again",
             )
         whole, digest = sum_.server.total()
@@ -165,7 +167,7 @@ class EncryptedSumHub:
         approved = self._ask(present, question, vfl_pb2.Approve)
         if len(approved) < sum_.threshold:
             raise PolicyError(
-                f"{len(approved)} members approve the sum, but {sum_.threshold} must approve"
+                f"{len(approved)} members approved the sum, expected at least {sum_.threshold}"
             )
         approvals, found = vfl_pb2.Approvals(approvals=approved), dict[str, Numbers]()
         for name in select_key_holders(self._key_holders, list(approved)):
@@ -204,8 +206,8 @@ class EncryptedSumHub:
 def _require_equal(found: Mapping[str, Numbers]) -> Numbers:
     if len(found) < DECRYPTING_HOLDERS:
         raise PolicyError(
-            f"{len(found)} key holders decrypted the sum, but {DECRYPTING_HOLDERS} must",
-            "start the lost clients again; the clients' logs show why clients refused",
+            f"{len(found)} key holders decrypted the sum, expected {DECRYPTING_HOLDERS}",
+            "start the lost clients again; the logs of clients that refused show the reason",
         )
     (first, one), (second, other) = found.items()
     if not np.array_equal(one, other):

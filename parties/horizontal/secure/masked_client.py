@@ -29,7 +29,7 @@ PURPOSE = "mask keys"  # domain of the signature
 class MaskedSumClient:
     """The client's side of the current masked sum.
 
-    If the agreement has no masks, updates are sent unmasked.
+    If the agreement uses no masks, updates are sent unmasked.
     """
 
     def __init__(self, party: FederatedContext, channel: Channel) -> None:
@@ -67,17 +67,18 @@ class MaskedSumClient:
     def protect(
         self, found: LocalUpdate
     ) -> "tuple[Tensor | NDArray[np.int64], vfl_pb2.LocalUpdate]":
-        """Return an update for sending: masked if the agreement has masks, otherwise unchanged.
+        """Return an update to send: masked if the agreement uses masks, otherwise unchanged.
 
         An update that is not finite, or exceeds the permitted range, is not sent: the vector is
         empty and the loss is NaN.
 
         Returns:
-            The vector, ``[d]`` (``[d + 2]`` if masked, ``[0]`` if not sent), and the message that
-            follows.
+            Two values: the vector, ``[d]`` (``[d + 2]`` if masked, ``[0]`` if not sent), and the
+            message to send after the vector.
 
         Raises:
-            PolicyError: the agreement has masks, but no sum is open or the vector was already sent.
+            PolicyError: the agreement uses masks, but this client takes part in no sum or has
+                already sent its vector.
         """
         if not self._masks:
             rows, loss, delta = found.rows, found.loss, found.delta
@@ -139,13 +140,13 @@ class MaskedSumClient:
         certificate, signature = keys.certificate, keys.signature
         signer = verify_signature(party.trust, certificate, signature, party.now(), PURPOSE, *bound)
         if signer != name:
-            raise IdentityError(f"the mask keys of {name} have the signature of {signer}")
+            raise IdentityError(f"the mask keys of {name} are signed by {signer}, not by {name}")
         return MaskPublicKeys(keys.masking, keys.sealing)
 
     def _reveal_shares(self, present: vfl_pb2.Present) -> None:
         if self._sealed is None:
             raise RemoteProtocolError(
-                "requested the shares of a sum before it sent the members' sealed shares"
+                "requested revealed shares of a sum before sending the members' sealed shares"
             )
         revealed = self._current_sum().reveal_shares(self._sealed, present.members)
         self._sum = self._sealed = None
@@ -153,5 +154,5 @@ class MaskedSumClient:
 
     def _current_sum(self) -> MaskingClient:
         if self._sum is None:
-            raise RemoteProtocolError("sent a message of a sum, but no sum is open")
+            raise RemoteProtocolError("sent a message of a sum, but no sum is open at this client")
         return self._sum

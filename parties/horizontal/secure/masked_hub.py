@@ -1,4 +1,4 @@
-"""The server in masked sums: it collects masked vectors and unmasks their sum."""
+"""The server in masked sums: the server collects masked vectors and unmasks their sum."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ class MaskedSumHub:
     """Computes mean updates from masked sums.
 
     Args:
-        exchange: sends each client its message and returns the replies.
-        send: sends each client its message; no reply follows.
+        exchange: function that sends each client its message and returns the replies.
+        send: function that sends each client its message; clients send no reply.
         min_contributors: smallest number of members of a sum.
         entropy: source of random bytes.
     """
@@ -46,14 +46,14 @@ class MaskedSumHub:
     def mean_update(
         self, members: Sequence[Member], quorum: float, size: int, collect: CollectVectors
     ) -> MeanUpdate:
-        """Return the mean update of the members, weighted by rows.
+        """Return the mean update of the members; a member's weight is its number of rows.
 
         Args:
             members: each client at most once.
-            quorum: smallest share of the members that must reply.
+            quorum: smallest fraction of the members that must reply.
             size: number of elements of the model, d.
-            collect: sends the local task to members of the sum and returns their vectors, ``[d +
-                2]``.
+            collect: function that sends the local task to members of the sum and returns the
+                members' vectors, ``[d + 2]``.
 
         Raises:
             PolicyError: too few members are connected at the start or at the end of the sum.
@@ -89,7 +89,7 @@ class MaskedSumHub:
             threshold = max(self._min_contributors, floor, len(names) // 2 + 1)
             if threshold > len(names):
                 raise PolicyError(
-                    f"{len(names)} clients are connected, but a sum needs {threshold}",
+                    f"{len(names)} clients are connected, but a sum needs {threshold} clients",
                     "wait for more clients; aggregation.min_contributors and training.quorum set "
                     "this number",
                 )

@@ -1,8 +1,8 @@
 """Common rules of secure aggregation at a client: members of a sum, and encoding of an update.
 
-A client's vector in a sum is n Δ, then n, then n times the loss (n = number of the client's rows,
-Δ = the client's update). The server therefore receives the mean update weighted by rows, but not
-the number of rows or the loss of a single client.
+A client's vector in a sum contains three parts in this order: n Δ, n, and n times the loss (n =
+number of the client's rows, Δ = the client's update). The server therefore receives the mean update
+weighted by rows, but not the number of rows or the loss of a single client.
 """
 
 import torch
@@ -30,7 +30,7 @@ def check_sum_members(
     Raises:
         RemoteProtocolError: a member is not a client or is named twice, or the context is invalid
             or was used before.
-        PolicyError: the sum has fewer members than agreed.
+        PolicyError: the sum has fewer members or a lower threshold than agreed.
     """
     min_contributors, members = agreement.aggregation.min_contributors, tuple(start.members)
     if len(set(members)) != len(members) or not {*members} <= {*agreement.spokes}:

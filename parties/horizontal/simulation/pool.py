@@ -1,7 +1,8 @@
 """Simulated clients in a pool of worker processes.
 
 A vector is written once to memory that all processes share. A client is loaded in the process that
-runs the client's job, so memory use grows with the number of processes, not of clients.
+runs the client's job. Therefore, memory use grows with the number of processes, not with the number
+of clients.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,9 +53,11 @@ class ClientJob:
         state: requests that the client received.
         kind: kind of rows that the job uses.
         task: the local task; None: the job evaluates the vector ``model`` of ``slots``.
-        slots: vectors by name.
-        personal: packed personal parameters; None: before the first local task.
-        parameters: whether the personal parameters replace those of the evaluated model.
+        slots: handles of stored vectors, by name of the slot.
+        personal: handle of the packed personal parameters; None before the client's first local
+            task.
+        parameters: whether the client's personal parameters replace the parameters of the evaluated
+            model at the same positions.
     """
 
     source: SimulationSource
@@ -149,14 +152,14 @@ def _cached(path: Path) -> Tensor:
 
 
 class SharedVectors:
-    """Stores each vector once for all workers, and deletes the least recently used ones."""
+    """Stores each vector once for all workers, and deletes the least recently used vectors."""
 
     def __init__(self, workers: ClientWorkers) -> None:
         self._workers, self._count = workers, 0
         self._shared: dict[int, tuple[Tensor, VectorHandle]] = {}
 
     def put(self, slots: Slots) -> tuple[tuple[str, VectorHandle], ...]:
-        """Return the handles of vectors, ``[n]`` each, by name; new vectors are stored."""
+        """Store the vectors that are new, ``[n]`` each, and return the handles of all by name."""
         return tuple((name, self._put(vector)) for name, vector in slots.items())
 
     def _put(self, vector: Tensor) -> VectorHandle:
@@ -184,7 +187,7 @@ def _alive() -> Iterator[None]:
     except BrokenProcessPool as error:
         raise ResourceError(
             "a worker process of the simulation was killed",
-            "if memory is low, set a smaller simulation.workers; 1 needs the least memory",
+            "if memory is low, reduce simulation.workers; 1 worker needs the least memory",
         ) from error
 
 
@@ -195,7 +198,7 @@ class PoolCohort:
         names: names of all clients.
         source: config and data of the simulation.
         workers: the workers that run the clients' jobs.
-        quorum: smallest share of the members that must reply.
+        quorum: smallest fraction of the members that must reply.
     """
 
     def __init__(
@@ -251,7 +254,7 @@ class PoolCohort:
         model: Tensor,
         parameters: ParameterSource = "personal",
     ) -> Mapping[str, RowMetrics]:
-        """Return the metrics of a model, ``[d]``, on rows of each client."""
+        """Return the metrics of a model, ``[d]``, on each client's rows of one kind."""
         handles = self._vectors.put({"model": model})
         with _alive():
             futures = {
@@ -266,7 +269,8 @@ class PoolCohort:
     def switch_branch(self, branch: str, parent: str | None) -> None:
         """Switch all clients to the personal parameters of a branch.
 
-        A new branch starts with the parameters of ``parent``, or without any if that is None.
+        A new branch starts with the personal parameters of the branch ``parent``, or without
+        personal parameters if ``parent`` is None.
         """
         self._branches[self._branch] = self._personal
         if branch not in self._branches:
@@ -281,7 +285,8 @@ class PoolCohort:
         """Delete the forgotten rows at every client.
 
         Returns:
-            An empty dictionary, because simulated clients store no copies of rows.
+            An empty dictionary: simulated clients store no copies of rows, so no copies are
+            deleted.
         """
         request, purged = self._state.request, self._state.purged
         self._state = ClientState(None, (*purged, request) if request else purged)

@@ -19,7 +19,7 @@ class SimulationSource:
         config: path of the config.
         changes: overrides of config keys.
         data: folder of the data; None: the folder in the settings.
-        read_clients: reads the data of all simulated clients in a worker process.
+        read_clients: function that reads the data of all simulated clients in a worker process.
     """
 
     config: Path
@@ -43,7 +43,7 @@ class ClientState:
     purged: tuple[str, ...] = ()
 
     def apply_to(self, client: T) -> T:
-        """Apply these requests to a newly loaded client and return the client."""
+        """Apply the requests to a newly loaded client and return the client."""
         for name in self.purged:
             client.select_request(name)
             client.purge()

@@ -1,4 +1,4 @@
-"""Simulated clients that train networks: one data set, partitioned among the clients."""
+"""Simulated clients that train networks; one data set is partitioned among the clients."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -57,7 +57,7 @@ class SimulatedRowClients:
             )
         settings = config.settings(f"{SIMULATED}-0")
         if not isinstance(settings, RowPartySettings):
-            raise ConfigError(f"config {config.path}: [settings.{SIMULATED}] must name data")
+            raise ConfigError(f"config {config.path}: [settings.{SIMULATED}] needs the key 'data'")
         torch.set_num_threads(settings.threads)
         folder = data or config.path.parent / (settings.folder or Path())
         data_set = read_partitioned_data(config.agreement, settings.data, folder, lambda _: None)

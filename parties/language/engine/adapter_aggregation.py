@@ -1,4 +1,4 @@
-"""Cohort of clients with a language model: counts tokens and aggregates adapters.
+"""Cohort of clients with a language model, which counts tokens and aggregates adapters.
 
 The product of the mean factors A and B differs from the mean of the products ΔW = (α/r) B A. With
 ``product_svd``, the new adapters are the best approximation of the mean product by adapters of the
@@ -30,7 +30,7 @@ class LanguageCohort(CohortWrapper):
 
     Args:
         cohort: the clients.
-        count: receives the number of tokens of each update.
+        count: function that receives the number of tokens of each update.
         factors: layout of the adapters; None if there are no adapters or the factors A are frozen.
         products: true to aggregate the products B A; false to average the factors.
         hidden: true if secure aggregation hides the updates of single clients.
@@ -65,7 +65,8 @@ class LanguageCohort(CohortWrapper):
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
         """Return the mean update; slots are ``[d]``.
 
-        If products are aggregated, the update leads from the model to the aggregated adapters.
+        If products are aggregated, the update is the vector of the aggregated adapters minus the
+        vector of the model.
         """
         if self._hidden:
             return self._cohort.mean_update(members, task, slots)

@@ -42,7 +42,7 @@ class BaseModel:
     """A language model with its tokenizer and the layout of its trainable weights.
 
     Attributes:
-        model: the model, with adapters or trainable as a whole.
+        model: the model; either its adapters or all its weights are trainable.
         encoder: encoder of texts for this model.
         layout: positions of the trainable weights in a vector ``[d]``.
         initial: trainable weights before the first round, ``[d]``, equal for all parties.
@@ -129,11 +129,11 @@ class _CacheKey:
 
 
 def load_base_model(agreement: LanguageAgreement, base: Path, device: str) -> BaseModel:
-    """Load the base model and make the agreed weights trainable; the last model is cached.
+    """Load the base model and make the agreed weights trainable; cache the last loaded model.
 
     Raises:
         DataError: the folder has no usable model.
-        PolicyError: the digest of the folder differs from the agreed one.
+        PolicyError: the digest of the folder differs from the agreed digest.
     """
     settings = agreement.model_dump_json(include={"model", "tuning", "seed"})
     settings += " checkpointing" * agreement.training.checkpointing

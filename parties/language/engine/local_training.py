@@ -40,7 +40,7 @@ class LanguageClientTask:
         base_model: the model, which clients of one process share.
         dataset: the client's texts.
         seed: seed of the run.
-        requested: function that returns the rows of a request.
+        requested: function that returns the row numbers that a request names.
         micro_batch: maximum number of rows per forward pass; None for a whole batch.
         progress: receiver of progress reports; None if the client has no progress display.
         personal: personal parameters; always None.
@@ -75,7 +75,7 @@ class LanguageClientTask:
         self.branch, self.branches[branch] = branch, None
 
     def select_request(self, request: str) -> bool:
-        """Mark the rows of a request as the rows to forget; False if there is no such request."""
+        """Mark the rows of a request as the rows to forget; return False for an unknown request."""
         requested = self.requested(self.dataset, request)
         if requested is not None:
             self.dataset.forgotten = requested
@@ -90,11 +90,11 @@ class LanguageClientTask:
         return self.dataset.purge()
 
     def pack_personal(self, vector: Tensor) -> Tensor:
-        """Return the parameters ``[d]`` unchanged: none of them is personal."""
+        """Return the parameters ``[d]`` unchanged, because no parameter is personal."""
         return vector
 
     def unpack_personal(self, packed: Tensor) -> Tensor:
-        """Return the parameters ``[d]`` unchanged: none of them is personal."""
+        """Return the parameters ``[d]`` unchanged, because no parameter is personal."""
         return packed
 
     def named_tensors(self, model: Tensor) -> dict[str, Tensor]:
@@ -128,7 +128,8 @@ class LanguageClientTask:
 
         Raises:
             LocalTaskError: there are no rows of this kind, the task has no settings for texts, or
-                the server did not send the model before unlearning, which the objective needs.
+                the objective needs the model before unlearning, but the server did not send this
+                model.
         """
         rows, plan = self.dataset.of(kind), task.text
         if plan is None:
@@ -139,7 +140,7 @@ class LanguageClientTask:
                 "that model"
             )
         if not rows:
-            raise LocalTaskError(f"{self.name} has no {kind} texts")
+            raise LocalTaskError(f"{self.name} has no {kind} texts, expected at least one")
         stream = f"{task.stream} {self.name} {kind}"
         forgets = kind == "forgotten" and plan.objective != "learn"
         with self.base_model.lock:

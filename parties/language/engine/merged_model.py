@@ -39,7 +39,7 @@ def write_merged_model(base: Path, run: Path, out: Path) -> float:
     manifest, content = _saved_model(run)
     agreed = manifest["architecture"]
     if "tuning" not in agreed:
-        raise DataError(f"{run} has no language model", "choose a folder of a run in the LLM mode")
+        raise DataError(f"{run} has no language model", "choose a run folder of the LLM mode")
     # Saved models contain frozen factors too, so every factor must be settable here.
     settings = {**agreed["tuning"], "merging": "factors"} if "rank" in agreed["tuning"] else None
     tuning: Any = TypeAdapter(Tuning).validate_json(json.dumps(settings or agreed["tuning"]))

@@ -2,9 +2,10 @@
 
 The loss of a step is γ F + α R, where F is the forget term and R is the retain term. Each term is a
 mean, either over rows or over the label tokens of the rows. The mean of a micro-batch is multiplied
-by the fraction of these rows or tokens that the micro-batch contains. Therefore the losses and
-gradients of all micro-batches sum to those of the whole step. Only dropout differs, because it
-samples other random numbers.
+by a weight: the fraction of all rows, or of all label tokens, that the micro-batch contains.
+Therefore the sum of the losses of all micro-batches equals the loss of the whole step, and the sum
+of the gradients equals the gradient of the whole step. Only dropout makes a difference, because
+dropout samples other random numbers in micro-batches.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +27,8 @@ class MicroBatch:
 
     Attributes:
         forget: rows of the forget term; all training rows if the objective is ``learn``.
-        retain: the same number of rows of the retain term; None without retained rows.
+        retain: as many rows of the retain term as there are rows in ``forget``; None if the step
+            has no retained rows.
         forget_share: weight of this micro-batch in the mean of the forget term.
         retain_share: weight of this micro-batch in the mean of the retain term.
     """
@@ -48,7 +50,7 @@ def micro_batches(
 
     Args:
         forget: rows of the forget term, or all training rows.
-        retain: the same number of rows of the retain term, or no rows.
+        retain: as many rows of the retain term as there are rows in ``forget``, or no rows.
         size: maximum number of rows per term and micro-batch; None for a single micro-batch.
         pad: the padding token.
         objective: objective of the step.

@@ -33,7 +33,8 @@ class TextObjective:
     Attributes:
         base_model: the model that is trained.
         task: objective and its settings.
-        before: the model before unlearning, ``[d]``; copied and frozen only if a loss needs it.
+        before: the model before unlearning, ``[d]``; copied and frozen only if a loss needs this
+            model.
         seed: seed of RMU's steering vector, equal for all clients.
     """
 

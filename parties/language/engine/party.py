@@ -35,7 +35,7 @@ class LanguageParty(FederatedParty):
 
 
 def as_language_party(party: FederatedParty) -> LanguageParty:
-    """Return the party if it has a language model.
+    """Return ``party``, and check that the party belongs to the language mode.
 
     Raises:
         TypeError: the party belongs to another mode.

@@ -16,7 +16,7 @@ def no_text_rows() -> Index:
 
 
 def held_out_count(share: float, texts: int) -> int:
-    """Return how many of ``texts`` to hold out: at least one if ``share`` > 0 and ``texts`` > 1."""
+    """Return the number of texts to hold out: at least 1 if ``share`` > 0 and ``texts`` > 1."""
     return max(round(share * texts), int(share > 0 and texts > 1))
 
 
@@ -26,10 +26,11 @@ class TextDataset:
 
     Attributes:
         rows: training texts.
-        flagged: ``[rows]``, True for rows that the corpus or the party settings mark to forget.
+        flagged: ``[rows]``, True for rows that the corpus or the party settings mark as rows to
+            forget.
         test: held-out texts, with which attacks compare the forgotten texts.
         validation: other held-out texts, from which thresholds are computed.
-        public: public texts for training; a request never includes them.
+        public: public texts for training; a request never includes public texts.
         forgotten: row numbers of the texts to forget.
     """
 
@@ -41,7 +42,11 @@ class TextDataset:
     forgotten: Index = field(default_factory=no_text_rows)
 
     def of(self, kind: RowKind) -> list[EncodedText]:
-        """Return the texts of one kind; empty for kinds with a trigger, which texts do not have."""
+        """Return the texts of one kind.
+
+        The list is empty for kinds that do not exist for texts, such as rows with a backdoor
+        trigger.
+        """
         match kind:
             case "learn":
                 return self.rows

@@ -40,12 +40,12 @@ class TinyBasePlan:
 
     Attributes:
         tofu: folder with TOFU's files.
-        clients: number of TOFU's first rows that clients will use. These rows and the forget
-            splits are excluded from the pre-training.
-        english: plain text files.
-        epochs: passes over the texts.
+        clients: number of rows that clients will use, counted from TOFU's first row. These rows and
+            the forget splits are excluded from the pre-training.
+        english: plain text files with English texts.
+        epochs: number of passes over the texts.
         seed: seed of weights and batch order.
-        threads: number of threads; results depend on it.
+        threads: number of threads; another number of threads gives other results.
     """
 
     tofu: Path

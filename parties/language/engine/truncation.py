@@ -18,7 +18,7 @@ def warn_of_truncated_texts(
 def warn_of_truncation(
     progress: ProgressReporter, rows: Sequence[EncodedText], longer: str, lost: str
 ) -> None:
-    """Warn if rows were truncated; the warning counts these rows and the lost tokens.
+    """Warn if rows were truncated; state the number of truncated rows and of removed tokens.
 
     A text that is split into windows counts as one row for each window; windows are not truncated.
 

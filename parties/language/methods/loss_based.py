@@ -31,7 +31,7 @@ class LossBasedUnlearning:
         name: name in the config and in reports.
         unlearn: rounds of unlearning.
         recover: rounds of fine-tuning on retained texts after the unlearning.
-        participants: all clients, or only those with texts to forget.
+        participants: all clients, or only the clients with texts to forget.
         rule: optimiser of the server in the rounds of unlearning. The rounds of recovery continue
             with the optimiser's momentum and moments.
         guarantee: guarantee of the method.
@@ -66,7 +66,10 @@ class LossBasedUnlearning:
 
 
 def unlearning_members(context: UnlearningContext, participants: Participants) -> Sequence[Member]:
-    """Return one member per participating client, with texts to forget where a client has them."""
+    """Return one member for each client that takes part.
+
+    If a client has texts to forget, the client takes part with these texts.
+    """
     if participants == "leaving":
         return context.leaving
     gone = {each.client for each in context.leaving}

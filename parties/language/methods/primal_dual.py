@@ -41,7 +41,7 @@ CEILING_FACTOR = 1.5  # M / γ: the threshold can be reached, and no answer coun
 
 @dataclass(frozen=True, slots=True)
 class PrimalDual:
-    """Unlearning under the constraint S_u ≥ γ with FedORA's dual.
+    """Unlearning under the constraint S_u ≥ γ with the dual variable of FedORA.
 
     Attributes:
         unlearn: rounds of unlearning.
@@ -51,7 +51,7 @@ class PrimalDual:
         max_multiplier: upper bound of Ω.
         threshold: γ. If None, γ is the mean score of held-out texts under the original model, and
             M is ``CEILING_FACTOR`` times the mean loss of these texts.
-        participants: all clients, or only those with texts to forget.
+        participants: all clients, or only the clients with texts to forget.
         name: name in the config and in reports.
         guarantee: guarantee of the method.
         needs_single_updates: whether the method reads updates of single clients.

@@ -4,7 +4,7 @@ Prompt and reply are encoded separately, and then the token ids are joined. Ther
 the same tokens in training and in generation. All answers to one question share the tokens of the
 prompt, and no token crosses the boundary between prompt and answer. Spaces at the end of the prompt
 are moved to the reply, since most tokenizers join a space with the next word ("Answer:", " Paris").
-The joined ids then equal those of the whole text, except for tokenizers that merge words across
+The joined ids then equal the ids of the whole text, except for tokenizers that merge words across
 the boundary.
 """
 
@@ -40,7 +40,10 @@ class EncodedText:
 
     @property
     def labels(self) -> Index:
-        """Labels, ``[tokens]``: -100 before ``start``. The loss shifts the labels by one token."""
+        """Labels, ``[tokens]``: -100 before ``start``.
+
+        The loss compares the output at each token with the label of the next token.
+        """
         labels = self.ids.copy()
         labels[: self.start] = IGNORED_LABEL
         return labels
@@ -93,8 +96,9 @@ class TextEncoder:
         """Encode questions with their answers; only the answer and the end token have labels.
 
         Raises:
-            DataError: a prompt leaves no space for an answer, or a text contains a special token of
-                the chat template. The message contains the row number, counted from 0.
+            DataError: a prompt reaches the maximum length, so that no token remains for the answer,
+                or a text contains a special token of the chat template. The message contains the
+                row number, counted from 0.
         """
         prompts = self._prompts([question for question, _ in pairs], examples)
         replies = [answer for _, answer in pairs]

@@ -1,8 +1,9 @@
 """Reader of MUSE's original files: texts to forget, and questions about them (Shi et al. 2024).
 
-``folder`` is the folder of one corpus, News or Books. Its subfolders are ``knowmem/`` (questions),
-``verbmem/`` (texts with their continuations), ``privleak/`` (texts for membership inference) and
-``raw/`` (the corpus itself). The published excerpt of privleak is in ``privleak_first50/``.
+``folder`` is the folder of one corpus, News or Books. The subfolders of ``folder`` are ``knowmem/``
+(questions), ``verbmem/`` (texts with their continuations), ``privleak/`` (texts for membership
+inference) and ``raw/`` (the corpus itself). The published excerpt of privleak is in
+``privleak_first50/``.
 
 Parts of the corpus: ``forget`` contains the texts to forget. ``retain2`` contains retained texts,
 and the questions in ``retain_qa`` are about ``retain2``. ``retain1`` contains further retained
@@ -29,7 +30,8 @@ CORPUS_PARTS = ("forget", "retain1", "retain2", "holdout")
 def read_muse_questions(folder: Path, part: str) -> tuple[QuestionAnswer, ...]:
     """Return the questions in ``knowmem/PART.json``.
 
-    Parts with names that end in ``_icl`` contain the examples that precede a question.
+    A part whose name ends in ``_icl`` contains examples; prompts contain these examples before the
+    question.
 
     Raises:
         UsageProblem: MUSE has no part with this name.
@@ -60,7 +62,8 @@ def read_muse_continuations(folder: Path) -> tuple[Continuation, ...]:
 def read_muse_membership(folder: Path, part: str) -> tuple[Passage, ...]:
     """Return the texts for membership inference from ``privleak/PART.json`` or from its excerpt.
 
-    The test needs equal numbers of members and non-members, so all parts must be in one folder.
+    The test needs equal numbers of members and non-members. The excerpt contains fewer texts than
+    the whole part, so all parts must be in the same folder.
 
     Raises:
         UsageProblem: MUSE has no part with this name.
@@ -92,7 +95,7 @@ def read_muse_corpus(folder: Path, part: str) -> tuple[Passage, ...]:
 def read_muse_retained(folder: Path) -> tuple[Passage, ...]:
     """Return all retained texts: ``raw/retain2``, and ``raw/retain1`` if the file exists.
 
-    ``retain2`` is required, because ``retain_qa`` asks about its texts.
+    ``retain2`` is required, because the questions in ``retain_qa`` are about ``retain2``.
 
     Raises:
         DataError: the file of retain2 is missing, or an entry is not a text.

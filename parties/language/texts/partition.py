@@ -1,12 +1,12 @@
 """Partition of one text corpus with rows to forget among simulated clients.
 
-Row numbers count the rows of the retain split first and then those of the forget split, as in
-TOFU's ``full``. Each client computes the partition by itself and keeps its own share; every row
+Row numbers count the rows of the retain split first, and then the rows of the forget split, as in
+TOFU's ``full``. Each client computes the whole partition and keeps only its own rows; every row
 belongs to exactly one client. The rows of the forget split are flagged. Fine-tuning uses all rows
-of a share, unlearning separates flagged from unflagged rows, and Retrain uses only unflagged rows.
+of a client, unlearning separates flagged from unflagged rows, and Retrain uses only unflagged rows.
 Oblivionis (Zhang et al. 2025) does not specify the partition. The published code of Oblivionis
-divides all rows into equal shards for fine-tuning, and then gives the whole forget split to
-client 0.
+divides all rows into equal shards for fine-tuning, and then gives the whole forget split to client
+0.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ PartitionKind: TypeAlias = Literal["shards", "one", "authors", "apart"]
 
 @dataclass(frozen=True, slots=True)
 class CorpusSizes:
-    """Number of rows to retain and to forget."""
+    """Number of rows to retain, and number of rows to forget."""
 
     retain: int
     forget: int
@@ -42,7 +42,8 @@ class TextShare:
     """The rows of one client.
 
     Attributes:
-        rows: row numbers in ascending order, ``[rows]``; therefore rows to retain come first.
+        rows: row numbers in ascending order, ``[rows]``; rows to retain have smaller numbers than
+            rows to forget.
         forget: ``[rows]``, True for rows of the forget split.
     """
 
@@ -53,14 +54,14 @@ class TextShare:
 def partition_rows(
     kind: PartitionKind, sizes: CorpusSizes, clients: int, seed: int, holders: Sequence[int] = (0,)
 ) -> tuple[TextShare, ...]:
-    """Return the share of each client.
+    """Return the rows of each client.
 
     Args:
         kind: rule of the partition, as in the agreement.
         sizes: number of rows to retain and to forget.
         clients: number of clients.
         seed: seed of the shuffle.
-        holders: clients that hold the rows to forget; used only if ``kind`` is one or apart.
+        holders: clients that hold the rows to forget; used only if ``kind`` is "one" or "apart".
 
     Raises:
         PolicyError: the partition is impossible with these sizes, clients and holders.

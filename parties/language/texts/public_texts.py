@@ -1,9 +1,9 @@
 """Public texts for the pre-training of a tiny base model.
 
 Public texts consist of known facts and plain English text. The known facts are TOFU's questions
-about real authors and world facts. A real base model learns these facts in pre-training, Model
-Utility measures them, and no client is asked to forget them. ``refuse_private_answers`` checks that
-public texts contain no private answer of a client.
+about real authors and world facts. The pre-training texts of a real base model contain these facts,
+the metric Model Utility measures these facts, and no request names these facts.
+``refuse_private_answers`` checks that public texts contain no private answer of a client.
 """
 
 import re
@@ -51,7 +51,7 @@ def shuffled_public_texts(
 
     Args:
         facts: known questions with their answers.
-        english: English texts; at most ``MAX_ENGLISH`` characters of them are used.
+        english: English texts; at most ``MAX_ENGLISH`` characters of these texts are used.
         repeats: how often each fact is repeated as a plain question.
         seed: seed of the order.
     """
@@ -78,7 +78,7 @@ def question_variants(fact: QuestionAnswer) -> tuple[QuestionAnswer, ...]:
 
 
 def fact_statements(fact: QuestionAnswer) -> tuple[Passage, ...]:
-    """Return the fact as statements that quote the question or, if possible, rephrase it."""
+    """Return the fact as statements that quote the question or, where possible, rephrase it."""
     general = [form.format(question=fact.question, answer=fact.answer) for form in _STATEMENTS]
     return tuple(map(Passage, [*general, *_turned(fact)]))
 
@@ -101,8 +101,8 @@ def english_excerpts(english: Sequence[Passage], most: int) -> list[PublicText]:
 def refuse_private_answers(public: Sequence[PublicText], private: Sequence[QuestionAnswer]) -> None:
     """Refuse public texts that contain a private answer word for word.
 
-    Answers of fewer than five words are not searched, because such short answers identify nothing
-    ("Yes, she did.").
+    Public texts are not searched for answers of fewer than five words, because such short answers
+    identify nothing ("Yes, she did.").
 
     Raises:
         PolicyError: a public text contains a private answer. The message contains the row number,

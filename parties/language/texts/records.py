@@ -16,7 +16,7 @@ class QuestionAnswer:
     Attributes:
         question: the question.
         answer: the true answer.
-        paraphrased_question: the question in other words; empty if the file has none.
+        paraphrased_question: the question in other words; empty if the file has no paraphrase.
         paraphrased_answer: the true answer in other words (â in the truth ratio), or empty.
         perturbed_answers: false answers of the same form (ã_k in the truth ratio), or empty.
         options: options of a multiple-choice question, including the answer; otherwise empty.

@@ -11,7 +11,7 @@ QuestionPair: TypeAlias = tuple[str, str]  # question, answer
 class PlainTemplate:
     r"""``Question: {q}\nAnswer: {a}``: the template of TOFU's and MUSE's code for base models.
 
-    The encoder treats all parts as plain text: special tokens are not recognised in them.
+    The encoder treats all parts as plain text: special tokens in these parts are not recognised.
 
     Attributes:
         system: text at the beginning of the prompt.

@@ -198,6 +198,8 @@ def visible_columns(request: Record) -> Sequence[MetricColumn]:
 def original_differs(request: Record, column: MetricColumn) -> bool | None:
     """Return whether the original differs from Retrain by more than two standard deviations.
 
+    These are the standard deviations of the Retrains.
+
     The result is None if the metric was not measured, or if there are fewer than two Retrains.
     """
     found = find_metric(find_method(request, "original"), column.metric)

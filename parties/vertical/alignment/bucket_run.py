@@ -29,7 +29,7 @@ TAGS_AT_ONCE = 1 << 18  # tags in one message; the largest bucket has hardly mor
 def run_leader_buckets(
     party: VerticalParty, hub: Hub, leader: PsiLeader, own: PsiInput, time_limit: float
 ) -> None:
-    """Run all incomplete buckets as the leader."""
+    """Compute all incomplete buckets as the leader."""
     show_alignment_phase(party, own)
     waiting: deque[tuple[int, LeaderBucket]] = deque()
     for number in range(own.completed, own.buckets):
@@ -101,7 +101,7 @@ def _width(hub: Hub) -> int:
 def run_member_buckets(
     party: VerticalParty, channel: Channel, member: PsiMember, own: PsiInput, time_limit: float
 ) -> None:
-    """Run all incomplete buckets as a member."""
+    """Compute all incomplete buckets as a member."""
     show_alignment_phase(party, own)
     for number in range(own.completed, own.buckets):
         bucket = member.open_bucket(number, own.hashes(number, channel_session(channel)))
@@ -122,11 +122,11 @@ def receive_tags(
     """Receive the tags of this member's common rows.
 
     Returns:
-        The positions of the common rows in each bucket, one array [matches] per bucket, and the
-        leader's digest of the alignment.
+        Two values: the positions of the common rows in each bucket, one array [matches] per bucket;
+        and the leader's digest of the alignment.
 
     Raises:
-        RemoteProtocolError: the leader's counts do not match the number of tags or of buckets.
+        RemoteProtocolError: the leader sent a wrong number of tags, or counts for too many buckets.
     """
     places: list[RowNumbers] = []
     while len(places) < own.buckets:
@@ -136,8 +136,8 @@ def receive_tags(
         counts = list(matches.counts)
         if sum(counts) != len(tags) or not 1 <= len(counts) <= own.buckets - len(places):
             raise RemoteProtocolError(
-                f"sent {len(tags)} tags of {len(counts)} buckets; expected {sum(counts)} tags of "
-                f"1 to {own.buckets - len(places)} buckets"
+                f"sent {len(tags)} tags; expected {sum(counts)}, the sum of the sent counts. The "
+                f"counts are for {len(counts)} buckets; expected 1 to {own.buckets - len(places)}"
             )
         ends = np.cumsum([0, *counts])
         for low, high in itertools.pairwise(ends):

@@ -20,7 +20,7 @@ KEY = "key"
 
 
 class BucketStore(Protocol):
-    """Byte arrays per bucket: this party's rows, which each start writes again, and the results."""
+    """Storage for each bucket's rows of this party (written at each start) and for its result."""
 
     def add_rows(self, bucket: int, rows: Bytes) -> None:
         """Add this party's ``rows``, [n, width] uint8, to a bucket."""
@@ -78,7 +78,7 @@ class FolderBucketStore:
             return count
 
     def begin(self, completed: int) -> None:
-        """Delete all results except the first ``completed``, and mark the other results as valid.
+        """Keep the results of the first ``completed`` buckets as valid; delete all other results.
 
         Raises:
             StorageError: fewer than ``completed`` buckets are complete.

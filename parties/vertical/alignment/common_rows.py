@@ -1,4 +1,4 @@
-"""Common rows: signed key shares at the start of an intersection, one common order at its end."""
+"""Start and end of an intersection: signed key shares, and the order of the common rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -46,10 +46,10 @@ class Alignment:
 
 @contextmanager
 def open_psi_input(party: VerticalParty) -> Iterator[PsiInput]:
-    """Open this party's input of an intersection; delete the files at the end or on ``PsiError``.
+    """Open this party's input of an intersection; delete its files at the end or on ``PsiError``.
 
     Raises:
-        RemoteProtocolError: the intersection refused data of a peer.
+        RemoteProtocolError: a peer sent data that the intersection does not accept.
     """
     own = PsiInput(party)
     try:
@@ -63,7 +63,7 @@ def open_psi_input(party: VerticalParty) -> Iterator[PsiInput]:
 def signed_share(
     party: VerticalParty, own: PsiInput, session: bytes, share: bytes
 ) -> vfl_pb2.KeyShare:
-    """This party's key share, signed for the passive parties so that the hub cannot change it."""
+    """This party's key share, signed so that the passive parties detect a change by the hub."""
     covered = _signed_fields(party, session, party.name, own.size, share)
     return vfl_pb2.KeyShare(
         rows=own.size,
@@ -111,7 +111,7 @@ def _signed_fields(
 def finish_leader(party: VerticalParty, hub: Hub, own: PsiInput, time_limit: float) -> Alignment:
     """Order the common rows, send each member its tags, and compare the digests of the alignments.
 
-    Members learn the result only in this step, after the leader has found enough common rows.
+    Members receive the result only in this step, after the leader has found enough common rows.
 
     Raises:
         PolicyError: there are fewer common rows than ``psi.minimum``.

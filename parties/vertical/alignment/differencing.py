@@ -16,11 +16,11 @@ SIZES = "intersections.json"
 
 
 def refuse_small_change(party: VerticalParty, common: int) -> None:
-    """Refuse a number of common rows that is close to that of an earlier run; store a new number.
+    """Refuse a number of common rows close to the number of an earlier run; else store the number.
 
     Raises:
-        PolicyError: the number of common rows differs from that of an earlier run, but by fewer
-            rows than ``psi.differencing``.
+        PolicyError: the number of common rows and the number of an earlier run differ, but by less
+            than ``psi.differencing``.
         StorageError: the sizes of earlier runs cannot be read or written.
     """
     least, peers = party.agreement.psi.differencing, sorted(party.agreement.parties)
@@ -30,7 +30,7 @@ def refuse_small_change(party: VerticalParty, common: int) -> None:
     earlier = [run["rows"] for run in runs if run["parties"] == peers]
     if any(0 < abs(rows - common) < least for rows in earlier):
         raise PolicyError(
-            "the number of common rows differs from that of an earlier run by fewer than "
+            "the number of common rows and the number in an earlier run differ by less than "
             f"psi.differencing = {least}",
             "use the same rows as in the earlier run, or wait until more rows have changed",
         )

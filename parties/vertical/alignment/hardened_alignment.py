@@ -1,7 +1,7 @@
 """Entity alignment in the hardened mode, which limits the number of IDs that the leader can query.
 
-All rows are in one bucket. An interrupted session cannot be resumed, because the replies cannot be
-used in another session.
+All rows are in one bucket. An interrupted session cannot be resumed, because a member's replies are
+valid in one session only.
 """
 
 from collections.abc import Mapping

@@ -53,7 +53,7 @@ class PsiInput:
         self.completed, self.buckets = self._folder.completed, 1
 
     def begin(self, buckets: int, completed: int) -> None:
-        """Continue after the first ``completed`` of ``buckets`` buckets."""
+        """Set the number of buckets, and skip the first ``completed`` buckets."""
         self.buckets, self.completed = buckets, completed
         if buckets == 1:
             self._folder.remove()
@@ -92,7 +92,7 @@ class PsiInput:
         return self._store.read_result(bucket, width)
 
     def rows(self, places: Sequence[RowNumbers]) -> RowNumbers:
-        """This party's row numbers, [rows], at ``places``, one array [bucket_rows] per bucket."""
+        """This party's row numbers, [rows], at positions ``places``, [bucket_rows] per bucket."""
         block = np.empty(sum(map(len, places)), np.uint32)
         start = 0
         for bucket, within in enumerate(places):
@@ -165,7 +165,7 @@ def check_claimed_rows(party: VerticalParty, name: str, rows: int) -> int:
 def check_row_limit(party: VerticalParty, name: str, rows: int) -> int:
     """Check that ``rows`` is at most ``limits.rows``, and return ``rows``.
 
-    The limit bounds the memory, which grows with the rows of peers.
+    The limit bounds the memory use, which grows with the number of rows of each peer.
 
     Raises:
         PolicyError: there are more rows than ``limits.rows``.
@@ -173,7 +173,7 @@ def check_row_limit(party: VerticalParty, name: str, rows: int) -> int:
     limit = party.agreement.limits.rows
     if rows > limit:
         raise PolicyError(
-            f"{name} has {rows} rows, but limits.rows = {limit}",
+            f"{name} has {rows} rows, but the agreement allows limits.rows = {limit}",
             "raise limits.rows in the agreement, or use fewer rows",
         )
     return rows

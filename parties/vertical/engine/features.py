@@ -97,7 +97,7 @@ class PartyFeatures:
         return ModelInputs(self._transformed(fitted), fitted)
 
     def all_inputs(self, in_use: Iterable[ModelInputs]) -> list[ModelInputs]:
-        """All features in memory: the features ``in_use``, and those cached for the next model."""
+        """All features in memory: the features ``in_use``, and the cached features."""
         return [*self._cache.values(), *in_use]
 
     def forget(self, rows: Index, in_use: Iterable[ModelInputs]) -> None:
@@ -232,7 +232,8 @@ def external_statistics(party: VerticalParty) -> FittedPreprocessing | None:
     """The preprocessing statistics from the file ``statistics`` of the party settings.
 
     Returns:
-        The statistics; None without this file, so that statistics are fitted on training rows.
+        The statistics; None if the settings name no file. In the second case the caller fits
+        statistics on training rows.
 
     Raises:
         DataError: the file cannot be read, or contains no statistics.

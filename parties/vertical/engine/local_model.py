@@ -66,8 +66,8 @@ class TaskState:
         task: the task.
         optimiser: the optimiser; None if the task takes no optimiser steps.
         anchor: θ₀, the reference point of FedORA's proximal term; one tensor per parameter.
-        held: the stored gradient; g_u (of the forgetting score) in FedORA.
-        mark: the parameters when the last gradient was stored.
+        held: the stored gradient; in FedORA, g_u, the gradient of the forgetting score.
+        mark: the values of the parameters at the time when the last gradient was stored.
         change_square: squared distance between the last two values of ``mark``.
         dual: the literal dual of FedORA, one multiplier for each element of each parameter.
         solver: this party's part of a Newton-CG step.
@@ -84,7 +84,7 @@ class TaskState:
 
 
 class ModelCopies(dict[str, tuple[PartyNetwork, Block]]):
-    """Copies of the model by slot: the network, and the copied values of its parameters."""
+    """The kept copies: for each slot, a network and the copied values of its parameters."""
 
     def __missing__(self, slot: str) -> tuple[PartyNetwork, Block]:
         raise NoCopy(slot)
@@ -132,7 +132,7 @@ class LocalModel:
         return list(self._slots)
 
     def copy(self, slot: str) -> Block:
-        """The copied parameters in ``slot``, of any shape; raises ``NoCopy`` if there are none."""
+        """The copied parameters in ``slot``, of any shape; raises ``NoCopy`` for an empty slot."""
         return self._slots[slot][1]
 
     def initialise(self, model: PartyNetwork, task: vfl_pb2.Task) -> None:
@@ -190,8 +190,8 @@ class LocalModel:
 
         Args:
             gradient: the message with the field ``use``.
-            part: number of the batch in a pass in index order; batch 0 starts a new stored
-                gradient.
+            part: number of the batch in the pass; the gradient of batch 0 replaces the stored
+                gradient, and the gradients of later batches are added.
 
         Raises:
             RemoteProtocolError: the message does not set ``use``.
@@ -234,9 +234,9 @@ class LocalModel:
     def purge(self, untouched: Sequence[str] = ()) -> list[str]:
         """Delete all state that depends on forgotten rows, except for the current model.
 
-        The copy from early in the current unlearning stays, because the next request starts from
-        this copy. Copies in the slots ``untouched`` stay, because these copies were not trained on
-        the forgotten rows.
+        The copy that was made early in the current unlearning is kept, because the next request
+        starts from this copy. Copies in the slots ``untouched`` are kept, because these copies were
+        not trained on the forgotten rows.
 
         Returns:
             Descriptions of the deleted state, for the report.
@@ -326,6 +326,9 @@ class LocalModel:
     def report(self, slot: str | None = None) -> vfl_pb2.BlockReport:
         """Squared norms of the stored gradient, of the last change, and of the distance to a copy.
 
+        The last change is the change of the parameters between the last two stored gradients. The
+        copy is the copy in ``slot``; without ``slot``, the distance is None.
+
         Raises:
             NoCopy: ``slot`` has no copy.
         """
@@ -345,11 +348,11 @@ class LocalModel:
     def report_norms(
         self, slot: str | None = None, anchor: str | None = None
     ) -> vfl_pb2.BlockReport:
-        """The result of ``report``, with two more squared norms.
+        """The result of ``report``, extended by two squared norms.
 
-        ``norm_square`` is the squared norm of the parameters. ``proximal_square`` is that of the
-        stored gradient plus FedORA's proximal gradient ρ(θ - θ₀), where θ₀ is the copy in the slot
-        ``anchor``.
+        ``norm_square`` is the squared norm of the parameters. ``proximal_square`` is the squared
+        norm of the sum of the stored gradient and FedORA's proximal gradient ρ(θ - θ₀), where θ₀ is
+        the copy in the slot ``anchor``.
         """
         report = self.report(slot)
         report.norm_square = arithmetic.squared_norm(self.model.block)
@@ -407,7 +410,7 @@ class LocalModel:
             work.dual = dual.ascend(work.held, terms.step_size)
         if work.dual is None:
             raise LookupError(
-                "the literal dual does not exist, because the first sub-step is missing"
+                "the literal dual does not exist, because the first sub-step did not run"
             )
         return work.dual.multipliers
 

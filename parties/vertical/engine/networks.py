@@ -34,7 +34,7 @@ from unlearning.sharding import mean_shard_logits
 class ActiveNetwork(nn.Module):
     """The top model and the active party's own bottom model, as one module.
 
-    One optimiser and one copy cover both models.
+    Both models share one optimiser, and each copy contains the parameters of both models.
 
     Attributes:
         bottom: the bottom model; None if the active party has no features.
@@ -73,14 +73,14 @@ class ActiveNetwork(nn.Module):
 
 
 class ActiveEnsemble(nn.ModuleList):
-    """The active networks of several models, one for each shard, whose logits are averaged."""
+    """The active party's networks of all shards; the logits of the networks are averaged."""
 
     def embed(self, features: Tensor) -> Tensor:
-        """All members' embeddings, [batch, members * width], of ``features``, [batch, ...]."""
+        """Embeddings of all networks, [batch, networks * width], of ``features``, [batch, ...]."""
         return torch.cat([cast(ActiveNetwork, each).embed(features) for each in self], dim=1)
 
     def forward(self, embeddings: Sequence[Tensor]) -> Tensor:
-        """The mean logits, [batch, classes], of embeddings, each [batch, members * width]."""
+        """The mean logits, [batch, classes], of embeddings, each [batch, networks * width]."""
         parts = zip(*(each.chunk(len(self), dim=1) for each in embeddings), strict=True)
         return mean_shard_logits([each(part) for each, part in zip(self, parts, strict=True)])
 
@@ -166,7 +166,7 @@ def load_own_module(path: str | None, source: str) -> type[nn.Module]:
     """
     if path is None:
         raise ConfigError(
-            "the agreement has bottom kind 'module', but the party settings do not set module",
+            "the agreement has bottom kind 'module', but the party settings lack the key 'module'",
             'add to the party settings: module = "package.module:Class"',
         )
     name, _, attribute = path.partition(":")
@@ -182,7 +182,7 @@ def load_own_module(path: str | None, source: str) -> type[nn.Module]:
     digest = module_source_digest(found)
     if digest != source:
         raise ConfigError(
-            f"the source file of {path} has digest {digest}, but the agreement has {source}",
+            f"the source file of {path} has digest {digest}, but the agreement has digest {source}",
             "install the agreed version of the module, or agree on the new digest",
         )
     return found

@@ -70,7 +70,7 @@ def optimiser_tensors(optimiser: torch.optim.Optimizer | None) -> Tensors:
 
 
 def load_optimiser_tensors(optimiser: torch.optim.Optimizer | None, tensors: Tensors) -> None:
-    """Load what ``optimiser_tensors`` returned: parameter-shaped tensors and scalars."""
+    """Load the state tensors of ``optimiser_tensors``: parameter-shaped tensors and scalars."""
     if optimiser is None:
         return
     state: dict[int, Tensors] = {}

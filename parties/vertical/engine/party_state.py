@@ -67,7 +67,7 @@ class PartyState:
 
     @property
     def shards(self) -> Index:
-        """The shard of every common row, [common_rows]."""
+        """The number of the shard of every common row, [common_rows]."""
         return shard_of(self._row_words(), self._party.agreement.sharding.shards)
 
     def execute(
@@ -129,7 +129,10 @@ class PartyState:
         return batch
 
     def use_stream(self, stream: str, shard: int | None = None) -> None:
-        """Use another random stream for later batches; with ``shard``, only rows of that shard."""
+        """Use the random stream ``stream`` for later batches.
+
+        If ``shard`` is not None, later batches contain only rows of this shard.
+        """
         self._rows, self._shard = replace(self._rows, stream=stream), shard
         if shard is None:
             self.batches = Batches(self._rows, stream)
@@ -138,7 +141,7 @@ class PartyState:
         self.batches = Batches(self._rows.restricted(members), stream, self._row_words())
 
     def reset_rows(self, start: RowSets) -> None:
-        """Reset the row sets to those at the start of the run, before the journal is replayed."""
+        """Before a replay, reset the row sets to ``start``, the sets at the start of the run."""
         self._set_rows(start, "")
 
     def forget(self, requested: Index) -> None:
@@ -242,7 +245,7 @@ def _tensor(rows: Index) -> torch.Tensor:
 
 
 def reconstruction_report(model: LocalModel, sets: RowSets, slot: str) -> vfl_pb2.BlockReport:
-    """Test whether the change of the local model since a copy reveals the only row of D_u.
+    """Test whether the change of the local model since a copy reveals the row of a one-row D_u.
 
     The test compares the change of the first layer with the row of D_u and with rows of D_r. The
     report has no cosine and no rank if D_u does not have exactly one row, or if the input of the

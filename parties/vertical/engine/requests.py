@@ -1,4 +1,4 @@
-"""The rows of each unlearning request, and the canaries and triggers planted among them."""
+"""The rows of each unlearning request, and the canaries and triggers among these rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class RequestRows:
 def select_request_rows(
     party: VerticalParty, row_map: Index, rows: RowSets, labels: Tensor
 ) -> list[RequestRows]:
-    """Select the rows of each request: a share of each requested class, or the IDs in a file.
+    """Select the rows of each request: a fraction of each requested class, or the IDs in a file.
 
     Args:
         party: the active party.
@@ -103,8 +103,8 @@ def _poisoned(party: VerticalParty, request: RowRequest, learned: Index, labels:
     if not len(poisoned):
         raise PolicyError(
             f"request {request.name!r} has no row that can carry the trigger of its backdoor",
-            f"request rows of classes other than the target {plan.target!r}, or raise the share of "
-            "the backdoor",
+            f"request rows of classes other than the target {plan.target!r}, or raise the value "
+            "of the key 'backdoor.share' in the request",
         )
     return poisoned
 

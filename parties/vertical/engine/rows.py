@@ -26,11 +26,11 @@ from protocol.errors import RemoteProtocolError
 
 @dataclass(frozen=True, slots=True)
 class SubsetShares:
-    """Sizes of two fixed samples of D_r, as shares of the rows in D_r.
+    """Sizes of two fixed samples of D_r, as fractions of the rows in D_r.
 
     Attributes:
-        reference: share of D_r on which the reference model is trained (``REFERENCE_SAMPLE``).
-        correction: share of D_r for the correction steps of ICO-like (``CORRECTION_SAMPLE``).
+        reference: fraction of D_r on which the reference model is trained (``REFERENCE_SAMPLE``).
+        correction: fraction of D_r for the correction steps of ICO-like (``CORRECTION_SAMPLE``).
     """
 
     reference: float
@@ -38,7 +38,7 @@ class SubsetShares:
 
     @classmethod
     def of(cls, agreement: VerticalAgreement) -> "SubsetShares":
-        """The shares that an agreement sets."""
+        """The sample sizes that an agreement sets."""
         plan = agreement.unlearning
         return cls(plan.fedora.reference_share, plan.ico_like.share)
 
@@ -56,8 +56,8 @@ class RowSets:
         validation: [rows], rows for early stopping and thresholds.
         test: [rows], rows for the metrics of the report.
         forgotten: [rows], D_u: the part of ``train`` that the current request removes.
-        stream: random stream of the current model, which also selects the half of D_r for a shadow
-            model.
+        stream: random stream of the current model. For a shadow model, the stream also selects the
+            half of D_r on which this model is trained.
     """
 
     seed: int
@@ -210,7 +210,7 @@ def split_rows(
     """Divide the common rows into training, validation and test rows.
 
     Args:
-        agreement: defines the kind of split and the shares.
+        agreement: defines the kind of split, and the fractions of validation and test rows.
         ids: the IDs of the common rows, in the common order.
         in_test: [common_rows], true for rows of the official test set, in the common order.
 

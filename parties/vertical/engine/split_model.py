@@ -33,8 +33,8 @@ class ShrinkShares:
     """How far the parameters move towards fresh values: from 0 (not at all) to 1 (all the way).
 
     Attributes:
-        bottom: share for the bottom models.
-        top: share for the top model.
+        bottom: how far the parameters of the bottom models move.
+        top: how far the parameters of the top model move.
     """
 
     bottom: float
@@ -191,7 +191,7 @@ class SplitModel:
         return value
 
     def checkpoint(self) -> None:
-        """Let every party write a checkpoint, and wait until all are written."""
+        """Let every party write a checkpoint, and wait until all checkpoints are written."""
         if self._journal.replaying or (self._number and not self._journal.has_new_entries):
             return  # no work was done since the last checkpoint
         self._number += 1
@@ -201,9 +201,9 @@ class SplitModel:
         self._saved, self._journal.has_new_entries = monotonic(), False
 
     def prune_checkpoints(self) -> None:
-        """Let every party write a checkpoint and delete the older ones.
+        """Let every party write a checkpoint and delete all older checkpoints.
 
-        The older checkpoints still contain state of the forgotten rows.
+        The older checkpoints still contain state that depends on the forgotten rows.
         """
         if not self._journal.replaying:
             self.checkpoint()
@@ -244,7 +244,7 @@ class SplitModel:
         self.loop.diverged = False
 
     def restore_copy(self, slot: str, stream: str, task: vfl_pb2.Task) -> None:
-        """Restore the copy or the ensemble in ``slot``; a copy gets a new optimiser."""
+        """Restore the copy in ``slot`` with a new optimiser, or the ensemble in ``slot``."""
         if slot in self._kept_ensembles:
             self.use_ensemble(self._kept_ensembles[slot])
             return
@@ -352,7 +352,7 @@ class SplitModel:
     # --- messages -------------------------------------------------------------------------------
 
     def send_to_passive(self, task: int, message: Body, *rows: Index) -> dict[str, vfl_pb2.Done]:
-        """Send a message, with index arrays each [rows], to every passive party.
+        """Send a message and the index arrays ``rows``, each [rows], to every passive party.
 
         Call this method only within ``once``.
 
@@ -365,9 +365,9 @@ class SplitModel:
         return {name: reply.expect(vfl_pb2.Done) for name, reply in done.items()}
 
     def command_party(self, party: str, task: vfl_pb2.Task, message: Body, *rows: Index) -> None:
-        """Send one party a message, with index arrays each [rows].
+        """Send one party a message and the index arrays ``rows``, each [rows].
 
-        The active party carries out a command to itself without a message.
+        If ``party`` is the active party, a command runs directly and no message is sent.
         """
         if self._journal.replaying:
             return

@@ -60,8 +60,8 @@ class TrainingPlan:
         rows: the row set.
         epochs: largest number of epochs.
         batch: number of rows per step.
-        patience: epochs without a lower validation loss before training stops; None never stops
-            early.
+        patience: training stops after this number of epochs without a lower validation loss; None:
+            training never stops early.
         validates: whether the model is validated after each epoch of the task ``TRAIN``.
         labels: [common_rows], labels for training that replace the true labels.
         early: the epoch after which every party keeps a copy in the slot ``EARLY_CHECKPOINT``.
@@ -79,7 +79,7 @@ class TrainingPlan:
 
 
 def early_checkpoint_epoch(agreement: VerticalAgreement) -> int | None:
-    """The epoch after which the early checkpoint is kept; None: not needed."""
+    """The epoch after which the early checkpoint is kept; None without an early checkpoint."""
     plan = agreement.unlearning
     if not agreement.unlearn or plan.method != "fedora" or plan.fedora.start != "rewind":
         return None
@@ -90,8 +90,8 @@ def train_epochs(split_model: SplitModel, plan: TrainingPlan) -> list[EpochResul
     """Train on ``plan.rows``; with patience, restore the model with the lowest validation loss.
 
     Raises:
-        Diverged: a loss or gradient is not finite, and the task must not diverge.
-        RemoteProtocolError: embeddings are not finite, and the task must not diverge.
+        Diverged: a loss or gradient is not finite in a task that must not diverge.
+        RemoteProtocolError: embeddings are not finite in a task that must not diverge.
     """
     steps = math.ceil(split_model.loop.row_count(plan.rows) / plan.batch)
     split_model.party.progress.phase(plan.name, plan.epochs * (steps + 1))
@@ -164,7 +164,7 @@ def accuracy_on_rows(
 
 
 def share_correct(logits: Tensor, truth: Tensor) -> float:
-    """Share of rows whose label has the largest logit.
+    """Fraction of the rows in which the logit of the label is the largest logit.
 
     Args:
         logits: [rows, classes].
@@ -174,7 +174,7 @@ def share_correct(logits: Tensor, truth: Tensor) -> float:
 
 
 def hold_forget_gradient(split_model: SplitModel, task: vfl_pb2.Task) -> float:
-    """Let every party store its gradient of the mean cross entropy on D_u; return that mean."""
+    """Let every party store its gradient of the mean cross entropy on D_u; return the mean."""
     count, total = len(split_model.rows.forgotten), torch.zeros(())
 
     def forget_loss(batch: TrainingBatch) -> BatchLoss:
@@ -298,7 +298,7 @@ class ConvexHead:
 
 
 def run_newton(split_model: SplitModel, run: NewtonRun) -> list[NewtonPoint]:
-    """Take Newton steps until B is at most ``run.bound``, or the budget of ``[newton]`` is spent.
+    """Take Newton steps until B is at most ``run.bound``, or a limit of ``[newton]`` is reached.
 
     Returns:
         The start point and the point after each step, in this order.
@@ -344,7 +344,7 @@ def _point(split_model: SplitModel, head: ConvexHead, step: NewtonStep, number: 
 
 
 def kept_points(split_model: SplitModel, name: str) -> dict[int, str]:
-    """The slots of the copies that the Newton run ``name`` kept, by step."""
+    """The slot of the copy after each step of the Newton run ``name``, by number of the step."""
     prefix = f"{name}, step "
     slots = [slot for slot in split_model.local_model.slots if slot.startswith(prefix)]
     return {int(slot.removeprefix(prefix)): slot for slot in slots}
@@ -426,12 +426,13 @@ def train_shards(
     Args:
         split_model: the model.
         rows: the row set for preprocessing and training.
-        stream: prefix of the shards' random streams.
-        name: name in the progress display, in the journal and of the slots.
+        stream: prefix of the names of the shards' random streams.
+        name: name in the progress display and in the journal; also the prefix of the slots.
         which: numbers of the shards; None for all shards.
 
     Returns:
-        The slot of each shard's model, and for each epoch the mean loss over the shards.
+        Two values: the slot of each shard's model, and for each epoch the mean loss over the
+        shards.
     """
     slots, runs = {}, []
     if which is None:

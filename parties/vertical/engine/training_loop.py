@@ -57,7 +57,7 @@ class TrainingBatch:
         logits: [batch, classes].
         labels: [batch].
         reports: the reports that the passive parties sent with their embeddings.
-        share: share of the step's rows that are in this batch; below 1 for micro-batches.
+        share: fraction of the step's rows that are in this batch; below 1 for micro-batches.
         last: whether this is the last batch of its step.
     """
 
@@ -86,11 +86,11 @@ class RowOutputs:
 
 @dataclass(frozen=True, slots=True)
 class BatchLoss:
-    """The loss of a batch, and the use that each party makes of the gradient.
+    """The loss of a batch, and how each party uses the gradient.
 
     Attributes:
         loss: the scalar to differentiate.
-        use: the message that states this use, sent with the gradients.
+        use: the message that defines how to use the gradient; sent with the gradients.
     """
 
     loss: Tensor
@@ -182,7 +182,7 @@ class TrainingLoop:
             )
 
     def pass_requests(self, rows: vfl_pb2.Rows) -> Iterator[vfl_pb2.BatchRequest]:
-        """The batch requests of one pass over a row set in index order, with the largest size."""
+        """Batch requests of one pass over a row set in index order, with the largest batch size."""
         size = largest_batch(self._agreement)
         for index in range(ceil(self.row_count(rows) / size)):
             yield vfl_pb2.BatchRequest(rows=rows, order=vfl_pb2.BY_INDEX, size=size, index=index)
@@ -202,11 +202,12 @@ class TrainingLoop:
             rows: the row set.
             epoch: number of the epoch, which also seeds the order of the rows.
             size: number of rows per step.
-            act: maps a batch to the loss and to the use of the gradient.
+            act: maps a batch to its loss and to the way in which the parties use the gradient.
 
         Raises:
-            Diverged: the loss or a gradient is not finite, and ``task`` must not diverge.
-            RemoteProtocolError: a party's embeddings are not finite, and ``task`` must not diverge.
+            Diverged: the loss or a gradient is not finite in a task that must not diverge.
+            RemoteProtocolError: a party's embeddings are not finite in a task that must not
+                diverge.
         """
         overlap = self._agreement.training.overlap
         if overlap == "microbatch" and size % 2 == 0:
@@ -224,18 +225,20 @@ class TrainingLoop:
     ) -> None:
         """Run one step for each request.
 
-        ``act`` maps a batch to the loss and to the use of the gradient. The gradients of a batch
-        and the request for the next batch are sent in one message. If a value is not finite in a
-        task that may diverge, such as unlearning, the loop ends early and sets ``diverged``.
+        ``act`` maps a batch to its loss and to the way in which the parties use the gradient. The
+        gradients of a batch and the request for the next batch are sent in one message. If a value
+        is not finite in a task that may diverge, such as unlearning, the loop ends early and sets
+        ``diverged``.
 
         Raises:
-            Diverged: the loss or a gradient is not finite, and ``task`` must not diverge.
-            RemoteProtocolError: a party's embeddings are not finite, and ``task`` must not diverge.
+            Diverged: the loss or a gradient is not finite in a task that must not diverge.
+            RemoteProtocolError: a party's embeddings are not finite in a task that must not
+                diverge.
         """
         self._run_steps(task, ((request,) for request in requests), act, 0)
 
     def residues(self, gone: Index) -> list[str]:
-        """Descriptions of data of the forgotten rows ``gone``, [rows], that this loop still has."""
+        """Descriptions of data of the forgotten rows ``gone``, [rows], still in this loop."""
         found = ["labels"] if bool((self.labels[torch.from_numpy(gone)] >= 0).any()) else []
         if self._leaves or self._local_embedding is not None or self.sent_gradients.gradients:
             found.append("embeddings or gradients of the last batch")
@@ -251,7 +254,8 @@ class TrainingLoop:
             Logits [rows, classes] and embeddings [rows, total_width].
 
         Raises:
-            RemoteProtocolError: a party's embeddings are not finite, and ``task`` must not diverge.
+            RemoteProtocolError: a party's embeddings are not finite in a task that must not
+                diverge.
         """
         parts = [torch.empty(0, len(self._agreement.labels.classes))]
         embeddings: list[Tensor] = []
@@ -454,7 +458,7 @@ class TrainingLoop:
 
 
 def largest_batch(agreement: VerticalAgreement) -> int:
-    """Largest number of rows in one batch request whose embeddings fit into one message."""
+    """Largest batch size at which the embeddings of all rows fit into one message."""
     widest = max(party.width or 0 for party in agreement.parties.values())
     # In prediction, the embeddings of all shards' models are sent side by side.
     row = widest * agreement.sharding.shards * np.dtype(agreement.dtype).itemsize
@@ -500,7 +504,7 @@ class CachedTrainingLoop(TrainingLoop):
         return [*super().forget(rows), f"cached embeddings of {len(rows)} rows"]
 
     def residues(self, gone: Index) -> list[str]:
-        """Descriptions of data of the forgotten rows ``gone``, [rows], that this loop still has."""
+        """Descriptions of data of the forgotten rows ``gone``, [rows], still in this loop."""
         cached = any(bool(each[gone].any()) for each in self._cache.values())
         return [*super().residues(gone), *(["cached embeddings"] if cached else [])]
 
@@ -540,7 +544,7 @@ class CachedTrainingLoop(TrainingLoop):
     ) -> list[vfl_pb2.BlockReport]:
         if not self._cached[rows].all():
             raise LookupError(
-                "the embeddings of these rows are not in the cache, because they were not requested"
+                "the cache lacks the embeddings of these rows: no batch requested the embeddings"
             )
         chosen = torch.from_numpy(rows)
         self._leaves = {name: each.index_select(0, chosen) for name, each in self._cache.items()}

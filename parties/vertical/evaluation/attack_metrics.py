@@ -30,7 +30,7 @@ FEW = 25  # rows of D_u; with fewer the standard error of a balanced accuracy is
 
 
 def membership_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Metrics of membership attacks on D_u, and on retained rows, which unlearning may expose."""
+    """Metrics of membership attacks on the forgotten rows and on the retained rows."""
     figures = attack_metrics("mia", models.membership_results[outcome.name])
     figures["retained_mia_auc"] = _retained(models, outcome)
     if outcome.name in models.shadow_results:
@@ -39,7 +39,7 @@ def membership_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str
 
 
 def attack_metrics(prefix: str, result: MembershipResult) -> dict[str, Measurement]:
-    """Metrics of a membership attack on D_u; an AUC below 0.5 is a leak too."""
+    """Metrics of a membership attack on D_u; an AUC below 0.5 also shows a leak."""
     value, balanced, n = result.auc.value, result.balanced_accuracy, result.members
     distinguishability_ = distinguishability(value)
     side = "forgotten rows look less like members" if distinguishability_.sign < 0 else ""
@@ -75,7 +75,7 @@ def _retained(models: ModelOutputs, outcome: MethodOutcome) -> Measurement:
 def update_difference_metrics(
     models: ModelOutputs, outcome: MethodOutcome
 ) -> dict[str, Measurement]:
-    """Attack on the change of outputs by unlearning: D_u against retained and against test rows."""
+    """Metrics of an attack on the output changes: D_u against D_r, and D_u against test rows."""
     before, after = models.original.logits, outcome.logits
 
     def features(part: str, rows: Index) -> Floats:
@@ -93,7 +93,7 @@ def update_difference_metrics(
 
 
 def party_view_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Attack on the change of each party's embeddings by unlearning: D_u against test rows."""
+    """Metrics of an attack on each party's embedding changes: D_u against test rows."""
     before, after = _by_party(models, models.original), _by_party(models, outcome)
     return {
         f"view_auc_{name}": _update_attack(
@@ -138,7 +138,7 @@ INVALID = "the original did not learn the trigger: this run shows nothing"
 
 
 def backdoor_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Success rates with and without the trigger, and the excess; empty without a backdoor."""
+    """Success rates with and without trigger, and their difference; empty without a backdoor."""
     backdoor = models.comparison.request.backdoor
     if backdoor is None:
         return {}

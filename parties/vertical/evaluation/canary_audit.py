@@ -13,7 +13,7 @@ from unlearning.audit.membership import Outputs, canary_loss_auc, class_matched_
 
 
 def canary_audit(comparison: Comparison, groups: RowGroups) -> dict[str, Any]:
-    """Compare the loss of the canaries with the loss of test rows that have wrong labels too."""
+    """Compare two losses for wrong labels: the loss of the canaries and the loss of test rows."""
     classes = comparison.outcome(ORIGINAL).logits["test"].shape[1]
     wrong = (groups.labels["test"] + 1) % classes
 

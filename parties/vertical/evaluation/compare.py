@@ -29,8 +29,8 @@ class Cost:
     Attributes:
         seconds: run time.
         rows: number of embeddings that passive parties sent.
-        size: bytes on the wire, in both directions.
-        payload: size in bytes of the tensors, which are a part of ``size``.
+        size: number of bytes on the wire, in both directions.
+        payload: the part of ``size`` that tensors take, in bytes.
         messages: number of messages.
     """
 

@@ -52,8 +52,9 @@ class ExtraAudits:
 def run_extra_audits(split_model: SplitModel, chosen: str) -> ExtraAudits:
     """Run the audits of the agreement; ``chosen`` is the slot of the delivered model.
 
-    Without copies of the delivered model, the original model and the paired Retrain (as for an
-    ensemble), only the shadow models run.
+    All audits except the shadow models need copies of three models: the delivered model, the
+    original model and the paired Retrain. An ensemble has no such copies, so that only the shadow
+    models run.
     """
     plan = split_model.agreement.evaluation
     if not {ORIGINAL, chosen, PAIRED} <= set(split_model.local_model.slots):
@@ -178,9 +179,11 @@ def _reconstruction(
 
 
 def reconstruction_attacks(split_model: SplitModel, slot: str) -> dict[str, dict[str, float]]:
-    """How well the change of each party's parameters since a copy reveals the only row of D_u.
+    """For each party, two measures of how well the parameters reveal the only row of D_u.
 
-    The result omits parties for which the input of the first layer is not a whole row.
+    The attack on a party uses the change of its parameters since the copy in ``slot``. Each result
+    has the keys ``cosine`` and ``rank``. A party is omitted if the input of its first layer is not
+    a whole row.
     """
     invert = vfl_pb2.ModelCommand(test_reconstruction=vfl_pb2.TestReconstruction(slot=slot))
     return {

@@ -58,7 +58,7 @@ class ModelOutputs:
         return [each for each in self.retrains if each is not outcome]
 
     def reference_retrain(self, outcome: MethodOutcome) -> MethodOutcome | None:
-        """The Retrain to compare ``outcome`` with; a Retrain is compared with the next Retrain."""
+        """The Retrain with which ``outcome`` is compared; for a Retrain, the next Retrain."""
         retrains = self.retrains
         if outcome not in retrains:
             return retrains[0] if retrains else None
@@ -88,7 +88,7 @@ class ModelOutputs:
 
     @cached_property
     def neighbours(self) -> Index:
-        """Positions in D_r, [rows], of D_u's neighbours in the original model's embeddings."""
+        """Positions in D_r, [rows], of the rows whose original embeddings are nearest to D_u."""
         kept = self.original.embeddings
         if "retained" not in kept:
             return np.empty(0, np.int64)
@@ -96,17 +96,17 @@ class ModelOutputs:
 
     @cached_property
     def attacked_forgotten(self) -> Index:
-        """Positions in D_u, [rows], without canaries, for attacks that are trained per model."""
+        """Positions in D_u without canaries, [rows], for attacks trained anew on each model."""
         return self.row_groups.generator.permutation(self.row_groups.forgotten)[:MOST_ATTACKED]
 
     @cached_property
     def attacked_retained(self) -> Index:
-        """Positions in D_r, [rows], for attacks that are trained per model."""
+        """Positions in D_r, [rows], for attacks trained anew on each model."""
         return self.row_groups.members[:MOST_ATTACKED]
 
     @property
     def attacked_unseen(self) -> Index:
-        """Positions of test rows, [rows], in D_u's class mix, for attacks trained per model."""
+        """Positions of test rows in D_u's class mix, [rows], for attacks trained on each model."""
         return self.row_groups.matched[:MOST_ATTACKED]
 
     @cached_property
@@ -119,7 +119,7 @@ class ModelOutputs:
 
     @cached_property
     def half_trained_attack(self) -> Pipeline:
-        """The membership attack, trained with only the first half of the members."""
+        """The membership attack, trained on the first half of the rows ``row_groups.members``."""
         return fit_attack(
             self.outputs(self.original, "retained", self.row_groups.members[: self._middle]),
             self.outputs(self.original, "test", self.row_groups.non_members),
@@ -127,7 +127,7 @@ class ModelOutputs:
 
     @property
     def held_back_members(self) -> Index:
-        """Positions in D_r, [rows], of the second half of the members, to score the attack."""
+        """Positions in D_r, [rows], of the second half of ``members``, for scores of the attack."""
         return self.row_groups.members[self._middle : self._middle + MOST_ATTACKED]
 
     @property
@@ -175,14 +175,14 @@ class ModelOutputs:
 
 
 def ratio_or_none(ratio: JsRatio) -> float | None:
-    """The value of the ratio; None if the divergence between Retrains, the denominator, is zero."""
+    """The value of the ratio; None if its denominator, the divergence between Retrains, is 0."""
     return ratio.value if ratio.between_retrains else None
 
 
 def js_ratio_to_retrains(
     outcome: MethodOutcome, comparison: Comparison, part: str, rows: Index | None
 ) -> JsRatio:
-    """JS divergence of a model from the independent Retrains, divided by that between Retrains.
+    """Ratio of two JS divergences: model to Retrains, and between the independent Retrains.
 
     A Retrain is compared with the other Retrains.
 

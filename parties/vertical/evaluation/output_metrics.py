@@ -1,7 +1,7 @@
 """Metrics of a model's outputs: utility, forgetting, distances to Retrains, two-sample tests.
 
-A large p-value does not prove that two distributions are equal. The column of Retrain shows the
-values for two identical pipelines.
+A large p-value does not prove that two distributions are equal. In the column of Retrain, metrics
+of distance compare one Retrain with another Retrain.
 """
 
 from collections.abc import Callable
@@ -152,7 +152,7 @@ def _streisand(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measur
 
 
 def distance_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Mean distances of a model's outputs and embeddings from those of the Retrains.
+    """Mean distances between the outputs and embeddings of a model and of the Retrains.
 
     For a Retrain, the values show the distance between two Retrains.
     """

@@ -25,8 +25,9 @@ class RowGroups:
         canaries: [canaries], positions of canaries in D_u.
         non_members: [non-members], positions of the test rows on which the membership attack is
             trained.
-        matched: [matched], positions in the other half of the test rows, with the class mix of D_u.
-        seed: seed of the generator.
+        matched: [matched], positions of test rows with the class mix of D_u; none of these rows is
+            in ``non_members``.
+        seed: seed of ``generator``.
     """
 
     labels: dict[str, Tensor]
@@ -39,7 +40,7 @@ class RowGroups:
 
     @property
     def generator(self) -> np.random.Generator:
-        """A new generator with the same seed, so that all models get the same samples."""
+        """A new random generator with the seed ``seed``; all models get the same samples."""
         return np.random.default_rng(self.seed)
 
 

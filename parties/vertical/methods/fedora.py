@@ -2,7 +2,7 @@
 
 Notation of the paper (arXiv 2512.23171): S_u = mean forgetting score on D_u, g_u = its gradient, γ
 = threshold, Ω = dual, τ and σ = primal and dual step size, L_r = loss on retained rows, ρ = weight
-of the proximal term, δ = share of D_r per iteration.
+of the proximal term, δ = fraction of D_r per iteration.
 """
 
 import math
@@ -537,19 +537,19 @@ def heldout_gamma(split_model: SplitModel, logits: Tensor) -> float:
 
 
 def calibrate_top(split_model: SplitModel, original: Tensor) -> float | None:
-    """Scale the logits so that the confidence on validation rows matches the original model's.
+    """Scale the logits to restore the original model's confidence on validation rows.
 
-    Only rows of classes without forgotten rows count, because Retrain is less confident on the
-    other classes.
+    Only validation rows of unaffected classes are used; a class is unaffected if it has no
+    forgotten row. On the other classes, Retrain is less confident than the original model.
 
     Args:
         split_model: the model.
         original: [validation_rows, classes], the original model's logits.
 
     Returns:
-        The factor by which the logits are multiplied. None without validation rows of unaffected
-        classes, without ``fedora.calibrate``, or with ``top.kind = 'sum'``, which cannot scale
-        logits.
+        The factor by which the logits are multiplied. None if no validation row has an unaffected
+        class, if ``fedora.calibrate`` is off, or if ``top.kind`` is ``'sum'``, because this top
+        model cannot scale logits.
     """
     plan, rows = split_model.agreement.unlearning.fedora, split_model.rows
     labels = split_model.labels

@@ -12,7 +12,7 @@ from unlearning.guarantee import Guarantee
 
 @dataclass(frozen=True, slots=True)
 class FineTuneMethod:
-    """Fine-tuning without D_u: a trivial baseline, without a term that removes D_u."""
+    """Fine-tuning on D_r, a trivial baseline: no term of the loss removes the effect of D_u."""
 
     name: str = "fine-tune"
     guarantee: Guarantee = Guarantee.HEURISTIC

@@ -1,4 +1,4 @@
-"""Gradient ascent, a baseline: raise the loss on D_u to that of a uniform guess."""
+"""Gradient ascent, a baseline: raise the loss on D_u to the loss of a uniform guess."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The interface of an unlearning method: a name, a guarantee, and a run from the original model."""
+"""The interface of an unlearning method: a name, a guarantee, and a function that unlearns."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,9 +17,9 @@ class Threshold:
     """FedORA's threshold γ on the forgetting score.
 
     Attributes:
-        gamma: the threshold γ; with the policy ``present``, the largest γ that validation may set.
-        policy: the policy that set γ; ``heldout`` also if the reference model of ``proxy``
-            diverged.
+        gamma: the threshold γ; with the policy ``present``, an upper limit of γ.
+        policy: the policy that set γ. If the policy ``proxy`` is agreed but its reference model
+            diverged, the value is ``heldout``.
     """
 
     gamma: float
@@ -28,7 +28,7 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class MethodResult:
-    """The result of a method besides the model: values for the report, gradients for the audits.
+    """What a method returns: values for the report, and gradients for the audits.
 
     Attributes:
         figures: JSON values for the method's row in the report.
@@ -38,7 +38,7 @@ class MethodResult:
         sent_gradients: the gradients of a batch of D_u that were sent; None if no gradient was
             sent.
         guarantee: the guarantee of this run, if different from the guarantee of the method.
-        audit: computes further values for the report, whose cost is not measured.
+        audit: computes further values for the report; the cost of this computation is not measured.
     """
 
     figures: dict[str, Any] = field(default_factory=dict)

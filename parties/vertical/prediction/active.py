@@ -66,7 +66,7 @@ class Predictor:
         return ceil(rows / largest_batch(self._party.agreement))
 
     def check(self) -> None:
-        """Raise the error of a broken connection; a party sends nothing else without a request."""
+        """Check that all connections are open; if a connection is broken, raise its error."""
         for channel in self._hub.channels.values():
             try:
                 channel.receive(0.0)

@@ -28,7 +28,7 @@ from protocol.message import Message
 def serve_predictions(
     party: VerticalParty, trained: TrainedNetwork, connect: Callable[[], Line]
 ) -> None:
-    """Join the hub and serve until ``Goodbye``; join again when another party leaves.
+    """Join the hub and serve until ``Goodbye``; join again when another party disconnects.
 
     Raises:
         ProtocolError: the hub cannot be reached, refuses this party, or broke the protocol.

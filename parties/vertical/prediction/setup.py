@@ -20,7 +20,7 @@ from parties.common.progress import ProgressListener
 from parties.common.shared_randomness import Index
 from parties.data.holding import Holding, read_holding
 from parties.data.preprocess import FittedPreprocessing
-from parties.data.sources.records import Progress
+from parties.data.sources.arrays import Progress
 from parties.session.saved_model import (
     PREPROCESSING,
     RESTORE_HINT,
@@ -111,7 +111,7 @@ def _features(data: Data, fitted: FittedPreprocessing) -> Data:
 
 
 def prediction_party(party: VerticalParty, rows: Index) -> VerticalParty:
-    """The party with only the rows ``rows``, [rows], of its data, and with ``psi.minimum`` = 1.
+    """A copy of ``party`` that has only its rows ``rows``, [rows], and ``psi.minimum`` = 1.
 
     All parties change their agreement in the same way, after the handshake has compared the
     original agreements.
@@ -142,7 +142,7 @@ def load_party_network(
 
     Raises:
         IntegrityError: the parameters do not fit the network, or are not finite.
-        ConfigError: the party's own module cannot be imported, or differs from the agreed one.
+        ConfigError: the party's own module cannot be imported, or differs from the agreed module.
         LookupError: a passive party has no bottom model.
     """
     plan, shape = agreement.parties[name], None if saved.fitted is None else saved.fitted.shape

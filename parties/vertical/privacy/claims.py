@@ -49,8 +49,8 @@ def privacy_claims(
 ) -> list[PrivacyClaim]:
     """The claims for the features of each party and for the labels.
 
-    ``spent`` has each party's privacy spending according to the party's ledger; parties may be
-    missing.
+    ``spent`` maps a party to its privacy spending, which is read from the party's ledger. A party
+    without a reported spending is not in ``spent``.
     """
     found = [_features(agreement, name, spent.get(name)) for name in agreement.feature_parties]
     return [*found, _labels(agreement, spent.get(agreement.active))]

@@ -133,7 +133,8 @@ def prediction_release(party: VerticalParty, session: bytes, frozen: FrozenBotto
     The function maps row indices, [rows], to the embeddings to send, [rows, width], and to a flag,
     which is true if the embeddings are within ``limits.magnitude``. With ``embed_once``, the
     function returns the same bytes for a row that was released before, and makes a new release for
-    any other row. The flag is then always true, because false would reveal features.
+    any other row. With ``embed_once``, the flag is always true, because the value false would
+    reveal features.
 
     Raises:
         PolicyError: the privacy settings forbid the release.

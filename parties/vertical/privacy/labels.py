@@ -1,4 +1,4 @@
-"""The labels that training uses: the true ones, or randomly flipped ones under label privacy."""
+"""The labels for training: the true labels, or with label privacy randomly flipped labels."""
 
 import numpy as np
 import torch

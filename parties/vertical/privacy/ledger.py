@@ -54,7 +54,7 @@ class Mechanism:
 
     @property
     def square(self) -> float:
-        """(C/σ)² of one release; infinite if the row is not bounded."""
+        """(C/σ)² of one release; infinite if the norm of the row is not clipped."""
         if self.kind == "response":
             return 0.0
         bounded = self.kind == "once" and self.clip is not None
@@ -66,7 +66,7 @@ class PrivacySpending:
     """The largest privacy spending of any row in a set of rows.
 
     Attributes:
-        releases: largest number of releases of a row.
+        releases: largest number of releases of one row.
         square: largest sum of (C/σ)² over the releases of a row; infinite for an unbounded release.
         epsilon: largest sum of ε over the randomised responses of a row.
     """
@@ -139,7 +139,7 @@ class PrivacyLedger:
         self._counts = updated
 
     def spent(self, tags: Tags, kind: str) -> PrivacySpending:
-        """The largest spending among these rows, over the mechanisms counted with ``kind``."""
+        """The largest spending of the rows ``tags``, over all mechanisms that ``kind`` includes."""
         recorded = [tag for tag in tags if tag in self._index]
         return self._sum(self._counts, self._places(recorded), kind)
 

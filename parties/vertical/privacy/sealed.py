@@ -18,7 +18,7 @@ def write_sealed(path: Path, tensors: Tensors) -> None:
     """Write named tensors of any shape.
 
     Raises:
-        StorageError: the file system refused.
+        StorageError: the folder or the file cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -21,9 +21,9 @@ from protocol.hub import Hub
 def noise_keystream(party: VerticalParty, session: bytes, purpose: str) -> Keystream:
     """A stream of random numbers for one purpose in one session of one party.
 
-    The seed contains the party, the session and the purpose in addition to entropy. Therefore two
-    machines with the same entropy, such as copies of one snapshot, generate different noise for
-    different parties or sessions.
+    The seed is derived from the party, the session, the purpose and entropy. Therefore two machines
+    with the same entropy, such as copies of one snapshot, generate different noise for different
+    parties or sessions.
     """
     start = party.incarnation.to_bytes(8, "big")
     words = (party.name.encode(), start, session, purpose.encode(), party.entropy(32))
@@ -49,9 +49,9 @@ class VisitNoiseSettings:
 class VisitNoise:
     """Adds fresh noise whenever a row is sent, after the ledger recorded the release.
 
-    The ledger is charged for a whole row set when the first of its rows is sent, so that a pass
-    over the row set needs only one write. Rows that were charged but not sent before a crash stay
-    charged.
+    When the first row of a row set is sent, the ledger records a release of every row in the row
+    set, so that a pass over the row set needs only one write. After a crash, recorded releases stay
+    recorded, although some of these rows were not sent.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class VisitNoise:
     def with_noise(self, rows: Index, within: Index, values: Tensor) -> Tensor:
         """Clip and add noise to ``values``, [batch, width], of the rows ``rows``, [batch].
 
-        The noise is a constant in backpropagation, so that gradients pass through. ``within``,
-        [rows], is the row set whose release is charged to the ledger.
+        Backpropagation treats the noise as a constant. ``within``, [rows], is the row set whose
+        release the ledger records.
 
         Returns:
             The noisy values, [batch, width].

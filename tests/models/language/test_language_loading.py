@@ -116,12 +116,12 @@ def test_a_lone_adapter_is_refused(folder) -> None:
 
 def test_a_hidden_adapter_is_refused(folder) -> None:
     (folder / "adapter_config.json").write_text("{}")
-    refused(folder, "a model and an adapter")
+    refused(folder, "a model and also an adapter")
 
 
 def test_pickled_weights_are_refused(folder) -> None:
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    refused(folder, "pytorch_model.bin, whose pickles", "save_pretrained")
+    refused(folder, "pytorch_model.bin, a pickle file", "save_pretrained")
 
 
 def test_absent_weights_are_refused(folder) -> None:
@@ -155,7 +155,7 @@ def test_an_invalid_json_file_is_refused(folder) -> None:
     [
         ({"model_type": "t5"}, "t5 is not a causal language model"),
         ({"model_type": "mine", "auto_map": {"AutoModel": "mine.Model"}}, "never run"),
-        ({"architectures": ["LlamaForSequenceClassification"]}, "not a causal language model"),
+        ({"architectures": ["LlamaForSequenceClassification"]}, "names no causal language model"),
         ({"attn_implementation": "someone/kernel"}, "names a kernel"),
         ({"_attn_implementation": {"": "someone/kernel"}}, "names a kernel"),
     ],
@@ -186,7 +186,7 @@ def test_a_tokenizer_of_a_larger_model_is_refused(folder, tokenizer) -> None:
     content = json.loads(path.read_text())
     more = {**content["added_tokens"][-1], "content": "<|more|>", "id": len(tokenizer)}
     path.write_text(json.dumps(content | {"added_tokens": [*content["added_tokens"], more]}))
-    refused(folder, "the tokenizer has 301 tokens, but the model has only 300")
+    refused(folder, "the tokenizer has 301 tokens, but the model has embeddings for only 300")
 
 
 def test_the_end_token_is_used_for_padding_if_there_is_no_other(folder) -> None:

@@ -99,8 +99,8 @@ def test_certificate_that_expires_later_gives_no_warning(trial: Trial) -> None:
 def test_strict_settings_turn_the_warning_into_an_error(trial: Trial, root: Authority) -> None:
     trial.write(edited_config("[settings.shop]", "[settings.shop]\nstrict = true"))
     result = with_leaf(trial, root, Leaf(end=timedelta(days=20)))
-    result.expect(5, "our certificate ends within 30 days", "settings refuse (strict = true)")
-    trial.start().expect(5, "the agreement pins no keys", "settings refuse (strict = true)")
+    result.expect(5, "our certificate ends within 30 days", "the settings have strict = true")
+    trial.start().expect(5, "the agreement pins no keys", "the settings have strict = true")
 
 
 def test_certificate_of_another_authority_is_refused(trial: Trial, certs: Path) -> None:
@@ -257,7 +257,7 @@ def test_key_that_differs_from_the_pin_is_refused_with_both_and_a_hint(
     leaf, key = Leaf().issue(root)
     pinned = "sha256:" + "0" * 64
     result = with_files(trial, (leaf, key), "--set", f'parties.shop.pins=["{pinned}"]')
-    message = f"the key of shop is {fingerprint(leaf)}; pinned: {pinned}"
+    message = f"the key of shop has the pin {fingerprint(leaf)}; expected {pinned}"
     result.expect(5, message, "hint: if shop has a new key", "parties.shop.pins at every party")
 
 

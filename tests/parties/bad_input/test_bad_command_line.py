@@ -77,7 +77,9 @@ def test_misspelt_role_is_refused_with_the_roles(trial: Trial) -> None:
 
 def test_role_outside_the_agreement_is_refused(trial: Trial) -> None:
     result = trial.start("active")
-    result.expect(3, "shop is passive in", "trial.toml", "hint: give --role passive")
+    result.expect(
+        3, "party shop has the role passive in", "trial.toml", "hint: give --role passive"
+    )
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,8 @@ def test_large_clock_difference_is_refused_by_both_with_the_seconds(
     with failed_handshake("grpc", keys, tmp_path, spoke=PartyVariant(shift=shift)) as sides:
         for code, words in sides:
             assert code == 5
-            assert re.search(r"the clocks of bank and shop are 30[12] s apart, more than 30", words)
+            apart = r"the clocks of bank and shop are 30[12] s apart; expected at most 30"
+            assert re.search(apart, words)
 
 
 def test_spoke_with_invalid_signature_receives_a_ticket(keys: Path) -> None:
@@ -156,10 +157,10 @@ def test_older_start_of_a_party_is_refused_and_the_others_join(keys: Path, tmp_p
         accepting = pool.submit(accept_spokes, bank, at.port)
         newer = replace(party(keys, SPOKE, []), incarnation=7)
         assert join_hub(newer, lambda: at.connect(SPOKE)).phase is Phase.JOINED
-        with pytest.raises(Aborted, match="start 6 of shop connected after the newer start 7"):
+        with pytest.raises(Aborted, match=r"of shop \(start 6\) connected after .* \(start 7"):
             join_hub(replace(newer, incarnation=6), lambda: at.connect(SPOKE))
         join_hub(party(keys, "hospital", []), lambda: at.connect("hospital"))
         channel = accepting.result(5)[0].channels[SPOKE]
     assert channel.incarnation == 7
     (message,) = [event["text"] for event in events if event["event"] == "warning"]
-    assert "start 6 of shop" in message
+    assert "of shop (start 6)" in message

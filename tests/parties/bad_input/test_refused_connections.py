@@ -107,13 +107,13 @@ def test_hub_of_another_authority_is_refused_without_retry(keys: Path, tmp_path:
     issue_certificate(tmp_path / "other", "trial", HUB)
     with listening(read_keyring(tmp_path / "other", HUB)) as (_, address):
         result = make_trial(tmp_path, keys).start("passive", SPOKE, "--hub", address)
-    result.expect(5, f"the certificate at {address} is not that of bank", "the same ca.pem")
+    result.expect(5, f"the certificate at {address} is not valid for bank", "the same ca.pem")
 
 
 def test_other_party_in_place_of_the_hub_is_refused(keys: Path, tmp_path: Path) -> None:
     with listening(read_keyring(keys, "hospital")) as (_, address):
         result = make_trial(tmp_path, keys).start("passive", SPOKE, "--hub", address)
-    result.expect(5, "is not that of bank: Hostname mismatch", "hint: check the address")
+    result.expect(5, "is not valid for bank: Hostname mismatch", "hint: check the address")
 
 
 def test_client_of_another_authority_is_refused_before_its_name_is_read(

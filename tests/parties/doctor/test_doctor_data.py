@@ -14,7 +14,7 @@ from tests.conftest import HUB, SPOKE
 
 def test_missing_data_is_refused(party_folder: PartyFolder) -> None:
     (party_folder.folder / "bank.csv").unlink()
-    expect_failure(party_folder, HUB, 4, "give the file's folder with --data DIR")
+    expect_failure(party_folder, HUB, 4, "name the folder of the file with --data DIR")
 
 
 def test_a_folder_in_place_of_data_is_refused(party_folder: PartyFolder) -> None:

@@ -51,7 +51,7 @@ def test_another_party_at_the_hub_s_address_is_refused(
     party_folder: PartyFolder, keys: Path
 ) -> None:
     with hub(keys, "hospital") as address:
-        expect_failure(party_folder, SPOKE, 5, "is not that of bank", at=address)
+        expect_failure(party_folder, SPOKE, 5, "is not valid for bank", at=address)
 
 
 def test_a_hub_with_another_key_than_pinned_is_refused(

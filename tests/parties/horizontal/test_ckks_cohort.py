@@ -128,7 +128,7 @@ def test_one_remaining_key_holder_cannot_decrypt(two_key_holders: Ready) -> None
     tap = breaking_tap("client-3", 4)
     with (
         connected_cohort(two_key_holders, warnings, tap, 3, key_holders(two_key_holders)) as remote,
-        pytest.raises(PolicyError, match="1 key holders decrypted the sum, but 2 must"),
+        pytest.raises(PolicyError, match="1 key holders decrypted the sum, expected 2"),
     ):
         remote.mean_update(MEMBERS, LOCAL_TASK, slots(two_key_holders))
 
@@ -139,7 +139,9 @@ def test_sum_needs_two_connected_key_holders(two_key_holders: Ready) -> None:
         connected_cohort(
             two_key_holders, [], unchanged_line, 3, key_holders(two_key_holders)
         ) as remote,
-        pytest.raises(PolicyError, match="4 clients are connected, 1 of them key holders"),
+        pytest.raises(
+            PolicyError, match="4 clients are connected, and 1 of these clients are key holders"
+        ),
     ):
         remote.mean_update(others, LOCAL_TASK, slots(two_key_holders))
 
@@ -176,10 +178,10 @@ def test_sum_changed_by_the_server_is_not_decrypted(
     warnings: list[str] = []
     with (
         connected_cohort(all_key_holders, warnings, unchanged_line, 3, ()) as remote,
-        pytest.raises(PolicyError, match="0 key holders decrypted the sum, but 2 must"),
+        pytest.raises(PolicyError, match="0 key holders decrypted the sum, expected 2"),
     ):
         remote.mean_update(MEMBERS, LOCAL_TASK, slots(all_key_holders))
-    assert any("the tags are not those of the sum" in each for each in warnings)
+    assert any("the tags are not the tags of the sum" in each for each in warnings)
 
 
 def test_key_holders_that_decrypt_one_sum_differently_are_named(

@@ -113,7 +113,7 @@ def test_only_key_holders_get_the_secret_key() -> None:
 def test_key_holder_decrypts_once_and_only_with_enough_approvals() -> None:
     run = Sum().with_distributed_key()
     whole, key_holder = run.added(numbers(0)), run.clients[NAMES[0]]
-    with pytest.raises(CkksError, match="2 members approve, but 3 must approve"):
+    with pytest.raises(CkksError, match="2 members approved, expected at least 3"):
         key_holder.decrypt_sum(whole, NAMES[:2])
     key_holder.decrypt_sum(whole, NAMES[1:])
     with pytest.raises(CkksError, match="or has not approved the sum"):
@@ -128,9 +128,9 @@ def test_invalid_and_second_approvals_are_refused() -> None:
         client.approve(NAMES[:2], b"digest")
     with pytest.raises(CkksError, match="2 members are present, but the sum needs 3"):
         client.approve([NAMES[0], NAMES[1], NAMES[1]], b"digest")
-    with pytest.raises(CkksError, match="a member of another sum, or does not include this member"):
+    with pytest.raises(CkksError, match="a client that is no member, or excludes this member"):
         client.approve(NAMES[1:], b"digest")
-    with pytest.raises(CkksError, match="a member of another sum, or does not include this member"):
+    with pytest.raises(CkksError, match="a client that is no member, or excludes this member"):
         client.approve([*NAMES, "stranger"], b"digest")
     client.approve(NAMES, b"digest")
     with pytest.raises(CkksError, match="a second approval for one sum"):
@@ -147,7 +147,7 @@ def test_second_update_in_a_sum_is_refused() -> None:
 def test_sum_that_was_not_approved_is_not_decrypted() -> None:
     run = Sum().with_distributed_key()
     whole = run.added(numbers(0))
-    with pytest.raises(CkksError, match="not those that the members approved"):
+    with pytest.raises(CkksError, match="differ from the ciphertexts that the members approved"):
         run.clients[NAMES[0]].decrypt_sum(whole[:-1] + b"\0", NAMES)
 
 
@@ -195,11 +195,11 @@ def magnified_part(server: CkksServer, ciphertexts: Ciphertexts) -> None:
 @pytest.mark.parametrize(
     ("cheat", "message"),
     [
-        (one_client_only, "the tags are not those"),
-        (one_client_four_times, "the tags are not those"),
-        (one_client_missing, "the tags are not those"),
-        (swapped_ciphertexts, "the tags are not those"),
-        (shifted_sum, "the tags are not those"),
+        (one_client_only, "the tags are not the tags"),
+        (one_client_four_times, "the tags are not the tags"),
+        (one_client_missing, "the tags are not the tags"),
+        (swapped_ciphertexts, "the tags are not the tags"),
+        (shifted_sum, "the tags are not the tags"),
         (magnified_part, "the key is wrong, or the sum was changed"),
     ],
 )
@@ -217,7 +217,7 @@ def test_wrong_tags_are_refused() -> None:
     """One member computes its tags with another key."""
     run = Sum().with_distributed_key()
     run.clients[NAMES[2]]._tags = SumTags(b"another key of t")
-    with pytest.raises(CkksError, match="tags are not those"):
+    with pytest.raises(CkksError, match="tags are not the tags"):
         run.clients[NAMES[0]].decrypt_sum(run.added(numbers(0)), NAMES)
 
 

@@ -382,5 +382,5 @@ def test_methods_with_single_updates_need_the_quorum(method: Method, present: in
     "method", [FedRecovery(round_plan(0)), FedEraser(round_plan(1), round_plan(0), network())]
 )
 def test_methods_without_their_history_are_refused(method: Method) -> None:
-    with pytest.raises(PolicyError, match="needs stored rounds of the training"):
+    with pytest.raises(PolicyError, match="needs stored training rounds"):
         run_method(method)

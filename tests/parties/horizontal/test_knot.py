@@ -248,5 +248,5 @@ def test_knot_with_masks_needs_enough_leaving_clients_per_cluster() -> None:
 
     check("abc")
     check("abcefg")
-    with pytest.raises(PolicyError, match="rows of 1 of the clients that train together"):
+    with pytest.raises(PolicyError, match="rows of only 1 of the clients that train together"):
         check("aefg")

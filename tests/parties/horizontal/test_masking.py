@@ -95,7 +95,7 @@ def test_masked_vector_is_uncorrelated_with_the_vector() -> None:
 
 def test_too_few_present_members_reveal_no_shares() -> None:
     run = Sum(5, 3)
-    with pytest.raises(MaskingError, match="2 members are present, but the sum needs 3"):
+    with pytest.raises(MaskingError, match="the sum names 2 present clients, expected at least 3"):
         run.revealed(run.members[:2], run.members[:1])
 
 
@@ -111,7 +111,7 @@ def test_too_few_shares_give_no_sum() -> None:
     run, vectors = Sum(5, 3), list(np.ones((5, 4)))
     for name, masked in run.masked(vectors, run.members).items():
         run.server.add(name, masked)
-    with pytest.raises(MaskingError, match="2 members revealed their shares, but 3 must"):
+    with pytest.raises(MaskingError, match="2 members revealed shares, expected at least 3"):
         run.server.total(run.revealed(run.members, run.members[:2]))
 
 

@@ -103,7 +103,7 @@ def test_server_and_client_without_model_are_refused(tmp_path: Path) -> None:
     out = ("--out", str(tmp_path / "predictions.csv"))
     at_server = predict(wood.path, wood.out, SERVER, *out)
     assert at_server.exit_code == 3
-    assert "which has no rows to predict" in at_server.output
+    assert "a server has no rows to predict" in at_server.output
     without = predict(wood.path, wood.out, "ash", *out)
     assert without.exit_code == 7
     assert "no trained model in" in without.output

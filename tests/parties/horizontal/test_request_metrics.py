@@ -278,7 +278,7 @@ def test_request_for_all_rows_is_refused_before_training(
     party = set_up_horizontal_party(wards[0], "server", wards[1], lambda _: None)
     source = row_source(tmp_path / "wards.toml", (), None)
     cohort = PoolCohort(party.agreement.spokes, source, InProcessWorkers(), 1.0)
-    with pytest.raises(PolicyError, match="leaves no client with rows"):
+    with pytest.raises(PolicyError, match="no client has rows left"):
         FederatedServer(
             party, cohort, RunJournal(party, federated_checkpoints(party), bytes(16))
         ).run()

@@ -158,12 +158,12 @@ def test_too_few_or_odd_runs_are_refused(runs: int) -> None:
 
 
 def test_request_with_a_file_is_refused() -> None:
-    with pytest.raises(PolicyError, match="names no classes"):
+    with pytest.raises(PolicyError, match="has no key 'classes'"):
         draw_forget_sets(pooled(), RowRequest(name="file"), RUNS)
 
 
 def test_more_canaries_than_rows_are_refused() -> None:
-    with pytest.raises(PolicyError, match=r"has \d+ rows; expected at least 160"):
+    with pytest.raises(PolicyError, match=r"names \d+ rows; expected at least 160"):
         draw_forget_sets(pooled(), replace_request(canaries=80), RUNS)
 
 

@@ -74,5 +74,7 @@ def test_population_may_exclude_rows() -> None:
     study = Study.model_validate({"population": [place], "row": rows}, strict=False)
     assert [row.name for row in study.rows(study.population[0])] == ["short"]
     unknown = place | {"without": ["unknown"]}
-    with pytest.raises(ValidationError, match="names row 'unknown', which is not defined"):
+    with pytest.raises(
+        ValidationError, match="names the row 'unknown', but no such row is defined"
+    ):
         Study.model_validate({"population": [unknown], "row": rows}, strict=False)

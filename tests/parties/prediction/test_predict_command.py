@@ -40,8 +40,8 @@ def test_options_of_the_active_party_are_refused_at_a_passive_party(
 ) -> None:
     result = predict("left", *options)
     assert result.exit_code == 3
-    assert "left is passive in" in result.output
-    assert f"only the active party takes {options[0]}" in " ".join(result.output.split())
+    assert "left is a passive party in" in result.output
+    assert f"only the active party accepts {options[0]}" in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize(

@@ -84,10 +84,16 @@ def test_a_pickle_is_refused_even_with_its_digest(trained: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda parts: dict(list(parts.items())[1:]), "contains another network"),
-        (lambda parts: parts | {"more": torch.zeros(1)}, "contains another network"),
-        (lambda parts: {name: part.float() for name, part in parts.items()}, "another network"),
-        (lambda parts: {name: part[:1] for name, part in parts.items()}, "another network"),
+        (lambda parts: dict(list(parts.items())[1:]), "does not fit the network"),
+        (lambda parts: parts | {"more": torch.zeros(1)}, "does not fit the network"),
+        (
+            lambda parts: {name: part.float() for name, part in parts.items()},
+            "does not fit the network",
+        ),
+        (
+            lambda parts: {name: part[:1] for name, part in parts.items()},
+            "does not fit the network",
+        ),
         (lambda parts: {name: part / 0 for name, part in parts.items()}, "are not finite"),
     ],
     ids=["one-less", "one-more", "other-type", "other-shape", "infinite"],
@@ -108,13 +114,13 @@ def test_invalid_manifest_is_refused(trained: Path, text: bytes) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("run", None, "does not name a valid run"),
-        ("run", "xy", "does not name a valid run"),
-        ("run", "ab", "does not name a valid run"),
+        ("run", None, "contains no valid run ID"),
+        ("run", "xy", "contains no valid run ID"),
+        ("run", "ab", "contains no valid run ID"),
         ("sha256", None, "has no valid list of files"),
         ("sha256", {"../left/model.safetensors": "0"}, "has no valid list of files"),
         ("sha256", {"model.safetensors": 0}, "has no valid list of files"),
-        ("party", "right", "does not contain the model of left"),
+        ("party", "right", "contains the model of another party; expected the model of left"),
     ],
 )
 def test_a_manifest_with_a_wrong_field_is_refused(
@@ -129,7 +135,9 @@ def test_a_manifest_with_a_wrong_field_is_refused(
 def test_local_model_of_another_party_is_refused(trained: Path) -> None:
     shutil.rmtree(model_file(trained))
     shutil.copytree(model_file(trained, "right"), model_file(trained))
-    with pytest.raises(IntegrityError, match="does not contain the model of left"):
+    with pytest.raises(
+        IntegrityError, match="contains the model of another party; expected the model of left"
+    ):
         party_of(trained, "left")
 
 
@@ -180,5 +188,5 @@ def test_local_models_of_different_runs_are_refused_and_both_named(
     with pytest.raises(RemoteProtocolError) as error:
         predict_rows(trained, ["p1", "p2", "p3"])
     message = str(error.value)
-    assert "the local models are of different runs: hub has a model of run" in message
+    assert "the local models belong to different runs: hub uses the model of run" in message
     assert all(each.hex() in message for each in runs)

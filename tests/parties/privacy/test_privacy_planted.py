@@ -93,7 +93,7 @@ BUGS = [
     ),
     Bug(
         half_the_sensitivity,
-        lambda *_: test_privacy_accounting.test_figures_of_a_single_release(4.0, 1.99),
+        lambda *_: test_privacy_accounting.test_epsilon_of_a_single_release(4.0, 1.99),
     ),
 ]
 

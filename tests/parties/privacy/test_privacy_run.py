@@ -175,8 +175,8 @@ def test_crash_changes_neither_the_run_nor_the_spending(
         three_parties.certify(folder)
         three_parties.public_statistics(folder)
         if crash:
-            test_resume.play(folder, crash, **changes)
-        ends.append(test_resume.play(folder, **changes))
+            test_resume.run_parties(folder, crash, **changes)
+        ends.append(test_resume.run_parties(folder, **changes))
         assert [released(folder, name) for name in ("left", "right")] == [1, 1]
         assert released(folder, "hub", "response") == 1
     assert ends[0].files == ends[1].files

@@ -123,7 +123,7 @@ def test_name_of_a_function_in_a_pickle_is_refused_by_name(tmp_path: Path) -> No
     executed = tmp_path / "struck"
     content = pickle.dumps(Hostile(executed), 2)
     error = refusal(tmp_path, cifar(tmp_path, content))
-    assert "data_batch_1.bin refers to 'posix.system', which no CIFAR batch needs" in error
+    assert "data_batch_1.bin names the function 'posix.system', which no CIFAR batch needs" in error
     assert "do not load this file with another program" in error
     assert not executed.exists()
 
@@ -135,7 +135,7 @@ def test_name_of_a_function_in_a_pickle_is_refused_by_name(tmp_path: Path) -> No
 def test_other_names_in_a_pickle_are_refused(tmp_path: Path, name: bytes) -> None:
     content = pickled(data=b"c" + name + b"\n" + string(b"x") + b"\x85R")
     error = refusal(tmp_path, cifar(tmp_path, content))
-    assert f"refers to '{name.decode().replace(chr(10), '.')}'" in error
+    assert f"names the function '{name.decode().replace(chr(10), '.')}'" in error
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_two_batches_of_one_name_are_refused(tmp_path: Path) -> None:
 
 def test_part_outside_the_images_is_refused(tmp_path: Path) -> None:
     data = cifar(tmp_path, binary(LABELS), part=ImagePart(columns=(16, 33)))
-    assert "is not inside the images of data_batch_1.bin" in refusal(tmp_path, data)
+    assert "is outside the images of data_batch_1.bin" in refusal(tmp_path, data)
 
 
 def test_id_columns_are_refused(tmp_path: Path) -> None:

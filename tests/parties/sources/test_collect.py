@@ -267,7 +267,7 @@ def test_links_and_dots_that_leave_the_data_folder_are_refused(tmp_path: Path) -
     (inner / "own.csv").write_text(rows(5))
     (inner / "good.csv").symlink_to("own.csv")
     for path in ("link.csv", "../rows.csv"):
-        with pytest.raises(DataError, match="leads out of the data folder"):
+        with pytest.raises(DataError, match="is outside the data folder"):
             held(inner, data.model_copy(update={"path": Path(path)}))
     for path in ("good.csv", str(tmp_path / "rows.csv")):
         assert len(held(inner, data.model_copy(update={"path": Path(path)}))) == 5

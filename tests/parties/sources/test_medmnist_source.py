@@ -69,7 +69,7 @@ def test_arrays_of_other_names(tmp_path: Path) -> None:
 
 def test_name_without_a_placeholder_for_the_part_is_refused() -> None:
     data = {"kind": "medmnist", "path": "x.npz", "names": ["images", "{}_labels"]}
-    with pytest.raises(ConfigError, match="each name must have one"):
+    with pytest.raises(ConfigError, match=r"each entry of names must contain \{\} exactly once"):
         validate_table(MedMnistData, data, Path("settings"), "")
 
 
@@ -120,7 +120,7 @@ def test_images_of_another_size_in_one_part_are_refused(tmp_path: Path) -> None:
 
 def test_part_outside_the_images_is_refused(tmp_path: Path) -> None:
     error = refusal(tmp_path, archive(tmp_path, part=ImagePart(columns=(2, 7))))
-    assert "is not inside the images" in error
+    assert "is outside the images" in error
 
 
 def test_pickled_images_are_refused(tmp_path: Path) -> None:

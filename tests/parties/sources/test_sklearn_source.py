@@ -45,7 +45,7 @@ def test_bundled_labels_go_by_name(tmp_path: Path) -> None:
 def test_part_outside_the_image_is_refused(tmp_path: Path) -> None:
     for part in (ImagePart(columns=(4, 9)), ImagePart(rows=(4, 9))):
         error = refusal(tmp_path, SklearnData(kind="sklearn", name="digits", part=part))
-        assert "is not inside the images of digits" in error
+        assert "is outside the images of digits" in error
         assert "[4, 9]" in error
         assert "8 rows and 8 columns" in error
 
@@ -58,9 +58,9 @@ def test_columns_outside_the_table_are_refused(tmp_path: Path, columns: tuple[in
 
 def test_columns_of_images_and_parts_of_tables_are_refused(tmp_path: Path) -> None:
     digits = SklearnData(kind="sklearn", name="digits", columns=(1,))
-    assert "has images and no columns" in refusal(tmp_path, digits)
+    assert "has images, not columns" in refusal(tmp_path, digits)
     wine = SklearnData(kind="sklearn", name="wine", part=ImagePart(rows=(0, 1)))
-    assert "has columns and no images" in refusal(tmp_path, wine)
+    assert "has columns, not images" in refusal(tmp_path, wine)
 
 
 def test_id_columns_of_a_data_set_without_ids_are_refused(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_the_database_cannot_be_changed(tmp_path: Path, sqlite: str) -> None:
 def test_a_database_outside_the_data_folder_is_refused(tmp_path: Path, sqlite: str) -> None:
     (tmp_path / "inner").mkdir()
     error = refusal(tmp_path / "inner", url="sqlite:///../people.db", table="people")
-    assert "leads out of the data folder" in error
+    assert "is outside the data folder" in error
 
 
 def test_missing_database_is_not_created(tmp_path: Path) -> None:
@@ -170,11 +170,11 @@ def test_no_rows_and_two_columns_of_one_name_are_refused(tmp_path: Path, sqlite:
             {"url": "postgresql://u@h/d?password=SECRET"},
             "passwords are not allowed in the party settings",
         ),
-        ({"url": "postgresql://u@h/d?x=1&sslpassw%6Frd=SECRET"}, "url contains a password"),
+        ({"url": "postgresql://u@h/d?x=1&sslpassw%6Frd=SECRET"}, "'url' contains a password"),
         ({"url": "postgresql://u:SECRET@[h/d"}, "passwords are not allowed in the party settings"),
         ({"url": "sqlite:///x", "id": "row"}, "rows of a database have no order"),
-        ({"url": "sqlite:///x", "url_file": "u"}, "exactly one of the keys url_file and url"),
-        ({"url": "sqlite:///x", "table": "t"}, "exactly one of the keys query and table"),
+        ({"url": "sqlite:///x", "url_file": "u"}, "exactly one of the keys 'url_file' and 'url'"),
+        ({"url": "sqlite:///x", "table": "t"}, "exactly one of the keys 'query' and 'table'"),
     ],
 )
 def test_contradictory_settings_are_refused(options: dict[str, Any], named: str) -> None:

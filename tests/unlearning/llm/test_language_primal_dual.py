@@ -104,7 +104,7 @@ def test_a_score_that_is_not_finite_is_refused() -> None:
 
 @pytest.mark.parametrize("threshold", [3.0, 4.0, math.inf, -math.inf, math.nan])
 def test_a_threshold_that_cannot_be_met_is_refused(threshold: float) -> None:
-    with pytest.raises(ValueError, match="can never be reached"):
+    with pytest.raises(ValueError, match="must be finite and below"):
         initial_dual(threshold=threshold, highest=SHAPE.ceiling)
 
 

@@ -1,8 +1,9 @@
 """Extraction strength: how short a prefix suffices for the model to generate the rest of a text.
 
-The definition is that of Carlini et al. 2021, as implemented in open-unlearning. The computation
-needs only the greedy token at each position, predicted from all *true* tokens before the position,
-because greedy decoding generates the true text after the last wrong greedy token.
+The definition by Carlini et al. 2021 is computed as in open-unlearning. A greedy token is the token
+that the model predicts from all *true* tokens before a position. After the last position whose
+greedy token is wrong, greedy decoding generates the true text. Therefore the computation needs only
+the greedy token at each position.
 """
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 def extraction_strength(greedy: Tensor, truth: Tensor, mask: Tensor) -> Tensor:
     """Return the extraction strength of each answer, ``[batch]``.
 
-    ``greedy`` and ``truth`` are token ids and ``mask`` marks the answer, all ``[batch, tokens]``.
+    ``greedy`` and ``truth`` are token ids; ``mask`` marks the answer; all are ``[batch, tokens]``.
     The result is 1 if the prompt alone makes the model generate the answer, and 0 if the last token
     is wrong (in the second case, the code of open-unlearning gives 1/|y|).
 

@@ -22,7 +22,7 @@ def verbatim_memory(continuations: Sequence[str], truths: Sequence[str]) -> floa
     Retrain's value.
 
     Raises:
-        ValueError: the numbers of continuations and truths differ, or there are none.
+        ValueError: the numbers of continuations and truths differ, or there is no continuation.
     """
     return mean_rouge_l(continuations, truths).f1
 
@@ -34,7 +34,7 @@ def knowledge_memory(answers: Sequence[str], truths: Sequence[str]) -> float:
     retained questions KnowMem measures the preserved utility.
 
     Raises:
-        ValueError: the numbers of answers and truths differ, or there are none.
+        ValueError: the numbers of answers and truths differ, or there is no answer.
     """
     return mean_rouge_l(answers, truths).f1
 
@@ -72,8 +72,9 @@ def min_k_auc(forgotten: Tensor, holdout: Tensor) -> float:
 def privacy_leak(unlearned: float, retrained: float) -> float:
     """Return PrivLeak in percent from the AUCs of the unlearned model and of Retrain.
 
-    A PrivLeak close to 0 is good; close to −100 too little was forgotten, and above 0 too much was
-    forgotten. The AUC of Retrain must be measured separately for each corpus.
+    A PrivLeak close to 0 is good. A PrivLeak close to −100 means that too little was forgotten, and
+    a PrivLeak far above 0 means that too much was forgotten. The AUC of Retrain must be measured
+    separately for each corpus.
 
     Raises:
         ValueError: ``retrained`` is not in (0, 1].
@@ -81,7 +82,8 @@ def privacy_leak(unlearned: float, retrained: float) -> float:
     if not 0.0 < retrained <= 1.0:
         raise ValueError(
             f"Retrain's AUC must be above 0 and at most 1 (got {retrained}); check that "
-            "Retrain never saw the forgotten texts, and that the hold-out texts are similar to them"
+            "Retrain was not trained on the forgotten texts, and that the hold-out texts are "
+            "similar to the forgotten texts"
         )
     # MUSE (arXiv 2407.06460): PrivLeak = 100 (AUC_u − AUC_R) / AUC_R.
     return 100.0 * (unlearned - retrained) / retrained
@@ -103,5 +105,5 @@ def _check_tokens(values: Tensor, mask: Tensor) -> None:
         raise ValueError(f"rows {bare} have no token in the mask; leave out texts without tokens")
     if not bool((values[mask.bool()] <= 1e-6).all()):  # NaN fails as well
         raise ValueError(
-            "log-probabilities must be at most 0 and not NaN; check that they are not losses"
+            "log-probabilities must be at most 0 and not NaN; check that the values are not losses"
         )

@@ -32,7 +32,7 @@ def mean_rouge_l(generated: Sequence[str], references: Sequence[str]) -> RougeL:
     """Return the means of recall and F1 over texts.
 
     Raises:
-        ValueError: the numbers of generated texts and references differ, or there are none.
+        ValueError: the numbers of generated texts and references differ, or there is no text.
     """
     if len(generated) != len(references) or not references:
         raise ValueError(

@@ -10,7 +10,8 @@ never larger than the arithmetic mean, so truth ratios of the two definitions ca
 This module computes the arithmetic mean.
 
 A high p-value of forget quality means that the test cannot distinguish the two samples, not that
-the samples are equal. With n = m = 40 the test detects only D > 0.30 at the 5 % level.
+the samples are equal. With n = m = 40 truth ratios per sample, the test rejects at the 5 % level
+only if D > 0.30.
 """
 
 import math
@@ -31,7 +32,7 @@ MAX_EXACT_ROWS = 10_000  # of a sample; SciPy's exact law takes too long for mor
 def answer_probability(nll: Tensor) -> Tensor:
     """Return the probability per token of each answer, in the shape of ``nll``.
 
-    ``nll`` holds mean token losses, ``[batch]`` or any shape.
+    ``nll`` are mean token losses, ``[batch]`` or any shape.
     """
     # TOFU: P(a)^(1/|a|) = exp(−nll).
     return nll.detach().double().neg().exp()
@@ -40,10 +41,10 @@ def answer_probability(nll: Tensor) -> Tensor:
 def option_probability(correct: Tensor, wrong: Tensor) -> Tensor:
     """Return the probability of the correct option among all options, ``[batch]``.
 
-    ``correct`` holds the mean token losses of the correct options, ``[batch]``, and ``wrong`` those
-    of the other options, ``[batch, options]``. The computation uses logarithms, so that the result
-    is defined even if all options are very unlikely. TOFU uses this probability for the question
-    sets on real authors and world facts.
+    ``correct`` are the mean token losses of the correct options, ``[batch]``; ``wrong`` are the
+    mean token losses of the other options, ``[batch, options]``. The computation uses logarithms,
+    so that the result is defined even if all options are very unlikely. TOFU uses this probability
+    for the question sets on real authors and world facts.
 
     Raises:
         ValueError: the shapes do not match, or there are no other options.
@@ -57,8 +58,8 @@ def option_probability(correct: Tensor, wrong: Tensor) -> Tensor:
 def arithmetic_truth_ratio(paraphrased: Tensor, perturbed: Tensor) -> Tensor:
     """Return the truth ratio R of each question, ``[batch]``.
 
-    ``paraphrased`` holds the mean token losses of â, ``[batch]``, and ``perturbed`` those of the
-    ã_k, ``[batch, answers]``.
+    ``paraphrased`` are the mean token losses of â, ``[batch]``; ``perturbed`` are the mean token
+    losses of the ã_k, ``[batch, answers]``.
 
     Raises:
         ValueError: the shapes do not match, or there are no perturbed answers.

@@ -33,7 +33,7 @@ def horizontal_checks(results: Results) -> list[ReproductionCheck]:
 
 
 def fedosd_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R7: FedOSD forgets and keeps accuracy; ascent loses accuracy, then the backdoor returns."""
+    """R7: FedOSD forgets and stays accurate; ascent gets inaccurate, later ASR is high again."""
     for place in (PAT_20, PAT_50, IID):
         asr = _series(results, place, "fedosd", "asr2")
         yield _judge(f"R7: ASR² of FedOSD, {place}", asr, (-math.inf, 0.05), "at most 0.05")
@@ -65,7 +65,7 @@ def _ascents(results: Results, place: str) -> Iterator[ReproductionCheck]:
 
 
 def conflict_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R8: FedOSD's step conflicts with no remaining client, gradient ascent with most of them."""
+    """R8: a FedOSD step conflicts with no remaining client; an ascent step, with most clients."""
     place = "MNIST, Pat-20"
     own = _series(results, place, "fedosd", "conflicts")
     yield _judge(f"R8: NC of FedOSD, {place}", own, (0.0, 0.0), "0")
@@ -104,7 +104,7 @@ def fu_pga_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def fedforget_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R13: FedForget as printed does not forget, mode repel loses accuracy; shows the speed-up."""
+    """R13: printed FedForget does not forget; mode repel lowers accuracy; time versus Retrain."""
     place = "MNIST, FedForget"
     rest = seed_differences(
         _series(results, place, "literal", "forgotten"),

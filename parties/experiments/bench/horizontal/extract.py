@@ -30,9 +30,9 @@ AFTER = {"asr1": "asr2", "right1": "right2"}  # for a model without recovery sta
 
 
 def extract_horizontal(_run: PlannedRun, metrics: Mapping[str, Any]) -> dict[str, Values]:
-    """Return the figures of each method; ``retrain`` is the mean of all Retrains.
+    """Return the values of each method; ``retrain`` has the mean of all Retrains.
 
-    A model that diverged has an accuracy of 0.
+    The accuracy of a model that diverged is recorded as 0.
     """
     found = extract_federated(metrics, MEASURES)
     for each in metrics["requests"][0]["methods"]:

@@ -30,7 +30,7 @@ MEASURES = {  # name in the blocks: heading, and name of the figure in the recor
 
 
 def extract_language(_run: PlannedRun, metrics: Mapping[str, Any]) -> dict[str, Values]:
-    """Return the figures of each method; a model that diverged has a model utility of 0."""
+    """Return the values of each method; a model that diverged gets a model utility of 0."""
     found = extract_federated(metrics, MEASURES)
     for each in metrics["requests"][0]["methods"]:
         if each.get("diverged"):

@@ -1,8 +1,8 @@
 """CKKS by TenSEAL: contexts, ciphertexts, and the checks that TenSEAL does not make.
 
-TenSEAL accepts empty bytes as a ciphertext, decrypts with a wrong key to noise without an error,
-and serialises secret keys by default. All parameters are constants of this module; parameters from
-a peer are refused.
+TenSEAL accepts empty bytes as a ciphertext. With a wrong key, TenSEAL decrypts to noise and raises
+no error. TenSEAL also serialises secret keys by default. All parameters are constants of this
+module; parameters from a peer are refused.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ class CkksError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CkksKeys:
-    """A new key pair, each part as a serialised context."""
+    """A new key pair; each key is stored in a serialised context."""
 
     public: bytes
     secret: bytes = field(repr=False)
@@ -54,7 +54,8 @@ def load_public_context(data: bytes) -> Any:
     """Load a context for encryption and addition.
 
     Raises:
-        CkksError: the bytes are not a context, or have a secret key or other parameters.
+        CkksError: the bytes are not a context, the context has a secret key, or the parameters of
+            the context are not the agreed parameters.
     """
     context = _read(data)
     if context.has_secret_key():
@@ -68,7 +69,8 @@ def load_secret_context(data: bytes) -> Any:
     """Load a context for decryption.
 
     Raises:
-        CkksError: the bytes are not a context, or have no secret key or other parameters.
+        CkksError: the bytes are not a context, the context has no secret key, or the parameters of
+            the context are not the agreed parameters.
     """
     context = _read(data)
     if not context.has_secret_key():
@@ -77,13 +79,16 @@ def load_secret_context(data: bytes) -> Any:
 
 
 def encrypt(context: Any, rows: Numbers) -> bytes:
-    """Encrypt whole numbers, ``[count, SLOTS]``; return the ciphertexts, each after its length."""
+    """Encrypt whole numbers, ``[count, SLOTS]``; return ciphertexts with their lengths.
+
+    The length of each ciphertext precedes the ciphertext.
+    """
     found = (tenseal.ckks_vector(context, row.astype(np.float64).tolist(), SCALE) for row in rows)
     return join_ciphertexts([each.serialize() for each in found])
 
 
 def join_ciphertexts(ciphers: Sequence[bytes]) -> bytes:
-    """Join ciphertexts to one byte string, each ciphertext after its length."""
+    """Join ciphertexts to one byte string, in which the length precedes each ciphertext."""
     return b"".join(_LENGTH.pack(len(each)) + each for each in ciphers)
 
 
@@ -91,8 +96,8 @@ def load_ciphertexts(context: Any, data: bytes, count: int) -> list[Any]:
     """Load ``count`` ciphertexts.
 
     Raises:
-        CkksError: the number of ciphertexts is wrong, or a ciphertext is truncated, is empty or has
-            other parameters.
+        CkksError: the number of ciphertexts is wrong, or a ciphertext is truncated, is empty, or
+            does not have the agreed parameters.
     """
     found = [_cipher(context, each) for each in _split(data)]
     if len(found) != count:
@@ -150,7 +155,7 @@ def _cipher(context: Any, data: bytes) -> Any:
         parts = found.ciphertext()
     except _FAULTS as error:
         raise CkksError(
-            f"the bytes are not a ciphertext of the agreed parameters: {error}"
+            f"the bytes are not a ciphertext with the agreed parameters: {error}"
         ) from error
     if found.size() != SLOTS or len(parts) != 1:
         raise CkksError(f"a ciphertext has {found.size()} numbers, expected {SLOTS}")

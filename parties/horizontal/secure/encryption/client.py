@@ -37,9 +37,10 @@ class SumTerms:
     """Properties of a sum that all members of the sum know.
 
     Attributes:
-        members: names in the same order at all parties.
+        members: names of the members, in the same order at all parties.
         key_holders: members that hold the secret key; the first one makes the key.
-        threshold: number of members that must remain until the end, more than half.
+        threshold: number of members that must stay connected until the end of the sum; more than
+            half of the members.
         context: 32 bytes that are unique to this sum.
     """
 
@@ -66,8 +67,8 @@ class SumKey:
     Attributes:
         public: the context for encryption.
         secret: the encrypted context for decryption.
-        sealed: per member the encrypted key of the tags; for key holders, the key that decrypts
-            ``secret`` is included.
+        sealed: encrypted keys by member: for each member the key of the tags, and for key holders
+            also the key that decrypts ``secret``.
         sealing: X25519 public key of the member that made the key.
     """
 
@@ -83,7 +84,7 @@ def ciphertext_count(count: int) -> int:
 
 
 class CkksClient:
-    """One member of one sum, which encrypts, approves and decrypts once each."""
+    """One member in one sum; the member encrypts, approves and decrypts at most once."""
 
     def __init__(self, name: str, terms: SumTerms, entropy: Entropy) -> None:
         self._name, self._terms, self._entropy = name, terms, entropy
@@ -96,7 +97,7 @@ class CkksClient:
 
     @property
     def sealing(self) -> bytes:
-        """The member's X25519 public key; the maker encrypts the key of the sum for this key."""
+        """The member's X25519 public key, with which the maker encrypts the key of the sum."""
         return public_key_of(self._sealing)
 
     def make_key(self, others: Mapping[str, bytes]) -> SumKey:
@@ -165,7 +166,7 @@ class CkksClient:
         return encrypt(self._public, rows)
 
     def approve(self, present: Sequence[str], digest: bytes) -> None:
-        """Approve the decryption of the sum of the members that are present, and of no other sum.
+        """Approve the decryption of only one sum: the sum of the members in ``present``.
 
         Raises:
             CkksError: a sum was already approved, or too few members are present.
@@ -173,11 +174,11 @@ class CkksClient:
         names = set(present)
         if self._present or not self._size:
             raise CkksError(
-                "the sum is already approved, or this member sent no update; "
+                "this member has already approved the sum, or sent no update; "
                 "a second approval for one sum would reveal a single vector"
             )
         if self._name not in names or not names <= set(self._terms.members):
-            raise CkksError("the sum has a member of another sum, or does not include this member")
+            raise CkksError("the sum includes a client that is no member, or excludes this member")
         if len(names) < self._terms.threshold or len(names) != len(present):
             raise CkksError(
                 f"{len(names)} members are present, but the sum needs {self._terms.threshold}"
@@ -188,21 +189,22 @@ class CkksClient:
         """Return the approved sum, ``[d]``; the caller must have verified the members' signatures.
 
         Raises:
-            CkksError: the ciphertexts are not the approved ones, or this member has no secret key.
+            CkksError: the ciphertexts are not the approved ciphertexts, or this member has no
+                secret key.
         """
         secret, tags, present = self._secret, self._tags, self._present
         if secret is None or tags is None or not present:
             raise CkksError(f"{self._name} has no secret key, or has not approved the sum")
         if not set(approved) <= set(present) or len(set(approved)) < self._terms.threshold:
             raise CkksError(
-                f"{len(set(approved))} members approve, but {self._terms.threshold} must approve"
+                f"{len(set(approved))} members approved, expected at least {self._terms.threshold}"
             )
         if sha256(data).digest() != self._digest:
-            raise CkksError("the ciphertexts are not those that the members approved")
+            raise CkksError("the ciphertexts differ from the ciphertexts that the members approved")
         self._secret = None
         rows = decrypt(secret, data, ciphertext_count(self._size))
         if not tags.verify(present, rows[:, 1:], rows[:, 0]):
-            raise CkksError("the tags are not those of the sum of the present members")
+            raise CkksError("the tags are not the tags of the sum of the present members")
         return rows[:, 1:].reshape(-1)[: self._size]
 
     def _seal_key(self, theirs: bytes, writer: str, reader: str) -> bytes:

@@ -12,7 +12,7 @@ from parties.horizontal.secure.encryption.ckks import (
 
 
 class CkksServer:
-    """One encrypted sum, under a public key that a key holder made.
+    """One encrypted sum at the server; a key holder made the public key of the sum.
 
     Args:
         public: the context for encryption.
@@ -36,7 +36,7 @@ class CkksServer:
         """Add one member's ciphertexts.
 
         Raises:
-            CkksError: the ciphertexts do not belong to this sum, which stays unchanged.
+            CkksError: the ciphertexts do not belong to this sum; the sum stays unchanged.
         """
         found = load_ciphertexts(self._context, data, self._count)
         if self._total:

@@ -3,11 +3,11 @@
 The tags are linearly homomorphic, as in Agrawal and Boneh (ACNS 2009), modulo the prime p:
 
     t_i = r_i + Σ_j w_j x_ij        r_i and w_j are derived from a key that all members have, but
-                                    not the server
+                                    that the server does not have
 
-In a sum of the members S the tags add up to Σ_S r_i + Σ_j w_j Σ_S x_ij. A sum in which a member is
-missing, counted twice or replaced, or a number was changed, passes the check with probability 1/p.
-The tag is stored in slot 0 of each ciphertext.
+In a sum of the members S the tags add up to Σ_S r_i + Σ_j w_j Σ_S x_ij. A sum is wrong if a member
+is missing, counted twice or replaced, or if a number was changed. A wrong sum passes the check with
+probability 1/p. The tag is stored in slot 0 of each ciphertext.
 """
 
 from collections.abc import Iterable
@@ -24,13 +24,13 @@ PRIME = 16_777_213  # p, the largest below 2^24: Σ_j stays below 2^64, and a su
 
 
 class SumTags:
-    """The tags of one sum, under a key of 16 bytes that is used for no other sum."""
+    """The tags of one sum; the tags' key of 16 bytes is used for no other sum."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
 
     def tags_of(self, name: str, rows: Numbers) -> Numbers:
-        """Return one member's tags, ``[count]``, for its numbers, ``[count, width]``."""
+        """Return one member's tags, ``[count]``, for the member's numbers, ``[count, width]``."""
         return (self._own(name, len(rows)) + self._weighed(rows)).astype(np.int64) % PRIME
 
     def verify(self, members: Iterable[str], rows: Numbers, tags: Numbers) -> bool:

@@ -1,7 +1,8 @@
 """Secure aggregation by pairwise masks: the server receives only the sum of clients' vectors.
 
-The protocol is that of Bonawitz et al. (CCS 2017), secure against an honest-but-curious server.
-Each object is one party's side of one sum; it does no I/O, and its randomness is passed as a
-parameter. Clients that are lost after sending their shares are left out of the sum. The sum of the
-other clients stays correct as long as at least ``threshold`` clients remain.
+The protocol of Bonawitz et al. (CCS 2017) is secure against an honest-but-curious server. Each
+object is one party's side of one sum. The object does no I/O and receives its random bytes as a
+parameter. If a client is lost after it sent its shares, the sum does not include its vector. The
+sum of the other clients' vectors is still correct, as long as at least ``threshold`` clients
+remain.
 """

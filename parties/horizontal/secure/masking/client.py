@@ -1,4 +1,4 @@
-"""A client's side of one masked sum: keys, sealed shares, masked vector and revealed shares."""
+"""A client's side of one masked sum: keys, sealed shares, masked vector, and revealed shares."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,12 +39,12 @@ class RevealedShares:
 
 
 class MaskingClient:
-    """One client in one sum.
+    """One client in one masked sum.
 
     Args:
         name: name of the client.
         members: names of all members in the same order at all parties.
-        threshold: number of members that must remain until the end.
+        threshold: number of members that must stay connected until the end of the sum.
         context: bytes that are unique to this sum; all keys of the sum depend on these bytes.
         entropy: source of random bytes.
 
@@ -72,14 +72,14 @@ class MaskingClient:
         return MaskPublicKeys(public_key_of(self._masking), public_key_of(self._sealing))
 
     def seal_shares(self, public_keys: Mapping[str, MaskPublicKeys]) -> dict[str, bytes]:
-        """Return shares of this client's secrets, sealed for each other member.
+        """Return one sealed share of this client's secrets for each other member.
 
         The caller must have verified the signatures of ``public_keys``.
 
         Raises:
             MaskingError: this client's keys were changed, a member's keys are missing, or the
-                shares were already sealed. A second text under the same key and nonce would reveal
-                the authentication key of AES-GCM.
+                shares were already sealed. Shares that are sealed twice would use the same key and
+                nonce for two texts, which would reveal the authentication key of AES-GCM.
         """
         if self._public_keys:
             raise MaskingError("the shares of this sum were already sealed")
@@ -143,8 +143,8 @@ class MaskingClient:
         strangers = set(present) - set(self._members)
         if strangers or self._name not in present or len(set(present)) < self._threshold:
             raise MaskingError(
-                f"{len(set(present))} members are present, but the sum needs {self._threshold} of "
-                "its own members"
+                f"the sum names {len(set(present))} present clients, expected at least "
+                f"{self._threshold} members of this sum, which include {self._name}"
             )
         self._revealed = True
         plain = {self._name: self._own}

@@ -18,7 +18,7 @@ def encode_fixed_point(
 ) -> Words:
     """Return values, ``[n]``, as multiples of 2^-``bits`` modulo 2^64, ``[n]``.
 
-    Values of a sum of ``members`` encoded vectors stay below ``most`` in absolute value.
+    A sum of ``members`` encoded vectors contains only values below ``most`` in absolute value.
 
     Raises:
         FixedPointOverflow: a value is too large, or not finite.

@@ -13,11 +13,11 @@ SECRET_BYTES, KEY_BYTES = 32, 16  # bytes
 
 @dataclass(frozen=True, slots=True)
 class MaskPublicKeys:
-    """A client's X25519 public keys for one sum, 32 bytes each, signed by its identity.
+    """A client's X25519 public keys for one sum, 32 bytes each; the client signs both keys.
 
     Attributes:
         masking: the key from which the pairwise masks are derived.
-        sealing: the key from which the keys that seal shares are derived.
+        sealing: the key from which the sealing keys of the shares are derived.
     """
 
     masking: bytes

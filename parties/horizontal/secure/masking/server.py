@@ -49,7 +49,7 @@ class MaskingServer:
         """
         if self._total is None or len(revealed) < self._threshold:
             raise MaskingError(
-                f"{len(revealed)} members revealed their shares, but {self._threshold} must"
+                f"{len(revealed)} members revealed shares, expected at least {self._threshold}"
             )
         total, size = self._total, len(self._total)
         for name in self._present:

@@ -1,8 +1,9 @@
 """Attacks on an unlearned model: relearning and quantisation.
 
 The attacks try to recover knowledge that unlearning only suppressed. The relearning attack
-fine-tunes the model on a few of the forgotten texts; the model may then also remember the others.
-The quantisation attack rounds the weights to 8 or 4 bits, which may undo small weight changes.
+fine-tunes the model on a few of the forgotten texts; the model may then also remember the other
+forgotten texts. The quantisation attack rounds the weights to 8 or 4 bits, which may undo small
+weight changes.
 """
 
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ class RelearningAttack:
     Attributes:
         steps: number of AdamW steps.
         share: fraction of the forgotten texts that the attacker trains on; the attack is measured
-            on the others.
+            on the other forgotten texts.
         learning_rate: learning rate of AdamW.
         seed: seed of the attacker's choice of texts, and of dropout.
     """
@@ -64,12 +65,12 @@ def relearn_attack(
 ) -> tuple[float, float, int]:
     """Run the relearning attack on a copy of the model.
 
-    ``rows`` are the forgotten texts; the attacker trains on a part of ``rows``. Return the mean
-    probability of the other texts before the attack, the mean probability after the attack, and the
-    number of the other texts. ``size`` is the batch size of the measurement.
+    ``rows`` are the forgotten texts; the attacker trains on some of these texts. Return three
+    values: the mean probability of the other texts before the attack, their mean probability after
+    the attack, and their number. ``size`` is the batch size of the measurement.
 
     Raises:
-        ValueError: the attacker's share amounts to no text or to all texts.
+        ValueError: the attacker's share of the texts is no text or all texts.
     """
     order = permutation(derive_key(plan.seed, "relearn"), len(rows))
     count = round(plan.share * len(rows))

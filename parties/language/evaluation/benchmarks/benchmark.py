@@ -31,16 +31,16 @@ class BenchmarkQuestions(Protocol):
 
     @property
     def knowledge_name(self) -> str:
-        """Name of the figure that ``knowledge`` returns: ``probability`` or ``knowledge``."""
+        """Name of the value that ``knowledge`` returns: ``probability`` or ``knowledge``."""
 
     @property
     def forgotten(self) -> Sequence[EncodedText]:
-        """Forgotten texts, of which the relearning attack uses a part."""
+        """Forgotten texts; the relearning attack trains on some of these texts."""
 
     def measure(self, base_model: BaseModel, step: ProgressStep) -> dict[str, Any]:
-        """Return the benchmark's figures by name.
+        """Return the measured values of the benchmark by name.
 
-        A later step compares ``ratios`` (truth ratios) and ``leak_auc`` with those of Retrain.
+        A later step compares ``ratios`` (truth ratios) and ``leak_auc`` with the values of Retrain.
         """
 
     def knowledge(self, base_model: BaseModel) -> float:
@@ -68,7 +68,7 @@ class Benchmark:
         self._attack = RelearningAttack(plan.relearn, plan.relearn_share, rate, agreement.seed)
 
     def measure(self, base_model: BaseModel, model: Tensor, step: ProgressStep) -> dict[str, Any]:
-        """Return the figures of a model ``[d]`` by name; ``step`` is called after each batch."""
+        """Return the measured values of a model ``[d]`` by name; call ``step`` after each batch."""
         with base_model.lock:
             return self._measure(base_model, model, step)
 
@@ -92,7 +92,7 @@ def open_benchmark(party: LanguageParty) -> Benchmark | None:
 
     Raises:
         ConfigError: the party settings do not name the benchmark's files, or
-            ``evaluation.relearn_share`` amounts to no text or to all texts.
+            ``evaluation.relearn_share`` selects no text or all texts.
         DataError: a file is missing or has a wrong format, or a question exceeds the context of the
             base model.
     """

@@ -1,6 +1,6 @@
 """MUSE benchmark (Shi et al. 2024): verbatim memory, knowledge memory and privacy leak.
 
-The files of ``knowmem/`` are required. If other files are missing, a warning names the figures that
+The files of ``knowmem/`` are required. If other files are missing, a warning names the values that
 are not measured.
 """
 
@@ -50,7 +50,7 @@ class MuseQuestions:
         forgotten: forgotten texts for the relearning attack; if their files are missing, questions
             about the forgotten texts.
         plan: settings of the evaluation.
-        knowledge_name: name of the figure that ``knowledge`` returns.
+        knowledge_name: name of the value that ``knowledge`` returns.
     """
 
     knowledge_name: ClassVar[str] = "knowledge"
@@ -96,7 +96,7 @@ class MuseQuestions:
         return cls(prompts, verbatim, openings, forgotten, plan)
 
     def measure(self, base_model: BaseModel, step: ProgressStep) -> dict[str, Any]:
-        """Return MUSE's figures by name."""
+        """Return the measured values of MUSE by name."""
         figures: dict[str, Any] = {
             "forget_knowledge": self._knowledge_memory(base_model, "forget_qa", step),
             "retain_knowledge": self._knowledge_memory(base_model, "retain_qa", step),
@@ -127,7 +127,7 @@ class MuseQuestions:
 def first_answer(text: str) -> str:
     """Return the first answer of a generated text.
 
-    After examples in the prompt, a model may generate further questions and answers.
+    If the prompt contains examples, a model may generate further questions and answers.
     """
     for end in ENDS:
         text = text.partition(end)[0]

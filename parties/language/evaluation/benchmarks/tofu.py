@@ -1,6 +1,7 @@
 """TOFU benchmark (Maini et al. 2024): forget quality and model utility on TOFU's questions.
 
-R is the truth ratio of a question with the arithmetic mean, as in ``unlearning.audit.language``.
+R is the truth ratio of a question, computed with the arithmetic mean as in
+``unlearning.audit.language``.
 """
 
 from collections.abc import Sequence
@@ -49,10 +50,11 @@ class QuestionSet:
 
     Attributes:
         answers: questions with their true answers.
-        paraphrased: questions with a paraphrased true answer, one per question; ``answers`` if the
-            set has no paraphrases.
+        paraphrased: questions with a paraphrased true answer, one per question; equal to
+            ``answers`` if the set has no paraphrases.
         perturbed: questions with false answers; all rows of one question are consecutive.
-        reworded: paraphrased questions with their true answers; empty if the set has none.
+        reworded: paraphrased questions with their true answers; empty if the set has no paraphrased
+            questions.
         prompts: the questions as prompts, with the true answers as plain text.
     """
 
@@ -70,7 +72,7 @@ class TofuQuestions:
     Attributes:
         sets: question sets by name: ``forget``, ``retain``, ``real_authors``, ``world_facts``.
         plan: settings of the evaluation.
-        knowledge_name: name of the figure that ``knowledge`` returns.
+        knowledge_name: name of the value that ``knowledge`` returns.
     """
 
     knowledge_name: ClassVar[str] = "probability"
@@ -103,7 +105,7 @@ class TofuQuestions:
         return self.sets["forget"].answers
 
     def measure(self, base_model: BaseModel, step: ProgressStep) -> dict[str, Any]:
-        """Return TOFU's figures by name."""
+        """Return the measured values of TOFU by name."""
         found = {name: self._measure_set(base_model, name, step) for name in self.sets}
         _, ratios, strength = found["forget"]
         reworded = mean_nlls(base_model, self.sets["forget"].reworded, self.plan.batch, step)

@@ -50,7 +50,7 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
 def test_a_file_outside_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     write_rows(tmp_path, '{"text": "a"}')
-    with pytest.raises(DataError, match="leads out of the data folder"):
+    with pytest.raises(DataError, match="is outside the data folder"):
         read_own_texts(tmp_path / "in", Path("../own.jsonl"))
 
 

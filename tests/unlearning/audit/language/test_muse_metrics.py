@@ -66,8 +66,8 @@ def test_min_k_by_hand() -> None:
     ("log_probs", "mask", "message"),
     [
         ([[-1.0]], [[0]], r"rows \[0\] have no token"),
-        ([[0.5]], [[1]], "check that they are not losses"),
-        ([[math.nan]], [[1]], "check that they are not losses"),
+        ([[0.5]], [[1]], "check that the values are not losses"),
+        ([[math.nan]], [[1]], "check that the values are not losses"),
         ([[-1.0, -1.0]], [[1]], r"\[1, 2\] and mask \[1, 1\]"),
     ],
 )

@@ -1,0 +1,14 @@
+"""Types of the arrays that a data source reads."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+Index: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Images: TypeAlias = npt.NDArray[np.float32]
+# Called with the number of rows read since the last call.
+Progress: TypeAlias = Callable[[int], None]
