@@ -20,7 +20,7 @@ CONFIG = {
     "an unknown key": "unknown_key_is_refused_with_the_nearest",
     "a wrong type": "wrong_type_is_refused_without_a_cast",
     "out of range": "number_out_of_range_is_refused batch_larger_than_the_data_is_refused",
-    "tricks of other formats": "deeply_nested_config other_formats",
+    "tricks of other formats": "deeply_nested_or_large_config other_formats",
     "no federation": "invalid_set_of_parties unknown_own_name",
     "another width": "different_embedding_width_is_refused_over_the_wire",
     "another agreement": "difference_in_one_setting agreement_has_at_least_thirty_variants",

@@ -93,7 +93,7 @@ def test_same_seed_builds_the_same_backbone() -> None:
 def test_part_too_small_for_a_densenet_is_refused(
     shape: tuple[int, int, int], minimum: int
 ) -> None:
-    with pytest.raises(ValueError, match=f"needs {minimum} or more pixels per side"):
+    with pytest.raises(ValueError, match=f"needs images with at least {minimum} pixels per side"):
         densenet121(shape, 3)
 
 

@@ -80,7 +80,7 @@ def refused_clients(keys: Path, folder: Path, root: Authority) -> Iterator[tuple
     for number, (leaf, reason) in enumerate(leaves):
         yield write(folder / str(number), keys, SPOKE, leaf.issue(root)), SPOKE, reason
     yield keys, "stranger", "stranger is not a passive party"
-    yield write(folder / "pinned", keys, SPOKE, Leaf().issue(root)), SPOKE, "pinned:"
+    yield write(folder / "pinned", keys, SPOKE, Leaf().issue(root)), SPOKE, "expected sha256:"
 
 
 def test_twelve_refused_clients_receive_the_same_error(

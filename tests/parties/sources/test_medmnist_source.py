@@ -69,7 +69,9 @@ def test_arrays_of_other_names(tmp_path: Path) -> None:
 
 def test_name_without_a_placeholder_for_the_part_is_refused() -> None:
     data = {"kind": "medmnist", "path": "x.npz", "names": ["images", "{}_labels"]}
-    with pytest.raises(ConfigError, match=r"each entry of names must contain \{\} exactly once"):
+    with pytest.raises(
+        ConfigError, match=r"each entry of the key 'names' must contain \{\} exactly once"
+    ):
         validate_table(MedMnistData, data, Path("settings"), "")
 
 
