@@ -59,7 +59,7 @@ class MimirPrompts(ConfigTable):
 
 
 class Gpfl(ConfigTable):
-    """GPFL: a conditional valve splits the features, and each client has its own head."""
+    """GPFL: a small network (the conditional valve) separates global and personal features."""
 
     kind: Literal["gpfl"]
     # Weight of the distance between features and class embeddings.

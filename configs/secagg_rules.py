@@ -44,7 +44,7 @@ def method_problems(
 
 
 def gate_problems(kind: str, plan: ClientUnlearning) -> Iterator[str]:
-    """A message for each gate of FedGKT for which leaving clients must send classes unencrypted."""
+    """Yield an error message for each gate of FedGKT that needs unencrypted classes of clients."""
     gates = [
         (f"unlearning.variants, {each.name!r}: gate", plan.at(each).fedgkt.gate)
         for each in plan.variants

@@ -67,7 +67,7 @@ class MessageRecord:
 
 @dataclass
 class Channel:
-    """One conversation with one peer over a line.
+    """The numbered messages between this party and one peer, over one connection.
 
     Attributes:
         line: carries the frames.

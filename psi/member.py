@@ -209,7 +209,7 @@ class PsiMember:
         self._position_key = answer[:KEY_BYTES]
 
     def open_bucket(self, number: int, hashes: Bytes) -> MemberBucket:
-        """Open bucket ``number`` with h(x) of this member's rows in the bucket, [n, 16] uint8.
+        """Begin bucket ``number``; ``hashes`` are h(x) of this member's rows in it, [n, 16] uint8.
 
         The keys of the run are deleted when the last bucket is opened.
 

@@ -90,7 +90,7 @@ def set_trainable(model: nn.Module, given: Mapping[str, Tensor]) -> None:
         )
     for name, parameter in own.items():
         if parameter.shape != given[name].shape:
-            shapes = f"{tuple(given[name].shape)}, expected {tuple(parameter.shape)}"
+            shapes = f"{tuple(given[name].shape)}; expected {tuple(parameter.shape)}"
             raise LanguageModelError(
                 f"{name} has shape {shapes}", hint="compare the rank and the base model"
             )

@@ -88,7 +88,7 @@ class Journal:
         if self.replaying:
             raise IntegrityError(
                 f"the checkpoint has an entry {self._entries[self._replayed].name!r}, "
-                f"but the work {name!r} of this version has no such entry",
+                f"but the step {name!r} has no such entry in this version of vfl",
                 "another version of vfl wrote the checkpoint; start again with --begin fresh",
             )
         tensors: Tensors = {}

@@ -41,7 +41,7 @@ Docs: TypeAlias = Annotated[
     Path | None,
     typer.Option(
         "--docs",
-        help="Write pages into this folder; default: docs, or with --quick the --out folder.",
+        help="Write pages into this folder; default: docs (with --quick: the --out folder).",
     ),
 ]
 Listed: TypeAlias = Annotated[

@@ -72,7 +72,7 @@ def certs_authority_command(
     out: Annotated[
         Path,
         typer.Option(
-            help="Write ca.pem and ca.key into this folder. Do not use the machine of a party."
+            help="Write ca.pem and ca.key into this folder. Run this command on a machine that belongs to no party."
         ),
     ],
     days: DaysOption = 1825,

@@ -397,7 +397,7 @@ def train_model(
         rows: the row set for preprocessing and training.
         stream: random stream of the weights and the batch order.
         name: name in the progress display and in the journal.
-        early: the epoch after which every party keeps the early checkpoint.
+        early: the epoch at whose end every party saves the early checkpoint.
     """
     agreement = split_model.agreement
     if agreement.sharding.shards > 1:

@@ -29,7 +29,7 @@ TASK = vfl_pb2.CORRECT
 
 @dataclass(frozen=True, slots=True)
 class IcoLikeResult:
-    """The progress of ICO-like.
+    """The measured values of one run of the method ICO-like.
 
     Attributes:
         contribution: factor by which the gradient on D_u was scaled before its addition to the

@@ -74,8 +74,8 @@ def arithmetic_truth_ratio(paraphrased: Tensor, perturbed: Tensor) -> Tensor:
 def forget_truth_ratio(ratios: Tensor) -> float:
     """Return FTR, the mean of min(R, 1/R) on the forget set; a higher FTR is better.
 
-    ``ratios`` are R, ``[batch]``. FTR is 1 if true and false answers are equally likely. FTR is not
-    Eq 14 of paper 000, which applies to the other question sets.
+    ``ratios`` are R, ``[batch]``. FTR is 1 if true and false answers are equally likely. Eq 14
+    of paper 000 defines another metric, for the questions that are not forgotten.
     """
     # open-unlearning: min(R, 1/R) = exp(−|log R|), defined also for R = 0 and R = ∞.
     return float(ratios.double().log().abs().neg().exp().mean())
