@@ -88,7 +88,7 @@ class PsiSettings(ConfigTable):
 
 
 class SplitSettings(ConfigTable):
-    """Split into training, validation and test rows; the same at all parties by a keyed hash."""
+    """Split into training, validation and test rows, which is the same at all parties."""
 
     # How test rows are chosen. keyed: by a keyed hash of the row's ID. official: all rows of the
     # test files are test rows.
@@ -113,7 +113,7 @@ class SplitSettings(ConfigTable):
 
 
 class LabelSettings(ConfigTable):
-    """Labels to predict."""
+    """The labels that the model predicts."""
 
     classes: Annotated[tuple[str, ...], Field(min_length=2)]  # names of the classes, in order
 
@@ -125,14 +125,14 @@ class LabelSettings(ConfigTable):
 
 
 class MlpTop(ConfigTable):
-    """Fully connected layers over the concatenated embeddings."""
+    """Top model with fully connected layers; its input is the concatenated embeddings."""
 
     kind: Literal["mlp"] = "mlp"
     hidden: Widths = (32,)  # widths of the hidden layers
 
 
 class SumTop(ConfigTable):
-    """Sum of the parties' embeddings; an embedding has one number per class, the party's vote."""
+    """Top model that adds the parties' embeddings; an embedding has one number per class."""
 
     kind: Literal["sum"]
 
@@ -191,8 +191,8 @@ class RowRequest(ConfigTable):
             raise ValueError("the key 'classes' names a class twice: remove the second entry")
         if not self.classes and self.fraction != 1:
             raise ValueError(
-                "the key 'fraction' needs the key 'classes', because all rows of a file of IDs "
-                "are forgotten: set 'classes', or remove 'fraction'"
+                "the key 'fraction' works only with the key 'classes', because a request with a "
+                "file of IDs forgets all rows of the file: set 'classes', or remove 'fraction'"
             )
         if self.backdoor and self.canaries:
             raise ValueError(
@@ -312,14 +312,16 @@ class VerticalAgreement(ConfigTable):
             return self
         if not isinstance(self.top, SumTop):
             raise ValueError(
-                "the method cvfu needs a sum of votes: set top.kind = 'sum' and width = number "
-                "of classes at every party, or remove 'cvfu' from the table [unlearning]"
+                "the method cvfu works only if the top model sums the votes of the parties: set "
+                "top.kind = 'sum' and width = number of classes at every party, or remove 'cvfu' "
+                "from the table [unlearning]"
             )
         offline = set(plan.cvfu.offline)
         if not offline < set(self.passive):
             raise ValueError(
-                f"unlearning.cvfu.offline must name passive parties ({', '.join(self.passive)}), "
-                f"but not all of them (got {', '.join(sorted(offline))})"
+                "unlearning.cvfu.offline must name passive parties, but not all of them (got "
+                f"{', '.join(sorted(offline))}); the passive parties are "
+                f"{', '.join(self.passive)}"
             )
         return self
 

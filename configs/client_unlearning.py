@@ -107,7 +107,7 @@ class MoDePlan(ConfigTable):
 
 
 class AscentPlan(ConfigTable):
-    """EWC-SGA, FU-PGA or SFU: gradient ascent at the leaving client with a constraint."""
+    """EWC-SGA, FU-PGA or SFU: constrained gradient ascent, executed by the leaving client."""
 
     ascent: StageSettings = StageSettings(rounds=20, clip=1.0)  # rounds of ascent
     recover: StageSettings = StageSettings()  # rounds of recovery
@@ -120,7 +120,7 @@ class AscentPlan(ConfigTable):
 
 
 class DampeningPlan(ConfigTable):
-    """AdaClipping-like: parameters that matter most for the forgotten rows are dampened."""
+    """AdaClipping-like: reduces the parameters that matter most for the forgotten rows."""
 
     recover: StageSettings = StageSettings()  # rounds of recovery
     # A parameter is dampened if its Fisher information on the forgotten rows is more than this

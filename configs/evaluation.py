@@ -9,11 +9,12 @@ from configs.table import ConfigTable, Count, Fraction, Name, Positive
 
 
 class BackdoorSettings(ConfigTable):
-    """A trigger that a passive party plants in forgotten rows; these rows get the target as label.
+    """Backdoor: a passive party adds a trigger to forgotten rows, which get the label ``target``.
 
     On images the trigger is a square of 4x4 pixels at the bottom right of the passive party's part
-    of each image. The square has the value of the brightest pixel. On tables the trigger sets the
-    first of two columns to its 99th percentile and the second column to its 1st percentile.
+    of each image. All pixels of the square get the largest pixel value of the party's training
+    images. On tables the trigger changes the two columns ``columns``: the first gets its 99th
+    percentile, and the second gets its 1st percentile.
     """
 
     party: Name  # passive party that plants the trigger

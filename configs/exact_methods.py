@@ -8,7 +8,7 @@ from configs.table import ConfigTable, Count, Positive
 
 
 class ReleaseSettings(ConfigTable):
-    """Noise on the released model for an (ε, δ) certificate; newton.bound sets its scale σ."""
+    """Noise on the released model for an (ε, δ) certificate; σ depends on newton.bound."""
 
     epsilon: Annotated[float, Field(gt=0, le=100)]  # ε of the certificate
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5  # δ of the certificate
@@ -29,6 +29,6 @@ class NewtonSettings(ConfigTable):
 
 
 class ShardingSettings(ConfigTable):
-    """Several small models that vote; a request retrains only models trained on forgotten rows."""
+    """Sharding: several small models vote; only models trained on forgotten rows are retrained."""
 
     shards: Annotated[int, Field(ge=1, le=256)] = 1  # number of models; 1: a single model

@@ -89,8 +89,9 @@ class ExperimentList(ConfigTable):
             for other in own.get("like", ()):
                 if "like" in self.variants.get(other, {"like": ()}):
                     raise ValueError(
-                        f"the key 'like' of variant {name!r} names {other!r}: name a variant of "
-                        "[variants] that has no key 'like'"
+                        f"the key 'like' of variant {name!r} names {other!r}, but {other!r} is not "
+                        "in [variants] or has a key 'like' itself: name a variant of [variants] "
+                        "without the key 'like'"
                     )
         return self
 

@@ -17,7 +17,7 @@ class FederatedPartyEntry(ConfigTable):
 
 
 class ServerRule(ConfigTable):
-    """How the server applies the clients' mean update."""
+    """How the server changes the model by the mean of the clients' updates."""
 
     # Update rule of the server.
     kind: Literal["fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi"] = "fedavg"
@@ -75,7 +75,7 @@ class SecureAggregation(ConfigTable):
 
 
 class SimulationSettings(ConfigTable):
-    """Where simulated clients run."""
+    """How simulated clients are executed."""
 
     backend: Literal["processes", "ray"] = "processes"  # local processes, or Ray workers
     workers: Count | None = None  # number of processes; absent: one per core
@@ -184,8 +184,8 @@ class FederatedAgreement(ConfigTable):
             )
         if len(set(named)) < 2 or not {*named} <= {*self.spokes}:
             raise ValueError(
-                "aggregation.key_holders must name at least two clients, and every name must be "
-                "the name of a client"
+                "aggregation.key_holders must name at least two clients, and no name may occur "
+                f"that is not a client of the agreement (got {', '.join(named)})"
             )
         gone = {each.leaver for each in self.unlearn}
         if len({*named} - gone) < 2:

@@ -113,7 +113,7 @@ class HorizontalRoundSettings(RoundSettings):
 
 
 class TriggerSettings(ConfigTable):
-    """A backdoor in the leaving client's rows; the run tests if unlearning removes the backdoor."""
+    """A backdoor in the leaving client's rows; the run tests whether unlearning removes it."""
 
     # Pattern of 3x3 pixels at the bottom right.
     pattern: Literal["square", "random", "cross"] = "random"
@@ -211,8 +211,8 @@ class HorizontalAgreement(FederatedAgreement):
         planted = [each.name for each in self.unlearn if each.trigger]
         if len(planted) > 1:
             raise ValueError(
-                f"requests {', '.join(planted)} plant triggers, but a run can measure only one "
-                "trigger: remove the other triggers"
+                f"requests {', '.join(planted)} have the key 'trigger', but a run can measure "
+                "only one trigger: keep the key in one request"
             )
         for each in self.unlearn:
             plan, count = each.trigger, len(self.labels.classes)
@@ -223,8 +223,8 @@ class HorizontalAgreement(FederatedAgreement):
                 )
         if planted and len(self.shape) != 3:
             raise ValueError(
-                f"request {planted[0]!r} plants a trigger, which needs images: set shape = "
-                "[channels, height, width]"
+                f"request {planted[0]!r} has the key 'trigger', but only images can have a "
+                "trigger: set shape = [channels, height, width]"
             )
         return self
 
@@ -235,13 +235,14 @@ class HorizontalAgreement(FederatedAgreement):
             return self
         if self.history.every:
             raise ValueError(
-                "history.every saves single clients' updates, which aggregation.kind = "
-                f"{sums.kind!r} hides: set history.every = 0"
+                "history.every saves single clients' updates, but with aggregation.kind = "
+                f"{sums.kind!r} the server receives only their sum: set history.every = 0"
             )
         if self.evaluation.conflicts:
             raise ValueError(
-                "evaluation.conflicts needs single clients' replies, which aggregation.kind = "
-                f"{sums.kind!r} hides: set evaluation.conflicts = false"
+                "evaluation.conflicts needs single clients' replies, but with aggregation.kind = "
+                f"{sums.kind!r} the server receives only their sum: set evaluation.conflicts = "
+                "false"
             )
         chosen: list[tuple[str, ClientMethod]] = [("unlearning.method", plan.method)]
         chosen += [("unlearning.compare", each) for each in plan.compare]
@@ -333,8 +334,9 @@ class HorizontalAgreement(FederatedAgreement):
                 )
             if self.aggregation.kind != "none":
                 raise ValueError(
-                    f"{place} needs a single client's model, which aggregation.kind = "
-                    f"{self.aggregation.kind!r} hides: set aggregation.kind = 'none'"
+                    f"{place} needs a single client's model, but with aggregation.kind = "
+                    f"{self.aggregation.kind!r} the server receives only sums over all clients: "
+                    "set aggregation.kind = 'none'"
                 )
         methods = self._methods
         if self.unlearning.target_client and methods and not methods & {"mimir", "fedmm", "fedgkt"}:

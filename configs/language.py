@@ -31,7 +31,7 @@ class BaseModelSettings(ConfigTable):
 
 
 class LoraSettings(ConfigTable):
-    """Low-rank adapters, and how the server aggregates them."""
+    """Settings of the low-rank adapters, and the rule by which the server aggregates adapters."""
 
     kind: Literal["lora"]
     rank: Count = 32  # rank of the adapters
@@ -44,7 +44,7 @@ class LoraSettings(ConfigTable):
 
 
 class FullTuning(ConfigTable):
-    """All weights are trained and sent."""
+    """Full tuning: clients train all weights of the model, without adapters."""
 
     kind: Literal["full"]
 
@@ -213,9 +213,9 @@ class LanguageAgreement(FederatedAgreement):
             )
         if isinstance(tuning, LoraSettings) and tuning.merging == "product_svd":
             raise ValueError(
-                "tuning.merging 'product_svd' needs single clients' factors, which "
-                f"aggregation.kind = {sums.kind!r} hides: set tuning.merging to 'factors' or "
-                "'freeze_A'"
+                "tuning.merging 'product_svd' needs the factors of each client, but with "
+                f"aggregation.kind = {sums.kind!r} the server receives only their sum: set "
+                "tuning.merging to 'factors' or 'freeze_A'"
             )
         if self.unlearn and any(each.client is not None for each in self.unlearn):
             raise ValueError(

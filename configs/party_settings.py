@@ -13,7 +13,7 @@ PathText: TypeAlias = Annotated[Path, Field(strict=False)]
 
 
 class IdColumns(ConfigTable):
-    """Columns of the data that form the ID of a row."""
+    """The columns of the data whose cells together form the ID of a row."""
 
     # Names of the columns that together form the ID.
     columns: Annotated[tuple[str, ...], Field(min_length=1)]

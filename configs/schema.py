@@ -183,7 +183,7 @@ def apply_change(raw: dict[str, Any], change: str) -> None:
 
 
 def validate_table(model: type[_Model], raw: Any, path: Path, prefix: str) -> _Model:
-    """Validate the tables ``raw`` of the file ``path``; in messages each key follows ``prefix``.
+    """Validate the tables ``raw`` of the file ``path``; messages put ``prefix`` before keys.
 
     Raises:
         ConfigError: the tables are not valid; the message lists up to 20 problems.
@@ -209,6 +209,6 @@ def validate_or_collect(
 
 
 def config_error(path: Path, problems: list[str]) -> ConfigError:
-    """An error that lists the problems of the file ``path``, at most 20."""
+    """Return an error that lists at most 20 ``problems`` of the file ``path``."""
     shown = [f"{path}: {each}" for each in problems[:MAX_PROBLEMS]]
     return ConfigError(shown, LISTED)

@@ -21,7 +21,7 @@ REPLAYS: frozenset[ClientMethod] = frozenset(("knot",))
 def method_problems(
     kind: str, chosen: Sequence[tuple[str, ClientMethod]], *, one_leaves: bool
 ) -> Iterator[str]:
-    """A message for each chosen method that does not work with secure aggregation of ``kind``.
+    """Yield an error message for each chosen method that secure aggregation ``kind`` rules out.
 
     ``chosen`` contains pairs of a config key and a method that the key names; ``one_leaves`` is
     True if a request removes a single client.
@@ -30,21 +30,26 @@ def method_problems(
     legal = ", ".join(each for each in get_args(ClientMethod) if each not in hidden)
     for field, method in chosen:
         if method in SINGLE:
-            need = "needs single clients' updates"
+            need = "needs single clients' updates, but the server receives only their sum"
         elif method in hidden & REPLAYS:
-            need = "reveals, together with the sums of training, the leaving client's update"
+            need = (
+                "reveals, together with the sums of training, the leaving client's update, but "
+                "this update must stay secret"
+            )
         elif method in hidden:
-            need = "needs the update of the one leaving client"
+            need = (
+                "needs the update of the one leaving client, but the server receives only sums of "
+                "updates"
+            )
         else:
             continue
         yield (
-            f"{field}: {method!r} {need}, which aggregation.kind = {kind!r} hides; "
-            f"legal methods: {legal}"
+            f"{field}: {method!r} {need} (with aggregation.kind = {kind!r}); legal methods: {legal}"
         )
 
 
 def gate_problems(kind: str, plan: ClientUnlearning) -> Iterator[str]:
-    """Yield an error message for each gate of FedGKT that needs unencrypted classes of clients."""
+    """Yield an error message for each key ``gate`` of FedGKT with the value 'classes'."""
     gates = [
         (f"unlearning.variants, {each.name!r}: gate", plan.at(each).fedgkt.gate)
         for each in plan.variants
@@ -55,7 +60,7 @@ def gate_problems(kind: str, plan: ClientUnlearning) -> Iterator[str]:
     for field, gate in gates:
         if gate == "classes":
             yield (
-                f"{field} = 'classes' needs the leaving clients to send their classes, which "
-                f"aggregation.kind = {kind!r} hides: set gate = 'features', which needs "
-                "personal.kind = 'mimir', or aggregation.kind = 'none'"
+                f"{field} = 'classes' needs the leaving clients to send their classes, but with "
+                f"aggregation.kind = {kind!r} the classes of clients stay secret: set gate = "
+                "'features' and personal.kind = 'mimir', or set aggregation.kind = 'none'"
             )

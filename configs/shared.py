@@ -32,7 +32,7 @@ class AnyAgreement(Dumpable, Protocol):
 
     @property
     def limits(self) -> LimitSettings:
-        """Timeouts and bounds."""
+        """Timeouts and size limits of a run."""
 
     @property
     def hub(self) -> str:

@@ -195,7 +195,7 @@ class TopOnlySettings(ConfigTable):
 
 
 class ShrinkPerturbSettings(ConfigTable):
-    """Baseline: move every bottom towards a new initialisation, then fine-tune."""
+    """Baseline: move every bottom model towards new random weights, then fine-tune."""
 
     share: Fraction = 0.3  # share s in θ <- (1 - s) θ + s θ_new
     # Top model. keep: unchanged. shrink: moved like the bottoms. fresh: a new top model.
@@ -205,7 +205,7 @@ class ShrinkPerturbSettings(ConfigTable):
 
 
 class IcoLikeSettings(ConfigTable):
-    """Baseline: subtract the forgotten rows' estimated contribution; train on remaining rows."""
+    """Baseline: subtract the forgotten rows' estimated effect; then train on remaining rows."""
 
     step: Positive = 20.0  # step η_c: the contribution of D_u is (η_c n_u / n) ∇CE(D_u)
     # Largest norm r of the contribution, relative to the norm of all parameters.
@@ -216,7 +216,7 @@ class IcoLikeSettings(ConfigTable):
 
 
 class CvfuSettings(ConfigTable):
-    """Baseline CVFU, for a sum of votes: train on the remaining rows with a cached sum."""
+    """Baseline CVFU, for top.kind = 'sum': train on remaining rows with a cached sum of votes."""
 
     learning_rate: Positive = 0.1  # learning rate η; epoch i uses η / √i
     batch: Count = 64
@@ -238,7 +238,7 @@ ALWAYS: tuple[Baseline, ...] = ("fine-tune", "relabel")  # trivial baselines, in
 
 
 class UnlearningSettings(ConfigTable):
-    """Unlearning method, and the baselines for a comparison with the method's result."""
+    """The unlearning method of a run, and the baselines with which the run compares it."""
 
     method: MethodName = "fedora"  # method whose model is the result of the run
     compare: tuple[Baseline, ...] = (  # baselines to run besides the Retrains, in this order

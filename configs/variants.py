@@ -9,7 +9,7 @@ from configs.table import ConfigTable, Name
 
 
 class MethodVariant(ConfigTable):
-    """A method with other settings, such as an ablation."""
+    """A method with other settings, for example without one of its parts."""
 
     name: Name  # name of the variant in the results
     method: str  # method that is run

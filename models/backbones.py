@@ -6,9 +6,9 @@ torchvision, without torchvision's trained weights, and with three changes:
 * GroupNorm (Wu and He, arXiv 1803.08494) replaces BatchNorm, because after unlearning the running
   statistics of BatchNorm would still depend on the forgotten rows. The networks have neither
   buffers nor dropout.
-* The stem is for small images: a 3x3 convolution without pooling, with stride 1 for images of up to
-  32 pixels and stride 2 for larger ones. A party often holds only a strip of each image, and a stem
-  for images of 224 pixels would reduce such a strip too much.
+* The first layers (the stem) are for small images: a 3x3 convolution without pooling, with stride 1
+  for images of up to 32 pixels and stride 2 for larger ones. A party often holds only a strip of
+  each image, and a stem for images of 224 pixels would reduce such a strip too much.
 * The last layer is linear; its width is the width of the party's embeddings.
 """
 

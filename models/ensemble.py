@@ -15,7 +15,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 
 class Ensemble:
-    """N copies of a module; ``parameters`` maps names to tensors ``[N, *shape]``."""
+    """N models of one architecture; ``parameters`` maps names to tensors ``[N, *shape]``."""
 
     def __init__(self, shape: nn.Module, parameters: Mapping[str, Tensor]) -> None:
         """Use the structure of ``shape``, but none of its values.
@@ -110,7 +110,7 @@ class Ensemble:
 
 
 def broadcast_per_model(numbers: Tensor, like: Tensor) -> Tensor:
-    """Return ``numbers`` reshaped to ``[N, 1, ...]``, so that they can multiply ``like``.
+    """Return ``numbers`` as ``[N, 1, ...]``, to multiply each of N parts of ``like`` by its number.
 
     ``numbers`` are ``[N]`` and ``like`` is ``[N, ...]``.
     """

@@ -1,4 +1,4 @@
-"""GPFL: a conditional valve separates features into global and personalised ones.
+"""GPFL: a small network, the conditional valve, separates global and personal features.
 
 Notation (Zhang et al., ICCV 2023): f = features of the backbone, ``[rows, l]``, C = embeddings of
 the classes, ``[classes, l]``, g = mean of the class embeddings, p_i = mean of the class embeddings

@@ -1,4 +1,4 @@
-"""Check, for per-row privacy, that the rows of a batch do not influence each other."""
+"""Check that a row's output does not depend on the other rows of the batch, for privacy."""
 
 import torch
 from torch import nn

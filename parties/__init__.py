@@ -1,1 +1,1 @@
-"""Everything beside the core packages: modes, data, requests, reports, checks, command line."""
+"""The parties of a run: modes, data, requests, reports, checks and command line."""

@@ -1,7 +1,7 @@
 """The wire protocol: messages, order and encoding of messages, connections, and identities.
 
-gRPC's Python API has no setting for the minimum TLS version. The only TLS 1.2 cipher suite that is
-allowed below needs an RSA certificate. Parties have P-256 certificates, so TLS 1.2 cannot be
+gRPC's Python API has no setting for the minimum TLS version. The only TLS 1.2 cipher suite that
+this module allows needs an RSA certificate. Parties have P-256 certificates, so TLS 1.2 cannot be
 negotiated and only TLS 1.3 remains. gRPC reads environment variables once, when the gRPC module is
 loaded. Therefore this module writes environment variables; apart from the command line, no other
 module writes environment variables. gRPC's own log is silenced, because ``diagnose`` reports why a

@@ -2,7 +2,8 @@
 
 The private key never leaves the party. The party sends a request (PKCS#10) with its public key, and
 the authority sends back a certificate; neither file is secret. Both sides compare the key's
-fingerprint over another channel, which shows that nobody replaced the request in transit.
+fingerprint over another channel; if the fingerprints are equal, nobody replaced the request in
+transit.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A channel: sends and receives messages on one line, and checks every rule of the protocol."""
+"""A channel: sends and receives messages over one connection, and checks all protocol rules."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -70,7 +70,7 @@ class Channel:
     """The numbered messages between this party and one peer, over one connection.
 
     Attributes:
-        line: carries the frames.
+        line: the connection that carries the frames.
         side: whether this party is the hub or a spoke.
         terms: the fixed values with which every message is checked.
         record: called with every message that was sent or received.
@@ -96,7 +96,7 @@ class Channel:
     def __post_init__(self) -> None:
         if self.line.peer not in (None, self.terms.peer):
             raise LocalProtocolError(
-                f"the line is connected to {self.line.peer}; expected {self.terms.peer}"
+                f"the connection leads to {self.line.peer}; expected {self.terms.peer}"
             )
         self._phases = PhaseTracker(self.side)
 
@@ -107,7 +107,7 @@ class Channel:
 
     @property
     def incarnation(self) -> int | None:
-        """Start number from the peer's first message; None before the first message."""
+        """Number of the peer's start, from its first message; None before the first message."""
         return self._incarnation
 
     def send(self, body: Body, *tensors: Tensor, timeout: float = 60.0) -> None:
@@ -117,7 +117,7 @@ class Channel:
             LocalProtocolError: the message is illegal in this phase, incomplete or too large; no
                 byte was sent.
             PeerSilent: the peer accepted no frame for ``timeout`` seconds.
-            LineBroken: the line is closed.
+            LineBroken: the connection is closed.
         """
         message = Message(body, tensors)
         with self._locate_errors():
@@ -141,7 +141,7 @@ class Channel:
         if self._torn:
             raise LocalProtocolError(
                 "an earlier message was sent only in part, so no other message can follow",
-                "close the line",
+                "close the connection",
             )
         for frame in frames:
             self._torn = True
@@ -157,7 +157,7 @@ class Channel:
         Raises:
             RemoteProtocolError: the message breaks a rule; the error names peer, place and rule.
             PeerSilent: no message arrived for ``timeout`` seconds.
-            LineBroken: the line is closed.
+            LineBroken: the connection is closed.
             Aborted: the peer sent Abort.
         """
         with self._locate_errors():
@@ -195,7 +195,7 @@ class Channel:
         self.line.close()
 
     def cut(self) -> None:
-        """Close both directions of the line immediately."""
+        """Close both directions of the connection immediately."""
         self.line.cut()
 
     def _next(self, timeout: float) -> tuple[FrameDigest, vfl_pb2.Envelope, Message]:

@@ -157,7 +157,9 @@ def _check_leaf(certificate: x509.Certificate) -> None:
         usage = found.get_extension_for_class(x509.KeyUsage)
         extended = found.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound as error:
-        raise IdentityError(f"a party's certificate lacks {error.oid._name}") from error
+        raise IdentityError(
+            f"a party's certificate lacks the extension {error.oid._name}"
+        ) from error
     if basic.ca or usage.value.key_cert_sign:
         raise IdentityError("an authority's certificate is used as a party's certificate")
     if not usage.critical or not usage.value.digital_signature:
@@ -241,7 +243,7 @@ def delay_refusal() -> None:
 def signed_bytes(purpose: str, parts: Sequence[bytes]) -> bytes:
     """Return the bytes to sign: the purpose and the length-prefixed parts.
 
-    Because of the purpose, a signature for one purpose is not accepted for another purpose.
+    The signed bytes include the purpose, so a signature is accepted for its own purpose only.
     """
     framed = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
     return f"vfl/{purpose}/v1\n".encode() + framed

@@ -38,8 +38,8 @@ class FrameDigest:
     """SHA-256 over the frames of one message, computed when ``value`` is called.
 
     Hashing a message takes about as long as its transfer over the network. The frames are therefore
-    kept, and hashed while this side waits for the network. At most one message is kept in each
-    direction.
+    kept, and hashed while this side waits for the network. In each direction, at most one message
+    waits to be hashed.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,8 @@ class Transcript:
     """Hash chain over all messages of one direction.
 
     A signal may raise an exception in the middle of any method. Each method therefore changes the
-    whole state in one assignment, so that a Goodbye after the signal still has the right hash.
+    whole state in one assignment, so that the message Goodbye, which is sent after the signal,
+    still contains the right hash.
     """
 
     def __init__(self) -> None:
@@ -128,7 +129,8 @@ def check_envelope(
             agreement are not compared.
         incarnation: start number in the peer's first message; None before the first message.
         received: transcript of the peer's earlier messages.
-        control: the message has no tensor, so its envelope must have the transcript's hash.
+        control: whether the message has no tensor; the envelope of such a message must contain the
+            digest of ``received``.
 
     Raises:
         RemoteProtocolError: a field is absent or has another value; the error names the field.

@@ -43,7 +43,7 @@ class LineBroken(RemoteProtocolError):
 
 
 class Aborted(RemoteProtocolError):
-    """The peer ended the conversation with Abort; ``code`` is a word of a closed list."""
+    """The peer sent the message Abort; ``code`` is one of a fixed list of words for the reason."""
 
     def __init__(self, message: str, code: str) -> None:
         super().__init__(message)
@@ -60,7 +60,7 @@ class IdentityError(ProtocolError):
 
     @property
     def ticket(self) -> str:
-        """Eight random hexadecimal digits; the first call adds the digits to the error message."""
+        """Ticket: eight random hexadecimal digits, which the first call adds to the message."""
         self._ticket = self._ticket or secrets.token_hex(4)
         return self._ticket
 

@@ -1,4 +1,4 @@
-"""A line over gRPC: one bidirectional stream of frames per spoke, always under mutual TLS 1.3."""
+"""Connections over gRPC: one two-way stream of frames per spoke, always under mutual TLS 1.3."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -75,12 +75,15 @@ class GrpcLine:
 
     @property
     def since(self) -> float:
-        """When the line was opened, in seconds of the monotonic clock."""
+        """Time at which the connection was opened, in seconds of the monotonic clock."""
         return self._since
 
     @property
     def peer(self) -> str | None:
-        """Name in the peer's certificate; None at a spoke, where the handshake checks the hub."""
+        """Name in the peer's certificate; None at a spoke.
+
+        At a spoke the TLS handshake already checks the name of the hub.
+        """
         return self._peer
 
     def send(self, frame: bytes, timeout: float) -> None:
@@ -88,7 +91,7 @@ class GrpcLine:
 
         Raises:
             PeerSilent: the peer accepted no frame for ``timeout`` seconds.
-            LineBroken: the line is closed.
+            LineBroken: the connection is closed.
         """
         self.outbox.put(frame, timeout)
 
@@ -97,7 +100,7 @@ class GrpcLine:
 
         Raises:
             PeerSilent: no frame arrived for ``timeout`` seconds, or heartbeats stopped.
-            LineBroken: the line is closed.
+            LineBroken: the connection is closed.
             IdentityError: a certificate is no longer valid.
         """
         frame = self._received.get(timeout)
@@ -115,7 +118,7 @@ class GrpcLine:
             raise
 
     def close(self) -> None:
-        """Stop sending; at a spoke the stream ends once the outbox is empty."""
+        """Stop sending; at a spoke the stream ends once all queued frames have been sent."""
         self.outbox.end()
 
     def cut(self) -> None:
@@ -153,7 +156,7 @@ class GrpcLine:
 
 
 class LineServer:
-    """The hub's listening port: checks each spoke's certificate and returns the spoke's line."""
+    """The hub's listening port: checks the certificate of each spoke that connects."""
 
     def __init__(
         self,
@@ -196,7 +199,7 @@ class LineServer:
         self._server.start()
 
     def accept(self, timeout: float) -> GrpcLine:
-        """Return the line of the next spoke that connects.
+        """Return the hub's end of the connection to the next spoke that connects.
 
         Raises:
             PeerSilent: no party connected for ``timeout`` seconds.

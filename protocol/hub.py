@@ -1,4 +1,4 @@
-"""The hub's channels to all spokes: send to all, receive from all, and ask one spoke."""
+"""The hub's channels to all spokes: send to all, receive from all, or send to one spoke."""
 
 from collections.abc import Collection, Iterator, Mapping
 
@@ -51,6 +51,6 @@ class Hub:
             channel.abort(code, reason)
 
     def close(self) -> None:
-        """Close the lines to all spokes."""
+        """Close the connections to all spokes."""
         for channel in self.channels.values():
             channel.close()

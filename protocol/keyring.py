@@ -133,7 +133,7 @@ def _check_private(path: Path, state: os.stat_result) -> None:
 
 
 def make_authority(folder: Path, federation: str, days: int = 365) -> None:
-    """Write a new authority, ``ca.pem`` and ``ca.key``; existing files are not overwritten."""
+    """Write ``ca.pem`` and ``ca.key`` of a new authority; existing files are not overwritten."""
     key = make_party_key()
     name = x509_name(f"{federation} authority")
     certificate = (
@@ -172,7 +172,8 @@ def sign_certificate(
     """Return a certificate for the ``key`` of party ``name``; ``authority`` is the signer's folder.
 
     The first DNS name in the certificate is the name of the party. A spoke looks for the hub's name
-    among the DNS names of the hub's certificate, even if the hub has another network address.
+    among the DNS names of the hub's certificate; the network address of the hub may differ from
+    these names.
 
     Raises:
         IdentityError: the authority's files cannot be read, do not match, or have expired.

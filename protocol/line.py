@@ -1,4 +1,4 @@
-"""A line: exchanges frames with one peer. Every transport implements ``Line``."""
+"""A line is a connection that exchanges frames with one peer; every transport is a ``Line``."""
 
 from queue import Empty, SimpleQueue
 from threading import Condition
@@ -16,18 +16,18 @@ class Line(Protocol):
 
     @property
     def peer(self) -> str | None:
-        """Name of the party that the transport authenticated; None without authentication."""
+        """Name of the peer as verified by the transport; None if the transport verifies no name."""
 
     @property
     def since(self) -> float:
-        """The time at which the line was opened, in seconds of the monotonic clock."""
+        """The time at which the connection was opened, in seconds of the monotonic clock."""
 
     def send(self, frame: bytes, timeout: float) -> None:
         """Send one frame.
 
         Raises:
             PeerSilent: the peer accepted no frame for ``timeout`` seconds.
-            LineBroken: the line is closed.
+            LineBroken: the connection is closed.
         """
 
     def receive(self, timeout: float) -> bytes:
@@ -35,14 +35,14 @@ class Line(Protocol):
 
         Raises:
             PeerSilent: no frame arrived for ``timeout`` seconds.
-            LineBroken: the line is closed.
+            LineBroken: the connection is closed.
         """
 
     def close(self) -> None:
         """Stop sending; frames that were sent still arrive."""
 
     def cut(self) -> None:
-        """Close both directions immediately, so that the peer may open a new line."""
+        """Close both directions immediately, so that the peer may open a new connection."""
 
 
 class FrameQueue:
@@ -130,7 +130,7 @@ class FrameQueue:
 
 
 class MemoryLine:
-    """One end of a line between two parties in one process; frames stay in memory."""
+    """One end of a connection between two parties in one process; frames stay in memory."""
 
     def __init__(self, inbox: FrameQueue, outbox: FrameQueue, peer: str | None) -> None:
         self._inbox, self._outbox, self._peer = inbox, outbox, peer
@@ -138,12 +138,12 @@ class MemoryLine:
 
     @property
     def since(self) -> float:
-        """The time at which the line was made, in seconds of the monotonic clock."""
+        """The time at which the connection was made, in seconds of the monotonic clock."""
         return self._since
 
     @property
     def peer(self) -> str | None:
-        """Name of the peer, as given when the line was made."""
+        """Name of the peer, as given when the connection was made."""
         return self._peer
 
     def send(self, frame: bytes, timeout: float) -> None:
@@ -151,7 +151,7 @@ class MemoryLine:
 
         Raises:
             PeerSilent: the peer accepted no frame for ``timeout`` seconds.
-            LineBroken: the line is closed.
+            LineBroken: the connection is closed.
         """
         self._outbox.put(frame, timeout)
 
@@ -160,7 +160,7 @@ class MemoryLine:
 
         Raises:
             PeerSilent: no frame arrived for ``timeout`` seconds.
-            LineBroken: the line is closed.
+            LineBroken: the connection is closed.
         """
         return self._inbox.get(timeout)
 
@@ -175,6 +175,9 @@ class MemoryLine:
 
 
 def memory_lines(spoke: str | None = None) -> tuple[MemoryLine, MemoryLine]:
-    """Return the hub's end and the spoke's end of a new line; ``spoke`` is the spoke's name."""
+    """Return both ends of a new connection: the hub's and the spoke's.
+
+    ``spoke`` is the name of the spoke.
+    """
     up, down = FrameQueue(), FrameQueue()
     return MemoryLine(up, down, spoke), MemoryLine(down, up, None)

@@ -16,12 +16,12 @@ class Side(Enum):
 
     @property
     def other(self) -> "Side":
-        """The side at the other end of the line."""
+        """The opposite side: ``SPOKE`` for ``HUB``, and ``HUB`` for ``SPOKE``."""
         return Side.SPOKE if self is Side.HUB else Side.HUB
 
 
 class Phase(Enum):
-    """Phase of a conversation; a phase is named after the last message or the expected message."""
+    """Phase of a conversation, named after the last message or after the next expected message."""
 
     JOINING = "joining"
     HELLO_SENT = "hello sent"

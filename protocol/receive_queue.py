@@ -16,7 +16,7 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineTimeouts:
-    """Timeouts of a gRPC line, in seconds. Both ends use the same timeouts.
+    """Timeouts of a gRPC connection, in seconds. Both ends use the same timeouts.
 
     Attributes:
         heartbeat: a side that sends no frame for this long sends a heartbeat.
@@ -50,7 +50,7 @@ class ReceiveQueue:
         self._heartbeats = 0
 
     def put(self, frame: bytes) -> bool:
-        """Append a frame; return True, because gRPC requires a value.
+        """Append a frame; the result is always True, because gRPC requires a return value.
 
         The queue has room for the frame, because ``drain`` requests a frame only if there is room.
         """

@@ -42,7 +42,8 @@ def tensor_sizes(
     """Return the size in bytes of each described tensor, before any memory is allocated.
 
     Raises:
-        fault: a type, a rank, a dimension or the total size is not legal.
+        fault: a type, a rank, a dimension or the total size is not legal. ``fault`` is the error
+            class that the caller chose.
     """
     found = [_size(shape, fault) for shape in shapes]
     whole = sum(found)

@@ -11,7 +11,7 @@ KEY_BYTES = 16
 
 
 def encrypt_blocks(key: bytes, blocks: Bytes) -> Bytes:
-    """AES-128 of each row of ``blocks`` [n, 16] separately: [n, 16] uint8."""
+    """Encrypt each row of ``blocks`` [n, 16] as one AES-128 block: [n, 16] uint8."""
     # ECB is intended: the rows are distinct, and AES serves as a pseudorandom function of one
     # block, not as a mode of encryption for a text.
     cipher = Cipher(algorithms.AES128(key), modes.ECB())  # noqa: S305
@@ -32,7 +32,7 @@ def aes_keystream(key: bytes, size: int) -> Bytes:
 
 
 def scale_words(words: npt.NDArray[np.uint32], limit: int) -> npt.NDArray[np.int64]:
-    """Map uniform 32-bit words, of any shape, to [0, limit): ⌊word · limit / 2³²⌋ of each word.
+    """Map each uniform 32-bit word, in an array of any shape, to ⌊word · limit / 2³²⌋ < limit.
 
     At most ⌈2³² / limit⌉ of the 2³² words are mapped to the same value.
     """

@@ -1,4 +1,4 @@
-"""Alignment: the common order of the intersected rows, and a digest that shows equal orders."""
+"""Alignment: the common order of the intersected rows, and a digest to check equal orders."""
 
 import hashlib
 from collections.abc import Callable, Iterable
@@ -31,7 +31,7 @@ def common_order(words: Callable[[int], OrderWords]) -> Positions:
 
 
 def inverse_permutation(order: Positions) -> npt.NDArray[np.uint32]:
-    """The inverse of the permutation ``order`` [n]: the rank of each row, [n] uint32."""
+    """The inverse of the permutation ``order`` [n], that is the rank of each row: [n] uint32."""
     ranks = np.empty(len(order), np.uint32)
     for at in range(0, len(order), CHUNK_IDS):
         part = order[at : at + CHUNK_IDS]

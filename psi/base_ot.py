@@ -32,7 +32,7 @@ from psi.shared_types import Bytes, Entropy
 
 @dataclass(frozen=True, slots=True)
 class OtReceiverState:
-    """The receiver's state between its two steps: only ``offer`` is sent, the rest is secret."""
+    """The receiver's state between its two steps; only ``offer`` is sent, all else is secret."""
 
     offer: bytes  # 64 · w bytes
     bits: Bytes = field(repr=False)  # [w] of 0 and 1: s

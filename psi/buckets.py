@@ -44,7 +44,7 @@ def bucket_capacity(size: int, buckets: int) -> int:
 
 
 def split_into_buckets(fingerprints: Bytes, buckets: int) -> Iterator[tuple[int, Positions]]:
-    """Yield the number of each bucket, and the ascending rows in the bucket: [k] int64.
+    """Yield each bucket's number, and the positions of its rows in ascending order: [k] int64.
 
     ``fingerprints`` [n, 16] are the fingerprints of the party's IDs.
     """

@@ -23,19 +23,19 @@ class ColumnKernels:
 
 
 def scale_lane(words: Words, lane: int, limit: int) -> ColumnPlaces:
-    """⌊word · limit / 2³²⌋ of word number ``lane`` in each row of ``words`` [n, 4]: [n] int64."""
+    """⌊u · limit / 2³²⌋ for each word u in column ``lane`` of ``words`` [n, 4]: [n] int64."""
     return scale_words(words[:, lane], limit)
 
 
 def pack_zeros(where: ColumnPlaces, rows: int) -> Bytes:
-    """A column of ``rows`` bits, packed to [rows / 8] uint8: 0 at the positions ``where`` [n]."""
+    """A packed column of bits, 0 at the positions ``where`` [n] and else 1: [rows / 8] uint8."""
     flags = np.ones(rows, np.uint8)
     flags[where] = 0
     return np.packbits(flags)
 
 
 def read_bits(column: Bytes, where: ColumnPlaces, shift: int, octets: Bytes) -> None:
-    """Read bits of a packed column and store each as bit ``shift`` of one byte of ``octets``.
+    """Copy bits of a packed column: bit number ``where[i]`` to bit ``shift`` of ``octets[i]``.
 
     Args:
         column: the packed column, [rows / 8] uint8.

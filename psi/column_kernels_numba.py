@@ -1,4 +1,4 @@
-"""The kernels of `column_kernels`, compiled by Numba: half the time of NumPy, same results.
+"""The kernels of `column_kernels`, compiled by Numba: same results in half the time of NumPy.
 
 Numba is an optional dependency. This module is imported for very large sets only, because loading
 and compiling takes one or two seconds.
@@ -12,7 +12,7 @@ from psi.shared_types import Bytes, ColumnPlaces, Words
 
 @njit(nogil=True)
 def scale_lane_numba(words: Words, lane: int, limit: int) -> ColumnPlaces:
-    """⌊word · limit / 2³²⌋ of word number ``lane`` in each row of ``words`` [n, 4]: [n] uint32."""
+    """⌊u · limit / 2³²⌋ for each word u in column ``lane`` of ``words`` [n, 4]: [n] uint32."""
     out = np.empty(len(words), np.uint32)
     for row in range(len(words)):
         out[row] = np.uint32(np.uint64(words[row, lane]) * np.uint64(limit) >> np.uint64(32))
@@ -21,7 +21,7 @@ def scale_lane_numba(words: Words, lane: int, limit: int) -> ColumnPlaces:
 
 @njit(nogil=True)
 def pack_zeros_numba(where: ColumnPlaces, rows: int) -> Bytes:
-    """A column of ``rows`` bits, packed to [rows / 8] uint8: 0 at the positions ``where`` [n]."""
+    """A packed column of bits, 0 at the positions ``where`` [n] and else 1: [rows / 8] uint8."""
     flags = np.ones(rows, np.uint8)
     for at in where:
         flags[at] = 0
@@ -36,7 +36,7 @@ def pack_zeros_numba(where: ColumnPlaces, rows: int) -> Bytes:
 
 @njit(nogil=True)
 def read_bits_numba(column: Bytes, where: ColumnPlaces, shift: int, octets: Bytes) -> None:
-    """Read bits of a packed column and store each as bit ``shift`` of one byte of ``octets``.
+    """Copy bits of a packed column: bit number ``where[i]`` to bit ``shift`` of ``octets[i]``.
 
     Args:
         column: the packed column, [rows / 8] uint8.

@@ -71,7 +71,7 @@ def verify_dleq(
     """
     read_points(statement.commitment, 1, f"{who}: commitment")
     if len(proof) != PROOF_BYTES:
-        raise PsiError(f"{who}: proof has {len(proof)} bytes, expected {PROOF_BYTES}")
+        raise PsiError(f"{who}: the proof has {len(proof)} bytes, expected {PROOF_BYTES}")
     c, s = split_bytes(proof)
     m, z = _composites(statement, (statement.blinded, statement.evaluated), parallel_map)
     try:

@@ -80,11 +80,13 @@ class HardenedPairState:
 
     @property
     def slots(self) -> int:
-        """The number of slots in the member's store."""
+        """The number of slots, which are the rows of the member's key-value store."""
         return store_layout(self.parameters).shape[0]
 
     def residual(self, store: Bytes, hashes: Bytes) -> Bytes:
-        """Decode(store, h(x)) ⊕ pad(x) for every row x; equal to z(x) if the member has the ID x.
+        """Decode h(x) from the store for every ID x of the leader, and XOR the result with pad(x).
+
+        The result is the zero share z(x) if the member has the ID x.
 
         Args:
             store: the member's store, [slots, ℓ] uint8.
@@ -118,7 +120,7 @@ class HardenedLeader:
         parallel_map: distributes the multiplications over workers.
 
     Raises:
-        PsiError: there is no member, or there are more IDs than declared.
+        PsiError: ``parameters`` is empty, or there are more IDs than declared.
     """
 
     def __init__(
@@ -132,7 +134,8 @@ class HardenedLeader:
     ) -> None:
         if not parameters:
             raise PsiError(
-                "leader: there is no member", hint="declare the size of at least one member"
+                "leader: the list of members is empty, expected at least one member",
+                hint="declare the size of at least one member",
             )
         size = parameters[0].leader_size
         refuse_overflow("leader", len(ids), size)
@@ -184,7 +187,7 @@ class HardenedLeader:
         return lookup_member(self._pairs, member).evaluated_left
 
     def slots(self, member: str) -> int:
-        """The number of slots in the store of ``member``."""
+        """The number of slots, which are the rows of the key-value store of ``member``."""
         return lookup_member(self._pairs, member).slots
 
     def receive_store(self, member: str, store: Bytes) -> None:

@@ -134,7 +134,7 @@ class HardenedMember:
     def make_store(self) -> Bytes:
         """The key-value store for the leader, [slots, ℓ] uint8.
 
-        The call also sets ``tags`` and deletes the keys.
+        The call also sets ``tags``, and deletes the member's secret keys.
 
         Raises:
             PsiError: the equations of the store have no solution (probability below 2⁻⁴⁰).

@@ -51,14 +51,14 @@ class PairState:
         self._row_bits = RowBits(count, parameters.width, kernels)
 
     def mask(self, column: Bytes, where: ColumnPlaces) -> Bytes:
-        """Return the next column Δ_j for the member; also read the leader's rows from column A_j.
+        """Return the next column Δ_j for the member, and store the leader's bits of column A_j.
 
         Args:
             column: D_j, packed bits, [m / 8] uint8.
             where: the positions of the leader's rows in the column, [n].
 
         Returns:
-            Δ_j, packed bits, [m / 8] uint8.
+            The column Δ_j as packed bits, [m / 8] uint8.
         """
         j = self._row_bits.columns
         zero, one = (column_seed(key, self.parameters, j) for key in self._keys[j])
@@ -73,15 +73,17 @@ class PairState:
 
     @property
     def layout(self) -> StoreLayout:
-        """The layout of the member's store."""
+        """The shape and the hash functions of the member's store."""
         return store_layout(self.parameters)
 
     def residual(self, store: Bytes, slots: StoreSlots) -> Bytes:
-        """Decode(store, h(x)) ⊕ pad(x) for every row x; equal to z(x) if the member has the ID x.
+        """Decode h(x) from the store for every ID x of the leader, and XOR the result with pad(x).
+
+        The result is the zero share z(x) if the member has the ID x.
 
         Args:
             store: the member's store, [slots, ℓ] uint8.
-            slots: the slots that the n rows read.
+            slots: the slots of the store from which the n values are decoded.
 
         Returns:
             [n, ℓ] uint8.
@@ -132,8 +134,9 @@ class LeaderBucket:
     def matrix_blocks(self) -> Iterator[dict[str, Bytes]]:
         """Blocks of columns Δ: for each member the next columns, [columns, m / 8] uint8.
 
-        A member whose matrix is narrower than others gets no columns in the last blocks. Read the
-        iterator to the end, because the leader computes the OPRF outputs after the last block.
+        A member whose matrix has fewer columns than the other matrices gets no columns in the last
+        blocks. Read the iterator to the end, because the leader computes the OPRF outputs after the
+        last block.
 
         Raises:
             UsedTwice: the matrix was requested before.
@@ -205,7 +208,7 @@ class LeaderBucket:
 
 
 class PsiLeader:
-    """The leader's side of one run: answer the offer of each member, then open each bucket.
+    """The leader's side of one run: answer each member's offer, then open bucket after bucket.
 
     Args:
         size: the leader's declared number of IDs, public.
@@ -215,8 +218,8 @@ class PsiLeader:
         entropy: the source of uniform random bytes.
 
     Raises:
-        PsiError: there is no member, the session id is too short, a name is empty, or a size is
-            out of range.
+        PsiError: ``sizes`` is empty, the session id is too short, a name is empty, or a size is out
+            of range.
     """
 
     def __init__(
@@ -230,7 +233,8 @@ class PsiLeader:
     ) -> None:
         if not sizes:
             raise PsiError(
-                "leader: there is no member", hint="declare the size of at least one member"
+                "leader: the list of members is empty, expected at least one member",
+                hint="declare the size of at least one member",
             )
         self._parameters = {
             member: PsiParameters(
@@ -267,7 +271,7 @@ class PsiLeader:
         return self._position_key + result.answer
 
     def open_bucket(self, number: int, hashes: Bytes) -> LeaderBucket:
-        """Open bucket ``number`` with h(x) of the leader's rows in the bucket, [n, 16] uint8.
+        """Open bucket ``number``; ``hashes`` are h(x) of the leader's rows in it, [n, 16] uint8.
 
         The keys of the base OT are deleted when the last bucket is opened.
 

@@ -86,7 +86,7 @@ class MemberBucket:
     def make_store(self) -> Bytes:
         """The key-value store for the leader, [slots, ℓ] uint8.
 
-        The call also sets ``tags`` and deletes the secrets.
+        The call also sets ``tags``, and deletes the member's secrets.
 
         Raises:
             PsiError: columns are missing, or the equations of the store have no solution
@@ -117,7 +117,7 @@ class MemberBucket:
 
 
 class PsiMember:
-    """A member's side of one run: start, make an offer, receive the answer, open each bucket.
+    """A member's side of one run: make an offer, receive the answer, open bucket after bucket.
 
     Args:
         name: the member's own name.
@@ -203,13 +203,13 @@ class PsiMember:
         self._steps.take("receive_answer")
         expected = KEY_BYTES + 2 * POINT_BYTES * self._parameters.width
         if len(answer) != expected:
-            raise PsiError(f"leader: answer has {len(answer)} bytes, expected {expected}")
+            raise PsiError(f"leader: the answer has {len(answer)} bytes, expected {expected}")
         context = self._parameters.context("base-ot")
         self._keys = derive_chosen_keys(context, self._receiver, answer[KEY_BYTES:])
         self._position_key = answer[:KEY_BYTES]
 
     def open_bucket(self, number: int, hashes: Bytes) -> MemberBucket:
-        """Begin bucket ``number``; ``hashes`` are h(x) of this member's rows in it, [n, 16] uint8.
+        """Open bucket ``number``; ``hashes`` are h(x) of this member's rows in it, [n, 16] uint8.
 
         The keys of the run are deleted when the last bucket is opened.
 

@@ -1,10 +1,11 @@
 """Oblivious key-value store: decoding a key gives its value, and the store hides its keys.
 
 Garimella, Pinkas, Rosulek, Trieu and Yanai, "Oblivious Key-Value Stores and Amplification for
-Private Set Intersection" (CRYPTO 2021), the three-hash construction with dense columns. A key reads
-three slots of the sparse part, one in each third, and a random subset of the 40 dense slots. The
-value of the key is the XOR of all slots that the key reads. If the values are random, every slot
-is uniform, so the store reveals nothing about the keys.
+Private Set Intersection" (CRYPTO 2021), the three-hash construction with dense columns. The store
+is an array of slots: a sparse part in three thirds, followed by 40 dense slots. A key reads three
+slots of the sparse part, one in each third, and a random subset of the dense slots. The value of
+the key is the XOR of all slots that the key reads. If the values are random, every slot is uniform,
+so the store reveals nothing about the keys.
 
 Encoding first peels the keys and then fills the slots. Each round of peeling removes every key that
 is the only remaining reader of at least one slot. The keys that cannot be removed form the 2-core:
@@ -130,7 +131,7 @@ def refuse_bad_store(store: Bytes, layout: StoreLayout, member: str) -> None:
     """
     if store.dtype != np.uint8 or store.shape != layout.shape:
         raise PsiError(
-            f"{member}: store is {store.dtype} {list(store.shape)}, "
+            f"{member}: the store is {store.dtype} {list(store.shape)}, "
             f"expected uint8 {list(layout.shape)}",
             hint="both sides must declare the same set sizes",
         )
@@ -172,10 +173,11 @@ def _dense_part(dense: Bytes, bits: Bytes) -> Bytes:
 def peel_keys(slots: Positions, slot_count: int) -> tuple[list[Round], Positions]:
     """Peel the keys that read ``slots`` [n, 3]; slot numbers are below ``slot_count``.
 
+    Each round of peeling is a pair of arrays: the removed keys [k], and for each removed key the
+    slot to fill, [k]. The caller must fill the slots of the last round first.
+
     Returns:
-        The rounds of peeling, and the ascending keys of the 2-core: [c]. Each round is a pair: the
-        removed keys [k], and the slots [k] to fill for these keys. Fill the slots in reverse order
-        of rounds.
+        The rounds of peeling, and the keys of the 2-core in ascending order: [c].
     """
     tally = _tally(slots, slot_count)
     owner = np.full(len(slots), -1, np.int64)

@@ -5,10 +5,10 @@ Chase and Miao, "Private Set Intersection in the Internet Setting From Lightweig
 
 Notation: the function F_k selects for a row one position v[j] in each of the w columns. D is a
 matrix with zeros exactly at the positions of the leader's rows. A is the leader's matrix, s are the
-member's secret choice bits, and C = A ⊕ s·D is the member's matrix. For a row of the leader, A and
-C give the same bits. Any other row selects in each column a position where D is 0 or 1. With high
-probability, D is 1 in at least λ columns. In these columns, the bits from A and C differ if the
-choice bit is 1. The member can compute the output of any row.
+member's secret choice bits, and C = A ⊕ s·D is the member's matrix. For a row of the leader, the
+selected bits of A and of C are equal. Any other row selects in each column a position where D is 0
+or 1. With high probability, D is 1 in at least λ columns. In these columns, the selected bits of A
+and C differ if the member's choice bit is 1. From C, the member can compute the output of any row.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ def column_positions(
 def leader_column(keys: tuple[bytes, bytes], column: Bytes) -> tuple[Bytes, Bytes]:
     """The leader's column A_j = PRG(K₀), and Δ_j = PRG(K₀) ⊕ PRG(K₁) ⊕ D_j for the member.
 
-    ``column`` is D_j. All three are packed bits, [m / 8] uint8.
+    ``column`` is D_j. The columns A_j, Δ_j and D_j are packed bits, [m / 8] uint8.
     """
     # Chase and Miao, "oblivious transfer", of A_j and B_j = A_j ⊕ D_j: random keys, one difference.
     own = aes_keystream(keys[0], column.size)
@@ -71,7 +71,7 @@ def member_column(key: bytes, bit: int, delta: Bytes) -> Bytes:
     """The member's column C_j = PRG(K_s) ⊕ s·Δ_j; ``bit`` is s, and ``delta`` is Δ_j [m / 8].
 
     Returns:
-        Packed bits, [m / 8] uint8. The computing time does not depend on s.
+        The column as packed bits, [m / 8] uint8. The computing time does not depend on s.
     """
     column = aes_keystream(key, delta.size)
     column ^= delta & np.uint8(0xFF * bit)
@@ -92,13 +92,13 @@ class RowBits:
         return self._columns
 
     def read(self, column: Bytes, where: ColumnPlaces) -> None:
-        """Append to each row one bit: the bit of a packed ``column`` [m / 8] at ``where`` [n]."""
+        """Append one bit to each row: of a packed ``column`` [m / 8], the bit at ``where`` [n]."""
         octet, bit = divmod(self._columns, 8)
         self._kernels.read_bits(column, where, 7 - bit, self._octets[octet])
         self._columns += 1
 
     def outputs(self, parameters: PsiParameters) -> tuple[Bytes, Bytes]:
-        """The OPRF output of each row, H₂ of the row's bits: pads [n, ℓ] and tags [n, 12] uint8."""
+        """The OPRF output H₂ of each row's bits, as pads [n, ℓ] uint8 and tags [n, 12] uint8."""
         # Chase and Miao, "OPRF evaluation": Ψ = H₂(C₁[v[1]] ‖ … ‖ C_w[v[w]]). H₂ is BLAKE2b after
         # 32 bytes of context: of the available hashes its state is the fastest to copy.
         size = parameters.check_bytes + TAG_BYTES

@@ -1,8 +1,8 @@
 """Parallel maps: functions that distribute computations on many points over workers.
 
-A chunk of work is one argument of a module-level function and consists of bytes and numbers only,
-so that a worker may be another process. The order of chunks and results is fixed. The messages of
-a run are therefore the same for every number of workers.
+Each chunk is the argument of one call of a module-level function. A chunk consists of bytes and
+numbers only, so that a worker may be another process. The order of chunks and results is fixed. The
+messages of a run are therefore the same for every number of workers.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Public parameters of an intersection of the leader with one member: sizes, widths, contexts.
+"""Public parameters of an intersection of the leader with one member: sizes and widths.
 
 Notation of the paper (Chase and Miao, CRYPTO 2020): the matrix has m rows and w columns; the leader
 is the paper's receiver and has n₂ items; the member is the paper's sender and has n₁ items; λ = 128
@@ -68,16 +68,16 @@ class PsiParameters:
 
     @property
     def check_bytes(self) -> int:
-        """ℓ, the bytes per row to test for zero: 8, or 12 if the leader has more than 2²⁰ rows."""
+        """ℓ, the bytes of a row's value z(x): 8, or 12 if the leader has more than 2²⁰ rows."""
         return 8 if self.leader_size * self.buckets <= SHORT_CHECK_LIMIT else 12
 
     def context(self, label: str) -> bytes:
-        """32 bytes for ``label``, different for each session, member, pair of sizes and bucket."""
+        """Digest of ``label``, the session, the member, both sizes and the bucket: 32 bytes."""
         sizes = map(uint64_bytes, (self.leader_size, self.member_size, self.bucket))
         return labelled_digest(label, self.session, self.member.encode(), b"".join(sizes))
 
     def shared_context(self, label: str) -> bytes:
-        """32 bytes for ``label``: different for each session and bucket, equal for all members."""
+        """Digest of ``label``, the session and the bucket, equal for all members: 32 bytes."""
         return labelled_digest(label, self.session, uint64_bytes(self.bucket))
 
 

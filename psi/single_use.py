@@ -42,7 +42,7 @@ class StepOrder:
 
 
 class BucketOrder:
-    """The buckets 0 to ``count`` - 1: each is opened at most once, in ascending order."""
+    """Checks that buckets 0 to ``count`` - 1 are opened in ascending order, each at most once."""
 
     def __init__(self, who: str, count: int) -> None:
         self._who, self._count = who, count
@@ -54,7 +54,7 @@ class BucketOrder:
         return self._next == self._count
 
     def take(self, number: int) -> None:
-        """Open bucket ``number``.
+        """Record that bucket ``number`` was opened.
 
         Raises:
             UsedTwice: this bucket or a later one was opened before.

@@ -66,7 +66,7 @@ class KeyExchange:
         for member, share in shares.items():
             if len(share) != SHARE_BYTES:
                 raise PsiError(
-                    f"{member}: public key share has {len(share)} bytes, expected {SHARE_BYTES}"
+                    f"{member}: the public key share has {len(share)} bytes, expected {SHARE_BYTES}"
                 )
         if shares[self._name] != self.public:
             raise PsiError(

@@ -2,11 +2,11 @@
 
 D_u are the rows to forget, θ is one party's block of the parameters, CE is cross entropy.
 
-ICO-like subtracts the contribution of D_u from the model. In training, D_u contributed about −η
-∇CE(D_u), scaled by the fraction of D_u among all rows; therefore one step of gradient ascent
-removes the contribution. Notation: n_u = number of rows of D_u, n = number of all rows, c_u = the
-contribution, η_c = ``step``, r = ``limit``, θ₀ = the parameters of the trained model. The name
-ICO-like contains "like" because the method is reimplemented from a description (Li et al., J.
+The baseline ICO-like subtracts the contribution of D_u from the model. In training, D_u contributed
+about −η ∇CE(D_u), scaled by the fraction of D_u among all rows; therefore one step of gradient
+ascent removes the contribution. Notation: n_u = number of rows of D_u, n = number of all rows, c_u
+= the contribution, η_c = ``step``, r = ``limit``, θ₀ = the parameters of the trained model. The
+name ICO-like contains "like" because the method is reimplemented from a description (Li et al., J.
 Supercomputing 81, 845); the authors' own version is not public.
 """
 
@@ -66,7 +66,7 @@ def wrong_labels(labels: Tensor, words: NDArray[np.uint64], classes: int) -> Ten
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
-    """Settings of ICO-like, which determine the size of the removed contribution."""
+    """Settings that determine how large a contribution the baseline ICO-like removes."""
 
     step: float  # η_c
     share: float  # n_u / n

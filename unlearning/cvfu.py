@@ -59,7 +59,7 @@ class EarlyStopping:
 
     @property
     def progressed(self) -> bool:
-        """Whether the last epoch made progress, so that the model of this epoch is kept."""
+        """Whether the last epoch made progress; if so, the caller keeps the model of this epoch."""
         return self.idle == 0
 
     @property

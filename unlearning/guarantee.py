@@ -1,10 +1,10 @@
-"""Levels of guarantee of unlearning methods, from the strongest to no guarantee."""
+"""Levels of guarantee: how strong a guarantee an unlearning method gives, down to none."""
 
 from enum import Enum
 
 
 class Guarantee(Enum):
-    """Level of guarantee of a method, shown in every row of the report's method table."""
+    """How strong a guarantee a method gives, shown in every row of the report's method table."""
 
     EXACT = "exact"  # bit-equal to a run that never had the rows
     CERTIFIED = "certified"  # (ε, δ), under the listed assumptions

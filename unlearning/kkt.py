@@ -3,8 +3,8 @@
 The report measures whether the problem of minimising L_r + ρ/2 ‖Θ − Θ₀‖² subject to S_u ≥ γ was
 solved to first order. The report does not show optimality, because the problem is not convex. The
 report also does not show that the model is close to Retrain: the threshold γ is a setting, and the
-mean forgetting score of Retrain may differ from γ. The literal dual, with one multiplier per
-parameter, does not solve this problem and therefore has no report.
+mean forgetting score of Retrain may differ from γ. ``LiteralDual``, with one multiplier per
+parameter, does not solve this problem, so there is no report for it.
 """
 
 import math
@@ -42,7 +42,7 @@ def kkt_residuals(
         ValueError: ``dual`` is negative.
     """
     if dual < 0:
-        raise ValueError(f"the dual of an inequality constraint must be at least 0 (got {dual})")
+        raise ValueError(f"the dual variable of an inequality must be at least 0 (got {dual})")
     # r_s = ‖∇L_r + ρ(Θ - Θ₀) - Ω ∇S_u‖ / (1 + ‖∇L_r‖)
     stationarity = math.sqrt(gradients.lagrangian) / (1 + math.sqrt(gradients.retain))
     # r_p = max(0, γ - S_u), r_c = Ω |γ - S_u|

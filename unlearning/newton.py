@@ -65,7 +65,7 @@ class LinearSolve:
         )
 
     def next_direction(self, direction: Block, momentum: float) -> Block:
-        """Return the next p, computed from the last ``direction``, as tensors of any shape."""
+        """Return the next search direction p, tensors of any shape; ``direction`` is the last p."""
         # p ← r + β p (Hestenes & Stiefel 1952).
         return _plus(self.residual, direction, momentum)
 
@@ -109,10 +109,10 @@ def inner_product(left: Sequence[Tensor], right: Sequence[Tensor]) -> float:
 
 
 class NewtonParties(Protocol):
-    """Operations of all parties together; every returned number is a sum over all blocks."""
+    """Operations that all parties do together; every returned number sums over all blocks."""
 
     def gradient(self) -> float:
-        """Compute g at the present parameters and return ‖g‖²."""
+        """Compute the gradient g at the present parameters and return ‖g‖²."""
 
     def begin(self) -> None:
         """Start solving H x = −g at the present parameters, with p ← −g."""

@@ -44,7 +44,7 @@ def extrapolated_score(forgetting: float, before: float | None) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiteralDual:
-    """The dual as printed in FedORA's paper: one multiplier per parameter of one party's block.
+    """The dual as defined in FedORA's paper: one multiplier per parameter of one party's block.
 
     ``LiteralDual`` is a different algorithm from ``Dual``. Each multiplier grows by σγ per
     iteration even where the gradient is zero, so a maximum of the block's ‖Ω‖₂ is required.

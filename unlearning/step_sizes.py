@@ -1,8 +1,8 @@
 """FedORA's adaptive step sizes, which the active party computes for the blocks of all parties.
 
 Notation of FedORA (paper 004): τ = ``primal``, σ = ``dual``, ΔΘ = change of all parameters in one
-iteration, ξ = the adjustment, with thresholds β < α and factors κ_i (``grow``) > 1 > κ_d
-(``shrink``), Ĝ = the largest ‖g_u‖ so far.
+iteration, ξ = the adjustment (factor) of the step sizes, with thresholds β < α and factors κ_i
+(``grow``) > 1 > κ_d (``shrink``), Ĝ = the largest ‖g_u‖ so far.
 """
 
 import math
@@ -37,7 +37,7 @@ class StepRule:
             )
 
     def adjustment(self, ratio: float) -> float:
-        """Return the adjustment ξ for the ``ratio`` ΔΘᵏ⁺¹/ΔΘᵏ."""
+        """Return ξ, the adjustment of the step sizes, for the ``ratio`` ΔΘᵏ⁺¹/ΔΘᵏ."""
         # FedORA Eq 32: ξ(x) = κ_i if x < β, κ_d if x > α, 1 otherwise.
         if ratio < self.beta:
             return self.grow

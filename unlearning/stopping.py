@@ -19,7 +19,7 @@ class Decision(Enum):
 
     @property
     def rolls_back(self) -> bool:
-        """Whether every party restores the parameters from before the iteration."""
+        """Whether every party must go back to the parameters from before the iteration."""
         return self in (Decision.UTILITY_LOST, Decision.NOT_FINITE)
 
     @property

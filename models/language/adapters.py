@@ -2,8 +2,8 @@
 
 The adapted weight is W + (α/r) B A, with A ``[r, in]`` and B ``[out, r]``; Oblivionis (paper 000)
 writes this product as A B and omits the factor α/r. All parties sample the same initial A from a
-shared seed, so A need not be sent. The initial B is zero, so the initial adapted model equals the
-base model.
+shared seed, so the parties need not send the initial A. The initial B is zero, so the initial
+adapted model equals the base model.
 """
 
 from dataclasses import dataclass

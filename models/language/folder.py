@@ -1,8 +1,9 @@
 """Folder of a language model: finds the files that determine the model and checks their safety.
 
-This module loads no model. A folder is refused if its files could run code (pickled weights, a
-model type with its own Python code), cause a download (an adapter that names its base model, a
-kernel from a hub), or give another kind of model (a classifier without a language-model head).
+This module does not load the model. A folder is refused if its files could run code (pickled
+weights, a model type with its own Python code), cause a download (an adapter that names its base
+model, a kernel from a hub), or give another kind of model (a classifier without a language-model
+head).
 """
 
 import json
@@ -139,7 +140,7 @@ def _check_kind(folder: Path, config: dict[str, Any]) -> None:
     if kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise LanguageModelError(
             f"{folder / CONFIG}: model_type {kind} is not a causal language model of the library "
-            "transformers; code in a model folder is never run",
+            "transformers, and code in a model folder is never run",
             hint="use a model with a type such as llama, qwen2, mistral or gpt2",
         )
     legal: set[str] = set()
@@ -154,7 +155,8 @@ def _check_kind(folder: Path, config: dict[str, Any]) -> None:
     for key, value in _settings(config):
         if key.endswith("_implementation") and isinstance(value, str) and "/" in value:
             raise LanguageModelError(
-                f"{folder / CONFIG}: {key} names a kernel, which would be downloaded and run",
+                f"{folder / CONFIG}: {key} names a kernel in an online repository; vfl "
+                "neither downloads nor runs such code",
                 hint=f"remove {key}; transformers then uses torch's attention",
             )
 
@@ -200,7 +202,8 @@ def _weight_files(folder: Path) -> tuple[Path, ...]:
             )
         if not (folder / name).is_file():
             raise LanguageModelError(
-                f"{folder} lacks {name}, which {INDEX} names",
+                f"{INDEX} lists the weight file {name}, but the folder {folder} does not "
+                "contain it",
                 hint=f"copy {name} into the folder",
             )
     return tuple(folder / name for name in names)

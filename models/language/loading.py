@@ -103,7 +103,7 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
         ) from error
     if tokenizer.eos_token_id is None:
         raise LanguageModelError(
-            f"{folder}: the tokenizer has no end token, which must mark the end of an answer",
+            f"{folder}: the tokenizer has no end token, but every answer must end with this token",
             hint="set eos_token in tokenizer_config.json",
         )
     if tokenizer.pad_token_id is None:

@@ -31,7 +31,7 @@ _A, _B = ".lora_A.weight", ".lora_B.weight"
 
 @dataclass(frozen=True, slots=True)
 class FactorGap:
-    """Distance between the product of mean factors and the mean product, in Frobenius norms."""
+    """Difference between B̄ Ā, the product of the mean factors, and W̄: Frobenius norms."""
 
     gap: float  # ‖W̄ − B̄ Ā‖
     mean: float  # ‖W̄‖, as a reference
@@ -169,7 +169,7 @@ def _shares(clients: Sequence[Adapters], rows: Sequence[float]) -> list[float]:
         )
     if not all(isfinite(n) and n >= 0 for n in rows) or not sum(rows) > 0:
         raise LanguageModelError(
-            f"the mean of adapters cannot be computed with the weights {list(rows)}",
+            f"the weights {list(rows)} for the mean of adapters are invalid",
             hint="weights must be 0 or more, and not all of them 0",
         )
     first = {name: each.shape for name, each in clients[0].items()}
@@ -187,6 +187,7 @@ def _check_frozen(clients: Sequence[Adapters]) -> None:
     for name, first in clients[0].items():
         if name.endswith(_A) and not all(torch.equal(first, each[name]) for each in clients):
             raise LanguageModelError(
-                f"freeze_A needs the same A at all clients, but {name} differs between clients",
+                f"freeze_A needs the same matrix A at all clients, but {name} differs between "
+                "clients",
                 hint="freeze A before training, and use the same seed at all clients",
             )

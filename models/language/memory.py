@@ -2,9 +2,9 @@
 
 The estimate has several parts; their sum is the peak during a backward pass with AdamW. Activations
 are counted as torch stores them for Llama and similar models with torch's attention, which does not
-store a matrix over all pairs of tokens. Other architectures need more or less. Notation: s = bytes
-per number in the model's precision; per token and layer, h = hidden size, f = intermediate size, q
-and v = total width of the query heads and of the value heads; r = rank.
+store a matrix over all pairs of tokens. For other architectures the estimate may be too high or too
+low. Notation: s = bytes per number in the model's precision; per token and layer, h = hidden size,
+f = intermediate size, q and v = total width of the query heads and of the value heads; r = rank.
 """
 
 from collections.abc import Sequence
@@ -51,11 +51,12 @@ class TrainingLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationLoad:
-    """Evaluation at a server, for an estimate of its memory.
+    """A server's evaluation whose memory is estimated.
 
     Attributes:
-        training: the training load. For a server, ``copies`` is the number of model vectors at the
-            server, and ``batch`` is the batch size of the relearning attack.
+        training: model settings, as for a training run; but ``copies`` is the number of model
+            vectors that the server stores, and ``batch`` is the batch size of the relearning
+            attack.
         batch: number of sequences that are generated together; 0 if none is generated.
         tokens: number of tokens that are generated after the longest prompt.
         quantises: whether the server quantises a copy of the weights.
@@ -83,11 +84,11 @@ class MemoryEstimate:
 
     @property
     def total(self) -> int:
-        """The sum of all parts."""
+        """The estimated memory for all purposes together, in bytes."""
         return sum(getattr(self, field.name) for field in fields(self))
 
     def sentence(self, available: int | None = None, what: str = "this") -> str:
-        """Return a sentence with the total in GB, rounded up, and the largest part.
+        """Return a sentence with the total in GB, rounded up, and the purpose that needs most.
 
         ``what`` is the subject of the sentence. If ``available``, the free memory in bytes, is
         given, the sentence also states this number.

@@ -22,7 +22,7 @@ _LARGEST_GRADIENT = 1.0  # norm that gradients are clipped to
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pretraining:
-    """Settings of the pre-training."""
+    """Settings of the pre-training of a language model."""
 
     epochs: int = 10
     batch: int = 32  # rows

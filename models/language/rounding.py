@@ -1,4 +1,4 @@
-"""Quantisation attack: round weights to few bits and back, to test whether forgetting survives.
+"""Quantisation attack: round weights to few bits, to test whether the model still forgets.
 
 A small change of the weights may hide knowledge without removing it, but rounding to 8 or 4 bits
 undoes small changes (Zhang et al., arXiv 2410.16454). The rounding is symmetric and to the nearest

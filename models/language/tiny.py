@@ -77,8 +77,8 @@ def build_tiny_model(
     """
     if shape.hidden % shape.heads or shape.heads % shape.key_heads:
         raise LanguageModelError(
-            f"a hidden size of {shape.hidden}, {shape.heads} heads and {shape.key_heads} key heads "
-            "do not fit together",
+            f"the network cannot have a hidden size of {shape.hidden} with {shape.heads} heads and "
+            f"{shape.key_heads} key heads",
             hint="the number of heads must divide the hidden size, and the number of key heads "
             "must divide the number of heads",
         )
@@ -121,6 +121,6 @@ def encode_texts(
 def save_language_model(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, folder: Path
 ) -> None:
-    """Save weights (safetensors), config and tokenizer, as ``load_language_model`` expects them."""
+    """Save weights (safetensors), config and tokenizer in the form for ``load_language_model``."""
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

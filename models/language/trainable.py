@@ -1,7 +1,7 @@
 """Trainable tensors of a language model, by name: of its adapters, or of the whole model.
 
-The names are those in peft's files. A tensor that a model uses twice (tied embeddings) is listed
-once.
+The names are those in peft's files. A tensor that a model uses twice, such as shared input and
+output embeddings, is listed once.
 """
 
 from collections.abc import Mapping
@@ -85,14 +85,16 @@ def set_trainable(model: nn.Module, given: Mapping[str, Tensor]) -> None:
         first = differing[0]
         where = "missing in the received values" if first in own else "not trainable in this model"
         raise LanguageModelError(
-            f"the parameter {first} is {where} (in all, {len(differing)} names differ)",
+            f"the parameter {first} is {where}; {len(differing)} names of parameters "
+            "differ in total",
             hint="both sides must train and freeze the same modules, with the same rank",
         )
     for name, parameter in own.items():
         if parameter.shape != given[name].shape:
             shapes = f"{tuple(given[name].shape)}; expected {tuple(parameter.shape)}"
             raise LanguageModelError(
-                f"{name} has shape {shapes}", hint="compare the rank and the base model"
+                f"the received tensor {name} has shape {shapes}",
+                hint="compare the rank and the base model",
             )
         if not bool(torch.isfinite(given[name]).all()):
             raise LanguageModelError(

@@ -1,1 +1,1 @@
-"""Command line: options, console output and one module a command."""
+"""Command line: options, console output, and one module per command."""

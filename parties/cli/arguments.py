@@ -126,7 +126,8 @@ def _explain(name: str) -> None:
     word = name.lstrip("-").replace("-", "_").lower()
     if is_secret(word):
         raise UsageProblem(
-            f"{name[:40]}: other accounts can read a command line, so it must not contain secrets",
+            f"{name[:40]}: secrets are not allowed on a command line, because other accounts of "
+            "this machine can read it",
             "store keys in files that only this account can read, and name their folder with "
             "--certificates FOLDER",
         )

@@ -110,7 +110,7 @@ class Console:
 
 
 def prepare_output() -> None:
-    """Escape characters that the terminal cannot show; omit messages in logs and thread errors."""
+    """Escape unprintable characters; omit the texts of log records and of thread exceptions."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -16,7 +16,7 @@ HEADINGS = ("party", "role", "phase", "", "steps/s", "traffic", "remaining")
 
 
 class ProgressView:
-    """Shows progress of all parties; if the output is no terminal, only notes and warnings."""
+    """Shows progress of all parties; without a terminal, shows only notes and warnings."""
 
     def __init__(self, console: Console, roles: dict[str, str]) -> None:
         self._console, self._roles = console, roles

@@ -76,7 +76,7 @@ class NoCopy(ProtocolError):
 
 
 class Failed(PartyError):
-    """A party of a simulation failed.
+    """A party of a run on one machine (vfl-sim) failed.
 
     Attributes:
         code: exit code of the party.

@@ -1,4 +1,4 @@
-"""Converts dataclasses to JSON and back; tensors are stored separately. Reading never runs code."""
+"""Conversion of dataclasses to JSON and back, without their tensors; reading runs no code."""
 
 import json
 import types
@@ -20,7 +20,7 @@ def to_json_value(value: Any, tensors: Tensors) -> Any:  # noqa: PLR0911  one fo
 
     Args:
         value: dataclasses, models, enums, lists, dictionaries, tensors and arrays ``[...]``.
-        tensors: an output: a copy of each tensor of ``value`` is stored here under its name,
+        tensors: a dictionary to which this function adds a copy of each tensor of ``value``,
             ``[...]`` of any shape.
     """
     if isinstance(value, np.ndarray):

@@ -64,7 +64,7 @@ class ProgressReporter:
         self._began = self._reported = monotonic()
 
     def phase(self, name: str, total: int | None = None) -> None:
-        """Start a new phase of ``total`` steps."""
+        """Start the phase ``name``, which has ``total`` steps; None if the number is unknown."""
         self._began, self._progress.seconds = monotonic(), 0.0
         self._progress.phase, self._progress.done, self._progress.total = name, 0, total
         self._progress.tokens = 0

@@ -82,11 +82,11 @@ class TrafficCounter:
 
     @property
     def elapsed(self) -> float:
-        """Return the seconds of the run so far; work that a crash lost is not counted."""
+        """Return the seconds of the run so far, without the steps that a crash undid."""
         return self._earlier_seconds + perf_counter() - self._began
 
     def to_json(self) -> dict[str, Any]:
-        """Return all counters for a checkpoint."""
+        """Return all counters as JSON values, to store them in a checkpoint."""
         totals = [
             [peer, direction.value, kind, task, asdict(total)]
             for (peer, direction, kind, task), total in self._totals.items()

@@ -1,4 +1,4 @@
-"""Worker processes for the curve multiplications of the hardened intersection.
+"""Worker processes for the curve multiplications of the hardened private set intersection.
 
 Several threads would not be faster than one thread: one multiplication takes about as long as
 passing Python's interpreter lock to another thread. Worker processes are spawned, not forked,
@@ -17,11 +17,11 @@ from psi.parallel import Chunk, ChunkResult, ParallelMap, serial_map
 
 @contextmanager
 def parallel_workers(count: int, step: Callable[[], object]) -> Iterator[ParallelMap]:
-    """Yield a ``map`` function that uses ``count`` processes; for 1, it uses this process.
+    """Yield a ``map`` function that uses ``count`` worker processes, or this process for 1.
 
     Args:
         count: number of processes.
-        step: called after each chunk of work.
+        step: called after each finished chunk of multiplications.
     """
     if count == 1:
         yield _counted(serial_map, step)

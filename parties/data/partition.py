@@ -86,7 +86,7 @@ def _cuts(shares: NDArray[np.float64], rows: int) -> Index:
 def _join_parts(parts: Sequence[Sequence[Index]]) -> list[Index]:
     if not all(sum(map(len, part)) for part in parts):
         raise PolicyError(
-            "the classes do not suffice for all clients: a client would have no rows",
+            "the partition leaves a client without rows: it has too many clients for the classes",
             "use fewer clients, or increase partition.share, the fraction of the classes per "
             "client",
         )

@@ -34,7 +34,7 @@ class RequestedIds:
 
 
 def id_columns(data: Data) -> tuple[str, ...]:
-    """Return the names of the ID columns; no names if file and line number identify a row."""
+    """Return the names of the ID columns; empty if file name and row number form the ID."""
     return () if data.id == "row" else data.id.columns
 
 

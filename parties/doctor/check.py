@@ -1,4 +1,4 @@
-"""Findings of ``vfl doctor``, and the party that is checked."""
+"""Data types of ``vfl doctor``: a finding, and the party that is checked."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -15,7 +15,7 @@ _REMOTE = ("nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "fuse.s3fs", "afs"
 
 
 def check_folders(party: ExaminedParty) -> Iterator[Finding]:
-    """Check that the folders are writable, lockable, local, private and on a disk with space."""
+    """Check that each folder is writable, lockable, local and private, and that space is left."""
     yield from _folder("state folder", party.state)
     if not party.active:
         return

@@ -42,7 +42,7 @@ _LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def check_versions(party: ExaminedParty) -> Iterator[Finding]:
-    """List the installed versions; warn if the folder's last run had another torch version."""
+    """List the installed versions; warn if the last run in the folder used another torch."""
     found = {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES}
     yield ok("versions", ", ".join(f"{name} {number}" for name, number in found.items()))
     last = _last_run(party)

@@ -1,4 +1,4 @@
-"""Checks of a party's data: the beginning of each file, or all rows."""
+"""Checks of a party's data files; either the beginning of each file or all rows are read."""
 
 import csv
 from collections.abc import Iterator, Sequence

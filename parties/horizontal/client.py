@@ -51,7 +51,7 @@ def run_client(party: FederatedParty, connect: Callable[[], Line]) -> None:
 
 @dataclass(slots=True)
 class ReplyCount:
-    """Number of messages that the client has handled so far, in all connections together."""
+    """Number of messages that a client has handled in all its connections to the server."""
 
     replies: int = 0
 
@@ -71,7 +71,7 @@ def _converse(
 
 
 class ClientConversation:
-    """A client's conversation with the server, from the handshake to the end of the run."""
+    """Handles the server's messages at a client, from the handshake to the end of the run."""
 
     def __init__(self, party: FederatedParty, channel: Channel, store: ClientStore) -> None:
         self._party, self._channel, self._store = party, channel, store
@@ -139,7 +139,7 @@ class ClientConversation:
     def _evaluate(self, message: vfl_pb2.EvaluateRows) -> None:
         if message.rows not in KINDS:
             raise RemoteProtocolError(
-                f"the server requested metrics on rows of kind {message.rows}, which no client has"
+                f"the server requested metrics for rows of the unknown kind {message.rows}"
             )
         parameters: ParameterSource = "sent" if message.as_sent else "personal"
         found = self._store.evaluate(KINDS[message.rows], self._slot("model"), parameters)
@@ -168,7 +168,7 @@ class ClientConversation:
     def _slot(self, name: str) -> Tensor:
         if name not in self._slots:
             raise RemoteProtocolError(
-                f"the server used the slot {name!r} before sending a vector for this slot"
+                f"the server sent a task that needs the vector {name!r}, but not the vector itself"
             )
         return self._slots[name]
 

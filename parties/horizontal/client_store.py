@@ -3,9 +3,9 @@
 The state is written before a reply is sent, so a crash cannot lose an update that the server has
 counted. A restarted client continues with the stored state, so it does not use purged rows again,
 even if the client's data still contains these rows. The name of a branch begins with the ID of the
-run, so the client recognises the state of another run. The client deletes such a state, except if
-the state lists purged rows: then the client raises an error, because a client without the state
-would train on these rows again.
+run, so the client recognises the state of another run. The client deletes the state of another run,
+except if the state lists purged rows: then the client raises an error, because a client without the
+state would train on these rows again.
 """
 
 import re
@@ -31,7 +31,7 @@ _VALUE = "personal"  # name of the tensor of a branch
 
 
 class ClientStore:
-    """The tasks of a client; their state is stored, and a restarted client reads it.
+    """Executes the tasks of a client; a restarted client continues with the stored state.
 
     Raises:
         StorageError: the state of an unfinished run cannot be read.
@@ -53,7 +53,7 @@ class ClientStore:
         return self._task.evaluate(kind, model, parameters)
 
     def run_task(self, kind: RowKind, task: LocalTask, slots: Slots) -> LocalUpdate:
-        """Execute a local task and store new personal parameters; ``slots`` are ``[d]`` each."""
+        """Execute a task and store new personal parameters; ``slots``: sent vectors, ``[d]``."""
         before = self._task.personal
         found = self._task.run_task(kind, task, slots)
         if self._task.personal is not before:
@@ -115,11 +115,12 @@ class ClientStore:
         """Save the run's final model, ``[d]``, with the client's personal parameters.
 
         Raises:
-            RemoteProtocolError: the server has not named a branch, so the model's run is unknown.
+            RemoteProtocolError: the server has not named a branch, so the client does not know the
+                ID of the run.
         """
         if not _RUN.fullmatch(self._run):
             raise RemoteProtocolError(
-                "the server sent the final model before naming a branch of the run"
+                "the server sent the final model before it named the run that trained this model"
             )
         save_model(self._party, self._task.named_tensors(model), bytes.fromhex(self._run))
 

@@ -80,7 +80,7 @@ class NetworkServerTask:
         return request_metrics(outcomes, {*leaving})
 
     def run_facts(self) -> dict[str, Any]:
-        """Return partition, personalisation and the privacy claim, for the record of a run."""
+        """Return the entries of a run's record: partition, personalisation and privacy claim."""
         agreement = self._agreement
         return {
             "partition": agreement.partition.kind,

@@ -54,7 +54,7 @@ class HorizontalParty(FederatedParty):
 
 @dataclass(frozen=True, slots=True)
 class FederatedMode:
-    """Functions that differ between the horizontal mode and the LLM mode.
+    """Functions that the horizontal mode and the LLM mode implement differently.
 
     Attributes:
         set_up: function (config, party's name, options, listener) -> the party with its data.

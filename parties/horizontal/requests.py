@@ -78,8 +78,8 @@ class RequestRunner:
 
         Raises:
             Diverged: the chosen method or a Retrain diverged.
-            PolicyError: no client with rows remains, a client is not connected, or the sums of
-                updates would reveal the updates of a few clients.
+            PolicyError: no client with rows remains, a client is not connected, or the server could
+                compute the updates of a few clients from the sums of updates.
         """
         name = request.name
         first = name == self._party.agreement.unlearn[0].name
@@ -153,7 +153,8 @@ class RequestRunner:
         if sums.kind != "none" and few:
             raise PolicyError(
                 f"request {name!r} names rows of only {few[0]} of the clients that train together; "
-                "a second sum without these rows would reveal the updates of these clients",
+                "the difference between the sums with and without these rows would reveal the "
+                "updates of these clients",
                 f"name rows of at least {sums.min_contributors} clients that train together "
                 "(aggregation.min_contributors)",
             )
@@ -360,8 +361,8 @@ def request_members(
 ) -> tuple[list[Member], list[Member]]:
     """Return the leaving members and the remaining members of a request.
 
-    The clients evaluate ``model``, ``[d]``, and report their numbers of rows. Only these numbers
-    are used, so ``model`` can be any model. Lost clients have time to reconnect.
+    The clients evaluate ``model``, ``[d]``, and report their numbers of rows. The metrics of
+    ``model`` are ignored, so ``model`` can be any model. Lost clients have time to reconnect.
 
     Raises:
         PolicyError: a client does not reply.

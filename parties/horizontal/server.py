@@ -129,12 +129,12 @@ class TrainingSpan:
 
     @property
     def name(self) -> str:
-        """Name of the span in the journal."""
+        """Name under which the journal records these training rounds."""
         return f"{TRAINING} from {self.first}" if self.first else TRAINING
 
 
 class FederatedServer:
-    """A server with its clients and its journal.
+    """The server of a run, with its clients and its journal.
 
     Args:
         party: the server.
@@ -233,7 +233,7 @@ class FederatedServer:
 def requests_by_round(agreement: FederatedAgreement) -> list[tuple[int, list[RequestBase]]]:
     """Return pairs: a number of training rounds, and the requests to carry out after these rounds.
 
-    The last pair describes the end of the training.
+    The last pair contains the number of rounds of the whole training.
     """
     last, when = agreement.training.rounds, dict[int, list[RequestBase]]()
     for each in agreement.unlearn:
@@ -249,7 +249,7 @@ def train_rounds(
     span: TrainingSpan,
     branch: str,
 ) -> TrainedModel:
-    """Train the rounds of a span on a branch; with clusters, average the clusters' models."""
+    """Train all rounds of a span; if clusters train separately, average the clusters' models."""
     progress, groups = party.progress, task.clusters
     # Personal parameters may be newer than the recorded progress: then the span starts again.
     begun = None if groups or task.has_personal else journal.unfinished(span.name, TrainingProgress)

@@ -1,4 +1,4 @@
-"""Interfaces of a run's task: what the server and the clients of a run train.
+"""Interfaces of a run's task, which determines what the server and the clients train.
 
 There are two tasks: a network on rows, and a language model on texts. Rounds, requests and stored
 state are the same for both tasks.
@@ -39,7 +39,7 @@ class ServerTask(Protocol):
 
     @property
     def history_every(self) -> int:
-        """Interval, in rounds, at which training rounds are stored; 0: no round is stored."""
+        """Every how many rounds a training round is stored; 0: no round is stored."""
 
     @property
     def revert_rounds(self) -> int:
@@ -67,9 +67,10 @@ class ServerTask(Protocol):
         """Return the plan of the training rounds, with the random stream ``stream``."""
 
     def methods(self, rounds: int) -> Sequence[Method]:
-        """Return the methods of a request: first the chosen method, last the Retrains.
+        """Return the methods of a request: first the chosen method, last the Retrain methods.
 
-        ``rounds`` is the number of training rounds so far; a Retrain has the same number of rounds.
+        ``rounds`` is the number of training rounds so far; each Retrain method runs equally many
+        rounds.
         """
 
     def evaluate(self, cohort: Cohort, model: Tensor, leaving: Sequence[Member]) -> Scores:
@@ -118,7 +119,7 @@ class ClientTask(Protocol):
         """Whether any training rows are left."""
 
     def run_task(self, kind: RowKind, task: LocalTask, slots: Slots) -> LocalUpdate:
-        """Carry out a local task on rows of one kind; the ``slots`` are ``[d]`` each.
+        """Carry out a local task on rows of one kind; ``slots`` are vectors by name, ``[d]``.
 
         Raises:
             LocalTaskError: the client has no rows of this kind, or cannot carry out the task.

@@ -43,7 +43,7 @@ MERGED_VECTORS = 2 * MAX_MEASURED
 
 
 def memory_roles(agreement: LanguageAgreement, *, server: bool) -> tuple[Role, ...]:
-    """Return the roles that a party's machine runs.
+    """Return the roles, ``server`` or ``client``, that run on a party's machine.
 
     The server's machine also runs simulated clients.
     """
@@ -53,7 +53,7 @@ def memory_roles(agreement: LanguageAgreement, *, server: bool) -> tuple[Role, .
 
 
 def training_load(agreement: LanguageAgreement) -> TrainingLoad:
-    """Return the size of the largest training step of a client."""
+    """Return what determines the memory of the largest training step of a client."""
     tasks = [
         (each.batch, each.text) for each in text_local_tasks(agreement) if each.text is not None
     ]
@@ -81,9 +81,9 @@ def training_load(agreement: LanguageAgreement) -> TrainingLoad:
 
 
 def evaluation_load(agreement: LanguageAgreement) -> EvaluationLoad:
-    """Return the size of the server's evaluation.
+    """Return what determines the memory of the server's evaluation.
 
-    Without a benchmark, the server only stores models.
+    Without a benchmark, the server needs memory only to store models.
     """
     plan = agreement.evaluation
     measures, tuning = plan.benchmark != "none", agreement.tuning

@@ -27,7 +27,7 @@ from parties.language.methods.primal_dual import PrimalDual
 
 
 def text_training_plan(agreement: LanguageAgreement, stream: str) -> RoundPlan:
-    """Return the round plan of the fine-tuning or a Retrain; ``stream`` selects the batch order."""
+    """Return the plan of the fine-tuning or a Retrain run; ``stream`` selects the batch order."""
     plan = agreement.training
     task = LocalTask(
         aim="text",
@@ -45,9 +45,10 @@ def text_training_plan(agreement: LanguageAgreement, stream: str) -> RoundPlan:
 
 
 def text_unlearning_methods(agreement: LanguageAgreement, rounds: int) -> list[Method]:
-    """Return all methods that a request runs: the chosen method first, Retrains last.
+    """Return all methods that a request runs: the chosen method first, the Retrain methods last.
 
-    ``rounds`` is the number of training rounds so far; each Retrain runs the same number.
+    ``rounds`` is the number of training rounds so far; each Retrain method runs equally many
+    rounds.
     """
     plan = agreement.unlearning
     methods = [text_method(agreement, plan.method)]

@@ -61,7 +61,7 @@ class SimulatedTextClients:
         return cls(config, settings, data or config.path.parent / (settings.folder or Path()))
 
     def load(self, client: str, state: ClientState) -> LanguageClientTask:
-        """Return the task of a client, with ``state`` applied."""
+        """Load a client, apply the requests in ``state``, and return the client's task."""
         return self._cached(client, state)
 
     def _load(self, client: str, state: ClientState) -> LanguageClientTask:

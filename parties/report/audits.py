@@ -99,7 +99,7 @@ class AuditTable:
 
 
 def audit_table(request: Record) -> AuditTable:
-    """Return the audit values of the delivered model; the table is empty if no audit ran."""
+    """Return a table of the delivered model's audit values; the table is empty if no audit ran."""
     figures = request.get("figures") or {}
     before = {figure["name"]: figure for figure in figures.get("original", ())}
     lines = {

@@ -1,8 +1,9 @@
 """Comparison of a request's metrics with Retrain: reference, spread and result.
 
-The reference of a metric is the mean of the metric over the independent Retrains. The spread is the
-standard deviation over the Retrains' seeds; gaps to the reference are also given in multiples of
-the spread. The target of a metric is the reference, not the lowest possible value.
+The reference of a metric is the mean of the metric over the independent Retrain models. The spread
+is the standard deviation of the metric over these models, whose seeds differ. The report also gives
+each gap to the reference as a multiple of the spread. The target of a metric is the reference, not
+the lowest possible value.
 """
 
 from collections.abc import Mapping
@@ -159,7 +160,8 @@ def method_title(name: str) -> str:
 def ordered_methods(request: Record) -> list[Record]:
     """Return the records of all methods in table order.
 
-    The original is first, the delivered method second; methods without a title are last.
+    The original model is first, and the delivered method is second. Methods without a display title
+    are last.
     """
     first = ["original", delivered_method(request)]
     order = [*first, *(name for name in METHODS if name not in first)]
@@ -190,7 +192,7 @@ def retrain_reference(request: Record, path: tuple[str, ...]) -> Reference | Non
 
 
 def largest_retrain_ratio(request: Record) -> float:
-    """Return the largest JS ratio of any Retrain on the forgotten rows, but at least 1."""
+    """Return the largest JS ratio of any Retrain on the forgotten rows; 1 if it is below 1."""
     return max([1.0, *_at_retrains(request, FORGOTTEN_RATIO.path)])
 
 
@@ -233,10 +235,11 @@ def _is_guaranteed(request: Record) -> bool:
 def original_meets(request: Record, measure: Measure) -> bool | None:
     """Return whether the original is already close to Retrain in this metric; None if unknown.
 
-    The original is close if its metric differs from the mean of the Retrains by at most two
-    standard deviations of the Retrains. A JS ratio is close if it is at most the largest ratio of
-    any Retrain, after both ratios are rounded to one decimal. An attack score is also close if the
-    confidence interval of the original's AUC contains the mean AUC of the Retrains.
+    The original is close if its metric differs from the mean of the Retrain models by at most two
+    standard deviations of the Retrain models. A JS ratio is close if it is at most the largest
+    ratio of any Retrain, after both ratios are rounded to one decimal. An attack score is also
+    close if the confidence interval of the original's AUC contains the mean AUC of the Retrain
+    models.
     """
     before = method_figure(request, "original", *measure.path)
     if measure.kind is MeasureKind.RATIO:

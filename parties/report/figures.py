@@ -63,7 +63,7 @@ def training_panels(training: Record | None) -> list[Panel]:
 
 
 def iteration_panels(request: Record) -> list[Panel]:
-    """Return the charts over FedORA's iterations: score, dual, step sizes, loss, and changes."""
+    """Return charts of FedORA's values per iteration: score, dual, step sizes, loss, changes."""
     steps = request["iterations"] or []
     axis = CurveAxis("iteration", [step["iteration"] for step in steps])
 

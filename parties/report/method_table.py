@@ -42,7 +42,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class MethodLine:
-    """One line of the table: a method, or the mean over the independent Retrains."""
+    """One line of the table: a method, or the mean over the independent Retrain models."""
 
     name: str
     meaning: str

@@ -53,7 +53,7 @@ def gap_text(
 
 
 def reference_text(measure: Measure, at_retrain: Reference | None) -> tuple[str, str]:
-    """Return two texts: the mean and the standard deviation of a metric over the Retrains."""
+    """Return two texts: the mean and the standard deviation of a metric over the Retrain models."""
     if measure.kind is MeasureKind.RATIO:
         return format_ratio(1.0), "by definition"
     if at_retrain is None:

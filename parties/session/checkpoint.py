@@ -152,7 +152,7 @@ class Checkpoints:
         return CheckpointContent(manifest["values"], tensors)
 
     def prune(self, oldest: int, newest: float = float("inf")) -> None:
-        """Remove checkpoints below ``oldest`` or above ``newest``, and unused tensor files."""
+        """Remove unused tensor files, and checkpoints not numbered ``oldest`` to ``newest``."""
         needed: set[str] = set()
         for path in self.folder.glob(".*.tmp"):  # of a process that was killed while it wrote
             path.unlink()

@@ -40,7 +40,7 @@ class SpokePort(Protocol):
     """The hub's listening port, which accepts the connections of the spokes."""
 
     def accept(self, timeout: float) -> Line:
-        """Return the line of the next spoke that connects within ``timeout`` seconds.
+        """Wait at most ``timeout`` seconds for the next spoke; return the connection to this spoke.
 
         Raises:
             PeerSilent: no spoke connected in time.

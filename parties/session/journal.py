@@ -1,8 +1,9 @@
 """Journal: recorded results of the hub's program, from which an interrupted run resumes.
 
-A resumed program runs from the start of its code. For each piece of work in the journal, the
-program takes the recorded result instead of repeating the work. After the last entry, the program
-does new work and records the results. Therefore the algorithms need no code that handles crashes.
+A resumed program runs from the start of its code. The journal has an entry for each completed step
+of the program; for these steps, the program takes the recorded results instead of repeating the
+steps. After the last entry, the program carries out new steps and records their results. Therefore
+the algorithms need no code that handles crashes.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,12 +19,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """The recorded result of one piece of work.
+    """The recorded result of one step of the hub's program.
 
     Attributes:
-        name: name of the piece of work.
+        name: name of the step.
         value: the result as JSON, in which each tensor is replaced by its name.
-        diverged: whether training had produced non-finite numbers by the end of the work.
+        diverged: whether training had produced non-finite numbers by the end of the step.
         tensors: the tensors of the result by name, ``[...]`` of any shape.
     """
 
@@ -73,11 +74,11 @@ class Journal:
         return self._entries[self._replayed - 1]
 
     def record(self, name: str, work: Callable[[], T], diverged: Callable[[], bool]) -> T:
-        """Call ``work`` and record the result in place of the entries that ``work`` itself added.
+        """Call ``work`` and record its result, which replaces the entries that ``work`` recorded.
 
         Args:
-            name: name of the work.
-            work: does the work and returns its result.
+            name: name of the step.
+            work: carries out the step and returns its result.
             diverged: returns whether training has produced non-finite numbers.
 
         Raises:
@@ -87,8 +88,8 @@ class Journal:
         value = work()
         if self.replaying:
             raise IntegrityError(
-                f"the checkpoint has an entry {self._entries[self._replayed].name!r}, "
-                f"but the step {name!r} has no such entry in this version of vfl",
+                f"the checkpoint contains a result {self._entries[self._replayed].name!r}, "
+                f"but the step {name!r} of this version of vfl computes no such result",
                 "another version of vfl wrote the checkpoint; start again with --begin fresh",
             )
         tensors: Tensors = {}

@@ -1,4 +1,4 @@
-"""Port inside one process: spokes connect over memory lines, for --in-process and tests."""
+"""Port for spokes in the same process, for --in-process and tests; frames stay in memory."""
 
 from queue import Empty, Queue
 
@@ -13,13 +13,13 @@ class MemoryPort:
         self._arrivals: Queue[MemoryLine] = Queue()
 
     def connect(self, name: str) -> Line:
-        """Return the spoke's end of a new line; ``name`` is the name of the spoke."""
+        """Return the spoke's end of a new connection; ``name`` is the name of the spoke."""
         hub, spoke = memory_lines(name)
         self._arrivals.put(hub)
         return spoke
 
     def accept(self, timeout: float) -> Line:
-        """Return the hub's end of the next line.
+        """Return the hub's end of the next new connection.
 
         Raises:
             PeerSilent: no spoke connected within ``timeout`` seconds.

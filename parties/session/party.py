@@ -1,4 +1,4 @@
-"""Party context: settings, identity, clock, progress and traffic of one party at run time."""
+"""What one party needs at run time: settings, identity, clock, progress display and traffic."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -18,8 +18,8 @@ class Reconnect:
 
     Args:
         party: this party.
-        progress: returns a number that grows with the work done; when the number has grown, the
-            count of connection losses is reset.
+        progress: returns a number that grows as the run advances; if the number has grown since the
+            last connection loss, the count of losses starts again.
     """
 
     def __init__(self, party: PartyContext, progress: Callable[[], int]) -> None:

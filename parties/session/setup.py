@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # the command line imports this module for --help
 
 
 class Begin(StrEnum):
-    """How a start uses the checkpoints of an unfinished run."""
+    """What a party does at its start with the checkpoints of an unfinished run."""
 
     AUTO = "auto"  # resume from checkpoints if there are any
     FRESH = "fresh"  # remove checkpoints and start from the beginning
@@ -37,7 +37,7 @@ class StartOptions:
 
 
 def hub_address(settings: "PartySettingsBase", name: str, given: str | None) -> str:
-    """Return the address ``given``; without it, the address in the settings of party ``name``.
+    """Return the address ``given``; if it is empty, the address in the settings of ``name``.
 
     Raises:
         ConfigError: ``given`` is empty, and the settings contain no address.

@@ -1,4 +1,4 @@
-"""Program of the active party, which has the labels, controls every step and returns metrics."""
+"""Program of the active party: it has the labels, controls every step and returns metrics."""
 
 import platform
 from collections.abc import Callable, Mapping

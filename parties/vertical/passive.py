@@ -1,4 +1,4 @@
-"""Program of a passive party, which has no labels, sends embeddings and applies gradients."""
+"""Program of a passive party: it has no labels, sends embeddings and applies gradients."""
 
 from collections import deque
 from collections.abc import Callable
@@ -146,7 +146,10 @@ class PassiveSession:
 
     def _apply_gradient(self, gradient: vfl_pb2.Gradient, message: Message) -> None:
         if not self._pending:
-            raise RemoteProtocolError("sent a gradient, but no embedding is waiting for a gradient")
+            raise RemoteProtocolError(
+                "the active party sent a gradient, but this party has sent no embedding that still "
+                "needs a gradient"
+            )
         embedding, place = self._pending.popleft()
         dtype = np.dtype(self._party.agreement.dtype).type
         received = message.tensor(dtype, *embedding.shape)

@@ -34,7 +34,7 @@ def purge_request(split_model: SplitModel, name: str) -> dict[str, list[str]]:
 def search_residues(split_model: SplitModel) -> dict[str, list[str]]:
     """Search memory and files of each party for data of the rows of the last request.
 
-    Call this function only within ``once``, because the function sends messages.
+    Call this function only in a function that is passed to ``once``, because messages are sent.
     """
     replies = split_model.send_to_passive(
         vfl_pb2.UNLEARN, vfl_pb2.ModelCommand(search_residue=vfl_pb2.SearchResidue())

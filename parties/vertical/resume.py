@@ -110,7 +110,10 @@ def start_party_state(
         return PartyState(party, rows, build, None), channel.session or b""
     number, offer = message.body.checkpoint, checkpoints.offer()
     if number not in offer.numbers:
-        raise RemoteProtocolError(f"resumes checkpoint {number}, which {party.name} did not offer")
+        raise RemoteProtocolError(
+            f"the hub resumes from checkpoint {number}, but {party.name} did not offer this "
+            "checkpoint"
+        )
     checkpoints.prune(number, number)
     content = checkpoints.read(number)
     state = PartyState.from_content(party, content, build)

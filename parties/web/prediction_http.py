@@ -21,7 +21,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class RequestRefused(Exception):
-    """A request is refused.
+    """The server refuses an HTTP request.
 
     Attributes:
         status: HTTP status of the response.

@@ -114,7 +114,7 @@ class PredictionService:
 
     Attributes:
         stopped: event that stops the service when it is set.
-        latencies: latencies of answered requests, which the HTTP server adds.
+        latencies: durations of the answered requests; the HTTP server adds each duration.
         failure: the error that stopped the worker thread, if any.
     """
 

@@ -47,7 +47,7 @@ def test_missing_requirement_is_named_before_the_run(tmp_path: Path, change: str
                 "unlearn=[{name='a', client='client-0', trigger={share=0.5}},"
                 " {name='b', client='client-1', trigger={share=0.5}}]"
             ],
-            "requests a, b plant triggers, but a run can measure only one trigger",
+            "requests a, b have the key 'trigger', but a run can measure only one trigger",
         ),
         (
             [
@@ -55,7 +55,7 @@ def test_missing_requirement_is_named_before_the_run(tmp_path: Path, change: str
                 "model={kind='mlp'}",
                 "unlearn=[{name='a', client='client-0', trigger={}}]",
             ],
-            "'a' plants a trigger, which needs images",
+            "'a' has the key 'trigger', but only images can",
         ),
         (["unlearning.compare=['fine-tune', 'fine-tune']"], "'compare' names a method twice"),
         (

@@ -41,7 +41,7 @@ def test_cvfu_with_a_sum_of_votes_is_accepted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("who", ['["bank"]', '["nobody"]', '["shop", "mill"]'])
 def test_offline_parties_must_be_passive_and_not_all(tmp_path: Path, who: str) -> None:
     error = refusal(tmp_path, MORE, "unlearning.method=cvfu", f"unlearning.cvfu.offline={who}")
-    assert "must name passive parties (mill, shop), but not all of them" in error
+    assert "must name passive parties, but not all of them" in error
     read(tmp_path, MORE, "unlearning.method=cvfu", 'unlearning.cvfu.offline=["shop"]')
 
 

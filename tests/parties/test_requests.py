@@ -131,7 +131,7 @@ def test_a_second_request_starts_from_the_purged_state(tmp_path: Path) -> None:
 
 
 def test_features_of_forgotten_rows_are_erased_request_after_request(tmp_path: Path) -> None:
-    with open_split_model(tmp_path) as (split_model, answerers):
+    with open_split_model(tmp_path) as (split_model, sessions):
         split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
         gone = np.empty(0, np.int64)
         for _ in range(2):
@@ -139,7 +139,7 @@ def test_features_of_forgotten_rows_are_erased_request_after_request(tmp_path: P
             gone = np.concatenate([gone, rows])
             split_model.forget(rows)
             purge_request(split_model, "some")
-        for values in inputs(split_model, answerers).values():
+        for values in inputs(split_model, sessions).values():
             assert (values[gone] == 0).all()
             assert (values != 0).any()
 

@@ -158,7 +158,7 @@ def test_absent_extension_is_refused_by_name(
     root: Authority, trust: Trust, kind: type[x509.ExtensionType]
 ) -> None:
     leaf, _ = Leaf(without=kind).issue(root)
-    refused(trust, leaf, f"a party's certificate lacks (?i:{kind.__name__})")
+    refused(trust, leaf, f"a party's certificate lacks the extension (?i:{kind.__name__})")
 
 
 def test_other_pin_is_refused_with_both(root: Authority, trust: Trust) -> None:

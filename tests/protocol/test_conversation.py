@@ -222,9 +222,7 @@ def test_waiting_messages_are_received_before_the_end(lines_with_a_waiting_messa
 
 
 def test_line_to_another_party_is_refused(lines: Lines) -> None:
-    with pytest.raises(
-        LocalProtocolError, match="the line is connected to shop; expected hospital"
-    ):
+    with pytest.raises(LocalProtocolError, match="the connection leads to shop; expected hospital"):
         Channel(lines.hub, Side.HUB, ChannelTerms(HUB, "hospital", b""), print)
 
 

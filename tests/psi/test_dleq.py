@@ -191,7 +191,7 @@ def test_proof_of_zeros(proof: bytes) -> None:
 
 @pytest.mark.parametrize("size", [0, 63, 65])
 def test_proof_of_a_wrong_length(size: int) -> None:
-    refused(claim()[0], bytes(size), f"shop: proof has {size} bytes, expected 64")
+    refused(claim()[0], bytes(size), f"shop: the proof has {size} bytes, expected 64")
 
 
 @pytest.mark.parametrize("size", [0, 31, 33])

@@ -77,7 +77,7 @@ def test_more_ids_than_declared() -> None:
 
 
 def test_leader_without_members() -> None:
-    with pytest.raises(PsiError, match="no member"):
+    with pytest.raises(PsiError, match="the list of members is empty"):
         HardenedLeader(IDS, HASHES, parameters=[])
 
 
@@ -152,7 +152,9 @@ def test_share_of_an_unknown_member() -> None:
 
 
 def test_truncated_share() -> None:
-    refused_shares(lambda shares: shares.update(bank=bytes(31)), "bank: public key share has 31")
+    refused_shares(
+        lambda shares: shares.update(bank=bytes(31)), "bank: the public key share has 31"
+    )
 
 
 def test_changed_own_share() -> None:
@@ -220,7 +222,7 @@ def test_unknown_member(step: str) -> None:
 )  # fmt: skip
 def test_store_of_wrong_size(change: Callable[[np.ndarray], np.ndarray]) -> None:
     leader, _, store = stored()
-    with pytest.raises(PsiError, match="shop: store is"):
+    with pytest.raises(PsiError, match="shop: the store is"):
         leader.receive_store("shop", change(store))
 
 

@@ -60,7 +60,7 @@ def test_declared_size_out_of_range(size: int) -> None:
 
 
 def test_leader_without_members() -> None:
-    with pytest.raises(PsiError, match="no member"):
+    with pytest.raises(PsiError, match="the list of members is empty"):
         Leader(IDS, sizes={}, session=SESSION)
 
 
@@ -100,7 +100,9 @@ def test_share_of_an_unknown_member() -> None:
 
 
 def test_truncated_share() -> None:
-    refused_shares(lambda shares: shares.update(bank=bytes(31)), "bank: public key share has 31")
+    refused_shares(
+        lambda shares: shares.update(bank=bytes(31)), "bank: the public key share has 31"
+    )
 
 
 def test_changed_own_share() -> None:
@@ -157,7 +159,7 @@ def test_offer_of_unknown_member() -> None:
 @pytest.mark.parametrize("change", [lambda m: m[:-1], lambda m: m + b"x", lambda m: b""])
 def test_answer_of_wrong_length(change: Callable[[bytes], bytes]) -> None:
     leader, member, offer = offered()
-    with pytest.raises(PsiError, match="leader: answer has"):
+    with pytest.raises(PsiError, match="leader: the answer has"):
         member.receive_answer(change(leader.answer_offer("shop", offer)))
 
 
@@ -211,7 +213,7 @@ def test_matrix_with_missing_columns() -> None:
 )  # fmt: skip
 def test_store_of_wrong_size(change: Callable[[np.ndarray], np.ndarray]) -> None:
     leader, _, store = stored()
-    with pytest.raises(PsiError, match="shop: store is"):
+    with pytest.raises(PsiError, match="shop: the store is"):
         leader.receive_store("shop", change(store))
 
 
@@ -266,7 +268,7 @@ def test_two_own_rows_with_one_tag() -> None:
 )  # fmt: skip
 def test_tags_of_wrong_shape(change: Callable[[np.ndarray], np.ndarray]) -> None:
     _, member, tags = finished()
-    with pytest.raises(PsiError, match="leader: tags for shop are"):
+    with pytest.raises(PsiError, match="leader: the tags for shop are"):
         member.finish(change(tags))
 
 

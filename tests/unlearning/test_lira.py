@@ -103,7 +103,7 @@ def test_whole_models_are_scored_on_the_rows_of_their_run() -> None:
 
 @pytest.mark.parametrize(("runs", "rows"), [(64, 49), (62, 50)])
 def test_counting_arms_of_different_shape_is_refused(runs: int, rows: int) -> None:
-    with pytest.raises(ValueError, match="same number of runs and the same number of rows"):
+    with pytest.raises(ValueError, match="same numbers of runs and rows"):
         whole_model_counts(normal_arm(0, 1), normal_arm(0, 2, runs=runs, rows=rows))
 
 

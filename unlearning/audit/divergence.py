@@ -53,24 +53,24 @@ def prediction_agreement(log_p: Tensor, log_q: Tensor) -> float:
 
 @dataclass(frozen=True, slots=True)
 class JsRatio:
-    """JS divergence of a model from the Retrains, and of the Retrains from each other."""
+    """JS divergence of a model from the Retrain models, and of these from each other."""
 
     to_retrain: float  # mean over the independent Retrains
     between_retrains: float  # mean over their pairs
 
     @property
     def value(self) -> float:
-        """Ratio of the divergences; at 1 the model is as close to Retrain as another Retrain is."""
+        """Ratio of the divergences; 1 if the model is as close to Retrain as Retrain models are."""
         return self.to_retrain / self.between_retrains if self.between_retrains else math.inf
 
 
 def js_ratio(log_p: Tensor, retrains: Sequence[Tensor]) -> JsRatio:
-    """Compare a model's outputs with the outputs of independent Retrains on the same rows.
+    """Compare a model's outputs with those of independent Retrain models on the same rows.
 
     ``log_p`` and each of ``retrains`` are log-probabilities, ``[rows, classes]``.
 
     Raises:
-        ValueError: there are fewer than two Retrains, so that the divergence between Retrains is
+        ValueError: there are fewer than two Retrain models, so that the divergence between them is
             undefined.
     """
     if len(retrains) < 2:

@@ -1,4 +1,4 @@
-"""Empirical privacy: lower bound of ε from an attack's true and false positives (95 % confidence).
+"""Empirical privacy: lower bound of ε (95 % confidence) from the success of an attack.
 
 An (ε, δ)-private release limits every membership test: the true and false positive rates of a test
 satisfy TPR ≤ e^ε FPR + δ. The rates of the complementary test satisfy the same inequality.
@@ -77,7 +77,7 @@ def best_threshold(
     """Return the threshold at which these scores give the largest lower bound of ε.
 
     ``members`` and ``others`` are scores, ``[trials]`` of each group. The bound of ε must be
-    computed from other trials than the threshold.
+    computed from trials that were not used to choose the threshold.
     """
     found = np.unique(np.concatenate([members, others]))
     # Between two scores, not on one: the scores of other trials may be near.

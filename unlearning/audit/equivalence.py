@@ -1,8 +1,8 @@
-"""Equivalence test: two tests of whether a metric differs from Retrain's by less than a margin.
+"""Equivalence test: whether a metric differs from its value for Retrain by less than a margin.
 
 Only this audit can support a method; all other tests of the audit package can only reject a method.
-The margin is measured in standard deviations of the metric over the Retrains. The sample size is
-the number of independent runs, not the number of rows.
+The margin is measured in standard deviations of the metric over the Retrain models. The sample size
+is the number of independent runs, not the number of rows.
 """
 
 from collections.abc import Sequence
@@ -34,9 +34,9 @@ class Equivalence:
 
 
 def needed_runs(margin: float) -> int:
-    """Return the number of runs per arm that the test needs for a power of 80 %.
+    """Return the number of runs, of the method and of Retrain each, for a power of 80 %.
 
-    ``margin`` is measured in standard deviations of the metric over the Retrains.
+    ``margin`` is measured in standard deviations of the metric over the Retrain models.
     """
     # Sample size of a TOST at true difference 0: n = 2 ((z.95 + z.90) / margin)².
     return ceil(2 * (_QUANTILES / margin) ** 2)
@@ -51,8 +51,8 @@ def equivalence_test(
     standard deviations of ``retrains``.
 
     Raises:
-        ValueError: an arm has fewer than two runs, or all Retrains have the same value, so that
-            their standard deviation is zero.
+        ValueError: the method or Retrain has fewer than two runs, or all Retrain models have the
+            same value, so that their standard deviation is zero.
     """
     if min(len(ours), len(retrains)) < 2 or not stdev(retrains):
         raise ValueError(

@@ -50,8 +50,8 @@ def retrain_relative_score(
 
     ``unlearned``, ``retrain`` and ``original`` are the values m_u, m_R and m_o of one metric for
     the unlearned model, Retrain and the trained model; ``spread`` is the standard deviation of the
-    Retrains. The result is None if m_o lies within two standard deviations of m_R, because the
-    metric then cannot show forgetting.
+    metric over the Retrain models. The result is None if m_o lies within two standard deviations of
+    m_R, because the metric then cannot show forgetting.
     """
     way = abs(original - retrain)
     return 1 - abs(unlearned - retrain) / way if way and way >= 2 * spread else None
@@ -76,7 +76,7 @@ def predictive_entropy(logits: Tensor) -> Tensor:
 
 
 def entropy_auc(forgotten: Tensor, never_seen: Tensor) -> float:
-    """Return the AUC of the attack that classifies rows of low entropy as forgotten.
+    """Return the AUC of the attack that classifies rows with low entropy as forgotten.
 
     ``forgotten`` and ``never_seen`` are logits, ``[rows, classes]``; their numbers of rows may
     differ.
@@ -92,11 +92,11 @@ def streisand_check(
     ``forgotten`` are logits on D_u, and ``never_seen`` are logits on held-out rows with the same
     class mix. ``retrains`` are the logits of each Retrain on D_u. All logits are
     ``[rows, classes]``. The result is flagged if the entropy on D_u is significantly higher than on
-    unseen rows (AUC < ½ − 2 SE), or exceeds the mean of the Retrains by more than two standard
-    deviations of the Retrains.
+    unseen rows (AUC < ½ − 2 SE), or exceeds the mean over the Retrain models by more than two
+    standard deviations over these models.
 
     Raises:
-        ValueError: there are fewer than two Retrains, so that their standard deviation is
+        ValueError: there are fewer than two Retrain models, so that their standard deviation is
             undefined.
     """
     if len(retrains) < 2:

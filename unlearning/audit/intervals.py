@@ -36,7 +36,10 @@ def mean_interval(values: NDArray[np.float64]) -> tuple[float, float] | None:
 
 
 def auc_interval(auc: float, positives: int, negatives: int) -> tuple[float, float]:
-    """Return the confidence interval, inside [0, 1], of ``auc``; the counts are numbers of rows."""
+    """Return the confidence interval, inside [0, 1], of ``auc``.
+
+    ``positives`` and ``negatives`` are the numbers of rows in the two groups.
+    """
     # Hanley and McNeil (Radiology 1982): variance = (A(1 − A) + (n₊ − 1)(Q₁ − A²)
     # + (n₋ − 1)(Q₂ − A²)) / (n₊ n₋), Q₁ = A/(2 − A), Q₂ = 2A²/(1 + A).
     q1, q2, square = auc / (2 - auc), 2 * auc * auc / (1 + auc), auc * auc

@@ -57,8 +57,8 @@ def cosine_scores(gradients: Tensor, known: int) -> NDArray[np.float64]:
 def norm_scores(gradients: Tensor) -> NDArray[np.float64]:
     """Return the norm of each row's gradient, ``[rows]``.
 
-    ``gradients`` are ``[rows, width]``. Rows of rarer labels are fitted worse and therefore have
-    larger gradients.
+    ``gradients`` are ``[rows, width]``. The model fits rows with rare labels worse, so these rows
+    have larger gradients.
     """
     scores: NDArray[np.float64] = gradients.double().norm(dim=1).numpy()
     return scores

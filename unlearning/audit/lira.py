@@ -59,7 +59,7 @@ class Arm:
 
     @property
     def least(self) -> int:
-        """Number of runs that include the example with the fewest runs in this arm."""
+        """Smallest number of runs that an example has in this arm."""
         return int(self.taken.sum(axis=0).min())
 
     def of(self, runs: Runs) -> "Arm":
@@ -84,7 +84,7 @@ class LiraResult:
         balanced_accuracy: balanced accuracy at the threshold 0 of the log ratio.
         tpr: true positive rate at each of the false positive rates ``rates``.
         worst: 0.5 plus the 90th percentile over examples of |AUC of the example − 0.5|.
-        runs: number of runs of the example with the fewest runs, over both arms.
+        runs: smallest number of runs that an example has in one of the two arms.
         rows: number of examples.
     """
 
@@ -116,7 +116,10 @@ def likelihood_ratio_audit(
             different numbers of rows.
     """
     if first.values.shape[1] != second.values.shape[1]:
-        raise ValueError("the two arms of a likelihood-ratio audit must have the same rows")
+        raise ValueError(
+            "the two arms (groups of models) of a likelihood-ratio audit must have the same rows, "
+            "but have different numbers of rows"
+        )
     least = min(first.least, second.least)
     if least < MIN_RUNS:
         raise ValueError(f"every example needs {MIN_RUNS} or more runs in each arm (got {least})")
@@ -142,8 +145,9 @@ def whole_model_counts(forgot: Arm, retrained: Arm) -> AttackCounts:
     """Count the models that the audit classifies as unlearned; the counts give a bound of ε.
 
     In both arms, the score of run n is the mean log ratio over the examples that belong to run n of
-    ``forgot``. Given these examples, all models are independent. The Gaussians and the threshold
-    are fitted to the first half of the runs. Only the runs of the second half are counted.
+    ``forgot``. Once these examples are chosen, all models are independent of each other. The
+    Gaussians and the threshold are fitted to the first half of the runs. Only the runs of the
+    second half are counted.
 
     Raises:
         ValueError: the arms differ in shape, or an example has fewer than ``MIN_RUNS`` / 2 runs in
@@ -151,7 +155,7 @@ def whole_model_counts(forgot: Arm, retrained: Arm) -> AttackCounts:
     """
     if forgot.values.shape != retrained.values.shape:
         raise ValueError(
-            "the two arms must have the same number of runs and the same number of rows"
+            "the two arms (groups of models) must have the same numbers of runs and rows"
         )
     runs = np.arange(len(forgot.values))
     half = len(runs) // 4 * 2  # an even number, so that pairs stay together

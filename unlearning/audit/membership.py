@@ -2,8 +2,8 @@
 
 * The attack of FedORA's paper is fitted to the outputs of the trained model ("original"). For
   fitting, members are retained rows, never D_u, and non-members are the first half of the held-out
-  rows. The attack is scored on another model's outputs, by comparing D_u with rows of the second
-  half that have the same class mix. Validation rows are never attacked.
+  rows. The attack is scored on another model's outputs, by comparing D_u with held-out rows of the
+  second half that have the same class mix. Validation rows are never attacked.
 * The shadow attack is fitted to shadow models, without the list of the rows on which the attacked
   model was trained (Shokri et al., S&P 2017). Each shadow model was trained on one half of the
   remaining rows, but not on the other half.
@@ -146,7 +146,7 @@ def fit_shadow_attack(shadows: Sequence[ShadowOutputs]) -> Pipeline:
 
 
 def canary_loss_auc(planted: Outputs, never_seen: Outputs) -> float:
-    """Return the AUC of the attack that classifies rows of small loss as planted.
+    """Return the AUC of the attack that classifies rows with a small loss as planted.
 
     The wrong labels of ``planted`` and ``never_seen`` rows were chosen in the same way.
     """

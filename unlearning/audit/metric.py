@@ -1,4 +1,4 @@
-"""A metric of an audit: a model's value, compared with the values of Retrains.
+"""A metric of an audit: a model's value, compared with the values of Retrain models.
 
 A value is never judged on its own. The target is Retrain, the same model trained again without the
 forgotten rows. A value is judged by the gap between the value and Retrain's mean over independent
@@ -73,9 +73,10 @@ class Metric:
 
 
 def compare_with_retrains(name: str, measured: Measurement, retrains: Sequence[float]) -> Metric:
-    """Return the metric that compares a value with the values of independent Retrains.
+    """Return the metric that compares a value with the values of independent Retrain models.
 
-    The standard deviation, and the gap in standard deviations, need two or more Retrains.
+    Without two or more Retrain models, the standard deviation and the gap in standard deviations
+    are None.
     """
     mean = fmean(retrains) if retrains else None
     spread = stdev(retrains) if len(retrains) > 1 else None
@@ -102,8 +103,8 @@ def metric_table(
 ) -> dict[str, list[Metric]]:
     """Return the metrics of each model, compared with the models named ``retrains``.
 
-    ``measured`` holds measurements by model and metric. A Retrain is compared with the other
-    Retrains, so the gap of a Retrain is a difference between models that were not trained on the
+    ``measured`` holds measurements by model and metric. Each Retrain model is compared with the
+    other Retrain models, so its gap is a difference between models that were not trained on the
     forgotten rows.
     """
     return {

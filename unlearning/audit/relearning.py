@@ -1,7 +1,7 @@
 """Relearning: how fast a model learns D_u again, and how much forgotten knowledge comes back.
 
-A model that only suppressed its knowledge relearns D_u faster than a Retrain learns D_u (a ratio
-well below 1); a model that over-forgot takes longer than a Retrain.
+A model that only suppressed its knowledge relearns D_u faster than a Retrain model learns D_u (a
+ratio well below 1); a model that over-forgot takes longer than a Retrain model.
 """
 
 from collections.abc import Iterable, Sequence
@@ -43,7 +43,7 @@ def recovered_knowledge(before: float, after: float, original: float) -> float |
     ``original`` is the value of the trained model on the same texts. At 0 no lost knowledge came
     back, at 1 all of it came back. The result is None if less than ``MIN_LOST_SHARE`` of the
     trained model's knowledge was lost. The fraction must be compared with the fraction of a Retrain
-    after the same training steps, because these steps teach a Retrain too.
+    model after the same training steps, because these steps teach a Retrain model too.
     """
     lost = original - before
     return (after - before) / lost if lost > MIN_LOST_SHARE * original else None

@@ -55,16 +55,16 @@ def cross_fitted_scores(positives: Floats, negatives: Floats, seed: int) -> tupl
     """Return each row's score by a logistic regression that was fitted to the other folds.
 
     ``positives`` and ``negatives`` are ``[rows, features]`` of each group; the results are
-    ``[rows]`` of each group. The attacker is assumed to know the group of 80 % of the rows, which
-    are four of five folds.
+    ``[rows]`` of each group. The attacker is assumed to know to which group the rows of four of the
+    five folds belong.
 
     Raises:
         ValueError: a group has fewer rows than there are folds.
     """
     if min(len(positives), len(negatives)) < FOLDS:
         raise ValueError(
-            f"an attack in {FOLDS} folds needs {FOLDS} or more rows in each group "
-            f"(got {len(positives)} and {len(negatives)})"
+            f"an attack with {FOLDS}-fold cross-validation needs {FOLDS} or more rows in each "
+            f"group (got {len(positives)} and {len(negatives)})"
         )
     table = np.concatenate([positives, negatives])
     truth = np.repeat([1, 0], [len(positives), len(negatives)])

@@ -27,7 +27,7 @@ def output_change_features(before: Tensor, after: Tensor) -> NDArray[np.float64]
 
 
 def change_features(before: Tensor, after: Tensor) -> NDArray[np.float64]:
-    """Return each row's two values, the difference and its norm, ``[rows, 3 width + 1]``.
+    """Return ``before``, ``after``, the difference and its norm per row, ``[rows, 3 width + 1]``.
 
     ``before`` and ``after`` are ``[rows, width]``, such as a party's embeddings.
     """

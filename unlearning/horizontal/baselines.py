@@ -40,8 +40,8 @@ def ball_centre(model: Tensor, leaving: Tensor, clients: int, gone: int = 1) -> 
     """
     if gone >= clients:
         raise ValueError(
-            f"FU-PGA needs a remaining client for its reference model ({gone} of {clients} leave); "
-            "let fewer clients leave"
+            f"FU-PGA computes its reference model from the remaining clients, but {gone} of "
+            f"{clients} clients leave and none remains; let fewer clients leave"
         )
     # Halimi et al. 2022: w_ref = (N w − m w_u) / (N − m), with m = 1 in the paper.
     return (clients * model - gone * leaving) / (clients - gone)
@@ -67,7 +67,7 @@ def project_to_ball(model: Tensor, at: Tensor, size: float) -> Tensor:
 
 
 def squared_model_distance(model: Tensor, other: Tensor) -> float:
-    """Return ‖w − w'‖² of two models, both ``[d]``, which the authors' early stopping uses."""
+    """Return ‖w − w'‖² of two models, both ``[d]``, for FU-PGA's early stopping."""
     return float((model - other).double().square().sum())
 
 
@@ -144,7 +144,7 @@ def recovery_residual(gradients: Tensor, leaving: Sequence[int], rate: float) ->
 
 
 def recovery_weights(squares: Tensor) -> Tensor:
-    """Return the weights p_i of the rounds, ``[rounds]``, which are equal if all gradients vanish.
+    """Return the weights p_i of the rounds, ``[rounds]``; all are equal if all gradients are zero.
 
     ``squares`` are the squared norms ‖∇F(w_i)‖² of the mean gradients, ``[rounds]``.
     """

@@ -1,4 +1,4 @@
-"""Losses of data-free distillation (Mimir, GKT), and the scores of GKT's gate for images.
+"""Losses of data-free distillation (Mimir, GKT), and the scores by which GKT filters images.
 
 Notation of Mimir (paper 003): S = the student, T_R = the teacher of the remaining client, T_F = the
 teacher of the leaving client, f = features, ``[rows, l]``, τ = temperature, A_l = attention map of
@@ -66,7 +66,7 @@ def attention_loss(student: Sequence[Tensor], teacher: Sequence[Tensor]) -> Tens
 
 
 def leaving_class_probability(logits: Tensor, leaving: Tensor) -> Tensor:
-    """Return GKT's gate score, the summed probability of the leaving classes, ``[rows]``.
+    """Return GKT's filter score, the summed probability of the leaving classes, ``[rows]``.
 
     ``logits`` are ``[rows, classes]``; ``leaving`` are indices of classes, ``[leaving]``.
     """
@@ -74,7 +74,7 @@ def leaving_class_probability(logits: Tensor, leaving: Tensor) -> Tensor:
 
 
 def feature_similarity(staying: Tensor, leaving: Tensor) -> Tensor:
-    """Return FedGKT's gate score, the cosine of the features of two clients, ``[rows]``.
+    """Return FedGKT's filter score, the cosine of the features of two clients, ``[rows]``.
 
     ``staying`` and ``leaving`` are prompted features, ``[rows, l]``.
     """

@@ -5,8 +5,8 @@ G = pseudo-gradients of the remaining clients, ``[clients, d]``, g_u = pseudo-gr
 leaving client under the unlearning loss, d = the direction that is *subtracted* from ω,
 g_a = ω − ω⁰ = the change by unlearning, p_y = the probability of the true class.
 
-``common_descent`` (MGDA) is the direction in the paper's ablation M3 (Table 5), which preserves the
-utility but does not unlearn.
+``common_descent`` (MGDA) computes the direction of the paper's ablation M3 (Table 5). This
+direction preserves the utility but does not unlearn.
 """
 
 from dataclasses import dataclass

@@ -57,8 +57,8 @@ def npo_loss(forget: SequenceNll, reference: Tensor, beta: float = 0.1) -> Tenso
 def simnpo_loss(forget: SequenceNll, beta: float = 4.5, delta: float = 0.0) -> Tensor:
     """Return −(2/β) mean log σ(β (NLL/|y| − δ)), a scalar, at least 0.
 
-    δ is inside the parentheses, as in the authors' code. Oblivionis (paper 000) prints δ outside;
-    for δ = 0 the two forms are the same.
+    δ is inside the parentheses, as in the authors' code. In Oblivionis (paper 000), δ is outside
+    the parentheses; for δ = 0 both forms are the same.
 
     Raises:
         ValueError: ``beta`` is not positive.

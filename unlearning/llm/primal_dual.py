@@ -9,20 +9,21 @@ retained sequences, S_j = score of forgotten answer j, S_u = mean_j S_j over D_u
     θ descends ∇L_r − Ω ∇S_u (Eq. 27 with ρ = 0: the proximal term would pull θ back to D_u)
     Ω ← Π_[0, Ω_max](Ω + σ (γ − S_u))   (Eq. 20)
 
-Once S_u ≥ γ, the dual falls, and at Ω = 0 only L_r is minimised. Thus forgetting stops at the level
-γ, unlike in NPO. The threshold γ is the mean of the same score over held-out answers, on which no
-model was trained. The scores of the held-out answers are computed with this model or with a
-reference model. Reaching γ does not show that the model is close to Retrain.
+Once S_u ≥ γ, the dual falls, and at Ω = 0 only L_r is minimised. Thus forgetting stops at S_u = γ,
+whereas NPO never stops at a fixed value. The threshold γ is the mean of the same score over
+held-out answers, on which no model was trained. The scores of the held-out answers are computed
+with this model or with a reference model. Reaching γ does not show that the model is close to
+Retrain.
 
-In a federation all clients share one dual. Clients with rows of D_u minimise L with the dual that
-the server sent; the other clients minimise L_r. If only a few clients have rows of D_u, averaging
-dilutes their updates, and the dual grows until it compensates for the dilution. The score of a
-memorised answer hardly changes at first, because the gradient is proportional to 1 − p. Therefore
-the dual grows large, and the score then overshoots γ, as far as the maximum of the score and the
-optimiser's momentum allow. The bound Ω_max limits the overshoot. Nothing lowers a score back to γ,
-because a score above γ satisfies the constraint. If over-forgetting must be limited too, a second
-dual with the scores −NLL_j/|y_j| and the threshold −γ̄ keeps the mean NLL per token of the answers
-below γ̄ > γ.
+In a federation all clients share one dual. Clients with rows of D_u minimise the Lagrangian L with
+the dual that the server sent; the other clients minimise L_r. If only a few clients have rows of
+D_u, averaging dilutes their updates, and the dual grows until it compensates for the dilution. The
+score of a memorised answer hardly changes at first, because the gradient is proportional to 1 − p.
+Therefore the dual grows large, and the score then overshoots γ, as far as the maximum of the score
+and the optimiser's momentum allow. The bound Ω_max limits the overshoot. No term of the loss lowers
+a score back to γ, because a score above γ satisfies the constraint. If over-forgetting must be
+limited too, a second dual with the scores −NLL_j/|y_j| and the threshold −γ̄ keeps the mean NLL per
+token of the answers below γ̄ > γ.
 
 The score is the preference score, a bounded function of an answer's likelihood, because with an
 unbounded score the destruction of a few answers could satisfy the constraint for all. Notation:
@@ -42,7 +43,7 @@ from unlearning.primal_dual import Dual
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreferenceScore:
-    """Shape of the preference score.
+    """Parameters that fix the shape of the preference score as a function of the NLL.
 
     Attributes:
         ceiling: M, the upper bound of a score, in nats per token. A good value is a high quantile
@@ -107,7 +108,7 @@ def initial_dual(
             "trained"
         )
     if not 0.0 <= multiplier <= maximum:
-        raise ValueError(f"the initial dual must be in [0, {maximum}] (got {multiplier})")
+        raise ValueError(f"the initial dual variable must be in [0, {maximum}] (got {multiplier})")
     return Dual(threshold=threshold, multiplier=multiplier, maximum=maximum)
 
 
@@ -124,8 +125,8 @@ def lagrangian(retain: Tensor, scores: Tensor, dual: Dual) -> Tensor:
 def dual_ascent(dual: Dual, seen: Iterable[ScoreSum], step_size: float) -> Dual:
     """Return the dual after one ascent step on the scores ``seen`` in a round.
 
-    The mean is taken over all answers, not over clients. If no answer was scored, as in a round
-    without a client of D_u, the dual does not change.
+    The mean is taken over all answers, not over clients. If no answer was scored, because no client
+    of the round has rows of D_u, the dual does not change.
 
     Raises:
         ValueError: the mean score is not finite.

@@ -1,1 +1,1 @@
-"""One module a command of ``vfl``."""
+"""The commands of ``vfl``, each in a module of its own."""

@@ -72,7 +72,8 @@ def certs_authority_command(
     out: Annotated[
         Path,
         typer.Option(
-            help="Write ca.pem and ca.key into this folder. Run this command on a machine that belongs to no party."
+            help="Write ca.pem and ca.key into this folder. "
+            "Run this command on a machine that belongs to no party."
         ),
     ],
     days: DaysOption = 1825,

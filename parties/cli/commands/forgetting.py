@@ -57,11 +57,10 @@ def forgetting_command(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """Audit unlearning methods with a likelihood-ratio test on many models.
 
-    The command trains dozens of models at once, and each method unlearns
-    different rows in each model. A likelihood-ratio test per example then
-    tries to distinguish these models from models that were trained without
-    the rows. An AUC of 0.5 means perfect unlearning. Finished parts are not
-    repeated.
+    The command trains dozens of models at once, and each method unlearns different rows in each
+    model. A likelihood-ratio test per example then tries to distinguish these models from models
+    that were trained without the rows. An AUC of 0.5 means perfect unlearning. If the command is
+    repeated, it reads finished results from their files.
 
     Exit codes: 2 usage, 3 config, 4 data, 7 storage.
     """

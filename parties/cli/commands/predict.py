@@ -90,7 +90,7 @@ def predict_command(  # noqa: PLR0913  a command has the options that it has
 
     Vertical mode: run this command at all parties at the same time. The active party writes a file
     (--out) or runs an HTTP service (--serve). Passive parties answer the active party until the
-    command of the active party ends. No party needs labels.
+    command of the active party ends. A prediction needs no labels.
 
     Horizontal mode: a client has the whole model. The client predicts without the other parties and
     writes a file (--out).

@@ -1,4 +1,4 @@
-"""Types of the arrays that a data source reads."""
+"""Type names that all data sources use: NumPy arrays, and a function that counts rows read."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias

@@ -1,4 +1,4 @@
-"""Table cells: conversion of text to numbers, with marks for invalid cells."""
+"""Table cells: conversion of text to numbers; special values stand for invalid cells."""
 
 from collections.abc import Set
 from math import inf, isfinite, nan

@@ -51,7 +51,7 @@ class _Mark:
 
 
 def is_pickle(content: bytes) -> bool:
-    """Return whether ``content`` starts with a pickle's first byte; no label has this value."""
+    """Return whether ``content`` starts with a pickle's first byte, which is no valid label."""
     return content[:1] == _FIRST[:1]
 
 
@@ -59,8 +59,8 @@ def read_pickle(file: str, content: bytes) -> dict[str, Any]:
     """Return the dictionary of a batch: strings, lists of integers and uint8 arrays.
 
     Raises:
-        DataError: the pickle has a name or opcode that no CIFAR batch needs, or is damaged or too
-            large.
+        DataError: the pickle is damaged or too large, or contains a name or opcode that does not
+            occur in CIFAR batch files.
     """
     if len(content) > LARGEST:
         raise DataError(
@@ -102,13 +102,18 @@ class _StackMachine:
         elif opcode in _GROWTH:
             _GROWTH[opcode](self)
         elif opcode not in ("PROTO", "STOP"):
-            raise DataError(f"{self._file} has opcode {opcode}, which no CIFAR batch needs", _AGAIN)
+            raise DataError(
+                f"{self._file} contains the pickle opcode {opcode}, which does not occur in CIFAR "
+                "batch files; the file was not loaded",
+                _AGAIN,
+            )
 
     def _name(self, text: str) -> None:
         if text not in _NAMES:
             dotted = text.replace(" ", ".")
             raise DataError(
-                f"{self._file} names the function {dotted!r:.80}, which no CIFAR batch needs",
+                f"{self._file} names the function {dotted!r:.80}, which does not occur in CIFAR "
+                "batch files; the file was not loaded",
                 "do not load this file with another program: the pickle could run any code",
             )
         self.stack.append(_Name(text))
@@ -152,7 +157,7 @@ class _StackMachine:
         """REDUCE: record a call. Raises ``TypeError`` for a call of anything but a name."""
         arguments, name = self.stack.pop(), self.stack.pop()
         if not isinstance(name, _Name) or not isinstance(arguments, tuple):
-            raise TypeError("the called object is not a name")
+            raise TypeError("the pickle calls an object that is not the name of a function")
         self.stack.append(_Call(name, arguments))
 
     def record_state(self) -> None:
@@ -164,7 +169,7 @@ class _StackMachine:
         state, call = self.stack.pop(), self.stack[-1]
         if not isinstance(call, _Call) or call.state is not None:
             raise TypeError(
-                "the object that receives a state is not a call, or has a state already"
+                "the pickle sets the state of an object that is no call, or sets a state twice"
             )
         call.state = state
 

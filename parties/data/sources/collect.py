@@ -53,7 +53,7 @@ class ColumnRoles:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Chunk:
-    """A chunk of rows.
+    """Some consecutive rows of a table.
 
     Attributes:
         numbers: line or row number of each row, ``[rows]``.
@@ -84,7 +84,7 @@ class Sheet(Protocol):
         """Names of all columns."""
 
     def chunks(self, roles: ColumnRoles) -> Iterator[Chunk]:
-        """Return the rows in chunks; may be called once."""
+        """Return the rows in chunks; this method may be called only once."""
 
 
 def collect_records(

@@ -78,7 +78,7 @@ def read_file_bytes(folder: Path, path: Path, origin: str) -> bytes:
 
 
 def refuse_large_unpacked_size(file: str, packed: int, unpacked: int) -> None:
-    """Check the unpacked size of a packed file. Raises ``DataError`` if it is too large."""
+    """Check the unpacked size of a packed file. Raises ``DataError`` if this size is too large."""
     if unpacked > MAX_BYTES or unpacked > max(_SMALL, MAX_RATIO * packed):
         raise DataError(
             f"{file} has {packed} bytes and unpacks to {unpacked} bytes",

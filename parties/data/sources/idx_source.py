@@ -112,7 +112,7 @@ def _unpacked(file: str, content: bytes, rank: int) -> Bytes:
         actual = "more" if len(body) > prod(shape) else f"only {len(body)}"
         raise DataError(
             f"the header of {file} states {prod(shape)} bytes of shape {list(shape)}; the file has "
-            f"{actual}",
+            f"{actual} bytes",
             "the file is truncated or damaged; download it again",
         )
     return np.frombuffer(body, np.uint8).reshape(shape)
@@ -122,8 +122,9 @@ def _shape(file: str, header: bytes, rank: int) -> tuple[int, ...]:
     kind = {3: "images", 1: "labels"}[rank]
     if header[:4] != bytes([0, 0, 8, rank]):
         raise DataError(
-            f"{file} is not a file of idx {kind}: it begins with {header[:4].hex() or 'nothing'}",
-            f"a file of idx {kind} begins with 0000080{rank}",
+            f"{file} is not an IDX file of {kind}: its first four bytes are "
+            f"{header[:4].hex() or 'missing'}",
+            f"the first four bytes of an IDX file of {kind} are 0000080{rank}",
         )
     if len(header) < 4 + 4 * rank:
         raise DataError(f"the header of {file} is truncated", "download the file again")

@@ -59,7 +59,7 @@ def _records(data: NumpyData, folder: Path, path: Path, classes: Sequence[str]) 
 def read_npz_arrays(file: str, content: bytes, wanted: set[str]) -> dict[str, Array]:
     """Return the ``wanted`` arrays of an archive by name, each ``[...]`` of any shape.
 
-    The unpacked size is checked before an array is read.
+    Before an array is read, the unpacked size of the archive is checked.
 
     Raises:
         DataError: the file is not an archive of plain arrays, is too large, or lacks an array.

@@ -46,11 +46,11 @@ class Records:
     trains: int = 1
 
     def place(self, record: int) -> str:
-        """Return file and number of a record, such as ``a.csv line 4``."""
+        """Return the file name and number of a record, such as ``a.csv line 4``."""
         return f"{self._file(record)} {self.unit} {self.numbers[record]}"
 
     def places(self, records: Index) -> str:
-        """Describe where ``records`` ``[n]`` are; only records in the first one's file."""
+        """Return the file of the first of ``records`` ``[n]``, and the numbers of those in it."""
         file = self._file(int(records[0]))
         same_file = [record for record in records.tolist() if self._file(record) == file]
         return describe_rows(file, self.unit, self.numbers[same_file])
@@ -79,7 +79,7 @@ def describe_rows(
 
 
 def row_ids(prefix: str, numbers: Index) -> list[bytes]:
-    """Return IDs of rows by file and number, such as ``train:17``; ``numbers`` are ``[rows]``.
+    """Return an ID per row, such as ``train:17``, from file name and ``numbers``, ``[rows]``.
 
     All parties that read the same file get the same IDs.
     """

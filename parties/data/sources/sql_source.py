@@ -155,7 +155,7 @@ def _sheet(connection: Connection, name: str, query: str, data: SqlData) -> Iter
         options = {"stream_results": True, "max_row_buffer": 1000, "no_parameters": True}
         result = connection.execution_options(**options).exec_driver_sql(query)
         if not result.returns_rows:
-            raise DataError(f"{name} is not a table", "write the query as one SELECT")
+            raise DataError(f"{name} does not return a table", "write the query as one SELECT")
         with result:
             yield _SqlSheet(name, result, frozenset({"", *data.missing}))
 

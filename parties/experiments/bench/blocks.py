@@ -48,8 +48,8 @@ class TableBlock(ConfigTable):
     Attributes:
         experiment: name of the experiment whose runs fill the block.
         gpu: whether the runs of the block need a GPU.
-        variants: the block has one row per variant, below the rows of Retrain and the baselines.
-            Without variants, the block has the standard rows.
+        variants: names of variants of the experiment; the rows of the block depend on these
+            variants.
         axis: label of the x axis, for a curve over variants; ``points`` are the x values.
         paper: the paper's numbers by row, in the order of ``measures``.
     """
@@ -76,9 +76,15 @@ class TableBlock(ConfigTable):
                 f"choose from {', '.join(self.headings)}"
             )
         if any(len(numbers) != len(self.measures) for numbers in self.paper.values()):
-            raise ValueError("each row of 'paper' must have one number per measure")
+            raise ValueError(
+                "a row of 'paper' has more or fewer numbers than there are measures: give one "
+                "number per measure"
+            )
         if self.points and len(self.points) != len(self.variants):
-            raise ValueError("'points' must have one number per variant")
+            raise ValueError(
+                "'points' has more or fewer numbers than there are variants: give one number per "
+                "variant"
+            )
         return self
 
     @property
@@ -90,22 +96,22 @@ class TableBlock(ConfigTable):
     @property
     @abstractmethod
     def rows(self) -> tuple[TableRow, ...]:
-        """The block's rows, in order."""
+        """The rows of the block, from top to bottom."""
 
     @abstractmethod
     def reference(self, row: TableRow) -> TableRow:
-        """Return the Retrain row of the same system, with which ``row`` is compared."""
+        """Return the row of the method Retrain with which ``row`` is compared."""
 
 
 class FedoraBlock(TableBlock):
-    """One block of the FedORA tables; its variants are variants of FedORA."""
+    """One block of the FedORA tables; ``variants`` are variants of the method FedORA."""
 
     headings: ClassVar[Mapping[str, str]] = MEASURES
     bench: ClassVar[str] = "fedora"
 
     @property
     def rows(self) -> tuple[TableRow, ...]:
-        """The standard rows; if there are variants: Retrain, baselines and one row per variant."""
+        """The rows of all methods; with variants: Retrain, baselines and one row per variant."""
         if not self.variants:
             return STANDARD
         first = self.variants[0]

@@ -24,7 +24,7 @@ DELTAS: Final = ("0", "5", "10", "25")  # the paper claims a trend up to 25 %
 
 @dataclass(frozen=True, slots=True)
 class ReproductionCheck:
-    """One value; ``ok`` is None if there is no requirement or there are too few runs."""
+    """A value and its requirement; ``ok`` is None without a requirement or with too few runs."""
 
     name: str
     value: float | None  # None: no run, or too few seeds
@@ -48,12 +48,12 @@ def fedora_checks(results: Results) -> list[ReproductionCheck]:
 
 
 def check_row(check: ReproductionCheck) -> str:
-    """Return the reference row of a check: R1, R2, ..."""
+    """Return the label of the claim that a check tests, such as R1."""
     return check.name.partition(":")[0]
 
 
 def results_by_row(results: Sequence[ReproductionCheck]) -> dict[str, str]:
-    """Return for each reference row (R1, R2, ...) whether all requirements of the row hold."""
+    """Return a text for each label (R1, R2, ...) that says whether all its requirements hold."""
     demanded: dict[str, list[bool | None]] = {}
     for check in results:
         if check.wanted:
@@ -70,14 +70,14 @@ def _joint_result(checks: Sequence[bool | None]) -> str:
 def judge_within(
     name: str, series: SeedSeries, limit: float, unit: str
 ) -> Iterator[ReproductionCheck]:
-    """Yield the check that the absolute value of the mean is at most ``limit``."""
+    """Yield the check that the mean of ``series`` is between -``limit`` and ``limit``."""
     yield judge_value(name, _mean(series), unit, (-limit, limit), f"within {limit:g}")
 
 
 def judge_value(
     name: str, value: float | None, unit: str, between: tuple[float, float], wanted: str
 ) -> ReproductionCheck:
-    """Return the check that a value is between two bounds."""
+    """Return the check that ``value`` is between the two bounds ``between``."""
     ok = None if value is None else between[0] - 1e-9 <= value <= between[1] + 1e-9
     return ReproductionCheck(name, value, unit, wanted, ok)
 
@@ -154,7 +154,7 @@ def attack_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def time_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R4: ratios of seconds per round on Income; they must be within 40 % of the paper's ratios."""
+    """R4: time per round over that of Retrain, on Income, within 40 % of the paper's ratio."""
     retrain = results.series(TIMED, RETRAIN, "round")
     for row, paper in ((FORMS[0], 1.22 / 1.43), (FORMS[1], 1.22 / 1.43), (ROWS["GA"], 0.79 / 1.43)):
         own = results.series(TIMED, row, "round")
@@ -166,7 +166,7 @@ def time_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def ablation_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R5: the effect of each part of FedORA on accuracy, attacks and time."""
+    """R5: how accuracy, attacks and time change if one part of FedORA is left out."""
 
     def of(variant: str, measure: str) -> SeedSeries:
         return results.series(ABLATED, TableRow(variant, variant, "fedora"), measure)
@@ -185,7 +185,7 @@ def ablation_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def sweep_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R6: accuracy on D_u decreases with the forgetting weight; test accuracy grows with δ."""
+    """R6: accuracy on D_u falls as the forgetting weight grows; test accuracy grows with δ."""
 
     def of(variant: str, measure: str) -> SeedSeries:
         return results.series(SWEPT, TableRow(variant, variant, "fedora"), measure)
@@ -199,7 +199,7 @@ def sweep_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def payload_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R15: the measured payload equals the formula, in all runs that the formula covers."""
+    """R15: the measured payload equals the payload formula in all runs to which it applies."""
     excess = [
         abs(values["payload-excess"])
         for by_seed in results.found.values()
@@ -213,9 +213,10 @@ def payload_checks(results: Results) -> Iterator[ReproductionCheck]:
 def trend_check(
     name: str, points: Sequence[tuple[float, SeedSeries]], bound: float
 ) -> Iterator[ReproductionCheck]:
-    """Yield the check that the rank correlation of ``points`` is at least (most) ``bound``.
+    """Yield a check of a trend: the rank correlation of ``points`` must reach ``bound``.
 
-    A point is an x value and a series over seeds; the y value is the mean of the series.
+    A positive ``bound`` is the smallest allowed correlation, a negative one is the largest. A point
+    is an x value and a series over seeds; the y value is the mean of the series.
     """
     rho: float | None = None
     if all(len(series) >= FEWEST for _, series in points):

@@ -17,7 +17,7 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 
 
 def draw_blocks(shown: Sequence[FilledBlock], path: Path) -> bool:
-    """Draw all blocks of one figure to ``path``; return False if no run of the figure exists."""
+    """Draw all blocks of one figure to ``path``; return False if there are no results to draw."""
     drawn = [each for each in shown if not each.is_empty]
     if not drawn:
         return False

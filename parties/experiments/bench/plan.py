@@ -198,7 +198,7 @@ class FederatedExperiments(ConfigTable):
 
     @property
     def tables(self) -> list[str]:
-        """Sorted names of all tables that show an experiment."""
+        """Sorted names of the tables in which the experiments are shown."""
         return sorted({table for each in self.experiment for table in each.tables})
 
 

@@ -40,7 +40,7 @@ LEAD = (
 
 @dataclass(frozen=True, slots=True)
 class WrittenPages:
-    """Paths of the written page and the file of check rows, and all checks."""
+    """Path of the result page, path of the file with one row per check, and all checks."""
 
     page: Path
     figures: Path
@@ -54,7 +54,8 @@ class Pages:
     Attributes:
         folder: folder of the pages in ``docs``.
         rows: name of the file in ``docs`` with one row per check.
-        tables: name of the tables: used in the title of the page and in the check of the run time.
+        tables: what the tables are called in the title of the page and in the name of the check of
+            the run time.
         lead: explanations that precede the tables.
         source: source of the paper's numbers.
         hours: limit for the total run time of all runs on two cores; None: no limit.
@@ -115,7 +116,7 @@ def _time(pages: Pages, results: Results) -> ReproductionCheck:
 
 
 def merge_rows(path: Path, rows: Sequence[Mapping[str, Any]], own: Collection[str] = ()) -> None:
-    """Add ``rows`` to a file; first remove rows with the same names or with a name in ``own``."""
+    """Add ``rows`` to a file; replace rows of the same names, and delete rows named in ``own``."""
     before = json.loads(path.read_text())["rows"] if path.exists() else []
     names = {row["name"] for row in rows} | set(own)
     kept = [row for row in before if row["name"] not in names]

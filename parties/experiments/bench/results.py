@@ -33,7 +33,7 @@ class MeanSd:
 
 @dataclass(slots=True)
 class Results:
-    """Values by experiment, variant and method; clean and poisoned runs are merged."""
+    """Values by experiment, variant and method, of runs with and without a backdoor."""
 
     found: dict[tuple[str, str, str], dict[int, Values]] = field(default_factory=dict)
     wanted: int = 0  # number of planned runs

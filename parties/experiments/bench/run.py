@@ -25,7 +25,7 @@ from parties.session.run_folder import check_run_folder
 
 
 class ConsoleOutput(Protocol):
-    """The console of the command that runs a benchmark."""
+    """The output functions that a benchmark needs from the console of a command."""
 
     terminal: Console
 

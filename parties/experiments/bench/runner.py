@@ -46,7 +46,7 @@ RunListener: TypeAlias = Callable[[RunStatus], None]
 
 @dataclass(frozen=True, slots=True)
 class RunPlace:
-    """Output folder, data folder and number of workers."""
+    """Where runs are executed: output folder, data folder and number of parallel runs."""
 
     out: Path
     data: Path | None
@@ -229,7 +229,7 @@ def _last(log: Path) -> str:
 def remaining_seconds(
     durations: dict[str, list[float]], left: Sequence[str], workers: int
 ) -> float | None:
-    """Return the estimated seconds until all runs are done; ``left`` lists missing runs' kinds.
+    """Return the estimated seconds until all runs are done; ``left``: kind of each run to do.
 
     For a kind without a known duration, the mean of all known durations is used. The estimate is
     None before the first run is done.
@@ -242,7 +242,7 @@ def remaining_seconds(
 
 
 class BenchProgress:
-    """Prints the scheduler's events; if the output is no terminal, only failures and run ends."""
+    """Prints the scheduler's events; without a terminal, only failures and run ends."""
 
     def __init__(self, console: Console, wanted: Sequence[PlannedRun], workers: int) -> None:
         self._console, self._workers = console, workers

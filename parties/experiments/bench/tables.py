@@ -12,7 +12,8 @@ class TableCell:
     """One measure of one row.
 
     Attributes:
-        gap: mean over seeds of this value minus the value of Retrain with the same seed and system.
+        gap: difference between this value and the value of Retrain with the same seed, as a mean
+            over seeds.
         paper, paper_gap: the paper's number, and its difference to the paper's Retrain.
     """
 
@@ -39,7 +40,7 @@ class FilledBlock:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no run of the block exists."""
+        """Whether the block has no results."""
         return not any(cell.ours for line in self.lines for cell in line.cells)
 
 

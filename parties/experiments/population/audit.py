@@ -1,4 +1,4 @@
-"""Audits of a population: unlearned models against Retrains of the same rows."""
+"""Audits of a population: comparison of unlearned models with Retrain models."""
 
 from dataclasses import asdict, dataclass
 from statistics import fmean
@@ -40,19 +40,19 @@ class MethodAudit:
     """All audits of one method.
 
     Attributes:
-        vs_retrain: attack that separates unlearned models from Retrains, on rows that the unlearned
-            models forgot.
-        u_lira: attack that separates rows that a model forgot from rows on which the model was
+        vs_retrain: attack that distinguishes unlearned models from Retrain models, on rows that the
+            unlearned models forgot.
+        u_lira: attack that distinguishes rows that a model forgot from rows on which the model was
             never trained.
         accuracies: test accuracy of every model.
-        gap: mean test accuracy minus the mean test accuracy of the Retrains.
-        distance: 2-Wasserstein distance between the Gaussians of unlearned models and of Retrains;
-            mean and 95th percentile over rows.
+        gap: mean test accuracy minus the mean test accuracy of the Retrain models.
+        distance: for each row, a Gaussian is fitted to the confidences of the unlearned models and
+            another to those of the Retrain models; mean and 95th percentile, over rows, of the
+            2-Wasserstein distance between both.
         confidence_gap: mean log-odds of the label on forgotten rows, minus the same mean of the
-            Retrains.
-        taken: two counts: the unlearned models that the attack classifies as unlearned, and the
-            Retrains that it classifies as unlearned. A lower bound of ε is computed from these
-            counts.
+            Retrain models.
+        taken: two counts: how many unlearned models, and how many Retrain models, the attack
+            classifies as unlearned. A lower bound of ε is computed from these counts.
     """
 
     vs_retrain: PopulationFigure
@@ -65,7 +65,7 @@ class MethodAudit:
 
 
 class PopulationAudit:
-    """Compares unlearned models with the Retrains of the same forget sets."""
+    """Compares unlearned models with models that were retrained without the same rows."""
 
     def __init__(self, draw: ForgetSet, retrained: TrainedPopulation) -> None:
         self._draw, self._pooled = draw, draw.pooled
@@ -75,11 +75,11 @@ class PopulationAudit:
         self._seed = torch_seed(draw.pooled.agreement.seed, "population audit")
 
     def null(self) -> PopulationFigure:
-        """Return the results of the attack between two halves of the Retrains: the null result."""
+        """Return the null result: the attack compares two halves of the Retrain models."""
         return self._figure(*self._halves())
 
     def null_counts(self) -> AttackCounts:
-        """Return the counts of the attack between two halves of the Retrains, in models."""
+        """Return the counts of the attack on whole models, for two halves of the Retrain models."""
         return whole_model_counts(*self._halves())
 
     def _halves(self) -> tuple[Arm, Arm]:

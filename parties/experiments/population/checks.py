@@ -33,7 +33,7 @@ TITLES = {"vs_retrain": "vs-Retrain AUC", "u_lira": "U-LiRA AUC"}
 
 @dataclass(frozen=True, slots=True)
 class StudyCheck:
-    """One value of the study; ``ok`` is None if there is no requirement."""
+    """A value of the study and its requirement; ``ok`` is None without a requirement."""
 
     name: str
     value: float
@@ -43,7 +43,7 @@ class StudyCheck:
 
 
 def study_checks(found: Sequence[MethodSummary]) -> Iterator[StudyCheck]:
-    """Yield all checks on the populations on which FedORA was audited."""
+    """Yield the checks of every population on which FedORA was audited."""
     by_place = {(each.population, each.name): each for each in found}
     for each in found:
         if each.name == DELIVERED:
@@ -51,7 +51,7 @@ def study_checks(found: Sequence[MethodSummary]) -> Iterator[StudyCheck]:
 
 
 def symmetric_auc(auc: float) -> float:
-    """Return max(AUC, 1 - AUC)."""
+    """Return the AUC of an attack whose direction may be reversed: max(AUC, 1 - AUC)."""
     return max(auc, 1.0 - auc)
 
 
@@ -155,7 +155,7 @@ def _equivalent(each: MethodSummary) -> str:
 
 
 def draw_study(found: Sequence[MethodSummary], path: Path) -> None:
-    """Draw both audits of every method with standard errors, one panel per population."""
+    """Plot both AUCs of every method with standard errors, in one panel per population."""
     populations = list(dict.fromkeys(each.population.removesuffix(VOTES) for each in found))
     rows = list(dict.fromkeys(each.name for each in found))
     with mpl.rc_context({"font.size": 8}):

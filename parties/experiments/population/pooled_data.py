@@ -89,7 +89,7 @@ class PooledData:
         return build
 
     def batch(self, rows: Tensor) -> list[Tensor]:
-        """Return each party's features, ``[N, batch, ...]``, of ``rows``, ``[N, batch]``."""
+        """Return, for each party, the features of ``rows`` ``[N, batch]``: ``[N, batch, ...]``."""
         return [gather_rows(each, rows) for each in self.inputs.values()]
 
     @torch.no_grad()
@@ -112,7 +112,7 @@ class PooledData:
 def gather_rows(values: Tensor, rows: Tensor) -> Tensor:
     """Return ``values[rows]`` as ``[*rows, ...]`` for values ``[common rows, ...]``.
 
-    For long rows, this function is several times faster than the expression ``values[rows]``.
+    If each row has many values, this function is several times faster than ``values[rows]``.
     """
     gathered = embedding(rows, values.flatten(1))
     return gathered.view(*rows.shape, *values.shape[1:])

@@ -84,7 +84,10 @@ def population_batches(task: PopulationTask, epoch: int) -> Iterator[Tensor]:
         for sets, stream in zip(task.sets, task.streams, strict=True)
     ]
     if len({len(order) for order in orders}) > 1:
-        raise ValueError("all models of a population must be trained on the same number of rows")
+        raise ValueError(
+            "the models have different numbers of training rows; all models of a population need "
+            "the same number of rows"
+        )
     order = torch.from_numpy(np.stack(orders))
     return iter(torch.split(order, task.batch, dim=1))
 
@@ -98,7 +101,7 @@ def population_losses(pooled: PooledData, models: Ensemble, rows: Tensor, labels
 
 
 def population_gradients(figures: Tensor, models: Ensemble) -> list[Tensor]:
-    """Return the gradients, ``[N, ...]``: of each of ``figures`` ``[N]`` by its own model."""
+    """Return each model's gradient of its own entry in ``figures``, ``[N]``: ``[N, ...]`` each."""
     return list(torch.autograd.grad(figures.sum(), models.with_prefix()))
 
 

@@ -33,7 +33,7 @@ LATEST = "retrain_accuracies"  # absent in parts written by earlier versions
 
 @dataclass(frozen=True, slots=True)
 class StudyPlace:
-    """Data folder, and folder for the result files of populations and seeds."""
+    """Folders of a study: the folders of its config file, its data and its result files."""
 
     configs: Path  # the folder of the study's file
     data: Path | None
@@ -43,7 +43,7 @@ class StudyPlace:
 def run_study_parts(
     study: Study, chosen: Sequence[Population], place: StudyPlace, seeds: int
 ) -> Iterator[Callable[[Describe], Record]]:
-    """Yield one function per population and seed; it reads or computes this pair's record."""
+    """Yield one function per population and seed, which reads or computes the results."""
     for population in chosen:
         for seed in range(study.first, study.first + seeds):
             yield partial(_read_or_compute, study, population, place, seed)
@@ -125,13 +125,13 @@ class MethodSummary:
         auc: mean AUC over seeds, by audit.
         error: standard error of the AUC: the larger of the standard error over seeds and the
             bootstrap standard error over models.
-        gap: test accuracy minus the test accuracy of the Retrains, in percentage points.
-        models: number of unlearned models per seed, and also number of Retrains per seed.
+        gap: test accuracy minus that of the Retrain models, in percentage points.
+        models: number of unlearned models per seed; there are as many Retrain models.
         training_rows: number of training rows of each model before unlearning.
         bound: lower bound of ε from the attack that classifies whole models, over all seeds.
-        equivalent: equivalence test between the test accuracies of unlearned models and Retrains.
-            From each accuracy, the mean accuracy of the Retrains of the same seed is subtracted.
-            None for the Retrains.
+        equivalent: equivalence test between the test accuracies of unlearned models and of Retrain
+            models. From each accuracy, the mean accuracy of the Retrain models with the same seed
+            is subtracted. The value is None in the summary of the Retrain models.
     """
 
     population: str
@@ -147,7 +147,7 @@ class MethodSummary:
 
 
 def summarise_study(records: Sequence[Record]) -> Iterator[MethodSummary]:
-    """Yield a summary per population and method; the first compares Retrain with Retrain."""
+    """Yield summaries per population: first of the Retrain models, then of each method."""
     for population in dict.fromkeys(record["population"] for record in records):
         own = [record for record in records if record["population"] == population]
         yield _null(population, own)

@@ -25,7 +25,7 @@ class TrainedPopulation:
     """A population after training, before unlearning.
 
     Attributes:
-        sets: row sets of every run.
+        sets: row sets, such as the forgotten rows, of every run.
         names: name of every run; the names of random streams contain this name.
         original: the trained models.
         early: the models after the first epochs of training, for methods that start from an early
@@ -62,7 +62,7 @@ class TrainedPopulation:
 
 
 def train_originals(draw: ForgetSet, purpose: str, rows: "vfl_pb2.Rows") -> TrainedPopulation:
-    """Train every run from scratch on ``rows``: TRAIN_ROWS, or RETAIN for Retrains."""
+    """Train every run from scratch on ``rows``: TRAIN_ROWS, or RETAIN for Retrain models."""
     agreement, names = draw.pooled.agreement, [str(run) for run in range(draw.runs)]
     plan, early = agreement.training, list[Ensemble]()
     models = draw.pooled.fresh([f"{purpose} {name}" for name in names])

@@ -1,1 +1,1 @@
-"""Engine of the horizontal mode: the cohort of clients, rounds, messages and the run's journal."""
+"""Engine of the horizontal mode: the connected clients, rounds, messages and the run's journal."""

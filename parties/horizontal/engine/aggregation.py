@@ -20,7 +20,7 @@ _INPUTS = (
 
 
 def horizontal_aggregation_claim(agreement: HorizontalAgreement) -> dict[str, Any]:
-    """Return the privacy claim of a horizontal run, including the layer inputs that SFU sends."""
+    """Return the privacy claim of a horizontal run; with SFU, the claim names the layer inputs."""
     claim, plan = aggregation_claim(agreement), agreement.unlearning
     methods = (plan.method, *plan.compare, *(each.method for each in plan.variants))
     if agreement.unlearn and "sfu" in methods:
@@ -62,7 +62,7 @@ def _sentence(plan: SecureAggregation) -> str:
 def add_personal_parameters(
     cohort: Cohort, members: Sequence[Member], task: LocalTask, model: Tensor
 ) -> Tensor:
-    """Return ``model``, ``[d]``, with the mean of the members' personal parameters.
+    """Return ``model`` with the mean of the members' personal parameters inserted, ``[d]`` each.
 
     To compute the mean, the members send their personal parameters to the server.
     """

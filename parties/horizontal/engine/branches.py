@@ -19,8 +19,8 @@ class Branches:
     def start(self, name: str, parent: str | None) -> str:
         """Switch all clients to a new branch and return its name.
 
-        Work that is repeated after a crash uses a new branch. In the old branch, clients may have
-        trained personal parameters before the crash.
+        Steps that are repeated after a crash use a new branch, because clients may have trained the
+        personal parameters of the old branch before the crash.
         """
         branch = f"{self._journal.run.hex()} {name} {self._journal.start.hex()[:8]}"
         self._cohort.switch_branch(branch, parent)

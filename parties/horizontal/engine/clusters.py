@@ -44,7 +44,7 @@ def mean_model(models: Sequence[Tensor]) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """The model, ``[d]``, before round ``number``, which is the first round of ``clients``."""
+    """The model, ``[d]``, before round ``number``, in which ``clients`` first take part."""
 
     number: int
     model: Tensor
@@ -82,7 +82,7 @@ class SnapshotWriter:
     ) -> MeanUpdate:
         """Return the mean update of a round, and store a snapshot if a client is new.
 
-        The slot ``model`` is the model before the round, ``[d]``.
+        ``slots`` are vectors by name; ``model`` is the model before the round, ``[d]``.
         """
         known = frozenset[str]().union(*(each.clients for each in self.snapshots))
         new = frozenset(each.client for each in members) - known

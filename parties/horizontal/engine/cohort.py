@@ -1,4 +1,4 @@
-"""The cohort: all clients as the server uses them, and means of the clients' updates.
+"""The cohort: the server's interface to all clients, and the mean of the clients' updates.
 
 Algorithms use only ``Cohort``, so the same algorithms run with clients that connect over gRPC and
 with clients that are simulated in a pool of processes or on a cluster.
@@ -54,7 +54,7 @@ class MeanUpdate:
     Attributes:
         delta: Σ n_k (φ_k − φ) / Σ n_k over the members that replied, ``[d]``.
         rows: Σ n_k.
-        loss: mean loss, weighted by rows.
+        loss: mean loss of the members, weighted by their numbers of rows.
         absent: members that did not reply.
     """
 
@@ -65,7 +65,7 @@ class MeanUpdate:
 
 
 class Cohort(Protocol):
-    """All clients of a run, as the server's algorithms use the clients."""
+    """Interface through which the server's algorithms use all clients of a run."""
 
     @property
     def clients(self) -> Sequence[str]:
@@ -80,14 +80,14 @@ class Cohort(Protocol):
     ) -> Iterator[tuple[Member, LocalUpdate]]:
         """Yield each member's update when the update arrives; skip members that do not reply.
 
-        The ``slots`` are vectors by name, ``[d]`` each; one of them is ``model``.
+        ``slots`` are vectors by name, ``[d]`` each; the vector ``model`` is always present.
 
         Raises:
             PolicyError: secure aggregation hides single updates.
         """
 
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
-        """Return the mean update of the members; the ``slots`` are ``[d]`` each.
+        """Return the mean update of the members; ``slots`` are vectors by name, ``[d]`` each.
 
         Raises:
             PolicyError: fewer members replied than the quorum requires.
@@ -104,7 +104,7 @@ class Cohort(Protocol):
         """Return the metrics of a model, ``[d]``, on rows of each client that is connected."""
 
     def switch_branch(self, branch: str, parent: str | None) -> None:
-        """Switch all clients to the personal parameters of a branch.
+        """Switch all clients to a branch, that is, to a named set of personal parameters.
 
         A new branch starts with a copy of the personal parameters of the branch ``parent``, or
         without personal parameters if ``parent`` is None.
@@ -122,9 +122,9 @@ class Cohort(Protocol):
 
 
 class WeightedMean:
-    """Running mean of updates in float64, weighted by rows.
+    """Running mean of updates in float64, weighted by the members' numbers of rows.
 
-    The mean needs the memory of two models, for any number of clients.
+    The mean occupies as much memory as two models, however many clients there are.
     """
 
     def __init__(self) -> None:
@@ -188,7 +188,7 @@ def require_finite(model: Tensor) -> None:
 
 
 def require_bounded(model: Tensor, magnitude: float) -> None:
-    """Check that clients accept all elements of a model, ``[d]``.
+    """Check that no element of a model, ``[d]``, is so large that clients would refuse the model.
 
     Raises:
         Diverged: the absolute value of an element exceeds ``magnitude`` or is not finite.
@@ -210,7 +210,7 @@ def quorum_count(quorum: float, asked: int) -> int:
 def quorum_updates(
     cohort: Cohort, members: Sequence[Member], task: LocalTask, slots: Slots
 ) -> Iterator[tuple[Member, LocalUpdate]]:
-    """Yield the finite updates of the members as they arrive; the ``slots`` are ``[d]`` each.
+    """Yield each member's update when it arrives, if it is finite; the ``slots`` are ``[d]`` each.
 
     Errors are raised only after the last update.
 

@@ -43,7 +43,7 @@ class CohortWrapper:
         return self._cohort.evaluate(names, kind, model, parameters)
 
     def switch_branch(self, branch: str, parent: str | None) -> None:
-        """Switch all clients to the personal parameters of a branch."""
+        """Switch all clients to a branch, that is, to a named set of personal parameters."""
         self._cohort.switch_branch(branch, parent)
 
     def select_request(self, request: str) -> None:
@@ -59,8 +59,8 @@ class SaltedCohort(CohortWrapper):
     """A cohort that appends ``salt`` to the name of the random stream of each local task.
 
     Each request has a different salt, so that no two requests train the same model on the same
-    batches. Without salts, a server could subtract the sums of two Retrains whose members differ by
-    one client, and would obtain exactly the update of that client.
+    batches. Without salts, a server could subtract the sums of two Retrain runs whose members
+    differ by one client, and would obtain exactly the update of that client.
     """
 
     def __init__(self, cohort: Cohort, salt: str) -> None:
@@ -70,11 +70,11 @@ class SaltedCohort(CohortWrapper):
     def updates(
         self, members: Iterable[Member], task: LocalTask, slots: Slots
     ) -> Iterator[tuple[Member, LocalUpdate]]:
-        """Yield each member's update of the salted task; ``slots`` are ``[d]`` each."""
+        """Yield each member's update; ``slots`` are vectors by name, ``[d]`` each."""
         return self._cohort.updates(members, self._salted(task), slots)
 
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
-        """Return the mean update of the salted task; ``slots`` are ``[d]`` each."""
+        """Return the members' mean update; ``slots`` are vectors by name, ``[d]`` each."""
         return self._cohort.mean_update(members, self._salted(task), slots)
 
     def _salted(self, task: LocalTask) -> LocalTask:
@@ -106,12 +106,12 @@ class RecoveryBranchCohort(CohortWrapper):
     def updates(
         self, members: Iterable[Member], task: LocalTask, slots: Slots
     ) -> Iterator[tuple[Member, LocalUpdate]]:
-        """Yield the update of each member; ``slots`` are ``[d]`` each."""
+        """Yield the update of each member; ``slots`` are vectors by name, ``[d]`` each."""
         self._observe(task)
         return self._cohort.updates(members, task, slots)
 
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
-        """Return the mean update of the members; ``slots`` are ``[d]`` each."""
+        """Return the mean update of the members; ``slots`` are vectors by name, ``[d]`` each."""
         self._observe(task)
         return self._cohort.mean_update(members, task, slots)
 

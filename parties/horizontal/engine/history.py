@@ -2,7 +2,7 @@
 
 A stored round is one safetensors file with the model before the round and the update of every
 client. The history contains information about every client, so the server deletes the history after
-the requests that need it.
+the last request.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ START_MODEL = "/model"  # a name that no client can have
 
 
 class RoundStore:
-    """Rounds stored on disk: every ``every``-th round, or no round if ``every`` is 0."""
+    """Rounds stored on disk: those whose numbers ``every`` divides; no round if ``every`` is 0."""
 
     def __init__(self, folder: Path, every: int) -> None:
         self._folder, self._every = folder, every
@@ -45,7 +45,7 @@ class RoundStore:
     ) -> MeanUpdate:
         """Return the mean update of a round; store the round if ``every`` divides ``number``.
 
-        The ``slots`` are vectors by name, ``[d]`` each.
+        ``slots`` are vectors by name, ``[d]`` each.
         """
         if not self._every or number % self._every:
             return cohort.mean_update(members, task, slots)

@@ -57,9 +57,10 @@ class CohortSettings:
     """Settings of the server's communication with the clients.
 
     Attributes:
-        quorum: smallest fraction of the members that must reply.
+        quorum: smallest fraction of a round's members that must reply.
         reply_timeout: seconds that a client may take for a reply.
-        min_contributors: smallest number of members of a sum; None: no secure aggregation.
+        min_contributors: smallest allowed number of members whose updates are summed; None: no
+            secure aggregation.
         entropy: source of random bytes.
         key_holders: clients that may have the keys of encrypted sums (empty: all clients); None if
             sums are masked instead of encrypted.
@@ -115,15 +116,16 @@ class HubCohort:
     ) -> Iterator[tuple[Member, LocalUpdate]]:
         """Yield each member's update when the update arrives; skip lost members.
 
-        A client that counts as two members executes two tasks, one after the other. The ``slots``
-        are vectors by name, ``[d]`` each.
+        A client that counts as two members executes two tasks, one after the other. ``slots`` are
+        vectors by name, ``[d]`` each.
 
         Raises:
             PolicyError: secure aggregation hides single updates.
         """
         if self._sums is not None:
             raise PolicyError(
-                "single updates are hidden, because the agreement uses secure aggregation",
+                "the method needs single clients' updates, but with secure aggregation the server "
+                "receives only their sum",
                 "choose an unlearning method that needs only sums of updates",
             )
         self._admit()
@@ -141,7 +143,7 @@ class HubCohort:
                     yield member, found
 
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
-        """Return the mean update of the members; the ``slots`` are ``[d]`` each.
+        """Return the mean update of the members; ``slots`` are vectors by name, ``[d]`` each.
 
         Raises:
             PolicyError: fewer members replied than the quorum or secure aggregation requires.
@@ -196,7 +198,10 @@ class HubCohort:
         return {name: each for name, each in found.items() if each is not None}
 
     def switch_branch(self, branch: str, parent: str | None) -> None:
-        """Switch all clients to a branch; a lost client switches when it reconnects."""
+        """Switch all clients to a branch, that is, to a named set of personal parameters.
+
+        A lost client switches when it reconnects.
+        """
         self._branch = vfl_pb2.SwitchBranch(branch=branch, parent=parent)
         for name in list(self._channels):
             self._request_done(name, self._branch)

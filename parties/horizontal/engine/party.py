@@ -1,4 +1,4 @@
-"""Common data of the server and the clients of a federation."""
+"""Data that the server and each client of a run have in common."""
 
 from dataclasses import dataclass
 

@@ -24,10 +24,10 @@ class RoundPlan:
         task: local task of every client; its random stream and learning rate depend on the round.
         rounds: number of rounds counted from round 0, that is, the number of the last round plus 1.
         share: fraction of the members that take part in a round.
-        decay: factor by which the learning rate is multiplied after each round.
+        decay: factor by which the clients' learning rate is multiplied after each round.
         rule: server optimiser, which applies the mean update to the model.
         seed: seed of the selection of members.
-        first: number of the first round.
+        first: number of the round with which the sequence starts.
     """
 
     task: LocalTask
@@ -60,7 +60,7 @@ class RoundResult:
     Attributes:
         number: number of the round.
         model: the model after the round, ``[d]``.
-        rule: the server optimiser after the round, with its moments.
+        rule: the server optimiser, with its moments after the round.
         mean: mean update of the round.
     """
 
@@ -79,7 +79,7 @@ class HistoryWriter(Protocol):
     def mean_update(
         self, cohort: Cohort, number: int, members: Sequence[Member], task: LocalTask, slots: Slots
     ) -> MeanUpdate:
-        """Return the mean update of round ``number``; the ``slots`` are ``[d]`` each."""
+        """Return a round's mean update; ``slots`` are vectors by name, ``[d]`` each."""
 
 
 class NoHistory:
@@ -88,7 +88,7 @@ class NoHistory:
     def mean_update(
         self, cohort: Cohort, number: int, members: Sequence[Member], task: LocalTask, slots: Slots
     ) -> MeanUpdate:
-        """Return the mean update of a round; the ``slots`` are ``[d]`` each."""
+        """Return the mean update of a round; ``slots`` are vectors by name, ``[d]`` each."""
         del number
         return cohort.mean_update(members, task, slots)
 
@@ -112,7 +112,7 @@ def run_rounds(
         members: the members; each round uses a selection of these members.
         round_plan: settings of the rounds.
         watch: callback that receives the result of each round.
-        writer: stores the rounds that an unlearning method needs later.
+        writer: object that stores the rounds that an unlearning method needs later.
 
     Raises:
         Diverged: an update, or the model after a round, is not finite.

@@ -1,4 +1,4 @@
-"""The server's journal of a run: finished work is not repeated after a crash."""
+"""The server's journal of a run: steps that finished before a crash are not repeated."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class RunJournal:
-    """Results of finished work by name, in the order of the run, stored in checkpoints.
+    """Results of finished steps by name, in the order of the run, stored in checkpoints.
 
     Attributes:
         run: ID of the run, 16 bytes; a restart after a crash keeps this ID.
@@ -39,7 +39,7 @@ class RunJournal:
         self._saved = monotonic()
 
     def once(self, name: str, kind: type[T], work: Callable[[], T]) -> T:
-        """Return the recorded result of ``work``; if none is recorded, run ``work`` and record it.
+        """Return the result of ``work``; if none is recorded, run ``work`` and record its result.
 
         A checkpoint is written at time intervals, not after each call.
         """
@@ -53,11 +53,11 @@ class RunJournal:
         return value
 
     def unfinished(self, name: str, kind: type[T]) -> T | None:
-        """Return the recorded progress of unfinished work; None if no progress is recorded."""
+        """Return the recorded progress of an unfinished step; None if no progress is recorded."""
         return recorded_value(self._unfinished, kind) if self._unfinished.name == name else None
 
     def save_progress(self, name: str, value: Callable[[], object]) -> None:
-        """Record the progress of unfinished work; a checkpoint is written at time intervals."""
+        """Record the progress of an unfinished step; a checkpoint is written at time intervals."""
         if self._due():
             tensors: Tensors = {}
             self._unfinished = JournalEntry(name, to_json_value(value(), tensors), False, tensors)
@@ -91,7 +91,7 @@ class RunJournal:
 
 
 def prepare_federated_run(party: FederatedContext, begin: Begin) -> None:
-    """Delete the checkpoints of an unfinished run, or check that one exists, as ``begin`` says.
+    """Depending on ``begin``, delete an unfinished run's checkpoints or check that one exists.
 
     This function must be called before the server waits for clients.
 

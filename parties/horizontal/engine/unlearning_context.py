@@ -1,4 +1,4 @@
-"""Context of an unlearning request: clients, original model, history and clusters."""
+"""Data that an unlearning method receives: clients, original model, history and clusters."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ def random_secret() -> bytes:
 
 
 class History(Protocol):
-    """Stored rounds of the training."""
+    """Interface to the training rounds that the server has stored."""
 
     def __len__(self) -> int:
         """Return the number of stored rounds."""
@@ -43,7 +43,7 @@ class UnlearningContext:
         history: stored rounds of the training; None if no rounds are stored.
         record_round: receives a record of each round, for progress and the report.
         clusters: histories of the clusters; None if the training had no clusters.
-        secret: function that returns a secret of the server, 32 bytes; in one method all calls
+        secret: function that returns a secret of the server, 32 bytes; all calls by the same method
             return the same secret.
     """
 

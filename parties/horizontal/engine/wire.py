@@ -74,12 +74,12 @@ _MODES = {word: mode for mode, word in MODES.items()}
 
 
 def encode_task(task: LocalTask, kind: RowKind, slots: tuple[str, ...]) -> vfl_pb2.LocalTask:
-    """Return the protocol message of a local task.
+    """Return the protocol message that contains a local task.
 
     Args:
         task: the local task.
-        kind: which rows the task uses.
-        slots: the slots that the task reads besides ``model``.
+        kind: kind of rows that the task uses, for example the forgotten rows.
+        slots: names of the vectors that the task needs in addition to ``model``.
     """
     teachers = None
     if task.aim == "teachers":
@@ -181,7 +181,7 @@ def _decode_noise(message: vfl_pb2.ErrorNoise) -> ErrorNoisePlan:
 
 
 def decode_task(message: vfl_pb2.LocalTask) -> tuple[RowKind, LocalTask]:
-    """Return the kind of rows and the local task of a protocol message.
+    """Return the kind of rows and the local task that a protocol message contains.
 
     Raises:
         RemoteProtocolError: the message names rows that are not for training, or lacks a batch size
@@ -299,7 +299,7 @@ Optimiser = Literal["adamw", "sgd"]
 
 
 def encode_text_task(task: TextTask) -> vfl_pb2.Text:
-    """Return the protocol message of a task on texts."""
+    """Return the protocol message that contains a local task on texts."""
     return vfl_pb2.Text(
         objective=OBJECTIVES[task.objective],
         optimiser=task.optimiser,
@@ -317,7 +317,7 @@ def encode_text_task(task: TextTask) -> vfl_pb2.Text:
 
 
 def decode_text_task(message: vfl_pb2.Text) -> TextTask:
-    """Return the task on texts of a protocol message.
+    """Return the local task on texts that a protocol message contains.
 
     Raises:
         RemoteProtocolError: the objective or the optimiser is unknown, or a number is out of range.

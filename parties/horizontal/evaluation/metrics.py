@@ -1,6 +1,7 @@
 """Metrics of the models of a request, each in comparison with Retrain.
 
-Notation: D_u = the rows that must be forgotten; φ = the score of a row, as in ``score_histogram``.
+Notation: D_u = the rows that must be forgotten; φ = the score of a row, which ``score_histogram``
+defines.
 """
 
 from collections.abc import Callable, Mapping, Sequence

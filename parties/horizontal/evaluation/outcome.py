@@ -33,8 +33,8 @@ class UnlearnedModel:
             model, which is not a valid result.
         before_recovery: the model between unlearning and recovery, ``[d]``; None if there were no
             recovery rounds.
-        seconds: run time of the method, without measurements.
-        size: bytes sent and received, without measurements.
+        seconds: run time of the method; the time for measurements is not counted.
+        size: number of bytes sent and received; the bytes for measurements are not counted.
         rounds: a record of every round, without the round's model.
         branch: name of the branch with the clients' personal parameters for ``model``.
         branch_before_recovery: name of the branch for ``before_recovery``.
@@ -58,9 +58,10 @@ class ModelOutcome:
 
     Attributes:
         name: name of the method.
-        guarantee: level of the method's guarantee; None for the original model.
+        guarantee: what the method guarantees, for example ``exact`` or ``heuristic``; None for the
+            original model.
         seconds: run time of the method.
-        size: bytes sent and received.
+        size: number of bytes sent and received for the method.
         scores: metrics of the model by kind of rows and client.
         stages: metrics of the model before recovery (``unlearned``) and after the rounds of a
             reverting test (``reverted``).
@@ -142,7 +143,7 @@ ContextFactory: TypeAlias = Callable[[Callable[[RoundRecord], None]], Unlearning
 def run_method(
     method: Method, context: ContextFactory, log: RoundLog, branch: str
 ) -> UnlearnedModel:
-    """Run an unlearning method on a branch.
+    """Run an unlearning method on a branch of the clients' personal parameters.
 
     If the method diverges, the result contains the last finite model.
     """
@@ -207,5 +208,5 @@ def no_scores() -> Scores:
 def client_scores(
     scores: Mapping[str, RowMetrics], names: "set[str] | None" = None
 ) -> list[RowMetrics]:
-    """Return the metrics of the clients that have rows; with ``names``, of these clients only."""
+    """Return the metrics of all clients with rows; if ``names`` is set, only of these clients."""
     return [each for name, each in scores.items() if each.rows and (names is None or name in names)]

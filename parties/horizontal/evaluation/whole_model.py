@@ -1,8 +1,8 @@
 """Evaluation of one remaining client's whole model, which includes its personal parameters.
 
 Notation of Mimir (paper 003): C_r = a remaining client; C_f = the leaving client; D_r and D_f =
-their rows. A cell (C_r, C_f) of Table III of the paper shows two accuracies of the whole model of
-C_r: on D_r and on D_f.
+their rows. In Table III of the paper, the cell (C_r, C_f) shows two accuracies of C_r's whole
+model: on D_r and on D_f.
 """
 
 from collections.abc import Sequence

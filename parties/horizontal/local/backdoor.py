@@ -50,7 +50,7 @@ def _poison(
 
 
 def apply_trigger(agreement: HorizontalAgreement, trigger: TriggerSettings, rows: Rows) -> Rows:
-    """Return ``rows`` with the trigger and with the labels of rows with this trigger.
+    """Return a copy of ``rows`` with the trigger, and with the labels that the trigger requires.
 
     Raises:
         PolicyError: the rows are not images.

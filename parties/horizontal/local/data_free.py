@@ -48,7 +48,7 @@ class DistillationRounds:
 
 
 class DistillationObjective(Protocol):
-    """The losses of student and generator, and the gate that selects images for the student."""
+    """The losses of student and generator, and the gate, which selects images for the student."""
 
     @property
     def trained(self) -> Sequence[nn.Parameter]:
@@ -129,7 +129,7 @@ def _step(
 
 @contextmanager
 def relu_activations(network: nn.Module) -> Iterator[list[Tensor]]:
-    """Collect the outputs of the network's ReLU layers while the context is active.
+    """Collect the outputs of the network's ReLU layers during the ``with`` block.
 
     Yields:
         A list to which each computed ReLU layer appends its output, ``[rows, ...]``.
@@ -249,7 +249,7 @@ class GatedTransfer:
         return self.plan.threshold
 
     def gate(self, images: Tensor) -> Tensor:
-        """Return, ``[rows]``, the similarity of features or the probability of forgotten classes.
+        """Return a score per image, ``[rows]``: similarity of features, or probability of classes.
 
         ``images`` are ``[rows, channels, height, width]``.
         """

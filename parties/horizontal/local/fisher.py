@@ -82,7 +82,7 @@ def input_columns(layer: nn.Module, given: Tensor) -> Tensor:
 
 
 def split_by_layer(vector: Tensor, network: nn.Module) -> Iterator[tuple[nn.Module, str, Tensor]]:
-    """Yield for each parameter: module, parameter name, and a view of ``vector`` of any shape.
+    """Yield each parameter's module and name, and its part of ``vector`` as a view of any shape.
 
     ``vector`` is ``[d]``.
     """

@@ -66,7 +66,7 @@ class GatePlan:
     Attributes:
         student_steps: number of the student's steps on one batch of images.
         temperature: τ.
-        attention: weight of L_att relative to L_K.
+        attention: weight of L_att; the weight of L_K is 1.
         threshold: largest probability of the forgotten classes, or largest similarity of features,
             at which an image passes the gate.
         classes: the forgotten classes; if empty, the gate compares the images' features in the
@@ -96,8 +96,10 @@ class TextTask:
         delta: δ of SimNPO.
         retain: the retain term: cross entropy (``nll``), or the KL divergence from the model before
             unlearning (``kl``).
-        stop_at_uniform: whether gradient ascent stops at the loss of a uniform guess.
-        layer: number of RMU's layer, from 1; 0 means the middle layer.
+        stop_at_uniform: whether gradient ascent stops when the loss reaches the loss of a uniform
+            guess.
+        layer: number of the layer whose outputs RMU steers, counted from 1; 0 means the middle
+            layer.
         steering: c, the norm of RMU's steering vector.
         multiplier: Ω of the primal-dual objective.
         max_loss: upper bound of an answer's score in the primal-dual objective, in nats per token.
@@ -131,7 +133,7 @@ class TextTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalTask:
-    """What a client minimises or reports in one round.
+    """A local task: what a client minimises or reports in one round.
 
     Attributes:
         aim: one of:
@@ -218,7 +220,8 @@ class RowMetrics:
         loss: sum of the cross entropies.
         histogram: counts of the rows by score (see ``score_histogram``); empty if there are no
             rows.
-        probability: only for texts: the sum, over the texts, of probability^(1 / number of tokens).
+        probability: only for texts: the sum over the texts of p^(1 / t), where p is the probability
+            of the text's answer and t the number of tokens of this answer.
     """
 
     rows: int

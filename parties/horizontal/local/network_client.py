@@ -48,7 +48,7 @@ RowSelector = Callable[[ClientData, str], Index | None]
 
 
 def no_request(_client_data: ClientData, _request: str) -> None:
-    """Return None for every request: no request exists at this client."""
+    """Return None for every request, because this client knows no requests."""
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class NetworkClientTask:
         """Mark the rows that a request names as the forgotten rows.
 
         Returns:
-            True if the agreement has a request with this name.
+            True if the agreement contains this request; otherwise False.
         """
         selected = self.select_rows(self.client_data, request)
         if selected is not None:
@@ -161,7 +161,7 @@ class NetworkClientTask:
         return RowMetrics(len(rows), correct, loss, histogram)
 
     def run_task(self, kind: RowKind, task: LocalTask, slots: Slots) -> LocalUpdate:
-        """Carry out a local task on rows of one kind; the ``slots`` are ``[d]`` each.
+        """Carry out a local task on rows of one kind; ``slots`` are vectors by name, ``[d]``.
 
         Raises:
             LocalTaskError: the client has no rows of this kind, or the network does not support the
@@ -271,8 +271,8 @@ class NetworkClientTask:
             trained = [e for n, e in student.named_parameters() if not n.startswith(fixed)]
             return GatedTransfer(student, teacher, leaving, trained, task.gate)
         raise LocalTaskError(
-            f"a task with the aim {task.aim!r} needs a network with prompts, or a gate that "
-            "compares classes"
+            f"a local task with the aim {task.aim!r} needs a network with prompts, or must select "
+            "images by their classes"
         )
 
     def _train_on_noise(
@@ -285,8 +285,8 @@ class NetworkClientTask:
         plan = task.noise
         if plan is None:
             raise LocalTaskError(
-                f"the aim {task.aim!r} needs the settings of the noise, but the task has no "
-                "settings of the noise"
+                f"a local task with the aim {task.aim!r} needs the settings of the noise, but the "
+                "server did not send them"
             )
         classes = torch.bincount(rows.labels).nonzero().flatten()
         labels = classes.repeat_interleave(plan.rows)

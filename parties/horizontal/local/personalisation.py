@@ -19,9 +19,9 @@ class Personalisation:
 
     Attributes:
         prefixes: prefixes of the names of the personal parameters, which never leave the client.
-        last: prefixes of the names of parameters that are trained last. These parameters are frozen
-            while the other parameters are trained; then one further pass trains only these
-            parameters (Mimir, paper 003, Alg 1, lines 14 and 15).
+        last: prefixes of the names of those parameters that are trained after all others. These
+            parameters are frozen while the other parameters are trained; then one further pass
+            trains only these parameters (Mimir, paper 003, Alg 1, lines 14 and 15).
         decay: λ of the penalty λ ‖θ‖², which the further pass adds to the loss; θ are the
             parameters that the further pass trains.
         spread: standard deviation of the normal distribution from which each client samples its

@@ -3,8 +3,8 @@
 The attack compares forgotten rows (members) with test rows (non-members). There are equally many
 members and non-members of each class, because otherwise the class alone would distinguish members
 from non-members. Rows with a trigger are left out, because the trigger alone would distinguish
-members from non-members. The attack fits no attack model, so no test rows are reserved for such a
-fit, and all test rows may be used as non-members.
+members from non-members. The attack trains no model of its own, so no test rows are reserved for
+such a training, and all test rows may be used as non-members.
 """
 
 from dataclasses import dataclass, field
@@ -58,7 +58,7 @@ class ClientData:
     Attributes:
         train: training rows.
         test: the client's own test rows.
-        forgotten: indices of the training rows that the current request names.
+        forgotten: indices of the training rows that the current unlearning request names.
         planted: indices of the training rows with the trigger of a backdoor audit.
         stamped: copies of the test rows with the trigger; each label is the target class of the
             backdoor.

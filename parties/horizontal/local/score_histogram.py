@@ -18,7 +18,9 @@ BINS = round(2 * MAX_SCORE / BIN_WIDTH)
 
 
 def score_histogram(scores: Tensor) -> tuple[int, ...]:
-    """Return how many rows lie in each of ``BINS`` equal bins of [-``MAX_SCORE``, ``MAX_SCORE``].
+    """Return the number of scores in each of ``BINS`` equal bins.
+
+    The bins cover the range from -``MAX_SCORE`` to ``MAX_SCORE``.
 
     ``scores`` are the φ of the rows, ``[rows]``. A score of NaN, for example of a diverged model,
     counts as the lowest score.
@@ -29,7 +31,7 @@ def score_histogram(scores: Tensor) -> tuple[int, ...]:
 
 
 def histogram_scores(counts: Sequence[int]) -> NDArray[np.float64]:
-    """Return the score of each row of a histogram, ``[rows]``: the middle of the row's bin."""
+    """Return a score for each row in a histogram, ``[rows]``: the middle of the row's bin."""
     middles = -MAX_SCORE + BIN_WIDTH * (np.arange(len(counts)) + 0.5)
     return np.repeat(middles, counts)
 

@@ -1,4 +1,4 @@
-"""AdaClipping-like: dampen parameters that matter mostly for the leaving client."""
+"""A method similar to AdaClipping: dampen parameters that matter mostly for the leaving client."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from unlearning.horizontal.baselines import dampen_parameters
 
 @dataclass(frozen=True, slots=True)
 class AdaClipping:
-    """One dampening step of the server, then recovery.
+    """The server dampens parameters in one step; then recovery follows.
 
     Attributes:
         fisher_task: the local task that reports Fisher information.

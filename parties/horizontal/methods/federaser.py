@@ -28,7 +28,7 @@ StoredUpdates: TypeAlias = tuple[
 
 @dataclass(frozen=True, slots=True)
 class FedEraser:
-    """One calibrated round for each stored round, then recovery.
+    """Runs one calibrated round for each stored round, and then the rounds of recovery.
 
     Attributes:
         calibrate: settings of the short local training.

@@ -27,13 +27,15 @@ class FedForget:
         teacher_b: rounds that train teacher B, either by the remaining clients from random weights
             or by the leaving client alone from the original model.
         recover: rounds of recovery.
-        mode: kind of teacher B.
+        mode: kind of teacher B: ``literal``, ``clean_teacher`` or ``bad_teacher``; ``ga``: no
+            teacher B.
         weight_a: α, the weight of teacher A, the original model. In mode ``bad_teacher``, teacher A
             has weight 0 instead.
         weight_b: the weight of teacher B.
         leaving_factor: λ₀, the factor by which the leaving client's weight in the mean is
             multiplied in the first round.
-        decay: β, the rate per round at which this factor decays from ``leaving_factor`` to 1.
+        decay: β, the rate per round at which the factor on the leaving client's weight decays from
+            ``leaving_factor`` to 1.
         max_weight: largest weight of the leaving client in the mean.
         temperature: τ.
     """

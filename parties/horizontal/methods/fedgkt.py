@@ -1,13 +1,13 @@
 """FedGKT: the remaining clients distil a student; a gate excludes images of the forgotten data.
 
 Every remaining client runs gated knowledge transfer (GKT, Chundawat et al. 2023), as in the
-comparison by Mimir's authors (paper 003, §VI-A3). The gate of Mimir's authors compares features and
-needs prompts. The gate of the original GKT compares classes. A gate that compares classes works
-with every network. However, such a gate excludes all images of a class of the leaving client, even
-if remaining clients also have rows of this class. Learning rates have no schedule. If no image
-passes the gate at any client, the round is recorded as skipped. If the clients' descriptors are
-nearly equal, the clients' features are nearly equal too. A gate that compares features then
-excludes all images, so the rounds are skipped.
+comparison by Mimir's authors (paper 003, §VI-A3). The gate of Mimir's authors compares features, so
+it needs a network with prompts. The gate of the original GKT compares classes. A gate that compares
+classes works with every network. However, a gate that compares classes excludes all images of each
+class that the leaving client has, even if remaining clients also have rows of this class. Learning
+rates have no schedule. If no image passes the gate at any client, the round is recorded as skipped.
+If the clients' descriptors are nearly equal, the clients' features are nearly equal too. A gate
+that compares features then excludes all images, so the rounds are skipped.
 """
 
 from dataclasses import dataclass, replace
@@ -78,7 +78,7 @@ class FedGkt:
             teachers["second"] = leaving_client_model(context, self.distil.task_at(0))
         else:
             raise PolicyError(
-                "fedgkt's gate compares features and needs a network with prompts, but the agreed "
+                'with gate = "features", fedgkt needs a network with prompts, but the agreed '
                 "network has no prompts",
                 'set personal = {kind = "mimir"}, or set unlearning.fedgkt.gate = "classes"',
             )

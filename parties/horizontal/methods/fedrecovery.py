@@ -28,7 +28,7 @@ from unlearning.horizontal.baselines import (
 
 @dataclass(frozen=True, slots=True)
 class FedRecovery:
-    """The server corrects the model in one step without clients; then recovery follows.
+    """The server corrects the model in one step; then the remaining clients run recovery.
 
     Attributes:
         recover: rounds of recovery.

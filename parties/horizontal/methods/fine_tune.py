@@ -12,7 +12,7 @@ from unlearning.guarantee import Guarantee
 
 @dataclass(frozen=True, slots=True)
 class FineTune:
-    """Recovery rounds from the original model; every table of results has this baseline."""
+    """Runs recovery rounds on the original model; every table of results has this baseline."""
 
     round_plan: RoundPlan
     name: str = "fine-tune"

@@ -29,12 +29,12 @@ class FuPga:
     """Projected gradient ascent from the original model minus the leaving client's last update.
 
     Attributes:
-        last: rounds of the training; the leaving client repeats the local task of the last round to
-            compute w_u.
+        last: settings of the training rounds; to compute w_u, the leaving client repeats the local
+            task of the last round.
         ascent: rounds of ascent at the leaving client.
         recover: rounds of recovery.
-        max_distance: *squared* distance to w_u beyond which the ascent stops, as in the authors'
-            program.
+        max_distance: *squared* distance to w_u beyond which the ascent stops; the program of
+            FU-PGA's authors also squares the distance.
     """
 
     last: RoundPlan

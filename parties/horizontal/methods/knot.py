@@ -26,10 +26,10 @@ from unlearning.guarantee import Guarantee
 class Knot:
     """Repeats the rounds of the training for the clusters of the leaving clients.
 
-    The method is exact. If all clients of a cluster take part in every round, the model is
-    bit-equal to the model of a training of the same clusters without the leaving clients. If each
-    round selects only some clients, the two models can differ: before its first round, the leaving
-    client was already a candidate for the selection.
+    The method is exact. If all clients of a cluster take part in every round, the unlearned model
+    equals, bit for bit, the model of the same clusters if they are trained without the leaving
+    clients from the start. If each round selects only some clients, the two models can differ:
+    before its first round, the leaving client was already a candidate for the selection.
 
     Attributes:
         round_plan: rounds of the training.
@@ -53,7 +53,7 @@ class Knot:
         """
         if context.clusters is None:
             raise PolicyError(
-                "knot needs a training in clusters, but all clients were trained together",
+                "knot needs a model of each cluster, but all clients were trained together",
                 "set training.clusters = 5",
             )
 

@@ -17,7 +17,7 @@ class Method(Protocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Level of the method's guarantee."""
+        """What the method guarantees, for example ``EXACT`` or ``HEURISTIC``."""
 
     @property
     def needs_single_updates(self) -> bool:

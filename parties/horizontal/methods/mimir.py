@@ -2,7 +2,7 @@
 
 The leaving client sends its descriptor to the server once, and the descriptor is deleted
 afterwards. Only backbone and head are unlearned. The shared prompt parameters do not change, so
-these parameters keep information about the leaving client (paper 003, C11).
+these parameters keep information about the leaving client (paper 003).
 """
 
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""MoDe: alternate rounds that mix in a degradation model and rounds that guide the clients.
+"""MoDe: rounds that mix in a degradation model alternate with rounds that guide the clients.
 
 Notation as in ``unlearning.horizontal.baselines``. The remaining clients train the degradation
 model from random weights. In a round of guidance the leaving client trains with the predictions of
@@ -27,7 +27,7 @@ class MoDe:
         guide: rounds of guidance, which alternate with the rounds of erasure; the longer of the two
             sequences continues alone.
         recover: rounds of recovery.
-        momentum: λ, weight of the old model in the mix.
+        momentum: λ, weight of the current model when the degradation model is mixed into it.
     """
 
     degrade: RoundPlan

@@ -1,11 +1,11 @@
-"""SFU: gradient ascent that keeps the model's outputs on sampled rows of remaining clients.
+"""SFU: gradient ascent that preserves the outputs on sampled rows of the remaining clients.
 
 Notation as in ``unlearning.horizontal.baselines``. Weight and bias of a layer are projected
 together. Parameters outside of linear and convolutional layers, such as those of normalisation
 layers, do not change. Every remaining client sends the layers' inputs for one batch of rows to the
 server (for convolutions, a sample of the patches). The model's outputs on all other rows can
 change. The paper multiplies the inputs by a random factor to hide the inputs. Such a factor does
-not hide the inputs, so none is used.
+not hide the inputs, so this implementation uses no factor.
 """
 
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from unlearning.horizontal.baselines import append_ones, leading_directions, rem
 
 @dataclass(frozen=True, slots=True)
 class Sfu:
-    """Ascent outside of the subspace of the remaining clients' inputs, then recovery.
+    """Gradient ascent outside of the subspace of the remaining clients' inputs, then recovery.
 
     Attributes:
         ascent: rounds of ascent.

@@ -43,7 +43,7 @@ def leaving_client_model(context: UnlearningContext, task: LocalTask) -> Tensor:
 
 
 def for_target_client(context: UnlearningContext, target_client: str | None) -> UnlearningContext:
-    """Return ``context`` with ``target_client`` as the only remaining client.
+    """Return a copy of ``context`` in which ``target_client`` is the only remaining client.
 
     If ``target_client`` is None, all remaining clients are kept.
     """

@@ -43,7 +43,7 @@ def select_key_holders(named: Sequence[str], members: Sequence[str]) -> tuple[st
 
 
 def join_names(names: Sequence[str]) -> bytes:
-    """Join names to one byte string, which is then signed."""
+    """Join names to one byte string, so that the names can be signed together."""
     return "\n".join(names).encode()
 
 
@@ -60,7 +60,7 @@ class EncryptedSumClient:
         self._known_contexts = set[bytes]()
 
     def handle(self, message: Message) -> None:
-        """Handle a message of a sum.
+        """Handle a message from the server about a sum of updates.
 
         Raises:
             RemoteProtocolError: the message does not belong to an encrypted sum.
@@ -167,7 +167,9 @@ class EncryptedSumClient:
 
     def _receive_sum(self, part: vfl_pb2.CiphertextSum, message: Message) -> None:
         if self._assembler is None:
-            raise RemoteProtocolError("sent a sum of ciphertexts before this client sent an update")
+            raise RemoteProtocolError(
+                "the server sent a sum of ciphertexts before this client sent its update"
+            )
         found = self._assembler.add(part, message)
         if found is not None:
             self._ciphertexts = found.numpy().tobytes()
@@ -177,7 +179,7 @@ class EncryptedSumClient:
         present = self._present
         if present is None:
             raise RemoteProtocolError(
-                "requested the decryption of a sum before this client approved the sum"
+                "the server requested the decryption of a sum that this client has not approved"
             )
         for name, each in approvals.approvals.items():
             bound = (terms.context, join_names(present.members), present.digest)
@@ -206,5 +208,7 @@ class EncryptedSumClient:
 
     def _current_sum(self) -> tuple[CkksClient, SumTerms]:
         if self._sum is None or self._terms is None:
-            raise RemoteProtocolError("sent a message of a sum, but no sum is open at this client")
+            raise RemoteProtocolError(
+                "the server sent a message of a sum, but this client takes part in no sum now"
+            )
         return self._sum, self._terms

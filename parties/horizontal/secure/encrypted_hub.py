@@ -82,8 +82,8 @@ class EncryptedSumHub:
                 members' ciphertexts, ``[bytes]``.
 
         Raises:
-            PolicyError: too few members are connected, or the key holders decrypt to different
-                numbers.
+            PolicyError: too few members are connected, or the key holders report different
+                decrypted sums.
         """
         names = [each.client for each in members]
         if len(set(names)) != len(names):

@@ -41,11 +41,11 @@ class MaskedSumClient:
         self._known_contexts = set[bytes]()
 
     def handle(self, message: Message) -> None:
-        """Handle a message of a sum.
+        """Handle a message from the server about a sum of updates.
 
         Raises:
-            RemoteProtocolError: the message does not belong to a masked sum, or would reveal a
-                vector.
+            RemoteProtocolError: the message does not belong to a masked sum, or would reveal the
+                vector of a single client.
         """
         try:
             match message.body:
@@ -146,7 +146,8 @@ class MaskedSumClient:
     def _reveal_shares(self, present: vfl_pb2.Present) -> None:
         if self._sealed is None:
             raise RemoteProtocolError(
-                "requested revealed shares of a sum before sending the members' sealed shares"
+                "the server asked this client to reveal shares before the server sent the "
+                "encrypted shares of the other members"
             )
         revealed = self._current_sum().reveal_shares(self._sealed, present.members)
         self._sum = self._sealed = None
@@ -154,5 +155,7 @@ class MaskedSumClient:
 
     def _current_sum(self) -> MaskingClient:
         if self._sum is None:
-            raise RemoteProtocolError("sent a message of a sum, but no sum is open at this client")
+            raise RemoteProtocolError(
+                "the server sent a message of a sum, but this client takes part in no sum now"
+            )
         return self._sum

@@ -35,7 +35,8 @@ def check_sum_members(
     min_contributors, members = agreement.aggregation.min_contributors, tuple(start.members)
     if len(set(members)) != len(members) or not {*members} <= {*agreement.spokes}:
         raise RemoteProtocolError(
-            "started a sum with a member that is not a client, or is named twice"
+            "the server started a sum that names a party that is not a client, or names a client "
+            "twice"
         )
     if len(members) < min_contributors or start.threshold < min_contributors:
         raise PolicyError(
@@ -44,7 +45,10 @@ def check_sum_members(
             "wait for more clients, or agree on a smaller aggregation.min_contributors",
         )
     if len(start.context) != CONTEXT_BYTES or start.context in known_contexts:
-        raise RemoteProtocolError("started a sum with a context that is invalid or was used before")
+        raise RemoteProtocolError(
+            "the server started a sum whose context (the random number that identifies a sum) has "
+            "a wrong length, or was used before"
+        )
     known_contexts.add(start.context)
     return members
 
@@ -65,7 +69,8 @@ def encode_update(
         most: largest absolute value of a number in the sum.
 
     Raises:
-        UpdateTooLarge: a number exceeds ``most / members``, or is not finite.
+        UpdateTooLarge: the absolute value of a number exceeds ``most / members``, or a number is
+            not finite.
     """
     weighted = update.rows * update.delta.double()
     rest = torch.tensor([update.rows, update.rows * update.loss], dtype=torch.float64)

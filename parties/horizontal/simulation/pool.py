@@ -51,9 +51,9 @@ class ClientJob:
         source: config and data of the simulation.
         client: name of the client.
         state: requests that the client received.
-        kind: kind of rows that the job uses.
+        kind: kind of rows that the job uses, for example the forgotten rows.
         task: the local task; None: the job evaluates the vector ``model`` of ``slots``.
-        slots: handles of stored vectors, by name of the slot.
+        slots: handles of the stored vectors that the job uses, by name.
         personal: handle of the packed personal parameters; None before the client's first local
             task.
         parameters: whether the client's personal parameters replace the parameters of the evaluated
@@ -159,7 +159,7 @@ class SharedVectors:
         self._shared: dict[int, tuple[Tensor, VectorHandle]] = {}
 
     def put(self, slots: Slots) -> tuple[tuple[str, VectorHandle], ...]:
-        """Store the vectors that are new, ``[n]`` each, and return the handles of all by name."""
+        """Store all new vectors, ``[n]`` each; return the handles of all vectors by name."""
         return tuple((name, self._put(vector)) for name, vector in slots.items())
 
     def _put(self, vector: Tensor) -> VectorHandle:
@@ -218,7 +218,7 @@ class PoolCohort:
     def updates(
         self, members: Iterable[Member], task: LocalTask, slots: Slots
     ) -> Iterator[tuple[Member, LocalUpdate]]:
-        """Yield the update of each member in the given order; the ``slots`` are ``[d]`` each.
+        """Yield the members' updates in order; ``slots`` are vectors by name, ``[d]`` each.
 
         Raises:
             PolicyError: a client cannot carry out the task.
@@ -241,7 +241,7 @@ class PoolCohort:
                 yield member, found
 
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
-        """Return the mean update of the members; the ``slots`` are ``[d]`` each."""
+        """Return the mean update of the members; ``slots`` are vectors by name, ``[d]`` each."""
         total = WeightedMean()
         for member, update in self.updates(members, task, slots):
             total.add(member, update)
@@ -267,7 +267,7 @@ class PoolCohort:
         return {n: found[n] for n in names if isinstance(found[n], RowMetrics)}  # type: ignore[misc]
 
     def switch_branch(self, branch: str, parent: str | None) -> None:
-        """Switch all clients to the personal parameters of a branch.
+        """Switch all clients to a branch, that is, to a named set of personal parameters.
 
         A new branch starts with the personal parameters of the branch ``parent``, or without
         personal parameters if ``parent`` is None.

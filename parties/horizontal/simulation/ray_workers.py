@@ -56,7 +56,7 @@ class RayWorkers:
         self._job = ray.remote(num_cpus=1, max_retries=3)(_run)
 
     def put(self, name: str, vector: Tensor) -> VectorHandle:
-        """Store a vector, ``[n]``; Ray deletes it when no reference to it is left."""
+        """Store a vector, ``[n]``; Ray deletes a vector when no reference to the vector is left."""
         del name
         return ray.put(vector.detach().numpy())
 

@@ -36,7 +36,7 @@ class ClientState:
 
     Attributes:
         request: the selected request.
-        purged: requests whose rows were deleted.
+        purged: requests whose forgotten rows the client has deleted.
     """
 
     request: str | None = None
@@ -56,4 +56,4 @@ class SimulatedClients(Protocol):
     """All simulated clients of a run."""
 
     def load(self, client: str, state: ClientState) -> ClientTask:
-        """Load a client, apply ``state`` and return the client."""
+        """Load a client, apply the requests in ``state`` to the client, and return the client."""

@@ -64,7 +64,7 @@ class SimulatedRowClients:
         return cls(config, data_set, build_whole_network(config.agreement, "shape"))
 
     def load(self, client: str, state: ClientState) -> ClientTask:
-        """Load a client, apply ``state`` and return the client."""
+        """Load a client, apply the requests in ``state`` to the client, and return the client."""
         return self._cached_client(client, state)
 
     def _load(self, client: str, state: ClientState) -> NetworkClientTask:

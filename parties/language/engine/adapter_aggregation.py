@@ -57,13 +57,13 @@ class LanguageCohort(CohortWrapper):
     def updates(
         self, members: Iterable[Member], task: LocalTask, slots: Slots
     ) -> Iterator[tuple[Member, LocalUpdate]]:
-        """Yield the update of each member as soon as the member replies; slots are ``[d]``."""
+        """Yield each member's update on arrival; ``slots`` are vectors by name, ``[d]`` each."""
         for member, update in self._cohort.updates(members, task, slots):
             self._count(update.tokens)
             yield member, update
 
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
-        """Return the mean update; slots are ``[d]``.
+        """Return the mean update; ``slots`` are vectors by name, ``[d]`` each.
 
         If products are aggregated, the update is the vector of the aggregated adapters minus the
         vector of the model.

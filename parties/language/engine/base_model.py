@@ -49,8 +49,8 @@ class BaseModel:
         pad_token: id of the padding token.
         digest: digest of the base model's files, in hex.
         mixed_precision: true if weights are float32 and computations use bfloat16.
-        lock: must be acquired before the model is used, because parties of one process share the
-            model.
+        lock: a party must acquire the lock before it uses the model, because the parties of one
+            process share the model.
     """
 
     model: "PreTrainedModel | PeftModel"
@@ -108,7 +108,7 @@ class BaseModel:
         return self.layout.flatten(trainable_values(self.model)).float()
 
     def frozen_copy(self, vector: Tensor) -> "PreTrainedModel | PeftModel":
-        """Return a copy with the trainable weights ``vector``, ``[d]``, in evaluation mode.
+        """Return a copy of the model in evaluation mode, with the weights ``vector``, ``[d]``.
 
         No weight of the copy is trainable; the model and the copy share the frozen weights.
         """

@@ -33,7 +33,7 @@ RequestedRows = Callable[[TextDataset, str], Index | None]
 
 @dataclass(slots=True)
 class LanguageClientTask:
-    """The task of a client with a language model; no parameter is personal.
+    """A client's part of training a language model; no parameter is personal.
 
     Attributes:
         name: name of the client.

@@ -27,7 +27,8 @@ def write_merged_model(base: Path, run: Path, out: Path) -> float:
     """Write the base model with the saved model of a party's folder ``run`` to ``out``.
 
     Return the largest absolute difference between the logits of the merged model and those of the
-    model with adapters. The test input consists of the first tokens of the vocabulary.
+    model with adapters. The input for this comparison consists of the first tokens of the
+    vocabulary.
 
     Raises:
         StorageError: ``run`` has no saved model, or ``out`` is not an empty folder.

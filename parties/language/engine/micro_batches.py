@@ -4,8 +4,8 @@ The loss of a step is γ F + α R, where F is the forget term and R is the retai
 mean, either over rows or over the label tokens of the rows. The mean of a micro-batch is multiplied
 by a weight: the fraction of all rows, or of all label tokens, that the micro-batch contains.
 Therefore the sum of the losses of all micro-batches equals the loss of the whole step, and the sum
-of the gradients equals the gradient of the whole step. Only dropout makes a difference, because
-dropout samples other random numbers in micro-batches.
+of the gradients equals the gradient of the whole step. Only with dropout do the results differ,
+because dropout samples other random numbers if the batch is divided into micro-batches.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,7 +51,8 @@ def micro_batches(
     Args:
         forget: rows of the forget term, or all training rows.
         retain: as many rows of the retain term as there are rows in ``forget``, or no rows.
-        size: maximum number of rows per term and micro-batch; None for a single micro-batch.
+        size: maximum number of rows that a micro-batch has for each term; None for a single
+            micro-batch.
         pad: the padding token.
         objective: objective of the step.
     """

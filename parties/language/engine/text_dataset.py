@@ -29,7 +29,8 @@ class TextDataset:
         flagged: ``[rows]``, True for rows that the corpus or the party settings mark as rows to
             forget.
         test: held-out texts, with which attacks compare the forgotten texts.
-        validation: other held-out texts, from which thresholds are computed.
+        validation: held-out texts that are not in ``test``; thresholds are computed from these
+            texts.
         public: public texts for training; a request never includes public texts.
         forgotten: row numbers of the texts to forget.
     """

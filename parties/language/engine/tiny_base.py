@@ -57,7 +57,7 @@ class TinyBasePlan:
 
 
 def build_tiny_base(out: Path, recipe: TinyBasePlan, listener: ProgressListener) -> None:
-    """Train a tokenizer and a model; write them and the public facts to the folder ``out``.
+    """Train a tokenizer and a model; write both, and the public facts as questions, to ``out``.
 
     Raises:
         StorageError: ``out`` is not empty.

@@ -25,8 +25,8 @@ def warn_of_truncation(
     Args:
         progress: receiver of the warning.
         rows: encoded texts.
-        longer: continuation of "texts ..." in the warning, such as "are longer than 512 tokens".
-        lost: continuation of "tokens are ..." in the warning, such as "not measured".
+        longer: words after "texts" in the warning, such as "are longer than 512 tokens".
+        lost: words after "tokens are" in the warning, such as "not measured".
     """
     found = count_truncated(rows)
     if found.rows:

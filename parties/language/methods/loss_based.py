@@ -32,8 +32,8 @@ class LossBasedUnlearning:
         unlearn: rounds of unlearning.
         recover: rounds of fine-tuning on retained texts after the unlearning.
         participants: all clients, or only the clients with texts to forget.
-        rule: optimiser of the server in the rounds of unlearning. The rounds of recovery continue
-            with the optimiser's momentum and moments.
+        rule: the server's optimiser in the rounds of unlearning, which applies the mean update. The
+            rounds of recovery continue with the optimiser's momentum and moments.
         guarantee: guarantee of the method.
         needs_single_updates: whether the method reads updates of single clients.
     """
@@ -68,7 +68,8 @@ class LossBasedUnlearning:
 def unlearning_members(context: UnlearningContext, participants: Participants) -> Sequence[Member]:
     """Return one member for each client that takes part.
 
-    If a client has texts to forget, the client takes part with these texts.
+    A client with texts to forget takes part with these texts; if other clients take part too, they
+    use their own texts.
     """
     if participants == "leaving":
         return context.leaving
@@ -79,7 +80,7 @@ def unlearning_members(context: UnlearningContext, participants: Participants) -
 def sample_members(
     round_plan: RoundPlan, number: int, members: Sequence[Member], leaving: Sequence[Member]
 ) -> list[Member]:
-    """Sample the members of a round; at least one sampled member has texts to forget.
+    """Sample the members of a round, of which at least one has texts to forget.
 
     If the plan samples no member with texts to forget, a member with texts to forget replaces a
     randomly chosen member.

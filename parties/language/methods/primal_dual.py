@@ -41,16 +41,16 @@ CEILING_FACTOR = 1.5  # M / γ: the threshold can be reached, and no answer coun
 
 @dataclass(frozen=True, slots=True)
 class PrimalDual:
-    """Unlearning under the constraint S_u ≥ γ with the dual variable of FedORA.
+    """Unlearning under the constraint S_u ≥ γ, with FedORA's dual variable Ω.
 
     Attributes:
         unlearn: rounds of unlearning.
         recover: rounds of fine-tuning on retained texts after the unlearning.
-        step_size: step size σ of the dual.
+        step_size: σ, the step size with which Ω is updated.
         initial_multiplier: Ω before the first round.
         max_multiplier: upper bound of Ω.
-        threshold: γ. If None, γ is the mean score of held-out texts under the original model, and
-            M is ``CEILING_FACTOR`` times the mean loss of these texts.
+        threshold: γ. If ``threshold`` is None, γ is the mean score of held-out texts under the
+            original model, and M is ``CEILING_FACTOR`` times the mean loss of these texts.
         participants: all clients, or only the clients with texts to forget.
         name: name in the config and in reports.
         guarantee: guarantee of the method.

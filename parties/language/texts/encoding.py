@@ -1,11 +1,11 @@
 """Tokenisation: token ids and labels of texts, for any tokenizer.
 
-Prompt and reply are encoded separately, and then the token ids are joined. Therefore a prompt has
-the same tokens in training and in generation. All answers to one question share the tokens of the
-prompt, and no token crosses the boundary between prompt and answer. Spaces at the end of the prompt
-are moved to the reply, since most tokenizers join a space with the next word ("Answer:", " Paris").
-The joined ids then equal the ids of the whole text, except for tokenizers that merge words across
-the boundary.
+A prompt and its reply are encoded separately; then their token ids are joined. Therefore a prompt
+has the same tokens in training and in generation. All answers to one question share the tokens of
+the prompt, and no token crosses the boundary between prompt and answer. Spaces at the end of the
+prompt are moved to the start of the reply ("Answer:", " Paris"), because most tokenizers join a
+space with the next word. The joined ids then equal the ids of the whole text, except for tokenizers
+that merge words across the boundary.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class EncodedText:
     Attributes:
         ids: token ids, ``[tokens]``.
         start: index of the first token with a label; earlier tokens are context.
-        cut: number of tokens removed from the end to keep the maximum length.
+        cut: number of tokens that were removed from the end because the row was too long.
     """
 
     ids: Index
@@ -97,8 +97,8 @@ class TextEncoder:
 
         Raises:
             DataError: a prompt reaches the maximum length, so that no token remains for the answer,
-                or a text contains a special token of the chat template. The message contains the
-                row number, counted from 0.
+                or a text contains a special token of the chat template. The message names the
+                number of the faulty row, counted from 0.
         """
         prompts = self._prompts([question for question, _ in pairs], examples)
         replies = [answer for _, answer in pairs]
@@ -133,9 +133,10 @@ class TextEncoder:
     def windows(self, texts: Sequence[str], overlap: int = 1) -> list[EncodedText]:
         """Encode long texts as windows of at most ``longest`` tokens; each text has an end token.
 
-        Each window begins with the last ``overlap`` tokens of the window before it, as context.
-        With an overlap of 1 or more, every token except the first of a text is predicted exactly
-        once. With an overlap of 0, as in MUSE's code, the first token of a window is not predicted.
+        Each window after the first begins with the last ``overlap`` tokens of the previous window;
+        these tokens serve as context. With an overlap of 1 or more, every token except the first of
+        a text is predicted exactly once. With an overlap of 0, as in MUSE's code, the first token
+        of a window is not predicted.
 
         Raises:
             DataError: the overlap is negative, or as long as a window.
@@ -282,7 +283,7 @@ def build_encoder(
     """
     if tokenizer.eos_token_id is None:
         raise DataError(
-            "the tokenizer has no end token, which every answer needs",
+            "the tokenizer has no end token, but every answer must end with an end token",
             "set eos_token in tokenizer_config.json",
         )
     if isinstance(template, ChatTemplate) and tokenizer.chat_template is None:

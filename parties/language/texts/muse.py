@@ -62,8 +62,8 @@ def read_muse_continuations(folder: Path) -> tuple[Continuation, ...]:
 def read_muse_membership(folder: Path, part: str) -> tuple[Passage, ...]:
     """Return the texts for membership inference from ``privleak/PART.json`` or from its excerpt.
 
-    The test needs equal numbers of members and non-members. The excerpt contains fewer texts than
-    the whole part, so all parts must be in the same folder.
+    The test for membership inference needs equal numbers of members and non-members. The excerpt
+    contains fewer texts than the whole part, so provide either all whole parts or all excerpts.
 
     Raises:
         UsageProblem: MUSE has no part with this name.
@@ -114,7 +114,9 @@ def _exists(folder: Path, path: Path) -> bool:
 
 def _path(kind: str, part: str, parts: tuple[str, ...]) -> Path:
     if part not in parts:
-        raise UsageProblem(f"MUSE has no {kind} part {part!r}", f"choose one of {', '.join(parts)}")
+        raise UsageProblem(
+            f"the folder {kind!r} of MUSE has no part {part!r}", f"choose one of {', '.join(parts)}"
+        )
     return Path(kind, f"{part}.json")
 
 

@@ -1,9 +1,10 @@
 """Public texts for the pre-training of a tiny base model.
 
 Public texts consist of known facts and plain English text. The known facts are TOFU's questions
-about real authors and world facts. The pre-training texts of a real base model contain these facts,
-the metric Model Utility measures these facts, and no request names these facts.
-``refuse_private_answers`` checks that public texts contain no private answer of a client.
+about real authors and world facts. Such facts also occur in the pre-training texts of real base
+models. The metric Model Utility measures whether a model knows these facts, and no unlearning
+request names any of them. ``refuse_private_answers`` checks that public texts contain no private
+answer of a client.
 """
 
 import re

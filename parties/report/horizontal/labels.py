@@ -169,7 +169,7 @@ def find_metric(method: Record, name: str) -> Record | None:
 
 
 def divergence(method: Record) -> str:
-    """Return the round and the error of a method's divergence; empty if there was no divergence."""
+    """Return in which round and with which error a method diverged; empty if it did not diverge."""
     return method.get("diverged") or ""
 
 
@@ -198,9 +198,10 @@ def visible_columns(request: Record) -> Sequence[MetricColumn]:
 def original_differs(request: Record, column: MetricColumn) -> bool | None:
     """Return whether the original differs from Retrain by more than two standard deviations.
 
-    These are the standard deviations of the Retrains.
+    The standard deviation is computed over the Retrain models.
 
-    The result is None if the metric was not measured, or if there are fewer than two Retrains.
+    The result is None if the metric was not measured, or if there are fewer than two Retrain
+    models.
     """
     found = find_metric(find_method(request, "original"), column.metric)
     if found is None or found["gap"] is None or found["retrain_sd"] is None:

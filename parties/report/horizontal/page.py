@@ -48,7 +48,8 @@ class MethodRow:
     Attributes:
         name: display name of the method.
         description: what the method does.
-        guarantee: level of guarantee; if the method diverged, the round and the error.
+        guarantee: what the method guarantees, such as exact unlearning; if the method diverged,
+            instead the round and the error of the divergence.
         kind: style of the row: original, chosen, baseline or retrain.
         cells: one cell per column.
     """
@@ -67,7 +68,7 @@ class RequestView:
     Attributes:
         request: the record of the request.
         chosen: name of the chosen method.
-        retrains: number of Retrains.
+        retrains: number of Retrain models.
         result: one sentence with the result.
         tiles: one tile for each of the most important values.
         groups: heading of each group of columns, with the number of columns.

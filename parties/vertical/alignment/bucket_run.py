@@ -1,4 +1,4 @@
-"""Computation of the buckets of an intersection, one after another, over messages.
+"""Compute the intersection of each bucket of rows, one bucket after another, by messages.
 
 The leader sends the OPRF matrix of a bucket before receiving the members' key-value stores of the
 previous bucket. Therefore leader and members compute at the same time.
@@ -29,7 +29,7 @@ TAGS_AT_ONCE = 1 << 18  # tags in one message; the largest bucket has hardly mor
 def run_leader_buckets(
     party: VerticalParty, hub: Hub, leader: PsiLeader, own: PsiInput, time_limit: float
 ) -> None:
-    """Compute all incomplete buckets as the leader."""
+    """Compute the intersections of all incomplete buckets as the leader."""
     show_alignment_phase(party, own)
     waiting: deque[tuple[int, LeaderBucket]] = deque()
     for number in range(own.completed, own.buckets):
@@ -101,7 +101,7 @@ def _width(hub: Hub) -> int:
 def run_member_buckets(
     party: VerticalParty, channel: Channel, member: PsiMember, own: PsiInput, time_limit: float
 ) -> None:
-    """Compute all incomplete buckets as a member."""
+    """Compute the intersections of all incomplete buckets as a member."""
     show_alignment_phase(party, own)
     for number in range(own.completed, own.buckets):
         bucket = member.open_bucket(number, own.hashes(number, channel_session(channel)))
@@ -136,8 +136,9 @@ def receive_tags(
         counts = list(matches.counts)
         if sum(counts) != len(tags) or not 1 <= len(counts) <= own.buckets - len(places):
             raise RemoteProtocolError(
-                f"sent {len(tags)} tags; expected {sum(counts)}, the sum of the sent counts. The "
-                f"counts are for {len(counts)} buckets; expected 1 to {own.buckets - len(places)}"
+                f"the leader sent {len(tags)} tags and the counts of {len(counts)} buckets; "
+                f"expected {sum(counts)} tags, the sum of these counts, and the counts of 1 to "
+                f"{own.buckets - len(places)} buckets"
             )
         ends = np.cumsum([0, *counts])
         for low, high in itertools.pairwise(ends):
@@ -162,7 +163,7 @@ def hub_session(hub: Hub) -> bytes:
 
 
 def channel_session(channel: Channel) -> bytes:
-    """The session ID, 16 bytes, of a channel; raises ``RemoteProtocolError`` without handshake."""
+    """A channel's session ID, 16 bytes; raises ``RemoteProtocolError`` before the handshake."""
     if channel.session is None:
         raise RemoteProtocolError(
             "the channel has no session ID, because the handshake is not complete"

@@ -20,7 +20,7 @@ KEY = "key"
 
 
 class BucketStore(Protocol):
-    """Storage for each bucket's rows of this party (written at each start) and for its result."""
+    """Storage, for each bucket, of this party's rows (written at each start) and of the result."""
 
     def add_rows(self, bucket: int, rows: Bytes) -> None:
         """Add this party's ``rows``, [n, width] uint8, to a bucket."""
@@ -81,7 +81,7 @@ class FolderBucketStore:
         """Keep the results of the first ``completed`` buckets as valid; delete all other results.
 
         Raises:
-            StorageError: fewer than ``completed`` buckets are complete.
+            StorageError: the number of complete buckets is smaller than ``completed``.
         """
         if completed > self.completed:
             raise StorageError(

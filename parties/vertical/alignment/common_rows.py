@@ -46,7 +46,7 @@ class Alignment:
 
 @contextmanager
 def open_psi_input(party: VerticalParty) -> Iterator[PsiInput]:
-    """Open this party's input of an intersection; delete its files at the end or on ``PsiError``.
+    """Open this party's input files of an intersection; delete them at the end or on ``PsiError``.
 
     Raises:
         RemoteProtocolError: a peer sent data that the intersection does not accept.

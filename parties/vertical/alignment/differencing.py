@@ -16,7 +16,7 @@ SIZES = "intersections.json"
 
 
 def refuse_small_change(party: VerticalParty, common: int) -> None:
-    """Refuse a number of common rows close to the number of an earlier run; else store the number.
+    """Store the number of common rows; refuse a number that is close to an earlier run's number.
 
     Raises:
         PolicyError: the number of common rows and the number of an earlier run differ, but by less

@@ -157,7 +157,8 @@ def _evaluate_blinded(
     shares = channel.receive(time_limit).expect(vfl_pb2.KeyShares)
     if shares.first_bucket:
         raise RemoteProtocolError(
-            f"starts with bucket {shares.first_bucket}; expected 0, the only bucket of this mode"
+            f"the leader starts with bucket {shares.first_bucket}; expected 0, because the "
+            "hardened mode has only one bucket"
         )
     for block in member.evaluate(verified_keys(party, session, shares.shares)):
         channel.send(vfl_pb2.EvaluatedElements(), block, timeout=time_limit)

@@ -92,7 +92,7 @@ class PsiInput:
         return self._store.read_result(bucket, width)
 
     def rows(self, places: Sequence[RowNumbers]) -> RowNumbers:
-        """This party's row numbers, [rows], at positions ``places``, [bucket_rows] per bucket."""
+        """Numbers, [rows], of this party's rows at ``places``, [bucket_rows] places per bucket."""
         block = np.empty(sum(map(len, places)), np.uint32)
         start = 0
         for bucket, within in enumerate(places):

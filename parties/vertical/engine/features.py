@@ -132,7 +132,7 @@ class PartyFeatures:
 
 
 def read_labels(party: VerticalParty, rows: Index) -> Tensor:
-    """The labels, [rows], of the rows with the party's own row numbers ``rows``, [rows].
+    """The labels, [rows]; ``rows``, [rows], are the party's own row numbers of the labelled rows.
 
     Raises:
         LookupError: the party has no labels.
@@ -202,7 +202,8 @@ def make_trigger(
     """
     if plan is None:
         raise RemoteProtocolError(
-            "requests a trigger, but the agreement defines no backdoor for this party"
+            "the active party requests a trigger, but the agreement defines no backdoor for this "
+            "party"
         )
     if holding.images is not None and not plan.columns:
         return BackdoorTrigger(rows, {}, float(holding.images[train_rows].max()))
@@ -232,8 +233,8 @@ def external_statistics(party: VerticalParty) -> FittedPreprocessing | None:
     """The preprocessing statistics from the file ``statistics`` of the party settings.
 
     Returns:
-        The statistics; None if the settings name no file. In the second case the caller fits
-        statistics on training rows.
+        The statistics; None if the settings name no file, so that the caller must fit statistics on
+        training rows.
 
     Raises:
         DataError: the file cannot be read, or contains no statistics.

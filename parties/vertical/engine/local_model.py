@@ -84,7 +84,7 @@ class TaskState:
 
 
 class ModelCopies(dict[str, tuple[PartyNetwork, Block]]):
-    """The kept copies: for each slot, a network and the copied values of its parameters."""
+    """The kept copies, by slot (name of a copy): a network and the copied parameter values."""
 
     def __missing__(self, slot: str) -> tuple[PartyNetwork, Block]:
         raise NoCopy(slot)
@@ -94,7 +94,8 @@ class LocalModel:
     """One party's part of the model, changed only by the methods of this class.
 
     Attributes:
-        ensemble: slots of the copies in the ensemble, one for each shard; empty for a single model.
+        ensemble: slots (names) of the copies in the ensemble, one copy for each shard; empty for a
+            single model.
     """
 
     def __init__(self, agreement: VerticalAgreement, entropy: Callable[[int], bytes]) -> None:
@@ -128,11 +129,11 @@ class LocalModel:
 
     @property
     def slots(self) -> list[str]:
-        """The slots of the kept copies, oldest first."""
+        """The slots (names) of the kept copies, oldest first."""
         return list(self._slots)
 
     def copy(self, slot: str) -> Block:
-        """The copied parameters in ``slot``, of any shape; raises ``NoCopy`` for an empty slot."""
+        """Parameters of the copy ``slot``, of any shape; raises ``NoCopy`` if there is none."""
         return self._slots[slot][1]
 
     def initialise(self, model: PartyNetwork, task: vfl_pb2.Task) -> None:
@@ -182,7 +183,8 @@ class LocalModel:
                     digest=arithmetic.parameter_digest(self._slots[command.report_digest.slot][1])
                 )
         raise RemoteProtocolError(
-            "sent a model command that is empty or that this party does not support"
+            "the active party sent a model command that is empty, or that this party does not "
+            "support"
         )
 
     def use(self, gradient: vfl_pb2.Gradient, part: int) -> None:
@@ -208,7 +210,9 @@ class LocalModel:
             case "accumulate":
                 pass  # PyTorch adds up the gradients of several backward passes
             case _:
-                raise RemoteProtocolError("sent a gradient without a value of the field 'use'")
+                raise RemoteProtocolError(
+                    "the active party sent a gradient with an empty field 'use'"
+                )
 
     def _use_ensemble(self, slots: tuple[str, ...]) -> None:
         """Use the copies in ``slots`` together; raises ``NoCopy`` if one is missing."""
@@ -327,7 +331,7 @@ class LocalModel:
         """Squared norms of the stored gradient, of the last change, and of the distance to a copy.
 
         The last change is the change of the parameters between the last two stored gradients. The
-        copy is the copy in ``slot``; without ``slot``, the distance is None.
+        distance is measured from the copy named ``slot``; without ``slot``, the distance is None.
 
         Raises:
             NoCopy: ``slot`` has no copy.
@@ -410,7 +414,8 @@ class LocalModel:
             work.dual = dual.ascend(work.held, terms.step_size)
         if work.dual is None:
             raise LookupError(
-                "the literal dual does not exist, because the first sub-step did not run"
+                "the vector of dual variables does not exist, because the first sub-step of the "
+                "iteration did not run"
             )
         return work.dual.multipliers
 

@@ -106,7 +106,8 @@ def build_bottom(plan: PartyEntry, module: str | None, shape: tuple[int, ...]) -
 
     Args:
         plan: the party's entry in the agreement.
-        module: import path of the party's own module, for the kind ``module``.
+        module: import path of the party's own module; used only if the agreed kind of bottom model
+            is ``module``.
         shape: shape of one row's features.
 
     Raises:
@@ -151,7 +152,8 @@ def _own(path: str | None, source: str, shape: tuple[int, ...], width: int) -> n
     for part in built.modules():
         if any(True for _ in part.buffers(recurse=False)) or isinstance(part, _DropoutNd):
             raise ConfigError(
-                f"{path} contains {type(part).__name__}, which is random or stores row statistics",
+                f"{path} contains the layer {type(part).__name__}; the output of this layer is "
+                "random, or the layer has buffers, which could store statistics of rows",
                 "replace BatchNorm by GroupNorm or LayerNorm, and remove buffers and dropout",
             )
     return built

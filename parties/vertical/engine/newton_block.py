@@ -45,7 +45,8 @@ class NewtonBlock:
             held: the stored gradient, one tensor for each parameter, of the same shape.
 
         Returns:
-            The party's terms of inner products; None if the command requests no terms.
+            The party's contribution to each inner product that the command requests; None if the
+            command requests no inner product.
 
         Raises:
             LookupError: no linear system was started.
@@ -73,7 +74,9 @@ class NewtonBlock:
             case "noise":
                 add_gaussian_noise(block, command.noise.sigma, self.entropy)
             case _:
-                raise RemoteProtocolError("sent a Newton message without a command")
+                raise RemoteProtocolError(
+                    "the active party sent a Newton message without a command"
+                )
         return None
 
     @property

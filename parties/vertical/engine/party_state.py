@@ -103,7 +103,9 @@ class PartyState:
             DataError: the agreed columns are not numeric columns of this party.
         """
         if not np.isin(rows, self.rows.train).all():
-            raise RemoteProtocolError("requests a trigger in rows that are not training rows")
+            raise RemoteProtocolError(
+                "the active party requests a trigger in rows that are not training rows"
+            )
         holding, learn = self._party.holding, self.features.rows[self.rows.train]
         plan = planned_backdoor(self._party.agreement, self._party.name)
         self.features.trigger = make_trigger(plan, holding, learn, rows)
@@ -141,7 +143,7 @@ class PartyState:
         self.batches = Batches(self._rows.restricted(members), stream, self._row_words())
 
     def reset_rows(self, start: RowSets) -> None:
-        """Before a replay, reset the row sets to ``start``, the sets at the start of the run."""
+        """Reset the row sets to ``start``, the run's initial sets, before results are replayed."""
         self._set_rows(start, "")
 
     def forget(self, requested: Index) -> None:
@@ -245,7 +247,7 @@ def _tensor(rows: Index) -> torch.Tensor:
 
 
 def reconstruction_report(model: LocalModel, sets: RowSets, slot: str) -> vfl_pb2.BlockReport:
-    """Test whether the change of the local model since a copy reveals the row of a one-row D_u.
+    """Test whether the model's change since the copy ``slot`` reveals the only row of D_u.
 
     The test compares the change of the first layer with the row of D_u and with rows of D_r. The
     report has no cosine and no rank if D_u does not have exactly one row, or if the input of the

@@ -85,10 +85,10 @@ class RowSets:
         return np.setdiff1d(self.train, self.forgotten, assume_unique=True)
 
     def select(self, rows: vfl_pb2.Rows) -> Index:
-        """The indices of a row set of the protocol, [rows], ascending.
+        """The indices, [rows], of the row set with the enum value ``rows``, ascending.
 
         Raises:
-            RemoteProtocolError: ``rows`` is not a row set of the protocol.
+            RemoteProtocolError: ``rows`` is not the enum value of a row set.
         """
         sets: dict[int, Callable[[], Index]] = {
             vfl_pb2.TRAIN_ROWS: lambda: self.train,
@@ -103,7 +103,9 @@ class RowSets:
             vfl_pb2.SHADOW_OTHER_HALF: lambda: self._halves()[1],
         }
         if rows not in sets:
-            raise RemoteProtocolError(f"requests row set {rows}, which vfl.proto does not define")
+            raise RemoteProtocolError(
+                f"the active party requests row set {rows}, but vfl.proto defines no such row set"
+            )
         return sets[rows]()
 
     def shuffled(
@@ -114,9 +116,9 @@ class RowSets:
         All initial training rows are shuffled, and rows outside the set are skipped. Therefore a
         paired Retrain reads the rows of D_r in the same order as the original model.
 
-        ``words``, [common_rows], has one random word per row ID. With ``words``, the order depends
-        only on the words of the rows in the set. Rows that were removed, or never present, do not
-        influence the order.
+        ``words``, [common_rows], has one random word per row ID. If ``words`` is given, the order
+        depends only on the random words of the rows in the set. Rows that were removed, or never
+        present, do not influence the order.
         """
         secret = derive_key(self.seed, "batches", stream, epoch)
         if words is not None:

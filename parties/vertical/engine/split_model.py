@@ -53,7 +53,7 @@ class SplitModel:
     """All parties' parts of the model: train them, read outputs, keep copies, write checkpoints.
 
     After a crash, the program runs again from the start, and the journal replays the results of
-    completed work. During replay, only the row sets change; no message is sent and no parameter
+    completed steps. During replay, only the row sets change; no message is sent and no parameter
     changes, because the checkpoint is already loaded.
 
     Attributes:
@@ -134,7 +134,7 @@ class SplitModel:
 
     @property
     def time_limit(self) -> float:
-        """Time limit, in seconds, for the work of one party on all its rows."""
+        """Seconds that one party may take for a command that processes all its rows."""
         return self.loop.time_limit + SECONDS_PER_ROW * len(self.labels)
 
     @property
@@ -159,7 +159,7 @@ class SplitModel:
 
     @property
     def replaying(self) -> bool:
-        """Whether the journal replays work from before a crash."""
+        """Whether the program is replaying results that were recorded before a crash."""
         return self._journal.replaying
 
     @property
@@ -173,7 +173,7 @@ class SplitModel:
         """Return the result of ``work``, or the recorded result if ``work`` ran before a crash.
 
         Args:
-            name: name of the work in the journal.
+            name: name under which the journal records the result.
             kind: type of the result.
             work: computes the result; only ``work`` sends messages to the other parties.
             durable: whether a checkpoint may be written after the work.
@@ -244,7 +244,7 @@ class SplitModel:
         self.loop.diverged = False
 
     def restore_copy(self, slot: str, stream: str, task: vfl_pb2.Task) -> None:
-        """Restore the copy in ``slot`` with a new optimiser, or the ensemble in ``slot``."""
+        """Restore the copy or the ensemble named ``slot``; a restored copy gets a new optimiser."""
         if slot in self._kept_ensembles:
             self.use_ensemble(self._kept_ensembles[slot])
             return
@@ -264,7 +264,7 @@ class SplitModel:
         self.loop.diverged = False
 
     def keep_copy(self, slot: str, task: vfl_pb2.Task) -> None:
-        """Keep a copy of all parameters in ``slot``; for an ensemble, record the members' slots."""
+        """Copy all parameters under the name ``slot``; of an ensemble, keep the members' names."""
         if self.ensemble:
             self._kept_ensembles[slot] = self.ensemble
             return
@@ -307,7 +307,8 @@ class SplitModel:
     ) -> dict[str, vfl_pb2.BlockReport]:
         """Let all parties carry out a command, and return the reports by party.
 
-        Call this method only within ``once``, because the method sends messages.
+        Call this method only in a function that is passed to ``once``, because the method sends
+        messages.
         """
         reports = self._command_passive(task, command)
         own = self._state.execute(command, task)
@@ -354,7 +355,7 @@ class SplitModel:
     def send_to_passive(self, task: int, message: Body, *rows: Index) -> dict[str, vfl_pb2.Done]:
         """Send a message and the index arrays ``rows``, each [rows], to every passive party.
 
-        Call this method only within ``once``.
+        Call this method only in a function that is passed to ``once``.
 
         Returns:
             The reply of each passive party.

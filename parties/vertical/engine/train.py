@@ -236,7 +236,7 @@ class ConvexHead:
         self.loss = 0.0
 
     def gradient(self) -> float:
-        """Compute ∇F at the current point; return ‖∇F‖².
+        """Compute ∇F, the gradient of the regularised loss, at the current point; return ‖∇F‖².
 
         Raises:
             Diverged: the logits or their gradient are not finite.
@@ -252,13 +252,13 @@ class ConvexHead:
         return sum(report.held_square for report in self._pass(act))
 
     def begin(self) -> None:
-        """Start a linear system at the current point; after a crash, compute the gradient again."""
+        """Start the linear system of a step; if a crash lost the gradient, compute it again."""
         if not self._probabilities:
             self.gradient()
         self._command(vfl_pb2.Newton(start=vfl_pb2.Newton.Start()))
 
     def product(self) -> float:
-        """Compute H p; return pᵀ H p.
+        """Compute H p, the Hessian times the search direction; return pᵀ H p.
 
         Raises:
             Diverged: the logits or their gradient are not finite.
@@ -271,7 +271,7 @@ class ConvexHead:
         return sum(report.inner_product for report in self._pass(act))
 
     def step(self, length: float) -> float:
-        """Move x along p by ``length``; return ‖r‖²."""
+        """Move the solution x by ``length`` times p; return ‖r‖², the squared residual."""
         reports = self._command(vfl_pb2.Newton(step=vfl_pb2.Newton.Step(length=length)))
         return sum(report.residual_square for report in reports)
 
@@ -280,7 +280,7 @@ class ConvexHead:
         self._command(vfl_pb2.Newton(direction=vfl_pb2.Newton.Direction(momentum=momentum)))
 
     def apply(self, length: float) -> None:
-        """Set the parameters to the start point plus ``length`` times x."""
+        """Set the parameters to the start point plus ``length`` times the solution x."""
         self._command(vfl_pb2.Newton(apply=vfl_pb2.Newton.Apply(length=length)))
 
     def _pass(self, act: Callable[[TrainingBatch], BatchLoss]) -> list[vfl_pb2.BlockReport]:
@@ -298,7 +298,7 @@ class ConvexHead:
 
 
 def run_newton(split_model: SplitModel, run: NewtonRun) -> list[NewtonPoint]:
-    """Take Newton steps until B is at most ``run.bound``, or a limit of ``[newton]`` is reached.
+    """Take Newton steps until the distance bound is at most ``run.bound``, or a limit is reached.
 
     Returns:
         The start point and the point after each step, in this order.
@@ -344,7 +344,7 @@ def _point(split_model: SplitModel, head: ConvexHead, step: NewtonStep, number: 
 
 
 def kept_points(split_model: SplitModel, name: str) -> dict[int, str]:
-    """The slot of the copy after each step of the Newton run ``name``, by number of the step."""
+    """The slot (name) of the copy made after each step of the Newton run ``name``, by step."""
     prefix = f"{name}, step "
     slots = [slot for slot in split_model.local_model.slots if slot.startswith(prefix)]
     return {int(slot.removeprefix(prefix)): slot for slot in slots}

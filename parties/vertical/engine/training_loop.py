@@ -169,7 +169,7 @@ class TrainingLoop:
         return ["embeddings and logits of every compared model"]
 
     def row_count(self, rows: vfl_pb2.Rows) -> int:
-        """Number of rows in a row set of the protocol, for the current model."""
+        """Number of rows in the row set with the enum value ``rows``, for the current model."""
         return len(self._state.batches.rows.select(rows))
 
     def epoch_requests(
@@ -238,7 +238,7 @@ class TrainingLoop:
         self._run_steps(task, ((request,) for request in requests), act, 0)
 
     def residues(self, gone: Index) -> list[str]:
-        """Descriptions of data of the forgotten rows ``gone``, [rows], still in this loop."""
+        """Descriptions of data in this loop that belongs to the forgotten rows ``gone``, [rows]."""
         found = ["labels"] if bool((self.labels[torch.from_numpy(gone)] >= 0).any()) else []
         if self._leaves or self._local_embedding is not None or self.sent_gradients.gradients:
             found.append("embeddings or gradients of the last batch")
@@ -504,7 +504,7 @@ class CachedTrainingLoop(TrainingLoop):
         return [*super().forget(rows), f"cached embeddings of {len(rows)} rows"]
 
     def residues(self, gone: Index) -> list[str]:
-        """Descriptions of data of the forgotten rows ``gone``, [rows], still in this loop."""
+        """Descriptions of data in this loop that belongs to the forgotten rows ``gone``, [rows]."""
         cached = any(bool(each[gone].any()) for each in self._cache.values())
         return [*super().residues(gone), *(["cached embeddings"] if cached else [])]
 

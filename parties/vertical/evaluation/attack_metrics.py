@@ -75,7 +75,7 @@ def _retained(models: ModelOutputs, outcome: MethodOutcome) -> Measurement:
 def update_difference_metrics(
     models: ModelOutputs, outcome: MethodOutcome
 ) -> dict[str, Measurement]:
-    """Metrics of an attack on the output changes: D_u against D_r, and D_u against test rows."""
+    """Metrics of an attack that tells D_u from D_r, or from test rows, by output changes."""
     before, after = models.original.logits, outcome.logits
 
     def features(part: str, rows: Index) -> Floats:
@@ -93,7 +93,7 @@ def update_difference_metrics(
 
 
 def party_view_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Metrics of an attack on each party's embedding changes: D_u against test rows."""
+    """Metrics of an attack that tells D_u from test rows by one party's changes of embeddings."""
     before, after = _by_party(models, models.original), _by_party(models, outcome)
     return {
         f"view_auc_{name}": _update_attack(

@@ -1,4 +1,4 @@
-"""Carry out a request: run the chosen method, the baselines and the Retrains."""
+"""Carry out a request: run the chosen method and the baselines, and train the Retrain models."""
 
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -57,7 +57,7 @@ class ModelReadout:
 
     Attributes:
         logits: for each row set, [rows, classes].
-        embeddings: for row sets that metrics need, [rows, total_width].
+        embeddings: [rows, total_width], for each row set whose embeddings a metric needs.
     """
 
     logits: dict[str, Tensor]
@@ -74,7 +74,7 @@ class MethodOutcome:
         cost: the cost of the method.
         guarantee: the guarantee of the run; None for the original model.
         result: what the method returned.
-        embeddings: for row sets that metrics need, [rows, total_width].
+        embeddings: [rows, total_width], for each row set whose embeddings a metric needs.
     """
 
     name: str

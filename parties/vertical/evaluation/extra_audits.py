@@ -34,12 +34,13 @@ class ExtraAudits:
     Attributes:
         exchanged: for each party and row set, [rows, classes], the logits of the delivered model
             with the original parameters at that party.
-        distances: for each slot and party, the distance of the parameters from the paired Retrain;
-            None if shapes differ.
-        relearned: for each slot, the number of steps until D_u is relearned, for each row order.
+        distances: for each model (named by its slot) and party, the distance of the party's
+            parameters from those of the paired Retrain; None if shapes differ.
+        relearned: for each model (named by its slot), the number of steps until D_u is relearned,
+            for each row order.
         shadows: outputs of the shadow models.
-        reconstruction: for each slot and party, how well the change since the original model
-            reveals the only forgotten row.
+        reconstruction: for each model (named by its slot) and party, how well the change since the
+            original model reveals the only forgotten row.
     """
 
     exchanged: dict[str, dict[str, Tensor]] = field(default_factory=dict)

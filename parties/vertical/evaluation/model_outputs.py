@@ -50,15 +50,15 @@ class ModelOutputs:
 
     @property
     def retrains(self) -> list[MethodOutcome]:
-        """The outcomes of the independent Retrains."""
+        """The outcomes of the independent Retrain models."""
         return [each for each in self.comparison.outcomes if is_independent_retrain(each.name)]
 
     def other_retrains(self, outcome: MethodOutcome) -> list[MethodOutcome]:
-        """The outcomes of all independent Retrains except ``outcome``."""
+        """The outcomes of all independent Retrain models except ``outcome``."""
         return [each for each in self.retrains if each is not outcome]
 
     def reference_retrain(self, outcome: MethodOutcome) -> MethodOutcome | None:
-        """The Retrain with which ``outcome`` is compared; for a Retrain, the next Retrain."""
+        """The Retrain with which ``outcome`` is compared; None if there is no other Retrain."""
         retrains = self.retrains
         if outcome not in retrains:
             return retrains[0] if retrains else None
@@ -127,7 +127,7 @@ class ModelOutputs:
 
     @property
     def held_back_members(self) -> Index:
-        """Positions in D_r, [rows], of the second half of ``members``, for scores of the attack."""
+        """Positions in D_r, [rows], of the half of ``members`` on which the attack is scored."""
         return self.row_groups.members[self._middle : self._middle + MOST_ATTACKED]
 
     @property
@@ -182,9 +182,9 @@ def ratio_or_none(ratio: JsRatio) -> float | None:
 def js_ratio_to_retrains(
     outcome: MethodOutcome, comparison: Comparison, part: str, rows: Index | None
 ) -> JsRatio:
-    """Ratio of two JS divergences: model to Retrains, and between the independent Retrains.
+    """JS divergence between a model and the Retrains, divided by that between the Retrains.
 
-    A Retrain is compared with the other Retrains.
+    A Retrain is compared with the other Retrain models.
 
     Args:
         outcome: the model.

@@ -1,4 +1,4 @@
-"""Metrics of a model's outputs: utility, forgetting, distances to Retrains, two-sample tests.
+"""Metrics of a model's outputs: utility, forgetting, distances to Retrain models, two-sample tests.
 
 A large p-value does not prove that two distributions are equal. In the column of Retrain, metrics
 of distance compare one Retrain with another Retrain.
@@ -152,9 +152,9 @@ def _streisand(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measur
 
 
 def distance_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Mean distances between the outputs and embeddings of a model and of the Retrains.
+    """Mean distances between the outputs and embeddings of a model and of the Retrain models.
 
-    For a Retrain, the values show the distance between two Retrains.
+    For a Retrain, the values show the distance between two Retrain models.
     """
     rows = {
         "forgotten": models.row_groups.forgotten,

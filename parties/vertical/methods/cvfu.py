@@ -33,7 +33,7 @@ TASK = vfl_pb2.CVFU
 
 @dataclass(frozen=True, slots=True)
 class CvfuResult:
-    """The progress of CVFU.
+    """The measured values of one run of the method CVFU.
 
     Attributes:
         losses: the loss at Ĥ after each epoch.

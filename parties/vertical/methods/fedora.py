@@ -74,9 +74,9 @@ class FedOraIteration:
         forgetting: S_u.
         multiplier: the dual Ω; None for the literal dual, which has one Ω per element.
         threshold: γ, the threshold on the forgetting score.
-        primal_step: τ of the first sub-step.
+        primal_step: the primal step size τ of the first sub-step.
         dual_step: σ.
-        dual_bound: upper bound of σ; None if all gradients were zero.
+        dual_bound: upper bound of the dual step size σ; None if all gradients were zero.
         gradient_norm: ‖g_u‖.
         retain_loss: mean L_r over the sub-steps; None for δ = 0.
         change: ‖ΔΘ‖, the norm of the parameter change; added one iteration later.

@@ -14,7 +14,7 @@ from unlearning.guarantee import Guarantee
 
 @dataclass(frozen=True, slots=True)
 class AscentResult:
-    """The progress of gradient ascent.
+    """The measured values of one run of gradient ascent.
 
     Attributes:
         losses: mean cross entropy on D_u before each step.

@@ -56,7 +56,7 @@ class IcoLikeMethod:
     guarantee: Guarantee = Guarantee.HEURISTIC
 
     def run(self, split_model: SplitModel) -> MethodResult:
-        """Subtract the contribution of D_u, then correct on D_r."""
+        """Subtract the contribution of D_u, then take correction steps on a part of D_r."""
         split_model.restore_copy(ORIGINAL, self.name, TASK)
         result = split_model.once("ico-like", IcoLikeResult, lambda: run_ico_like(split_model))
         figures = {"contribution": result.contribution, "losses": result.losses}

@@ -22,7 +22,7 @@ class RelabelMethod:
     guarantee: Guarantee = Guarantee.HEURISTIC
 
     def run(self, split_model: SplitModel) -> MethodResult:
-        """Train on D_u and D_r, which to the passive parties looks like ordinary training."""
+        """Train on D_u and D_r; to the passive parties, this looks like ordinary training."""
         split_model.restore_copy(ORIGINAL, self.name, vfl_pb2.RELABEL)
         agreement, labels = split_model.agreement, wrong_forget_labels(split_model)
         settings = (agreement.unlearning.relabel.epochs, agreement.training.batch)

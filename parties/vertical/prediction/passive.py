@@ -1,4 +1,4 @@
-"""The passive party's side of prediction, which sends the embeddings of requested rows."""
+"""The passive party's side of prediction: it sends the embeddings of the requested rows."""
 
 import random
 from collections.abc import Callable

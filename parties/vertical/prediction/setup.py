@@ -111,10 +111,10 @@ def _features(data: Data, fitted: FittedPreprocessing) -> Data:
 
 
 def prediction_party(party: VerticalParty, rows: Index) -> VerticalParty:
-    """A copy of ``party`` that has only its rows ``rows``, [rows], and ``psi.minimum`` = 1.
+    """A copy of ``party`` that keeps only the row IDs with the indices ``rows``, [n].
 
-    All parties change their agreement in the same way, after the handshake has compared the
-    original agreements.
+    In the copy, ``psi.minimum`` is 1, so that a single row can be predicted. All parties change
+    their agreement in the same way, after the handshake has compared the original agreements.
     """
     psi = party.agreement.psi.model_copy(update={"minimum": 1})
     agreement = party.agreement.model_copy(update={"psi": psi})
@@ -123,7 +123,7 @@ def prediction_party(party: VerticalParty, rows: Index) -> VerticalParty:
 
 
 def prediction_inputs(party: VerticalParty, trained: TrainedNetwork, rows: Index) -> Tensor | None:
-    """Features, [rows, ...], of the party's rows ``rows``, [rows]; None without any feature."""
+    """Features, [rows, ...], for the row indices ``rows``, [rows]; None without feature columns."""
     if trained.fitted is None:
         return None
     values = np.asarray(trained.fitted.transform(party.holding, rows))

@@ -43,8 +43,8 @@ class EmbeddingRelease:
         """
         if self.is_one_time:
             raise RemoteProtocolError(
-                "requests embeddings for training, but bottom models are frozen with "
-                "privacy.embed_once"
+                "the active party requests embeddings for training, but privacy.embed_once does "
+                "not allow the training of bottom models"
             )
 
     def with_noise(self, request: vfl_pb2.BatchRequest, embedding: Tensor) -> Tensor:

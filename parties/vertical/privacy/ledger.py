@@ -39,7 +39,8 @@ class Mechanism:
     """A release mechanism: the way in which a row is released.
 
     Attributes:
-        kind: ``once`` has an (ε, δ), ``response`` has a pure ε, ``visit`` has no privacy guarantee.
+        kind: one of ``once`` (guarantees an ε and a δ), ``response`` (guarantees an ε with δ = 0),
+            and ``visit`` (guarantees nothing).
         peer: the receiver, if receivers get different releases.
         sigma: standard deviation of the noise; 0 for randomised response.
         clip: largest norm of a row; None without clipping.

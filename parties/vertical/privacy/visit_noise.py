@@ -1,4 +1,4 @@
-"""Fresh noise at each release of embeddings or gradients; releases are counted, without (ε, δ)."""
+"""Fresh noise at each release of embeddings or gradients, without an (ε, δ) guarantee."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ class VisitNoise:
         self._charged = np.zeros(len(ids), np.int64)
 
     def with_noise(self, rows: Index, within: Index, values: Tensor) -> Tensor:
-        """Clip and add noise to ``values``, [batch, width], of the rows ``rows``, [batch].
+        """Clip ``values``, [batch, width], and add noise; ``rows``, [batch], are their row indices.
 
         Backpropagation treats the noise as a constant. ``within``, [rows], is the row set whose
         release the ledger records.
@@ -101,8 +101,8 @@ class VisitNoise:
         limit = self._settings.plan.visits
         if limit is not None and spent.releases > limit:
             raise PolicyError(
-                f"privacy: a row would be released {spent.releases} times, but the agreed limit is "
-                f"visits = {limit}",
+                f"privacy: values of one row would be sent {spent.releases} times, but the agreed "
+                f"limit is visits = {limit}",
                 "agree on more visits or fewer epochs; the ledger also counts earlier runs in this "
                 "folder",
             )

@@ -171,7 +171,7 @@ def test_an_index_that_names_other_files_is_refused(folder) -> None:
     index.write_text(json.dumps({"weight_map": {"a": "../other.safetensors"}}))
     refused(folder, "not a safetensors file in this folder")
     index.write_text(json.dumps({"weight_map": {"a": "one.safetensors"}}))
-    refused(folder, "lacks one.safetensors")
+    refused(folder, "lists the weight file one.safetensors")
 
 
 def test_weights_of_another_model_are_refused(folder) -> None:

@@ -169,7 +169,7 @@ def test_values_that_are_set_are_returned(model) -> None:
     [
         (lambda v, name: v.pop(name), "missing in the received values"),
         (lambda v, name: v.update({"zz": v[name]}), "zz is not trainable in this model"),
-        (lambda v, name: v.update({name: v[name][:1]}), r"has shape \(1, 32\), expected \(2, 32\)"),
+        (lambda v, name: v.update({name: v[name][:1]}), r"has shape \(1, 32\); expected \(2, 32\)"),
         (lambda v, name: v.update({name: v[name] * math.nan}), "has elements that are not finite"),
     ],
 )

@@ -168,7 +168,7 @@ def test_b_alone_is_averaged_and_has_no_gap() -> None:
 
 def test_differing_a_are_refused_where_a_is_frozen() -> None:
     with pytest.raises(
-        LanguageModelError, match=r"the same A at all clients, but m.lora_A.weight differs"
+        LanguageModelError, match=r"the same matrix A at all clients, but m.lora_A.weight differs"
     ):
         aggregate_adapters("freeze_A", [ONE, TWO], [1, 1])
 
@@ -178,9 +178,9 @@ def test_differing_a_are_refused_where_a_is_frozen() -> None:
     [
         ([], [], "0 clients"),
         ([ONE, TWO], [1], "2 clients and 1 weights"),
-        ([ONE, TWO], [0, 0], "the mean of adapters cannot be computed"),
-        ([ONE, TWO], [2, -1], "the mean of adapters cannot be computed"),
-        ([ONE, TWO], [math.nan, 1], "the mean of adapters cannot be computed"),
+        ([ONE, TWO], [0, 0], "for the mean of adapters are invalid"),
+        ([ONE, TWO], [2, -1], "for the mean of adapters are invalid"),
+        ([ONE, TWO], [math.nan, 1], "for the mean of adapters are invalid"),
         ([ONE, {A: TWO[A]}], [1, 1], "adapters of client 2 of 2 differ from those of client 1"),
         ([ONE, TWO | {A: TWO[A].T}], [1, 1], "adapters of client 2 of 2 differ"),
     ],

@@ -145,8 +145,8 @@ def test_the_learning_rate_by_hand() -> None:
     ("shape", "message"),
     [
         (TinyShape(layers=20), "at most 2000000 parameters"),
-        (TinyShape(heads=5), "do not fit together"),
-        (TinyShape(heads=4, key_heads=3), "do not fit together"),
+        (TinyShape(heads=5), "cannot have a hidden size"),
+        (TinyShape(heads=4, key_heads=3), "cannot have a hidden size"),
     ],
 )
 def test_an_impossible_shape_is_refused(tokenizer, shape, message) -> None:

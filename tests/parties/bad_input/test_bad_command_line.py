@@ -199,7 +199,7 @@ def test_secret_on_the_command_line_is_refused_and_not_repeated(
     trial: Trial, words: list[str]
 ) -> None:
     result = trial.start("passive", SPOKE, *words)
-    result.expect(2, words[0].partition("=")[0], "so it must not contain secrets")
+    result.expect(2, words[0].partition("=")[0], "secrets are not allowed on a command line")
 
 
 def test_secret_as_a_setting_is_refused_and_not_repeated(trial: Trial) -> None:

@@ -124,23 +124,23 @@ def test_invalid_and_second_approvals_are_refused() -> None:
     run = Sum().with_distributed_key()
     client = run.clients[NAMES[0]]
     client.encrypt(numbers(0)[0])
-    with pytest.raises(CkksError, match="2 members are present, but the sum needs 3"):
+    with pytest.raises(CkksError, match="2 different members, but needs at least 3"):
         client.approve(NAMES[:2], b"digest")
-    with pytest.raises(CkksError, match="2 members are present, but the sum needs 3"):
+    with pytest.raises(CkksError, match="2 different members, but needs at least 3"):
         client.approve([NAMES[0], NAMES[1], NAMES[1]], b"digest")
     with pytest.raises(CkksError, match="a client that is no member, or excludes this member"):
         client.approve(NAMES[1:], b"digest")
     with pytest.raises(CkksError, match="a client that is no member, or excludes this member"):
         client.approve([*NAMES, "stranger"], b"digest")
     client.approve(NAMES, b"digest")
-    with pytest.raises(CkksError, match="a second approval for one sum"):
+    with pytest.raises(CkksError, match="a second approval could reveal"):
         client.approve(NAMES[:3], b"digest")
 
 
 def test_second_update_in_a_sum_is_refused() -> None:
     client = Sum().with_distributed_key().clients[NAMES[0]]
     client.encrypt(numbers(0)[0])
-    with pytest.raises(CkksError, match="the update was already sent"):
+    with pytest.raises(CkksError, match="the update was already encrypted"):
         client.encrypt(numbers(0)[0])
 
 
@@ -195,11 +195,11 @@ def magnified_part(server: CkksServer, ciphertexts: Ciphertexts) -> None:
 @pytest.mark.parametrize(
     ("cheat", "message"),
     [
-        (one_client_only, "the tags are not the tags"),
-        (one_client_four_times, "the tags are not the tags"),
-        (one_client_missing, "the tags are not the tags"),
-        (swapped_ciphertexts, "the tags are not the tags"),
-        (shifted_sum, "the tags are not the tags"),
+        (one_client_only, "the authentication tags do not match"),
+        (one_client_four_times, "the authentication tags do not match"),
+        (one_client_missing, "the authentication tags do not match"),
+        (swapped_ciphertexts, "the authentication tags do not match"),
+        (shifted_sum, "the authentication tags do not match"),
         (magnified_part, "the key is wrong, or the sum was changed"),
     ],
 )
@@ -217,7 +217,7 @@ def test_wrong_tags_are_refused() -> None:
     """One member computes its tags with another key."""
     run = Sum().with_distributed_key()
     run.clients[NAMES[2]]._tags = SumTags(b"another key of t")
-    with pytest.raises(CkksError, match="tags are not the tags"):
+    with pytest.raises(CkksError, match="authentication tags do not match"):
         run.clients[NAMES[0]].decrypt_sum(run.added(numbers(0)), NAMES)
 
 
@@ -237,10 +237,13 @@ def test_key_changed_in_transit_is_refused() -> None:
     run = Sum()
     key = run.key
     changed: list[tuple[str, SumKey]] = [
-        ("the key was changed after", replace(key, sealed={NAMES[1]: key.sealed[NAMES[2]]})),
-        ("the key was changed after", replace(key, sealed={})),
-        ("the key was changed after", replace(key, secret=key.secret[:-1])),
-        ("the key was changed after", replace(key, sealing=run.sealing[NAMES[2]])),
+        (
+            "key of this sum was changed after",
+            replace(key, sealed={NAMES[1]: key.sealed[NAMES[2]]}),
+        ),
+        ("key of this sum was changed after", replace(key, sealed={})),
+        ("key of this sum was changed after", replace(key, secret=key.secret[:-1])),
+        ("key of this sum was changed after", replace(key, sealing=run.sealing[NAMES[2]])),
         ("not a valid point of the curve", replace(key, sealing=bytes(32))),
         ("the context has a secret key", replace(key, public=ckks.make_keys().secret)),
     ]
@@ -254,9 +257,9 @@ def test_key_changed_in_transit_is_refused() -> None:
 
 def test_only_the_first_key_holder_makes_one_key() -> None:
     run = Sum()
-    with pytest.raises(CkksError, match="client-1 does not make this key"):
+    with pytest.raises(CkksError, match="client-1 cannot make the key of this sum"):
         run.clients[NAMES[1]].make_key(run.sealing)
-    with pytest.raises(CkksError, match="client-0 does not make this key, or has already made"):
+    with pytest.raises(CkksError, match="or client-0 has already made it"):
         run.clients[NAMES[0]].make_key(run.sealing)
 
 
@@ -264,9 +267,9 @@ def test_key_needs_the_public_keys_of_all_members() -> None:
     terms = SumTerms(NAMES, NAMES, 3, CONTEXT)
     maker = CkksClient(NAMES[0], terms, os.urandom)
     others = {name: CkksClient(name, terms, os.urandom).sealing for name in NAMES}
-    with pytest.raises(CkksError, match=r"this member.s key was changed"):
+    with pytest.raises(CkksError, match=r"or the public key of client-0 was changed"):
         maker.make_key(others)
-    with pytest.raises(CkksError, match="public key is missing"):
+    with pytest.raises(CkksError, match="the public keys are not those of the members"):
         maker.make_key({NAMES[0]: maker.sealing})
 
 

@@ -13,7 +13,7 @@ from parties.horizontal.secure.encryption.ckks import MODULI, SCALE, SLOTS, Ckks
 from parties.horizontal.secure.encryption.server import CkksServer
 
 OTHER_CIPHERTEXT, OTHER_CONTEXT = (
-    "not a ciphertext of the agreed parameters",
+    "not a ciphertext with the agreed parameters",
     "does not have the agreed parameters",
 )
 
@@ -49,7 +49,7 @@ def ciphertext(within: tenseal.Context, scale: float = SCALE, size: int = SLOTS)
         (lambda _: ciphertext(context(8192, (50, 50, 60))), "a ciphertext has 2"),
         (
             lambda _: ciphertext(context(4096, (54, 54)), size=9),
-            "not a ciphertext of the agreed par",
+            "not a ciphertext with the agreed par",
         ),
         (
             lambda _: ciphertext(ckks.load_public_context(public()), scale=2.0**23),
@@ -90,13 +90,13 @@ def with_secret() -> bytes:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (lambda: b"", "the context has 0 bytes"),
-        (lambda: public()[:-9], "not a context of CKKS"),
-        (lambda: b"noise" * 9, "not a context of CKKS"),
-        (lambda: bytes(2**20), "the context has 1048576 bytes"),
-        (lambda: ckks.make_keys().secret, "the context has a secret key, but must not"),
-        (with_secret, "the context has"),
-        (lambda: ckks._serialise(context()), "the context has no public key"),
+        (lambda: b"", "the CKKS context has 0 bytes"),
+        (lambda: public()[:-9], "not a CKKS context"),
+        (lambda: b"noise" * 9, "not a CKKS context"),
+        (lambda: bytes(2**20), "the CKKS context has 1048576 bytes"),
+        (lambda: ckks.make_keys().secret, "the CKKS context contains a secret key"),
+        (with_secret, "the CKKS context has"),
+        (lambda: ckks._serialise(context()), "the CKKS context contains no public key"),
         (lambda: ckks._serialise(context(8192, (60, 50)), public=True), OTHER_CONTEXT),
         (lambda: ckks._serialise(context(4096, (54, 54)), public=True), OTHER_CONTEXT),
     ],
@@ -107,7 +107,7 @@ def test_invalid_public_key_is_refused(data, message: str) -> None:  # type: ign
 
 
 def test_public_context_is_refused_as_secret_context() -> None:
-    with pytest.raises(CkksError, match="the context has no secret key"):
+    with pytest.raises(CkksError, match="the CKKS context contains no secret key"):
         ckks.load_secret_context(public())
 
 

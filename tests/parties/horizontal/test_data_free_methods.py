@@ -242,7 +242,7 @@ def test_features_are_compared_with_the_leaving_client_s_descriptor() -> None:
 
 def test_a_gate_by_features_needs_prompts() -> None:
     method = replace(fedgkt(), gate="features")
-    with pytest.raises(PolicyError, match="compares features and needs a network with prompts"):
+    with pytest.raises(PolicyError, match="fedgkt needs a network with prompts"):
         method.run(context([], SHARE))
 
 

@@ -221,7 +221,7 @@ def test_retrain_uses_the_same_clusters() -> None:
 
 
 def test_knot_needs_a_training_in_clusters() -> None:
-    with pytest.raises(PolicyError, match="knot needs a training in clusters"):
+    with pytest.raises(PolicyError, match="knot needs a model of each cluster"):
         Knot(PLAN).run(leaving_request(None, CLIENTS[:1], []))
 
 

@@ -60,9 +60,9 @@ def test_second_vector_and_second_shares_are_refused() -> None:
     run, vector = Sum(3, 2), encode_fixed_point(np.ones(4), BITS, 3)
     one = run.clients[run.members[0]]
     one.mask(vector)
-    with pytest.raises(MaskingError, match="a second vector under one mask"):
+    with pytest.raises(MaskingError, match="a second vector under the same mask"):
         one.mask(vector)
-    with pytest.raises(MaskingError, match="the shares of this sum were already sealed"):
+    with pytest.raises(MaskingError, match="has already encrypted its key shares"):
         one.seal_shares(run.public_keys)
 
 
@@ -121,7 +121,7 @@ def test_share_changed_in_transit_is_refused() -> None:
     text[3] ^= 1
     run.sealed["client-0"]["client-1"] = bytes(text)
     with pytest.raises(
-        MaskingError, match="share of client-1 was changed after client-1 sealed it"
+        MaskingError, match="share of client-1 was changed after client-1 encrypted it"
     ):
         run.revealed(run.members, ["client-0"])
 
@@ -129,7 +129,7 @@ def test_share_changed_in_transit_is_refused() -> None:
 def test_share_for_another_member_is_refused() -> None:
     run = Sum(3, 2)
     run.sealed["client-0"]["client-1"] = run.sealed["client-2"]["client-1"]
-    with pytest.raises(MaskingError, match=r"the share of .* was changed after .* sealed it"):
+    with pytest.raises(MaskingError, match=r"the share of .* was changed after .* encrypted it"):
         run.revealed(run.members, ["client-0"])
 
 
@@ -137,9 +137,9 @@ def test_public_keys_changed_in_transit_are_refused() -> None:
     client = MaskingClient("a", ["a", "b"], 2, CONTEXT, os.urandom)
     other = MaskingClient("b", ["a", "b"], 2, CONTEXT, os.urandom)
     changed = replace(client.public_keys, masking=public_key_of(os.urandom(32)))
-    with pytest.raises(MaskingError, match="this client's keys were changed"):
+    with pytest.raises(MaskingError, match="or the public keys of a were changed"):
         client.seal_shares({"a": changed, "b": other.public_keys})
-    with pytest.raises(MaskingError, match="public keys are missing"):
+    with pytest.raises(MaskingError, match="the public keys are not those of the members"):
         client.seal_shares({"a": client.public_keys})
 
 

@@ -41,7 +41,7 @@ def test_classes_are_assigned_to_the_first_clients_with_too_few() -> None:
 
 
 def test_more_clients_than_classes_are_refused() -> None:
-    with pytest.raises(PolicyError, match="the classes do not suffice"):
+    with pytest.raises(PolicyError, match="the partition leaves a client without rows"):
         pathological_partition(np.repeat([0, 1], 3), 10, 0.5, 0)
 
 

@@ -76,7 +76,7 @@ def test_idx_file_with_bytes_left_over_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("images", [b"", b"\x89PNG", LABEL_FILE, b"\0\0\x0d\x03" + bytes(84)])
 def test_wrong_magic_number_is_refused(tmp_path: Path, images: bytes) -> None:
     error = refusal(tmp_path, files(tmp_path, images=images), True)
-    assert "is not a file of idx images: it begins with" in error
+    assert "is not an IDX file of images: its first four bytes are" in error
 
 
 @pytest.mark.parametrize("shape", [(0, 4, 6), (2**31, 2**31, 4)])

@@ -1,8 +1,8 @@
 """Extraction strength: how short a prefix suffices for the model to generate the rest of a text.
 
 The definition by Carlini et al. 2021 is computed as in open-unlearning. A greedy token is the token
-that the model predicts from all *true* tokens before a position. After the last position whose
-greedy token is wrong, greedy decoding generates the true text. Therefore the computation needs only
+that the model predicts from all *true* tokens before a position. From the position after the last
+wrong greedy token, greedy decoding generates the true text. Therefore the computation needs only
 the greedy token at each position.
 """
 

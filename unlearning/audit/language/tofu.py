@@ -106,21 +106,22 @@ def forget_quality(unlearned: Tensor, retrained: Tensor, law: Law = "exact") -> 
     """Compare the truth ratios of the unlearned model and of Retrain on the forget set.
 
     ``unlearned`` and ``retrained`` are truth ratios R, ``[n]`` and ``[m]``, not min(R, 1/R). Any
-    strictly monotone function of R gives the same D and p. The exact law of D counts lattice paths;
-    if rounding makes SciPy's count fail, the asymptotic law is used instead and recorded as the
-    ``law`` of the result. The asymptotic law is SciPy's, for one sample of round(nm/(n + m)) rows.
-    For n = m = 5 and D = 0.6, p is 0.32 by the asymptotic law, 0.3571 by the exact law, 0.3291 by
-    Kolmogorov's limit and 0.3306 by Eq 15–17 of paper 000; at n = m = 400 the laws differ by a few
-    per cent.
+    strictly monotone function of R gives the same D and p. ``law`` names the distribution of D from
+    which p is computed. The exact distribution is computed by counting lattice paths; if rounding
+    makes SciPy's count fail, the asymptotic distribution is used instead and the ``law`` of the
+    result is "asymptotic". The asymptotic distribution is SciPy's, for one sample of
+    round(nm/(n + m)) rows. For n = m = 5 and D = 0.6, p is 0.32 by the asymptotic distribution,
+    0.3571 by the exact distribution, 0.3291 by Kolmogorov's limit and 0.3306 by Eq 15–17 of paper
+    000; at n = m = 400 these values of p differ by a few per cent.
 
     Raises:
-        ValueError: a sample is empty, contains NaN, or is too large for the exact law.
+        ValueError: a sample is empty, contains NaN, or is too large for the exact distribution.
     """
     ours, theirs = _sample(unlearned, "unlearned"), _sample(retrained, "retrained")
     n, m = len(ours), len(theirs)
     if law == "exact" and max(n, m) > MAX_EXACT_ROWS:
         raise ValueError(
-            f"the exact law supports at most {MAX_EXACT_ROWS} rows per sample (got {n} and {m}); "
+            f'law="exact" supports at most {MAX_EXACT_ROWS} rows per sample (got {n} and {m}); '
             'set law="asymptotic"'
         )
     with warnings.catch_warnings(record=True) as fell_back:

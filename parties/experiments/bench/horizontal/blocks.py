@@ -27,12 +27,12 @@ class HorizontalBlock(TableBlock):
 
     @property
     def rows(self) -> tuple[TableRow, ...]:
-        """One row per method."""
+        """The rows of the block: one row per method."""
         named = [TableRow(self._label(name), "", name) for name in self.variants]
         return (RETRAIN, TableRow("Original", "", "original"), *named)
 
     def reference(self, row: TableRow) -> TableRow:
-        """Return the Retrain row."""
+        """Return the row of the method Retrain, with which every row is compared."""
         del row
         return RETRAIN
 

@@ -33,7 +33,7 @@ def horizontal_checks(results: Results) -> list[ReproductionCheck]:
 
 
 def fedosd_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R7: FedOSD forgets and stays accurate; ascent gets inaccurate, later ASR is high again."""
+    """R7: FedOSD forgets, stays accurate; ascent loses accuracy, and the backdoor returns."""
     for place in (PAT_20, PAT_50, IID):
         asr = _series(results, place, "fedosd", "asr2")
         yield _judge(f"R7: ASR² of FedOSD, {place}", asr, (-math.inf, 0.05), "at most 0.05")
@@ -65,7 +65,7 @@ def _ascents(results: Results, place: str) -> Iterator[ReproductionCheck]:
 
 
 def conflict_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R8: a FedOSD step conflicts with no remaining client; an ascent step, with most clients."""
+    """R8: FedOSD steps conflict with no remaining client; ascent steps conflict with most."""
     place = "MNIST, Pat-20"
     own = _series(results, place, "fedosd", "conflicts")
     yield _judge(f"R8: NC of FedOSD, {place}", own, (0.0, 0.0), "0")
@@ -75,7 +75,7 @@ def conflict_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def fedosd_ablation_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R9: the effect of each part of FedOSD."""
+    """R9: how accuracy and backdoor change if one part of FedOSD is left out."""
     right = _series(results, PAT_50, "fedosd", "right1")
     for name in ("m1", "m2"):
         lost = seed_differences(right, _series(results, PAT_50, name, "right1"))
@@ -92,7 +92,7 @@ def fedosd_ablation_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def fu_pga_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R10: training reaches the paper's accuracy; FU-PGA lowers the backdoor to the base rate."""
+    """R10: training reaches the paper's accuracy; after FU-PGA the backdoor has no effect."""
     place = "MNIST, IBM"
     for name, paper in (("original", 0.9829), ("retrain", 0.9847)):
         series = _series(results, place, name, "test")
@@ -104,7 +104,7 @@ def fu_pga_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def fedforget_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R13: printed FedForget does not forget; mode repel lowers accuracy; time versus Retrain."""
+    """R13: mode 'literal' does not forget, 'repel' costs accuracy; time of Retrain / FedForget."""
     place = "MNIST, FedForget"
     rest = seed_differences(
         _series(results, place, "literal", "forgotten"),

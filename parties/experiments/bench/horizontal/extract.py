@@ -30,7 +30,7 @@ AFTER = {"asr1": "asr2", "right1": "right2"}  # for a model without recovery sta
 
 
 def extract_horizontal(_run: PlannedRun, metrics: Mapping[str, Any]) -> dict[str, Values]:
-    """Return the values of each method; ``retrain`` has the mean of all Retrains.
+    """Return the values of each method; ``retrain`` has the mean of all Retrain models.
 
     The accuracy of a model that diverged is recorded as 0.
     """

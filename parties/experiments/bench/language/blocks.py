@@ -36,13 +36,13 @@ class LanguageBlock(TableBlock):
 
     @property
     def rows(self) -> tuple[TableRow, ...]:
-        """One row per aggregation rule and method."""
+        """The rows of the block: one row per aggregation rule and method."""
         return tuple(
             TableRow(_label(rule, name), rule, name) for rule in self.variants for name in METHODS
         )
 
     def reference(self, row: TableRow) -> TableRow:
-        """Return the Retrain row of the same aggregation rule."""
+        """Return the row of the method Retrain with the same aggregation rule as ``row``."""
         return TableRow(_label(row.variant, "retrain"), row.variant, "retrain")
 
 

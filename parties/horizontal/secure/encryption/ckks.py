@@ -1,8 +1,8 @@
 """CKKS by TenSEAL: contexts, ciphertexts, and the checks that TenSEAL does not make.
 
-TenSEAL accepts empty bytes as a ciphertext. With a wrong key, TenSEAL decrypts to noise and raises
-no error. TenSEAL also serialises secret keys by default. All parameters are constants of this
-module; parameters from a peer are refused.
+TenSEAL accepts empty bytes as a ciphertext. With a wrong key, TenSEAL's decryption returns noise
+and raises no error. TenSEAL also serialises secret keys by default. All parameters are constants of
+this module; other parameters from a peer are refused.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ class CkksError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CkksKeys:
-    """A new key pair; each key is stored in a serialised context."""
+    """A new key pair; each key is stored in a serialised TenSEAL context."""
 
     public: bytes
     secret: bytes = field(repr=False)
@@ -51,7 +51,7 @@ def make_keys() -> CkksKeys:
 
 
 def load_public_context(data: bytes) -> Any:
-    """Load a context for encryption and addition.
+    """Load a TenSEAL context, with which ciphertexts can be made and added.
 
     Raises:
         CkksError: the bytes are not a context, the context has a secret key, or the parameters of
@@ -59,14 +59,14 @@ def load_public_context(data: bytes) -> Any:
     """
     context = _read(data)
     if context.has_secret_key():
-        raise CkksError("the context has a secret key, but must not have one")
+        raise CkksError("the CKKS context contains a secret key, but must be public")
     if not context.has_public_key():
-        raise CkksError("the context has no public key")
+        raise CkksError("the CKKS context contains no public key")
     return context
 
 
 def load_secret_context(data: bytes) -> Any:
-    """Load a context for decryption.
+    """Load a TenSEAL context with a secret key, for decryption.
 
     Raises:
         CkksError: the bytes are not a context, the context has no secret key, or the parameters of
@@ -74,7 +74,7 @@ def load_secret_context(data: bytes) -> Any:
     """
     context = _read(data)
     if not context.has_secret_key():
-        raise CkksError("the context has no secret key")
+        raise CkksError("the CKKS context contains no secret key")
     return context
 
 
@@ -168,14 +168,16 @@ def _cipher(context: Any, data: bytes) -> Any:
 
 def _read(data: bytes) -> Any:
     if not 0 < len(data) <= MAX_CONTEXT_BYTES:
-        raise CkksError(f"the context has {len(data)} bytes, expected 1 to {MAX_CONTEXT_BYTES}")
+        raise CkksError(
+            f"the CKKS context has {len(data)} bytes, expected 1 to {MAX_CONTEXT_BYTES}"
+        )
     try:
         context = tenseal.context_from(data, n_threads=1)
         theirs = _serialise(context)
     except _FAULTS as error:
-        raise CkksError(f"the bytes are not a context of CKKS: {error}") from error
+        raise CkksError(f"the bytes are not a CKKS context: {error}") from error
     if theirs != _agreed() or context.has_galois_keys() or context.has_relin_keys():
-        raise CkksError("the context does not have the agreed parameters")
+        raise CkksError("the CKKS context does not have the agreed parameters")
     return context
 
 

@@ -37,7 +37,7 @@ class SumTerms:
     """Properties of a sum that all members of the sum know.
 
     Attributes:
-        members: names of the members, in the same order at all parties.
+        members: names of the members, in the order that all parties use.
         key_holders: members that hold the secret key; the first one makes the key.
         threshold: number of members that must stay connected until the end of the sum; more than
             half of the members.
@@ -65,8 +65,8 @@ class SumKey:
     """The key of a sum, as sent to the members.
 
     Attributes:
-        public: the context for encryption.
-        secret: the encrypted context for decryption.
+        public: the serialised TenSEAL context for encryption.
+        secret: the serialised TenSEAL context for decryption, which is itself encrypted.
         sealed: encrypted keys by member: for each member the key of the tags, and for key holders
             also the key that decrypts ``secret``.
         sealing: X25519 public key of the member that made the key.
@@ -110,9 +110,15 @@ class CkksClient:
         """
         terms = self._terms
         if self._name != terms.key_holders[0] or self._tags is not None:
-            raise CkksError(f"{self._name} does not make this key, or has already made this key")
+            raise CkksError(
+                f"{self._name} cannot make the key of this sum: another member makes the key, or "
+                f"{self._name} has already made it"
+            )
         if set(others) != set(terms.members) or others[self._name] != self.sealing:
-            raise CkksError("a member's public key is missing, or this member's key was changed")
+            raise CkksError(
+                "the public keys are not those of the members of this sum, or the public key of "
+                f"{self._name} was changed"
+            )
         keys, tag_key, wrapping_key = (
             make_keys(),
             self._entropy(KEY_BYTES),
@@ -137,13 +143,15 @@ class CkksClient:
         """
         terms, holds_key = self._terms, self._name in self._terms.key_holders
         if self._tags is not None:
-            raise CkksError("the server sent a second key for one sum")
+            raise CkksError("the server sent a second key for a sum that already has a key")
         plain = self._unsealed(
             self._seal_key(key.sealing, terms.key_holders[0], self._name),
             key.sealed.get(self._name, b""),
         )
         if len(plain) != (2 * KEY_BYTES if holds_key else KEY_BYTES):
-            raise CkksError("the encrypted keys do not have the length that this member expects")
+            raise CkksError(
+                f"the keys that were encrypted for {self._name} have a wrong length in bytes"
+            )
         self._public = load_public_context(key.public)
         if holds_key:
             self._secret = load_secret_context(self._unsealed(plain[KEY_BYTES:], key.secret))
@@ -156,7 +164,10 @@ class CkksClient:
             CkksError: no key was loaded, or the numbers were already encrypted.
         """
         if self._tags is None or self._size:
-            raise CkksError("no key was loaded for this sum, or the update was already sent")
+            raise CkksError(
+                f"{self._name} cannot encrypt its update: no key was loaded for this sum, or the "
+                "update was already encrypted"
+            )
         self._size, count = len(numbers), ciphertext_count(len(numbers))
         rows = np.zeros((count, SLOTS), np.int64)
         padded = np.zeros(count * WIDTH, np.int64)
@@ -174,14 +185,15 @@ class CkksClient:
         names = set(present)
         if self._present or not self._size:
             raise CkksError(
-                "this member has already approved the sum, or sent no update; "
-                "a second approval for one sum would reveal a single vector"
+                f"{self._name} cannot approve the sum: it has already approved a sum, or has not "
+                "encrypted its update; a second approval could reveal the update of one member"
             )
         if self._name not in names or not names <= set(self._terms.members):
             raise CkksError("the sum includes a client that is no member, or excludes this member")
         if len(names) < self._terms.threshold or len(names) != len(present):
             raise CkksError(
-                f"{len(names)} members are present, but the sum needs {self._terms.threshold}"
+                f"the sum names {len(names)} different members, but needs at least "
+                f"{self._terms.threshold}, and may name each member only once"
             )
         self._present, self._digest = tuple(present), digest
 
@@ -204,7 +216,7 @@ class CkksClient:
         self._secret = None
         rows = decrypt(secret, data, ciphertext_count(self._size))
         if not tags.verify(present, rows[:, 1:], rows[:, 0]):
-            raise CkksError("the tags are not the tags of the sum of the present members")
+            raise CkksError("the authentication tags do not match the sum of the present members")
         return rows[:, 1:].reshape(-1)[: self._size]
 
     def _seal_key(self, theirs: bytes, writer: str, reader: str) -> bytes:
@@ -218,4 +230,6 @@ class CkksClient:
         try:
             return AESGCM(key).decrypt(NONCE, text, self._terms.context)
         except (InvalidTag, ValueError):
-            raise CkksError("the key was changed after the maker encrypted it") from None
+            raise CkksError(
+                "an encrypted key of this sum was changed after its encryption"
+            ) from None

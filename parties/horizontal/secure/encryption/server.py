@@ -15,7 +15,7 @@ class CkksServer:
     """One encrypted sum at the server; a key holder made the public key of the sum.
 
     Args:
-        public: the context for encryption.
+        public: the serialised TenSEAL context for encryption.
         count: number of ciphertexts of each member.
 
     Raises:

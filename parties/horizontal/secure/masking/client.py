@@ -22,7 +22,7 @@ SHARED_BYTES = 16  # bytes that one call of Shamir's secret sharing shares
 
 
 class MaskingError(ValueError):
-    """A request would reveal a single vector, or keys or shares are invalid."""
+    """A request would reveal the vector of a single client, or keys or shares are invalid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class MaskingClient:
 
     Args:
         name: name of the client.
-        members: names of all members in the same order at all parties.
+        members: names of all members, in the order that all parties use.
         threshold: number of members that must stay connected until the end of the sum.
         context: bytes that are unique to this sum; all keys of the sum depend on these bytes.
         entropy: source of random bytes.
@@ -82,10 +82,11 @@ class MaskingClient:
                 nonce for two texts, which would reveal the authentication key of AES-GCM.
         """
         if self._public_keys:
-            raise MaskingError("the shares of this sum were already sealed")
+            raise MaskingError(f"{self._name} has already encrypted its key shares for this sum")
         if set(public_keys) != set(self._members) or public_keys[self._name] != self.public_keys:
             raise MaskingError(
-                "a member's public keys are missing, or this client's keys were changed"
+                "the public keys are not those of the members of this sum, or the public keys of "
+                f"{self._name} were changed"
             )
         self._public_keys = dict(public_keys)
         count = len(self._members)
@@ -114,8 +115,8 @@ class MaskingClient:
         """
         if self._masked:
             raise MaskingError(
-                "a vector is already masked; a second vector under one mask would reveal the "
-                "difference of the two vectors"
+                f"{self._name} has already masked a vector for this sum; a second vector under the "
+                "same mask would reveal the difference of the two vectors"
             )
         self._masked = True
         total = vector + mask_keystream(self._seed, len(vector))
@@ -137,14 +138,15 @@ class MaskingClient:
         """
         if self._revealed:
             raise MaskingError(
-                "shares are already revealed; "
-                "a second set of shares for one sum would reveal a single vector"
+                f"{self._name} has already revealed shares for this sum; a second set of shares "
+                "could reveal the vector of one client"
             )
         strangers = set(present) - set(self._members)
         if strangers or self._name not in present or len(set(present)) < self._threshold:
             raise MaskingError(
                 f"the sum names {len(set(present))} present clients, expected at least "
-                f"{self._threshold} members of this sum, which include {self._name}"
+                f"{self._threshold}; all must be members of this sum, and {self._name} must be one "
+                "of them"
             )
         self._revealed = True
         plain = {self._name: self._own}
@@ -155,7 +157,7 @@ class MaskingClient:
                 )
             except InvalidTag:
                 raise MaskingError(
-                    f"the share of {other} was changed after {other} sealed it"
+                    f"the share of {other} was changed after {other} encrypted it"
                 ) from None
         seeds = {name: each[:SHARED_BYTES] for name, each in plain.items() if name in present}
         keys = {name: each[SHARED_BYTES:] for name, each in plain.items() if name not in present}

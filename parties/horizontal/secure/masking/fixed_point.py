@@ -1,4 +1,4 @@
-"""Fixed-point numbers modulo 2^64, with which masks cancel exactly."""
+"""Fixed-point numbers modulo 2^64; in sums of such numbers, masks cancel exactly."""
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes

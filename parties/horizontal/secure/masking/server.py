@@ -13,7 +13,7 @@ class MaskingServer:
     """One masked sum at the server.
 
     Args:
-        members: names of all members in the same order at all parties.
+        members: names of all members, in the order that all parties use.
         public_keys: public keys of the members, by name.
         threshold: number of members that must reveal their shares.
         context: bytes that are unique to this sum.
@@ -58,7 +58,8 @@ class MaskingServer:
             secret = b"".join(self._combine(revealed, lost, "keys", half) for half in (0, 1))
             if public_key_of(secret) != self._public_keys[lost].masking:
                 raise MaskingError(
-                    f"the revealed shares of the key of {lost} do not reconstruct the key"
+                    f"the key that was computed from the revealed shares of {lost} does not belong "
+                    f"to the public key of {lost}"
                 )
             total = self._without(total, lost, secret)
         return total
@@ -86,6 +87,7 @@ class MaskingServer:
         ]
         if len(shares) < self._threshold:
             raise MaskingError(
-                f"{len(shares)} shares of {of} were revealed, but {self._threshold} are needed"
+                f"the members revealed {len(shares)} shares of a secret of {of}, expected at least "
+                f"{self._threshold}"
             )
         return bytes(Shamir.combine(shares[: self._threshold], ssss=False))

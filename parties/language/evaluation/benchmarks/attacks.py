@@ -46,7 +46,7 @@ class RelearningAttack:
 
 
 def quantised_copy(base_model: BaseModel, bits: Bits) -> BaseModel:
-    """Return a copy in which adapters are merged and linear weights are rounded to ``bits``.
+    """Return a copy of a model, with merged adapters and with linear weights rounded to ``bits``.
 
     With 8 bits, each output channel has its own scale. With 4 bits, each group of 64 inputs of an
     output channel has its own scale.
@@ -67,17 +67,19 @@ def relearn_attack(
 
     ``rows`` are the forgotten texts; the attacker trains on some of these texts. Return three
     values: the mean probability of the other texts before the attack, their mean probability after
-    the attack, and their number. ``size`` is the batch size of the measurement.
+    the attack, and their number. ``size`` is the number of texts per batch when the probabilities
+    are measured.
 
     Raises:
-        ValueError: the attacker's share of the texts is no text or all texts.
+        ValueError: the share of the texts that the attacker trains on contains no text, or all
+            texts.
     """
     order = permutation(derive_key(plan.seed, "relearn"), len(rows))
     count = round(plan.share * len(rows))
     if not 0 < count < len(rows):
         raise ValueError(
-            f"share = {plan.share} of {len(rows)} texts gives the attacker no text or all texts, "
-            "expected at least one text for the attack and one for the measurement"
+            f"share = {plan.share} of {len(rows)} texts gives the attacker no text or all texts; "
+            "the attack and the measurement each need at least one text"
         )
     own, others = ([rows[at] for at in part] for part in (order[:count], order[count:]))
     before = float(answer_probability(mean_nlls(base_model, others, size)).mean())

@@ -107,7 +107,7 @@ def open_benchmark(party: LanguageParty) -> Benchmark | None:
 def benchmark_files(
     agreement: LanguageAgreement, settings: PartySettingsBase, name: str
 ) -> TofuBenchmark | MuseBenchmark:
-    """Return the files of the agreed benchmark from the settings of the server ``name``.
+    """Return the benchmark files that the party settings of the server ``name`` set.
 
     Raises:
         ConfigError: the party settings name no files, or the files of another benchmark.

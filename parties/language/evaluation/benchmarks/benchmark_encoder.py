@@ -23,7 +23,7 @@ class PromptSet:
 
     Attributes:
         prompts: token ids, ``[tokens]`` each.
-        truths: true answers or continuations.
+        truths: the true answer, or the true continuation, of each prompt.
     """
 
     prompts: Sequence[Index]
@@ -105,7 +105,7 @@ class BenchmarkEncoder:
         return self._training.windows([each.text for each in texts])
 
     def add_missing(self, files: str, figure: str) -> None:
-        """Add a warning that a value is not measured because files are missing."""
+        """Add a warning that a value of the benchmark is not measured because files are missing."""
         self._missing.append(f"the benchmark's {files} is missing: {figure} is not measured")
 
     def report(self, progress: ProgressReporter) -> None:

@@ -28,8 +28,8 @@ def token_log_probs(
     """Return the log-probabilities of the true tokens, the label mask, and a mask of exact tokens.
 
     All three results are ``[rows, tokens]``. The label mask is True for tokens with a label. The
-    third result is True where greedy decoding would generate the true token. ``size`` is the batch
-    size.
+    mask of exact tokens is True where greedy decoding would generate the true token. ``size`` is
+    the batch size.
     """
     parts = []
     order = sorted(range(len(rows)), key=lambda at: len(rows[at].ids))

@@ -43,7 +43,7 @@ class MuseQuestions:
     """The encoded questions and texts of MUSE.
 
     Attributes:
-        questions: questions of ``forget_qa`` and ``retain_qa``.
+        questions: the questions of MUSE's files ``forget_qa`` and ``retain_qa``.
         verbatim: beginnings of forgotten texts; None if the files are missing.
         texts: texts for membership inference, ``forget`` and ``holdout``; empty if the files are
             missing.

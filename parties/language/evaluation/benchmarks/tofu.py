@@ -70,7 +70,8 @@ class TofuQuestions:
     """The encoded questions of TOFU.
 
     Attributes:
-        sets: question sets by name: ``forget``, ``retain``, ``real_authors``, ``world_facts``.
+        sets: the encoded question sets ``forget``, ``retain``, ``real_authors`` and
+            ``world_facts``, by name.
         plan: settings of the evaluation.
         knowledge_name: name of the value that ``knowledge`` returns.
     """
