@@ -245,7 +245,7 @@ def test_key_changed_in_transit_is_refused() -> None:
         ("key of this sum was changed after", replace(key, secret=key.secret[:-1])),
         ("key of this sum was changed after", replace(key, sealing=run.sealing[NAMES[2]])),
         ("not a valid point of the curve", replace(key, sealing=bytes(32))),
-        ("the context has a secret key", replace(key, public=ckks.make_keys().secret)),
+        ("the CKKS context contains a secret key", replace(key, public=ckks.make_keys().secret)),
     ]
     for message, each in changed:
         with pytest.raises(CkksError, match=message):
