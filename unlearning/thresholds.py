@@ -47,7 +47,7 @@ def class_matched_level(scores: Tensor, truth: Tensor, wanted: Tensor, compared:
     known = [(group, int(count)) for group, count in zip(groups, counts, strict=True) if len(group)]
     if not known:
         raise ValueError(
-            "no held-out row has a class of the rows to forget; choose another threshold policy "
+            "no class of the rows to forget has held-out rows; choose a threshold policy other "
             "than 'heldout'"
         )
     total = sum(count for _, count in known)

@@ -64,8 +64,8 @@ class ClientStore:
         """Use the personal parameters of a branch from now on.
 
         Raises:
-            StorageError: the branch belongs to a new run, but rows were purged in an unfinished
-                run.
+            StorageError: the server started a new run, but rows were purged in a run that is
+                not finished.
         """
         run = branch.partition(" ")[0]
         if self._run not in ("", run):

@@ -47,7 +47,7 @@ def test_classes_without_heldout_rows_are_left_out() -> None:
 
 
 def test_no_heldout_row_of_the_classes_is_refused() -> None:
-    with pytest.raises(ValueError, match="no held-out row has a class"):
+    with pytest.raises(ValueError, match="no class of the rows to forget has held-out rows"):
         class_matched_level(torch.tensor([1.0]), torch.tensor([0]), torch.tensor([1]), 1)
 
 

@@ -101,7 +101,7 @@ def audit_population(
         except ValueError as error:
             raise PolicyError(
                 f"{name}: {row.name!r}: {error}",
-                "set smaller steps for this row in the study's file",
+                "set a smaller step size for this method in the study's file",
             ) from error
     return {
         "population": population.name,
