@@ -44,7 +44,7 @@ def test_image_network_refuses_a_table(bottom) -> None:
 
 
 def test_images_too_narrow_for_a_densenet_are_refused() -> None:
-    with pytest.raises(ConfigError, match="8 or more pixels per side") as caught:
+    with pytest.raises(ConfigError, match="at least 8 pixels per side") as caught:
         build_bottom(plan(BackboneBottom(kind="densenet121")), None, (3, 32, 4))
     assert "larger part" in caught.value.hint
 
@@ -60,7 +60,7 @@ def test_a_party_s_own_module_is_built() -> None:
 
 
 def test_module_that_differs_from_the_agreement_is_refused() -> None:
-    with pytest.raises(ConfigError, match="the agreement has sha256:00"):
+    with pytest.raises(ConfigError, match="the agreement has digest sha256:00"):
         build_bottom(own("sha256:" + "0" * 64), "own_net:Bottom", (3,))
 
 

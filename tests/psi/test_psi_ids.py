@@ -65,7 +65,7 @@ def test_joined_columns_are_unambiguous(left: list[bytes], right: list[bytes]) -
 
 
 def test_no_columns() -> None:
-    with pytest.raises(PsiError, match="no ID column"):
+    with pytest.raises(PsiError, match="the list of ID columns is empty"):
         join_columns([])
 
 

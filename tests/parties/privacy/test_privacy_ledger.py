@@ -234,7 +234,7 @@ def test_visits_are_a_hard_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         )
         sent = len(wire.messages("hub", "Step")) + len(wire.messages("hub", "Gradient"))
         with pytest.raises(
-            PolicyError, match="released 5 times, but the agreed limit is visits = 4"
+            PolicyError, match="sent 5 times, but the agreed limit is visits = 4"
         ):
             train_epochs(
                 split_model,

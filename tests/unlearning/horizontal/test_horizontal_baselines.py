@@ -67,7 +67,7 @@ def test_the_centre_of_the_ball_is_the_model_without_the_client() -> None:
 def test_the_centre_of_the_ball_without_several_clients() -> None:
     """The models are (3, 0), (5, 2) and (1, 1), with mean (3, 1); the first two leave."""
     assert ball_centre(doubles(3, 1), doubles(4, 1), 3, gone=2).tolist() == [1, 1]
-    with pytest.raises(ValueError, match="2 of 2 leave"):
+    with pytest.raises(ValueError, match="2 of 2 clients leave"):
         ball_centre(doubles(3, 1), doubles(4, 1), 2, gone=2)
 
 
