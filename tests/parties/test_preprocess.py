@@ -191,7 +191,9 @@ def test_number_too_far_from_the_training_rows_is_refused() -> None:
 
 def test_columns_other_than_the_fitted_ones_are_refused() -> None:
     fitted = fit_preprocessing(holding(mixed()), TRAINING)
-    with pytest.raises(DataError, match="the columns or the image shape of the data differ") as caught:
+    with pytest.raises(
+        DataError, match="the columns or the image shape of the data differ"
+    ) as caught:
         fitted.transform(holding(mixed().drop(columns="sex")), ALL)
     assert "age, pay, town, sex" in caught.value.hint
     with pytest.raises(DataError, match="the columns or the image shape of the data differ"):

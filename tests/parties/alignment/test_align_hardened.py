@@ -63,7 +63,9 @@ def test_both_modes_train_the_same_model(tmp_path: Path) -> None:
 
 def test_more_rows_than_agreed_are_refused(tmp_path: Path) -> None:
     limits = {"join_seconds": 20.0, "step_seconds": 10.0, "idle_seconds": 20.0, "rows": 200}
-    with pytest.raises(PolicyError, match=r"hub has 240 rows, but the agreement allows limits\.rows = 200"):
+    with pytest.raises(
+        PolicyError, match=r"hub has 240 rows, but the agreement allows limits\.rows = 200"
+    ):
         run(tmp_path, psi=HARDENED, limits=limits)
 
 

@@ -233,9 +233,7 @@ def test_visits_are_a_hard_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             TrainingPlan("original", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, epochs=2, batch=16),
         )
         sent = len(wire.messages("hub", "Step")) + len(wire.messages("hub", "Gradient"))
-        with pytest.raises(
-            PolicyError, match="sent 5 times, but the agreed limit is visits = 4"
-        ):
+        with pytest.raises(PolicyError, match="sent 5 times, but the agreed limit is visits = 4"):
             train_epochs(
                 split_model,
                 TrainingPlan("more", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, epochs=1, batch=16),
