@@ -53,6 +53,7 @@ def _socket(address: str) -> str:
     size = len(address.removeprefix("unix:").encode())
     if not 0 < size <= _LONGEST_SOCKET:
         raise ValueError(
-            f"a Unix socket must have the form unix:PATH, with 1 to {_LONGEST_SOCKET} bytes in PATH"
+            "the address of a Unix socket must have the form unix:PATH, where PATH has 1 to "
+            f"{_LONGEST_SOCKET} bytes"
         )
     return address

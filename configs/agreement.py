@@ -65,7 +65,8 @@ class PartyEntry(ConfigTable):
     def _passive_party_has_features(self) -> Self:
         if self.role == "passive" and self.width is None:
             raise ValueError(
-                "a passive party needs the key 'width', the number of elements of an embedding"
+                "a passive party has no key 'width': set 'width' to the number of elements of the "
+                "party's embeddings"
             )
         return self
 
@@ -88,7 +89,7 @@ class PsiSettings(ConfigTable):
 
 
 class SplitSettings(ConfigTable):
-    """Split into training, validation and test rows, which is the same at all parties."""
+    """Split into training, validation and test rows; all parties use the same split."""
 
     # How test rows are chosen. keyed: by a keyed hash of the row's ID. official: all rows of the
     # test files are test rows.
@@ -113,14 +114,14 @@ class SplitSettings(ConfigTable):
 
 
 class LabelSettings(ConfigTable):
-    """The labels that the model predicts."""
+    """The classes of the labels that the model predicts."""
 
     classes: Annotated[tuple[str, ...], Field(min_length=2)]  # names of the classes, in order
 
     @model_validator(mode="after")
     def _classes_are_unique(self) -> Self:
         if len(set(self.classes)) < len(self.classes):
-            raise ValueError("two classes have the same name")
+            raise ValueError("two classes have the same name: rename one of them")
         return self
 
 
@@ -163,8 +164,8 @@ class TrainingSettings(ConfigTable):
     def _micro_batches_are_equal(self) -> Self:
         if self.overlap == "microbatch" and self.batch % 2:
             raise ValueError(
-                "overlap = 'microbatch' splits each batch into two equal halves: set the key "
-                "'batch' to an even number"
+                "the key 'batch' is odd, but overlap = 'microbatch' splits each batch into two "
+                "equal halves: set 'batch' to an even number"
             )
         return self
 
@@ -312,9 +313,9 @@ class VerticalAgreement(ConfigTable):
             return self
         if not isinstance(self.top, SumTop):
             raise ValueError(
-                "the method cvfu works only if the top model sums the votes of the parties: set "
-                "top.kind = 'sum' and width = number of classes at every party, or remove 'cvfu' "
-                "from the table [unlearning]"
+                "the method cvfu works only if the top model sums the outputs of the parties' "
+                "bottom models: set top.kind = 'sum' and width = number of classes at every party, "
+                "or remove 'cvfu' from the table [unlearning]"
             )
         offline = set(plan.cvfu.offline)
         if not offline < set(self.passive):
@@ -348,8 +349,8 @@ class VerticalAgreement(ConfigTable):
             )
         if self.privacy.embed_once and any(request.backdoor for request in self.unlearn):
             raise ValueError(
-                "privacy.embed_once releases the embedding of a row only once, so the backdoor "
-                "audit cannot measure a row with and without the trigger: remove the key "
+                "with privacy.embed_once a party sends the embedding of a row only once, so the "
+                "backdoor audit cannot measure it with and without the trigger: remove the key "
                 "'backdoor' from the request"
             )
         return self
@@ -380,12 +381,13 @@ def _refuse_broken_guarantees(plan: VerticalAgreement) -> None:
     sharded = plan.sharding.shards > 1
     if sharded is not (plan.unlearning.method == "sharded"):
         raise ValueError(
-            "sharding.shards above 1 needs unlearning.method = 'sharded', and the method "
-            "'sharded' needs sharding.shards above 1: change one of the two keys"
+            "sharding.shards above 1 and unlearning.method = 'sharded' need each other, but only "
+            "one of them is set: change one of the two keys"
         )
     if sharded and plan.unlearning.compare:
         raise ValueError(
-            "no baseline works with sharding.shards above 1: set unlearning.compare = []"
+            "unlearning.compare names baselines, but no baseline works with sharding.shards above "
+            "1: set unlearning.compare = []"
         )
     if sharded and plan.training.optimiser == "newton-cg":
         raise ValueError(
@@ -403,8 +405,8 @@ def _refuse_nonconvex(plan: VerticalAgreement) -> None:
     for name, party in plan.feature_parties.items():
         if not _linear(party.bottom):
             raise ValueError(
-                f"training.optimiser 'newton-cg' needs linear bottoms: set parties.{name}.bottom "
-                f"= {{ kind = 'mlp', hidden = [] }}"
+                f"training.optimiser 'newton-cg' needs linear bottom models: set "
+                f"parties.{name}.bottom = {{ kind = 'mlp', hidden = [] }}"
             )
     if plan.dtype != "float64":
         raise ValueError(

@@ -26,7 +26,7 @@ ClientMethod: TypeAlias = Literal[
 
 
 class LocalTrainingSettings(ConfigTable):
-    """Local training of the clients in one stage of a method."""
+    """Settings of the clients' local training in one stage of a method."""
 
     # Learning rate; absent: the value of training.learning_rate.
     learning_rate: Positive | None = None
@@ -97,7 +97,7 @@ class FedRecoveryPlan(ConfigTable):
 
 
 class MoDePlan(ConfigTable):
-    """MoDe (Zhao et al. 2023)."""
+    """MoDe (Zhao et al. 2023): mixes a degradation model into the model, round by round."""
 
     # Rounds of erasure, which train the degradation model M_d and mix M_d into the model.
     degrade: StageSettings = StageSettings(rounds=20)
@@ -120,7 +120,7 @@ class AscentPlan(ConfigTable):
 
 
 class DampeningPlan(ConfigTable):
-    """AdaClipping-like: reduces the parameters that matter most for the forgotten rows."""
+    """AdaClipping-like: shrinks the parameters that matter most for the forgotten rows."""
 
     recover: StageSettings = StageSettings()  # rounds of recovery
     # A parameter is dampened if its Fisher information on the forgotten rows is more than this
@@ -130,7 +130,7 @@ class DampeningPlan(ConfigTable):
 
 
 class MimirPlan(ConfigTable):
-    """Unlearning method of Mimir; needs personal = {kind = "mimir"}."""
+    """Settings of Mimir's unlearning method, which needs personal = {kind = "mimir"}."""
 
     # Rounds of distillation at all remaining clients; epochs is the number of generator rounds,
     # batch the number of generated images.
@@ -151,7 +151,7 @@ class MimirPlan(ConfigTable):
 
 
 class FedMmPlan(ConfigTable):
-    """FedMM: error-maximising and error-minimising noise (Chundawat et al. 2023)."""
+    """FedMM (Chundawat et al. 2023): uses error-maximising and error-minimising noise."""
 
     # Rounds that train on error-maximising noise.
     impair: StageSettings = StageSettings(rounds=1, learning_rate=0.02, batch=256)

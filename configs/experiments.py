@@ -19,7 +19,7 @@ Changes: TypeAlias = tuple[str, ...]  # overrides in the form of --set
 
 
 class FirstClasses(ConfigTable):
-    """A request to forget the first classes after class 0; class 0 is the target of backdoors."""
+    """A request to forget the classes that follow class 0, the target class of backdoors."""
 
     classes: Count  # number of classes
     fraction: Fraction = 1.0  # fraction of the training rows of these classes

@@ -17,7 +17,7 @@ class FederatedPartyEntry(ConfigTable):
 
 
 class ServerRule(ConfigTable):
-    """How the server changes the model by the mean of the clients' updates."""
+    """Rule by which the server applies the mean of the clients' updates to the model."""
 
     # Update rule of the server.
     kind: Literal["fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi"] = "fedavg"
@@ -35,7 +35,7 @@ class ServerRule(ConfigTable):
 
 
 class RoundSettings(ConfigTable):
-    """Rounds of federated averaging."""
+    """Settings of the rounds of federated averaging."""
 
     rounds: Count = 100
     share: Fraction = 1.0  # fraction of the clients that take part in a round
@@ -184,14 +184,14 @@ class FederatedAgreement(ConfigTable):
             )
         if len(set(named)) < 2 or not {*named} <= {*self.spokes}:
             raise ValueError(
-                "aggregation.key_holders must name at least two clients, and no name may occur "
-                f"that is not a client of the agreement (got {', '.join(named)})"
+                "aggregation.key_holders must name at least two clients, and each name must be a "
+                f"client of the agreement (got {', '.join(named)})"
             )
         gone = {each.leaver for each in self.unlearn}
         if len({*named} - gone) < 2:
             raise ValueError(
-                "fewer than two clients of aggregation.key_holders remain after the requests: "
-                "name more clients that no request removes"
+                "the requests remove so many clients that fewer than two clients of "
+                "aggregation.key_holders remain: name more clients that no request removes"
             )
         # In the worst round the leaving key holders are gone and all other clients are there.
         here = len(self.spokes) - len({*named} & gone)

@@ -72,14 +72,14 @@ class FederatedConfig:
 
 @dataclass(frozen=True, slots=True)
 class HorizontalConfig(FederatedConfig):
-    """A config file of the horizontal mode: clients train a network on rows."""
+    """A config file of the horizontal mode: clients train a network on their rows."""
 
     agreement: HorizontalAgreement
 
 
 @dataclass(frozen=True, slots=True)
 class LanguageConfig(FederatedConfig):
-    """A config file of the LLM mode: clients train a language model on texts."""
+    """A config file of the LLM mode: clients train a language model on their texts."""
 
     agreement: LanguageAgreement
 
@@ -105,7 +105,7 @@ def read_federated(path: Path, changes: Sequence[str] = ()) -> HorizontalConfig 
         apply_change(raw, change)
     tables = raw.pop("settings", {})
     if not isinstance(tables, dict):
-        raise ConfigError(f"{path}: 'settings' must contain one table [settings.NAME] per party")
+        raise ConfigError(f"{path}: 'settings' is not a table; write [settings.NAME] per party")
     mode = MODES.get(str(raw.get("mode")), HorizontalAgreement)
     agreement = validate_or_collect(mode, raw, "", problems)
     inline = {

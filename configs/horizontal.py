@@ -91,7 +91,7 @@ class Pathological(ConfigTable):
 
 
 class Dirichlet(ConfigTable):
-    """The rows of each class are divided among clients in proportions of a Dirichlet sample."""
+    """Each class is divided among the clients in shares from a Dirichlet distribution."""
 
     kind: Literal["dirichlet"]
     concentration: Positive = 0.1  # concentration ζ of the distribution
@@ -104,7 +104,7 @@ Partition: TypeAlias = Annotated[
 
 
 class HorizontalRoundSettings(RoundSettings):
-    """Federated averaging of networks, trained with SGD."""
+    """Federated averaging of networks that the clients train with SGD."""
 
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
     # Number of clusters of clients, for the method 'knot'; each cluster trains a separate model,
@@ -140,7 +140,10 @@ class ClientRequest(RequestBase):
     @model_validator(mode="after")
     def _names_a_client_or_classes(self) -> Self:
         if self.client is None and not self.classes:
-            raise ValueError("a request needs the key 'client', the key 'classes', or both keys")
+            raise ValueError(
+                "a request has neither the key 'client' nor the key 'classes': set one of the two "
+                "keys, or both"
+            )
         if self.trigger and (self.client is None or self.classes or self.fraction != 1):
             raise ValueError(
                 "a request with the key 'trigger' must forget all rows of one client: set the key "
@@ -308,13 +311,16 @@ class HorizontalAgreement(FederatedAgreement):
             return self
         prompts = 'personal = {kind = "mimir"}'
         if "mimir" in methods:
-            raise ValueError(f"the method mimir needs networks with prompts: set {prompts}")
+            raise ValueError(
+                "the method mimir needs networks with prompts, one prompt per client: set "
+                f"{prompts}"
+            )
         plans = [plan.at(each) for each in plan.variants if each.method == "fedgkt"]
         plans += [plan] if "fedgkt" in (plan.method, *plan.compare) else []
         if any(each.fedgkt.gate == "features" for each in plans):
             raise ValueError(
-                f"unlearning.fedgkt.gate = 'features' needs networks with prompts: set {prompts}, "
-                "or set the gate to 'classes'"
+                "unlearning.fedgkt.gate = 'features' needs networks with prompts, one prompt per "
+                f"client: set {prompts}, or set unlearning.fedgkt.gate = 'classes'"
             )
         return self
 
@@ -346,9 +352,9 @@ class HorizontalAgreement(FederatedAgreement):
             )
         if evaluator is not None and self.personal.kind in ("per-fedavg", "gpfl"):
             raise ValueError(
-                "evaluation.evaluator measures a client's model by the client's parameters, but "
-                f"with personal.kind = {self.personal.kind!r} the model also depends on the "
-                "client's rows: remove the key 'evaluator'"
+                "evaluation.evaluator works only if a client's parameters determine the client's "
+                f"model, but with personal.kind = {self.personal.kind!r} the model also depends on "
+                "the client's rows: remove the key 'evaluator'"
             )
         return self
 
@@ -368,8 +374,9 @@ class HorizontalAgreement(FederatedAgreement):
             )
         if self.training.share < 1:
             raise ValueError(
-                "the method knot repeats rounds; if each round samples clients, the first sum and "
-                "the repeated sum of a round reveal one client's update: set training.share = 1"
+                "with training.share below 1 each round samples clients; if the method 'knot' "
+                "repeats a round, the sum of the round and the sum of its repetition can reveal "
+                "one client's update: set training.share = 1"
             )
 
     @model_validator(mode="after")
@@ -378,8 +385,8 @@ class HorizontalAgreement(FederatedAgreement):
         methods = (self.unlearning.method, *self.unlearning.compare)
         if (count > 1) is not ("knot" in methods):
             raise ValueError(
-                "training.clusters above 1 needs the method 'knot', and 'knot' needs "
-                "training.clusters above 1: change one of the two settings"
+                "training.clusters above 1 and the method 'knot' need each other, but only one of "
+                "them is set: change one of the two settings"
             )
         if count == 1:
             return self

@@ -59,7 +59,7 @@ class OwnTexts(ConfigTable):
 
 
 class DealtTexts(ConfigTable):
-    """One corpus, divided at random into equal shards, or into groups of whole authors."""
+    """One corpus, divided at random among clients: in equal shards, or author by author."""
 
     kind: Literal["shards", "authors"]
 
@@ -79,10 +79,11 @@ TextPartition: TypeAlias = Annotated[
 
 
 class TextRoundSettings(RoundSettings):
-    """Federated fine-tuning; the defaults are the settings of Oblivionis, except for ``share``.
+    """Settings of fine-tuning; the defaults are those of Oblivionis, except for ``share``.
 
     ``micro_batch`` and ``checkpointing`` save memory and make training slower. All parties must
-    set both keys to the same values; an absent key is not part of the agreement's digest.
+    set both keys to the same values. The agreement's digest contains these keys only if they are
+    set.
     """
 
     rounds: Count = 10
@@ -100,7 +101,7 @@ class TextRoundSettings(RoundSettings):
 
 
 class TextRequest(RequestBase):
-    """A deletion request: the texts to forget, and the training round before unlearning."""
+    """A deletion request: the texts to forget, and the round after which they are unlearned."""
 
     # all: every text of the client. flagged: texts that the corpus or the party settings flag.
     rows: Literal["all", "flagged"] = "all"
@@ -208,8 +209,9 @@ class LanguageAgreement(FederatedAgreement):
         if isinstance(self.partition, TextsAtOne):
             raise ValueError(
                 f"with partition.kind = {self.partition.kind!r} only one client has texts to "
-                "forget, and the difference of two sums would reveal this client's update, which "
-                f"aggregation.kind = {sums.kind!r} must hide: change one of the two keys"
+                "forget, so the server could compute this client's update, although "
+                f"aggregation.kind = {sums.kind!r} must hide it: change partition.kind or "
+                "aggregation.kind"
             )
         if isinstance(tuning, LoraSettings) and tuning.merging == "product_svd":
             raise ValueError(
@@ -229,9 +231,9 @@ class LanguageAgreement(FederatedAgreement):
             if chosen < sums.min_contributors or (sums.key_holders and share < 1):
                 raise ValueError(
                     f"with share = {share} only {chosen} of {len(self.spokes)} clients take part "
-                    "in a round of unlearning; secure aggregation needs "
-                    f"{sums.min_contributors} clients (aggregation.min_contributors), or all "
-                    "clients if the key aggregation.key_holders is set: increase share"
+                    "in a round of unlearning; secure aggregation needs at least "
+                    f"{sums.min_contributors} clients (aggregation.min_contributors), and all "
+                    "clients if aggregation.key_holders is set: increase share"
                 )
         plans = self.unlearning.chosen() if self.unlearn else []
         if any(plan.participants == "leaving" for plan in plans):

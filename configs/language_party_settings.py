@@ -11,7 +11,7 @@ TofuForget: TypeAlias = Literal["forget01", "forget05", "forget10"]
 
 
 class TofuTexts(ConfigTable):
-    """Questions and answers of TOFU in the original files of TOFU."""
+    """The questions and answers of TOFU, read from its original files."""
 
     kind: Literal["tofu"]
     path: PathText  # folder of the files
@@ -21,7 +21,7 @@ class TofuTexts(ConfigTable):
 
 
 class MuseTexts(ConfigTable):
-    """A corpus of MUSE; the texts to forget are flagged."""
+    """A corpus of MUSE, in which the texts to forget are flagged."""
 
     kind: Literal["muse"]
     path: PathText  # folder of the files
@@ -41,7 +41,7 @@ TextData: TypeAlias = Annotated[TofuTexts | MuseTexts | JsonlTexts, Field(discri
 
 
 class TofuBenchmark(ConfigTable):
-    """Questions of the TOFU benchmark."""
+    """Questions of the TOFU benchmark, for measurements by the server."""
 
     kind: Literal["tofu"]
     path: PathText  # folder of the files
@@ -49,7 +49,7 @@ class TofuBenchmark(ConfigTable):
 
 
 class MuseBenchmark(ConfigTable):
-    """Questions and texts of the MUSE benchmark."""
+    """Questions and texts of the MUSE benchmark, for measurements by the server."""
 
     kind: Literal["muse"]
     path: PathText  # folder of the files

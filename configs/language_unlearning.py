@@ -45,7 +45,9 @@ class ForgettingPlan(ConfigTable):
     @model_validator(mode="after")
     def _has_rounds_that_unlearn(self) -> Self:
         if not self.unlearn.rounds:
-            raise ValueError("unlearn.rounds must be at least 1; only recover.rounds may be 0")
+            raise ValueError(
+                "unlearn.rounds must be at least 1 (got 0); only recover.rounds may be 0"
+            )
         return self
 
 
@@ -145,11 +147,11 @@ class TextUnlearning(UnlearningSettingsBase):
     primal_dual: PrimalDualPlan = PrimalDualPlan()
 
     def chosen(self) -> list[ForgettingPlan]:
-        """The settings of all methods that run for a request, except the settings of fine-tune."""
+        """Return the settings of all methods that run for a request, except those of fine-tune."""
         return [plan for plan in self._plans() if isinstance(plan, ForgettingPlan)]
 
     def stages(self) -> list[TextStage]:
-        """The stages of all methods that run for a request, except the stages of Retrain."""
+        """Return the stages of all methods that run for a request, except those of Retrain."""
         found = []
         for plan in self._plans():
             found += [plan] if isinstance(plan, TextStage) else [plan.unlearn, plan.recover]

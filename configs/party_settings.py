@@ -45,7 +45,7 @@ class ImagePart(ConfigTable):
 
 
 class FeatureNoise(ConfigTable):
-    """Gaussian noise on this party's pixels, for heterogeneity between the parties."""
+    """Gaussian noise on this party's pixels, so that the parties' images differ in quality."""
 
     sigma: Fraction  # standard deviation, for pixels from 0 to 1
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
@@ -108,7 +108,7 @@ class ParquetData(TableSettings):
 
 
 class SqlData(TableSettings):
-    """Result of a database query, read in one read-only transaction."""
+    """Rows of a database, read in one read-only transaction."""
 
     kind: Literal["sql"]
     # URL without a password: postgresql://user@host/db or sqlite:///file.
@@ -133,13 +133,13 @@ class SqlData(TableSettings):
     def _one_of_each(self) -> Self:
         if self.id == "row":
             raise ValueError(
-                "rows of a database have no order, so IDs of rows must come from columns: set id "
-                "= {columns = [...]}"
+                "the line number cannot be the ID, because rows of a database have no order: set "
+                "id = {columns = [...]}"
             )
         if (self.url is None) == (self.url_file is None):
-            raise ValueError("set exactly one of the keys 'url_file' and 'url'")
+            raise ValueError("expected exactly one of the keys 'url_file' and 'url'")
         if (self.query is None) == (self.table is None):
-            raise ValueError("set exactly one of the keys 'query' and 'table'")
+            raise ValueError("expected exactly one of the keys 'query' and 'table'")
         return self
 
 
@@ -208,8 +208,8 @@ class MedMnistData(ImageSettings):
     def _have_a_placeholder(cls, names: tuple[str, str]) -> tuple[str, str]:
         if any(name.count("{}") != 1 for name in names):
             raise ValueError(
-                "each entry of the key 'names' must contain {} exactly once; {} stands for the "
-                "name of the part"
+                "each entry of the key 'names' must contain {} exactly once; {} stands for a part "
+                "of the archive, such as train"
             )
         return names
 

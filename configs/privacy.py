@@ -15,11 +15,11 @@ Delta: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 
 
 class EmbedOnce(ConfigTable):
-    """Frozen bottoms: each row's clipped embedding is sent once, with noise; no gradient is sent.
+    """Frozen bottom models: each row's embedding is sent once, clipped and with noise.
 
-    The bottoms' weights depend only on the seed, so they contain no information about any row. Each
-    passive party's features have an (ε, δ) guarantee against the active party, for any number of
-    epochs.
+    No gradient is sent. The weights of the bottom models depend only on the seed, so they contain
+    no information about any row. Each passive party's features have an (ε, δ) guarantee against the
+    active party, for any number of epochs.
     """
 
     clip: Positive = 1.0  # largest Euclidean norm C of a row's embedding
@@ -74,7 +74,7 @@ class PrivacySettings(ConfigTable):
 
     @property
     def of_embeddings(self) -> dict[str, Any]:
-        """Settings of the modes that add noise to embeddings, without ``budget`` and ``visits``."""
+        """Settings of ``embed_once`` and ``embed_train``, except ``budget`` and ``visits``."""
         limits: dict[str, Any] = {"embed_once": {"budget"}, "embed_train": {"visits"}}
         modes = {"embed_once", "embed_train"}
         return self.model_dump(mode="json", include=modes, exclude=limits, exclude_none=True)

@@ -105,7 +105,7 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> VerticalConfig:
         apply_change(raw, change)
     tables = raw.pop("settings", {})
     if not isinstance(tables, dict):
-        raise ConfigError(f"{path}: 'settings' must contain one table [settings.NAME] per party")
+        raise ConfigError(f"{path}: 'settings' is not a table; write [settings.NAME] per party")
     agreement = validate_or_collect(VerticalAgreement, raw, "", problems)
     inline = {
         name: validate_or_collect(VerticalPartySettings, each, f"settings.{name}.", problems)
@@ -136,7 +136,7 @@ def agreement_digest(agreement: Dumpable) -> bytes:
 
 
 def agreement_differences(ours: str, theirs: str) -> list[tuple[str, Any, Any]]:
-    """Fields that differ between two canonical agreements, as (field, our value, their value).
+    """Return the differences of two canonical agreements, as (field, our value, their value).
 
     Raises:
         ConfigError: ``theirs`` is not a JSON object.

@@ -21,7 +21,7 @@ REPLAYS: frozenset[ClientMethod] = frozenset(("knot",))
 def method_problems(
     kind: str, chosen: Sequence[tuple[str, ClientMethod]], *, one_leaves: bool
 ) -> Iterator[str]:
-    """Yield an error message for each chosen method that secure aggregation ``kind`` rules out.
+    """Yield an error message for each chosen method that cannot work with aggregation ``kind``.
 
     ``chosen`` contains pairs of a config key and a method that the key names; ``one_leaves`` is
     True if a request removes a single client.
@@ -49,7 +49,7 @@ def method_problems(
 
 
 def gate_problems(kind: str, plan: ClientUnlearning) -> Iterator[str]:
-    """Yield an error message for each key ``gate`` of FedGKT with the value 'classes'."""
+    """Yield an error message for each setting ``gate`` of FedGKT that needs clients' classes."""
     gates = [
         (f"unlearning.variants, {each.name!r}: gate", plan.at(each).fedgkt.gate)
         for each in plan.variants

@@ -38,7 +38,9 @@ def read_toml(path: Path, notices: list[str]) -> dict[str, Any]:
             f"{path}: values are nested too deeply; at most {DEEPEST} levels are allowed"
         ) from None
     except ValueError as error:  # Python reads no number of more than 4300 digits
-        raise ConfigError(f"{path}: a number has more than 4300 digits") from error
+        raise ConfigError(
+            f"{path}: a number has more than 4300 digits, the largest number of digits that is read"
+        ) from error
     problems = [f"{path}: {problem}" for problem in _illegal_values("", raw, DEEPEST)]
     if problems:
         raise ConfigError(problems[:20], LISTED)

@@ -18,9 +18,9 @@ def _none_if_false(value: Any) -> Any:
 class AdaptiveStepSettings(ConfigTable):
     """Step sizes that adapt to the change of the parameters (FedORA, Eq. 30-33).
 
-    With α = 1 the steps shrink whenever the parameters change more in an iteration than in the
-    previous iteration. If the steps did not shrink, the noise of the last iterations would keep the
-    model away from Retrain (docs/decisions.md).
+    With α = 1 the steps shrink after each iteration that changes the parameters more than the
+    previous iteration did. If the steps did not shrink, the noise of the last iterations would keep
+    the model away from Retrain (docs/decisions.md).
     """
 
     beta: Positive = 0.5  # ratio β of successive changes below which the steps grow
@@ -141,7 +141,7 @@ class FedoraSettings(ConfigTable):
     reference_learning_rate: Positive = 5e-3  # learning rate of the reference model
 
     def first_step(self, learning_rate: float) -> float:
-        """Primal step τ of the first iteration; ``learning_rate`` is the rate of training."""
+        """Return the first primal step τ; its default may depend on the ``learning_rate``."""
         if self.primal_step is not None:
             return self.primal_step
         return 2 * learning_rate if self.primal == "optimiser" else 0.1
@@ -205,7 +205,7 @@ class ShrinkPerturbSettings(ConfigTable):
 
 
 class IcoLikeSettings(ConfigTable):
-    """Baseline: subtract the forgotten rows' estimated effect; then train on remaining rows."""
+    """Baseline: subtract the estimated effect of forgotten rows; train on remaining rows."""
 
     step: Positive = 20.0  # step η_c: the contribution of D_u is (η_c n_u / n) ∇CE(D_u)
     # Largest norm r of the contribution, relative to the norm of all parameters.
@@ -216,7 +216,7 @@ class IcoLikeSettings(ConfigTable):
 
 
 class CvfuSettings(ConfigTable):
-    """Baseline CVFU, for top.kind = 'sum': train on remaining rows with a cached sum of votes."""
+    """Baseline CVFU, for top.kind = 'sum': train on remaining rows with a stored sum of logits."""
 
     learning_rate: Positive = 0.1  # learning rate η; epoch i uses η / √i
     batch: Count = 64

@@ -9,7 +9,7 @@ from configs.table import ConfigTable, Name
 
 
 class MethodVariant(ConfigTable):
-    """A method with other settings, for example without one of its parts."""
+    """A method that is run once more with other settings, for example without one component."""
 
     name: Name  # name of the variant in the results
     method: str  # method that is run
@@ -27,7 +27,7 @@ class UnlearningSettingsBase(ConfigTable):
     variants: tuple[MethodVariant, ...] = ()  # methods to run once more with other settings
 
     def at(self, variant: MethodVariant) -> Self:
-        """Return a copy with the settings of ``variant`` in the table of the variant's method."""
+        """Return a copy of these settings, with ``variant``'s settings for the variant's method."""
         field = variant.method.replace("-", "_")
         own = self.model_dump(mode="json")
         own["variants"] = []
@@ -60,7 +60,7 @@ class UnlearningSettingsBase(ConfigTable):
 
 
 def merge_tables(ours: JsonValue, theirs: JsonValue) -> JsonValue:
-    """Return ``ours`` updated with ``theirs``: tables are merged, other values are replaced."""
+    """Return ``ours`` with the values of ``theirs``; two tables are merged key by key."""
     if not isinstance(ours, dict) or not isinstance(theirs, dict):
         return theirs
     changed = {name: merge_tables(ours.get(name), each) for name, each in theirs.items()}

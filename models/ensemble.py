@@ -1,8 +1,8 @@
-"""Ensemble: many models of one architecture, trained together as tensors with a model axis.
+"""Ensemble: many models of one architecture, trained together; tensors have a model axis.
 
 When audits train dozens of small models, most of the time is spent on starting tensor operations,
-not on their arithmetic. An ensemble therefore trains N models for one step with the same
-operations; each model uses its own batch.
+not on their arithmetic. An ensemble therefore starts each operation only once for all N models;
+each model uses its own batch.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ class Ensemble:
 
     @classmethod
     def of(cls, networks: Sequence[nn.Module]) -> "Ensemble":
-        """Return the ensemble of networks of the same architecture.
+        """Return an ensemble of ``networks``, which must have the same architecture.
 
         Raises:
             ValueError: a network has buffers, which all models would share.
@@ -93,7 +93,7 @@ class Ensemble:
 
     @torch.no_grad()
     def copy_model(self, other: "Ensemble", number: int) -> None:
-        """Copy the parameters of model ``number`` from ``other``, in place."""
+        """Copy the parameters of model ``number`` of ``other`` into model ``number``, in place."""
         for own, value in zip(self.with_prefix(), other.with_prefix(), strict=True):
             own[number] = value[number]
 
@@ -110,7 +110,7 @@ class Ensemble:
 
 
 def broadcast_per_model(numbers: Tensor, like: Tensor) -> Tensor:
-    """Return ``numbers`` as ``[N, 1, ...]``, to multiply each of N parts of ``like`` by its number.
+    """Return ``numbers`` as ``[N, 1, ...]``, to multiply each model's part of ``like`` by its own.
 
     ``numbers`` are ``[N]`` and ``like`` is ``[N, ...]``.
     """

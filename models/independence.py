@@ -9,7 +9,7 @@ _PROBES = 4  # random rows
 
 @torch.no_grad()
 def find_row_mixing(network: nn.Module, shape: tuple[int, ...], dtype: torch.dtype) -> str | None:
-    """Return what makes a row's output depend on other rows, as a text; None if nothing does.
+    """Describe what makes a row's output depend on other rows; None if no cause is found.
 
     Normalisation layers that mix rows are found by their type. Other layers are tested on random
     rows of ``shape``, ``[rows, *shape]``: the output for a row must not change if the other rows of

@@ -4,11 +4,11 @@ Notation of Mimir (paper 003): θ = backbone, φ = head, f = features, ``[rows, 
 client's descriptor, P_base = the shared base prompt, G_p = the prompt generator, P_i = the client's
 prompt; d_i, P_base and P_i are ``[l]``. The descriptor d_i never leaves its client.
 
-The paper does not give initial values, although the initial values matter. If all elements of
-P_base are equal, attention gives the same value for every element, so P_i is a multiple of P_base,
-and Eq 8 removes such a factor. Then the gradient of every descriptor is zero, and the network is
-the same for all clients. Therefore P_base is initialised at random, and the initial generator is
-chosen such that a descriptor has an effect from the first round.
+The paper gives no initial values for P_base and G_p, but not all initial values work. If all
+elements of P_base are equal, attention gives the same value for every element, so P_i is a multiple
+of P_base, and the normalisation in Eq 8 cancels the multiple. Then the gradient of every descriptor
+is zero, and the network is the same for all clients. Therefore P_base is initialised at random, and
+the initial generator is chosen such that a descriptor has an effect from the first round.
 """
 
 from math import sqrt

@@ -3,9 +3,8 @@
 gRPC's Python API has no setting for the minimum TLS version. The only TLS 1.2 cipher suite that
 this module allows needs an RSA certificate. Parties have P-256 certificates, so TLS 1.2 cannot be
 negotiated and only TLS 1.3 remains. gRPC reads environment variables once, when the gRPC module is
-loaded. Therefore this module writes environment variables; apart from the command line, no other
-module writes environment variables. gRPC's own log is silenced, because ``diagnose`` reports why a
-connection failed.
+loaded. Therefore this module sets the variables as soon as it is imported. gRPC's own log is
+silenced, because ``diagnose`` reports why a connection failed.
 """
 
 import os

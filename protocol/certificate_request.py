@@ -66,7 +66,8 @@ def sign_request(
     uri = _requested_uri(csr, request)
     if uri != party_uri(federation, name):
         raise IdentityError(
-            f"{request} requests the name {uri!r:.200}; expected {party_uri(federation, name)!r}",
+            f"the certificate request {request} requests the name {uri!r:.200}; "
+            f"expected {party_uri(federation, name)!r}",
             f"run vfl certs request at {name}, with the agreement of federation {federation!r}",
         )
     key = csr.public_key()
@@ -76,7 +77,8 @@ def sign_request(
         )
     if not csr.is_signature_valid:
         raise IdentityError(
-            f"{request} is not signed by its own key", f"ask {name} to send the request again"
+            f"{request} is not signed by the key that it contains",
+            f"ask {name} to send the request again",
         )
     return sign_certificate(authority, federation, name, key, days=days).public_bytes(PEM)
 
@@ -119,7 +121,7 @@ def _requested_uri(csr: x509.CertificateSigningRequest, path: Path) -> str:
         uris = []
     if len(uris) != 1:
         raise IdentityError(
-            f"{path} requests {len(uris)} URI names; expected exactly one",
+            f"the certificate request {path} requests {len(uris)} URI names; expected exactly one",
             "make the request with vfl certs request",
         )
     return uris[0]

@@ -38,7 +38,7 @@ _BATCH_REQUESTS = (vfl_pb2.BatchRequest, vfl_pb2.Step, vfl_pb2.Evaluate, vfl_pb2
 
 
 class MessageDirection(Enum):
-    """Whether this party sent or received a message."""
+    """The direction of a message: whether this party sent or received it."""
 
     OUT = "out"
     IN = "in"
@@ -67,13 +67,13 @@ class MessageRecord:
 
 @dataclass
 class Channel:
-    """The numbered messages between this party and one peer, over one connection.
+    """Sends numbered messages to one peer over one connection, and receives the peer's messages.
 
     Attributes:
         line: the connection that carries the frames.
         side: whether this party is the hub or a spoke.
-        terms: the fixed values with which every message is checked.
-        record: called with every message that was sent or received.
+        terms: the names of both sides, and other values with which every message is checked.
+        record: function that is called with the record of every message that was sent or received.
         session: session ID from the handshake; None before the handshake.
         place: position in the run, for the next message to send.
     """
@@ -107,7 +107,7 @@ class Channel:
 
     @property
     def incarnation(self) -> int | None:
-        """Number of the peer's start, from its first message; None before the first message."""
+        """Start number in the peer's first message; None before the first message."""
         return self._incarnation
 
     def send(self, body: Body, *tensors: Tensor, timeout: float = 60.0) -> None:
@@ -212,11 +212,11 @@ class Channel:
                 return digest, envelope, message
             if not compare_digest(digest.value(), self._received.last):
                 raise Equivocation(
-                    f"sent two different messages with sequence number {envelope.seq}"
+                    f"the peer sent two different messages with sequence number {envelope.seq}"
                 )
             self._repeat_reply(timeout)
             if monotonic() > deadline:
-                raise PeerSilent(f"sent only repeated messages for {timeout:.3g} s")
+                raise PeerSilent(f"the peer sent only repeated messages for {timeout:.3g} s")
 
     def _receive_frame(self, digest: FrameDigest, timeout: float) -> bytes:
         frame = self.line.receive(timeout)

@@ -74,8 +74,8 @@ def require_complete(body: Body, tensors: int, fault: type[ProtocolError]) -> No
     """Check that a message has every required field and the right number of tensors.
 
     Raises:
-        fault: the class ``fault`` is raised if a field is absent or has an unknown enum value, or
-            if ``tensors`` is a wrong number of tensors for the message.
+        fault: a field is absent or has an unknown enum value, or ``tensors`` is not the number of
+            tensors that the message needs. The caller chooses the error class ``fault``.
     """
     kind = type(body)
     for _ in _gaps(body, ""):

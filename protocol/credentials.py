@@ -69,7 +69,7 @@ class Trust:
     denied_file: DenyList | None = None
 
     def denied_now(self) -> frozenset[str]:
-        """Return the pins of all keys that are denied at this moment.
+        """Return the pins of all denied keys, including those in the file of denied keys.
 
         Raises:
             IdentityError: the file of denied keys cannot be read, so no key can be trusted.
@@ -144,8 +144,8 @@ def _check_validity(certificate: x509.Certificate, now: datetime) -> None:
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if not start - CLOCK_SKEW <= now <= end + CLOCK_SKEW:
         raise IdentityError(
-            f"a certificate is valid from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC; "
-            f"this machine's time is {now:%Y-%m-%d %H:%M} UTC",
+            f"a certificate is valid from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC, "
+            f"but this machine's time is {now:%Y-%m-%d %H:%M} UTC",
             "renew the certificate, or set the clock",
         )
 
@@ -158,17 +158,18 @@ def _check_leaf(certificate: x509.Certificate) -> None:
         extended = found.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound as error:
         raise IdentityError(
-            f"a party's certificate lacks the extension {error.oid._name}"
+            f"a party's certificate does not have the extension {error.oid._name}"
         ) from error
     if basic.ca or usage.value.key_cert_sign:
         raise IdentityError("an authority's certificate is used as a party's certificate")
     if not usage.critical or not usage.value.digital_signature:
         raise IdentityError(
-            "the key usage of a party's certificate must be critical and allow digital signatures"
+            "the key usage of a party's certificate is not critical, or does not allow digital "
+            "signatures"
         )
     if not all(purpose in extended for purpose in _EKU):
         raise IdentityError(
-            "the extended key usage of a party's certificate must allow client and server "
+            "the extended key usage of a party's certificate does not allow both client and server "
             "authentication"
         )
     check_party_key(certificate)
@@ -236,12 +237,12 @@ def _kind(key: CertificatePublicKeyTypes) -> str:
 
 
 def delay_refusal() -> None:
-    """Wait 50 to 250 ms before a refusal, so that the timing does not reveal the reason."""
+    """Wait a random time of 50 to 250 ms, so that the timing of a refusal hides its reason."""
     sleep(0.05 + secrets.randbelow(200) / 1000)
 
 
 def signed_bytes(purpose: str, parts: Sequence[bytes]) -> bytes:
-    """Return the bytes to sign: the purpose and the length-prefixed parts.
+    """Return the bytes to sign: the purpose, then each part with its length in front.
 
     The signed bytes include the purpose, so a signature is accepted for its own purpose only.
     """

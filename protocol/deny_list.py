@@ -15,7 +15,7 @@ _State = tuple[int, int, int]
 
 @dataclass(slots=True)
 class DenyList:
-    """A file with one pin per line, in which ``#`` starts a comment.
+    """A file of denied pins: one pin per line, and ``#`` starts a comment.
 
     The file is read again only if its date, size or inode changed, so ``pins`` may be called for
     every message. To change the list, write a new file and rename it to this path: a file that is
@@ -43,7 +43,7 @@ class DenyList:
             raise self._unusable(error) from error
         if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST:
             raise IdentityError(
-                f"the deny list {self.path} must be a regular file of at most {_LARGEST} bytes"
+                f"the deny list {self.path} is not a regular file, or exceeds {_LARGEST} bytes"
             )
         return found.st_mtime_ns, found.st_size, found.st_ino
 

@@ -1,4 +1,4 @@
-"""Diagnosis of a failed connection: repeats the TLS handshake to find the reason.
+"""Find the reason why a connection failed, by a second attempt at the TLS handshake.
 
 gRPC reports every failed connection as UNAVAILABLE, without a reason.
 """

@@ -17,7 +17,7 @@ _PLACE = ("task", "epoch", "step", "microbatch")
 
 @dataclass(frozen=True, slots=True)
 class ChannelTerms:
-    """The fixed values of one channel, with which every message is checked.
+    """The values of one channel that stay fixed; every message is compared with them.
 
     Attributes:
         me: name of this party.
@@ -35,11 +35,11 @@ class ChannelTerms:
 
 
 class FrameDigest:
-    """SHA-256 over the frames of one message, computed when ``value`` is called.
+    """Computes SHA-256 over the frames of one message, but only when ``value`` is called.
 
     Hashing a message takes about as long as its transfer over the network. The frames are therefore
-    kept, and hashed while this side waits for the network. In each direction, at most one message
-    waits to be hashed.
+    kept, and hashed while this side waits for the network. At most one sent and one received
+    message wait to be hashed.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class _Chain(NamedTuple):
 
 
 class Transcript:
-    """Hash chain over all messages of one direction.
+    """Hash chain over all messages that were sent, or over all messages that were received.
 
     A signal may raise an exception in the middle of any method. Each method therefore changes the
     whole state in one assignment, so that the message Goodbye, which is sent after the signal,
@@ -124,11 +124,11 @@ def check_envelope(
 
     Args:
         envelope: the received envelope.
-        terms: the fixed values of the channel, from the view of this party.
+        terms: the fixed values of the channel, where ``me`` is this party.
         session: session ID; None before the handshake. If ``session`` is None, session ID and
             agreement are not compared.
         incarnation: start number in the peer's first message; None before the first message.
-        received: transcript of the peer's earlier messages.
+        received: hash chain over the peer's earlier messages.
         control: whether the message has no tensor; the envelope of such a message must contain the
             digest of ``received``.
 

@@ -26,7 +26,7 @@ MAX_QUEUED_REFUSALS = 100  # further refusals are not reported
 
 
 def grpc_options(timeouts: LineTimeouts) -> list[tuple[str, int]]:
-    """Return the gRPC channel options of both ends."""
+    """Return the gRPC options that both ends of a connection use."""
     return [
         # Twice the limit, so that ``frames`` refuses a slightly larger frame with its own error.
         ("grpc.max_receive_message_length", 2 * MAX_FRAME),
@@ -127,7 +127,7 @@ class GrpcLine:
         self.end(None)
 
     def end(self, why: ProtocolError | None) -> None:
-        """End both queues; from then on ``send`` and ``receive`` raise the error ``why``."""
+        """End both queues of frames, so that ``send`` and ``receive`` raise the error ``why``."""
         self.outbox.end(why)
         self._received.frames.end(why)
 
@@ -257,7 +257,7 @@ class LineServer:
         _check_end(name, leaf, self._timeouts)
         _check_end(self._keyring.identity.name, self._keyring.identity.certificate, self._timeouts)
         if self._admit(leaf) != name:
-            raise IdentityError(f"the certificate of {name} no longer names {name}")
+            raise IdentityError(f"the certificate of {name} now belongs to another party")
 
     def _leave(self, name: str) -> None:
         """Allow a party whose stream has ended to connect again."""

@@ -22,7 +22,7 @@ class Hub:
         return Hub({name: each for name, each in self.channels.items() if name not in absent})
 
     def move_to(self, place: vfl_pb2.Place) -> None:
-        """Set the position in the run that the hub writes into the next messages."""
+        """Set the position in the run that is written into the next messages to all spokes."""
         for channel in self.channels.values():
             channel.place = place
 
@@ -32,7 +32,7 @@ class Hub:
             channel.send(body, *tensors)
 
     def scatter(self, body: Body, tensors: Mapping[str, Tensor]) -> None:
-        """Send ``body`` to every spoke, each with its own tensor of any shape."""
+        """Send ``body`` to every spoke, each with its own entry of ``tensors``, of any shape."""
         for name, channel in self.channels.items():
             channel.send(body, tensors[name])
 
@@ -42,7 +42,7 @@ class Hub:
         return self.channels[name].receive(timeout)
 
     def gather(self, timeout: float) -> dict[str, Message]:
-        """Receive one message from every spoke; a late or illegal message raises an error."""
+        """Receive one message from each spoke; raises an error if one is late or illegal."""
         return {name: channel.receive(timeout) for name, channel in self.channels.items()}
 
     def abort(self, code: str, reason: str) -> None:

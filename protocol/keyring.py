@@ -69,7 +69,8 @@ def read_keyring(folder: Path, name: str) -> Keyring:
         ) from error
     except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise IdentityError(
-            f"ca.pem, {name}.pem or {name}.key in {folder} is not PEM, or has an unknown key type",
+            f"ca.pem, {name}.pem or {name}.key in {folder} is not a PEM file, or its key has an "
+            "unknown type",
             "expected two PEM certificates and one PEM key on P-256",
         ) from error
     if key.public_key() != certificate_key(certificate):

@@ -46,7 +46,7 @@ class Line(Protocol):
 
 
 class FrameQueue:
-    """A bounded queue of frames; after a call of ``end``, readers and writers get an error.
+    """A queue of frames with bounded size; ``end`` stops readers and writers with an error.
 
     Frames go through ``SimpleQueue``, which is written in C and wakes a reader faster than a
     condition variable does. Only a writer waits on a condition variable, and only while the queue
@@ -64,11 +64,11 @@ class FrameQueue:
 
         Raises:
             PeerSilent: there was no room for ``timeout`` seconds.
-            ProtocolError: the queue has ended, before the call or while the call waited for room.
+            ProtocolError: ``end`` was called, before this call or while this call waited for room.
         """
         if not self.wait_for_room(timeout):
             raise PeerSilent(
-                f"accepted no message for {timeout:.3g} s",
+                f"the peer accepted no message for {timeout:.3g} s",
                 "check whether the peer's process is running and the network works",
             )
         self._frames.put(frame)
@@ -77,17 +77,17 @@ class FrameQueue:
         """Append a frame without waiting for room.
 
         Raises:
-            ProtocolError: the queue has ended.
+            ProtocolError: ``end`` was called.
         """
         if self._end is not None:
             raise self._end
         self._frames.put(frame)
 
     def wait_for_room(self, timeout: float | None) -> bool:
-        """Wait at most ``timeout`` seconds for room (None: no limit); return whether there is room.
+        """Wait for room, at most ``timeout`` seconds unless None; return whether there is room.
 
         Raises:
-            ProtocolError: the queue has ended.
+            ProtocolError: ``end`` was called.
         """
         if self._frames.qsize() >= MAX_QUEUED_FRAMES:
             with self._room:
@@ -102,7 +102,7 @@ class FrameQueue:
         return self._end is not None or self._frames.qsize() < MAX_QUEUED_FRAMES
 
     def end(self, why: ProtocolError | None = None) -> None:
-        """End the queue; after the queued frames, readers get the error of the first ``end``."""
+        """End the queue; readers get the queued frames, then the error of the first ``end``."""
         with self._room:
             self._end = self._end or why or LineBroken("closed the connection")
             self._room.notify_all()
@@ -113,12 +113,12 @@ class FrameQueue:
 
         Raises:
             PeerSilent: no frame arrived for ``timeout`` seconds.
-            ProtocolError: the queue has ended; the error that was passed to ``end`` is raised.
+            ProtocolError: ``end`` was called, and no frame is left.
         """
         try:
             frame = self._frames.get(timeout=max(timeout, 0.0))
         except Empty:
-            raise PeerSilent(f"sent no message for {timeout:.3g} s") from None
+            raise PeerSilent(f"the peer sent no message for {timeout:.3g} s") from None
         if self._crowded:
             with self._room:
                 self._crowded = False
@@ -130,7 +130,7 @@ class FrameQueue:
 
 
 class MemoryLine:
-    """One end of a connection between two parties in one process; frames stay in memory."""
+    """One end of a connection between two parties in the same process."""
 
     def __init__(self, inbox: FrameQueue, outbox: FrameQueue, peer: str | None) -> None:
         self._inbox, self._outbox, self._peer = inbox, outbox, peer

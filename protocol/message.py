@@ -112,11 +112,11 @@ class Message:
             RemoteProtocolError: the body is of another kind.
         """
         if not isinstance(self.body, kind):
-            raise RemoteProtocolError(f"sent {self.kind}; expected {kind.__name__}")
+            raise RemoteProtocolError(f"the peer sent {self.kind}; expected {kind.__name__}")
         return self.body
 
     def tensor(self, dtype: type[np.generic], *shape: int | None) -> Tensor:
-        """Return the message's only tensor, ``[*shape]``; None in ``shape`` allows any size.
+        """Return the message's only tensor, ``[*shape]``, where None in ``shape`` allows any size.
 
         Raises:
             RemoteProtocolError: there is not exactly one tensor, or the type or the shape is wrong.

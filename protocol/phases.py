@@ -9,7 +9,7 @@ from protocol.message import Body
 
 
 class Side(Enum):
-    """The hub sends requests; a spoke sends replies."""
+    """A side of a conversation: the hub sends requests, and a spoke sends replies."""
 
     HUB = "hub"
     SPOKE = "spoke"
@@ -192,7 +192,7 @@ TRANSITIONS: dict[Phase, dict[SentMessage, Phase]] = {
 
 
 class PhaseTracker:
-    """The present phase of one conversation; both sides compute the phase from the same table."""
+    """Tracks the phase of one conversation; both sides use the same table of phases."""
 
     def __init__(self, side: Side) -> None:
         self.side = side

@@ -16,7 +16,7 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineTimeouts:
-    """Timeouts of a gRPC connection, in seconds. Both ends use the same timeouts.
+    """Timeouts of a gRPC connection in seconds, and its clock. Both ends use the same timeouts.
 
     Attributes:
         heartbeat: a side that sends no frame for this long sends a heartbeat.
@@ -40,8 +40,8 @@ class LineTimeouts:
 class ReceiveQueue:
     """The frames that one gRPC stream received; an empty frame is a heartbeat.
 
-    gRPC calls ``put`` in the thread that read the frame from the network. The call of ``put`` wakes
-    the waiting reader directly, without a further thread.
+    gRPC calls ``put`` in the thread that read the frame from the network. A reader that waits for a
+    frame is woken directly, without a further thread.
     """
 
     def __init__(self, timeouts: LineTimeouts) -> None:
@@ -70,7 +70,7 @@ class ReceiveQueue:
         self._heartbeats += 1
         due = (self._received - self._created) / self._timeouts.heartbeat
         if self._heartbeats > 100 + 5 * due:
-            self.frames.end(RemoteProtocolError("sent too many heartbeats"))
+            self.frames.end(RemoteProtocolError("the peer sent too many heartbeats"))
 
     def drain(self, requests: Iterator[object]) -> None:
         """Request frames from gRPC, whenever the queue has room, until the stream ends.
@@ -86,7 +86,7 @@ class ReceiveQueue:
 
         Raises:
             PeerSilent: no frame arrived for ``timeout`` seconds, or heartbeats stopped.
-            ProtocolError: the queue has ended.
+            ProtocolError: the stream has ended, and all its frames were read.
         """
         began = monotonic()
         while True:
@@ -95,9 +95,9 @@ class ReceiveQueue:
                 return self.frames.get(min(dead, began + timeout) - monotonic())
             except PeerSilent:
                 if began + timeout <= dead:
-                    raise PeerSilent(f"sent no message for {timeout:.3g} s") from None
+                    raise PeerSilent(f"the peer sent no message for {timeout:.3g} s") from None
                 if self._received + self._timeouts.silence <= dead:
                     raise PeerSilent(
-                        f"sent no heartbeat for {self._timeouts.silence:.3g} s",
+                        f"the peer sent no heartbeat for {self._timeouts.silence:.3g} s",
                         "check whether the peer's process stopped or the network is down",
                     ) from None

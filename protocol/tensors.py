@@ -39,7 +39,7 @@ def describe_tensor(tensor: Tensor) -> vfl_pb2.TensorShape:
 def tensor_sizes(
     shapes: Iterable[vfl_pb2.TensorShape], fault: type[ProtocolError] = RemoteProtocolError
 ) -> list[int]:
-    """Return the size in bytes of each described tensor, before any memory is allocated.
+    """Return the size in bytes of each tensor that ``shapes`` describes; no memory is allocated.
 
     Raises:
         fault: a type, a rank, a dimension or the total size is not legal. ``fault`` is the error
@@ -67,7 +67,7 @@ def _size(shape: vfl_pb2.TensorShape, fault: type[ProtocolError]) -> int:
 def unpack_tensors(
     shapes: Sequence[vfl_pb2.TensorShape], sizes: Sequence[int], payload: Tensor
 ) -> tuple[Tensor, ...]:
-    """Return the described tensors as views of ``payload`` ``[bytes]``.
+    """Return the tensors that ``shapes`` describes, as views of ``payload`` ``[bytes]``.
 
     ``sizes`` are the sizes of the tensors in bytes. Each tensor has the shape that ``shapes``
     describes.

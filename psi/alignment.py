@@ -21,9 +21,9 @@ SHA256_BLOCK_BYTES = 64
 def common_order(words: Callable[[int], OrderWords]) -> Positions:
     """The permutation that sorts the common rows by HMAC-SHA256(key, id): [n] int64.
 
-    Every party computes the same order without a message. ``words(part)`` returns the
-    `order_words` [n] of the rows. Part 1 is computed only if two words of part 0 are equal. With
-    ten million rows, the probability of equal words is below 2⁻¹⁸.
+    Every party computes the same order, without sending a message. ``words(part)`` returns the
+    result of `order_words` for the common rows, [n]. Part 1 is computed only if two words of part 0
+    are equal. With ten million rows, the probability of equal words is below 2⁻¹⁸.
     """
     first = words(0)
     order = np.argsort(first)
@@ -31,7 +31,7 @@ def common_order(words: Callable[[int], OrderWords]) -> Positions:
 
 
 def inverse_permutation(order: Positions) -> npt.NDArray[np.uint32]:
-    """The inverse of the permutation ``order`` [n], that is the rank of each row: [n] uint32."""
+    """The inverse of the permutation ``order`` [n], which is the rank of each row: [n] uint32."""
     ranks = np.empty(len(order), np.uint32)
     for at in range(0, len(order), CHUNK_IDS):
         part = order[at : at + CHUNK_IDS]

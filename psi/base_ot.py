@@ -41,7 +41,7 @@ class OtReceiverState:
 
 @dataclass(frozen=True, slots=True)
 class OtSenderResult:
-    """The sender's result. Only ``answer`` is sent; the keys are secret."""
+    """What the sender gets: the answer to send, and both secret keys of every pair."""
 
     answer: bytes  # 64 · w bytes
     keys: tuple[tuple[bytes, bytes], ...] = field(repr=False)  # w pairs of 16 bytes

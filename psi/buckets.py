@@ -1,7 +1,7 @@
-"""Buckets: large sets are split by a hash into parts that are intersected one after another.
+"""Buckets: the parts into which a hash splits large sets; the parts are intersected in turn.
 
-The hash does not depend on the session. A bucket therefore contains the same IDs after a restart.
-Other parties see the same number of IDs for every bucket of a party.
+The hash does not depend on the session. A bucket therefore contains the same IDs after a restart. A
+party declares the same number of IDs for each of its buckets, whatever the bucket contains.
 """
 
 import math
@@ -30,9 +30,9 @@ def bucket_count(sizes: Iterable[int]) -> int:
 
 
 def bucket_capacity(size: int, buckets: int) -> int:
-    """The declared number of IDs per bucket, for a set of ``size`` IDs.
+    """The number of IDs to declare for each of the ``buckets`` of a set of ``size`` IDs.
 
-    The probability that one of the ``buckets`` overflows is below 2^-σ.
+    The probability that any bucket contains more IDs is below 2^-σ.
     """
     # Bernstein: Pr[Bin(n, 1/b) ≥ μ + t] ≤ exp(-t² / (2μ + 2t/3)), μ = n/b, and b buckets. From
     # 2¹⁷ IDs a bucket on, this t is 8 standard deviations √μ.
@@ -60,8 +60,8 @@ def refuse_overflow(who: str, found: int, declared: int) -> None:
     """Check that a bucket, or a whole set, has at most the ``declared`` number of IDs.
 
     Raises:
-        PsiError: there are more IDs than ``declared``. A bucket overflows by chance with
-            probability below 2^-40.
+        PsiError: there are more IDs than ``declared``. If the set is not too large, the probability
+            of this is below 2^-40.
     """
     if found > declared:
         raise PsiError(

@@ -1,4 +1,4 @@
-"""DLEQ proof: the prover used one committed key to evaluate a whole list of points.
+"""DLEQ proof: shows that the prover evaluated a whole list of points with one committed key.
 
 Notation of RFC 9497, Section 2.2: A = G is the generator, and B = k·G is the commitment. C_i are
 the blinded points, D_i the evaluated points and d_i the weights. M = Σ d_i C_i and Z = Σ d_i D_i
@@ -64,7 +64,7 @@ def prove_dleq(
 def verify_dleq(
     statement: DleqStatement, proof: bytes, who: str, parallel_map: ParallelMap
 ) -> None:
-    """Check the ``proof`` of the member ``who``; the caller must have checked the points D.
+    """Check the ``proof`` of the member ``who``, after the caller has checked the points D_i.
 
     Raises:
         PsiError: the commitment is not a point, or the proof has a wrong length or is invalid.

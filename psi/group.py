@@ -90,7 +90,7 @@ def split_bytes(data: bytes, size: int = POINT_BYTES) -> list[bytes]:
 def read_points(data: bytes, count: int, what: str, first: int = 0) -> list[bytes]:
     """Cut ``data`` into ``count`` points and check each of them.
 
-    ``what`` names the sender and the step in errors; ``first`` is the number of the first point.
+    In errors, ``what`` names the sender and the step, and points are numbered from ``first``.
 
     Raises:
         PsiError: ``data`` has a wrong length, or a point is not canonically encoded or is the

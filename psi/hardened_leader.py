@@ -45,7 +45,7 @@ class HardenedPairState:
     def receive_evaluated(
         self, block: Bytes, unblinders: bytearray, parallel_map: ParallelMap
     ) -> None:
-        """Unblind the next evaluated IDs D, [n, 32] uint8; ``unblinders`` are r⁻¹ of all rows.
+        """Unblind the next evaluated IDs D, [n, 32] uint8, with r⁻¹ of all rows in ``unblinders``.
 
         Raises:
             PsiError: ``block`` has a wrong type or shape, more points than declared, or an invalid
@@ -80,7 +80,7 @@ class HardenedPairState:
 
     @property
     def slots(self) -> int:
-        """The number of slots, which are the rows of the member's key-value store."""
+        """The number of slots (rows) in the member's key-value store."""
         return store_layout(self.parameters).shape[0]
 
     def residual(self, store: Bytes, hashes: Bytes) -> Bytes:
@@ -112,7 +112,7 @@ class HardenedLeader:
     """The leader's side of one run: send blinded IDs, verify proofs, receive stores, finish.
 
     Args:
-        ids: normalised IDs without duplicates; row numbers are positions in this sequence.
+        ids: normalised IDs without duplicates. The row number of an ID is its position in ``ids``.
         hashes: h(x) of every row, [n, 16] uint8.
         parameters: the public parameters, one entry per member. The leader always sends the
             declared number of blinded IDs, and adds random IDs if there are fewer ``ids``.
@@ -134,7 +134,7 @@ class HardenedLeader:
     ) -> None:
         if not parameters:
             raise PsiError(
-                "leader: the list of members is empty, expected at least one member",
+                "leader: the list of members is empty; expected at least one member",
                 hint="declare the size of at least one member",
             )
         size = parameters[0].leader_size
@@ -187,7 +187,7 @@ class HardenedLeader:
         return lookup_member(self._pairs, member).evaluated_left
 
     def slots(self, member: str) -> int:
-        """The number of slots, which are the rows of the key-value store of ``member``."""
+        """The number of slots (rows) in the key-value store of ``member``."""
         return lookup_member(self._pairs, member).slots
 
     def receive_store(self, member: str, store: Bytes) -> None:
@@ -206,8 +206,8 @@ class HardenedLeader:
         """The common rows (possibly none), and the tags to send to each member.
 
         Raises:
-            PsiError: a store is missing.
-            UsedTwice: the run was finished before.
+            PsiError: the key-value store of a member has not been received yet.
+            UsedTwice: `finish` was called before.
         """
         for pair in self._pairs.values():
             pair.steps.require("finish")

@@ -28,7 +28,7 @@ class HardenedMember:
     """A member's side of one run: start, receive blinded IDs, evaluate, prove, make the store.
 
     Args:
-        ids: normalised IDs without duplicates; row numbers are positions in this sequence.
+        ids: normalised IDs without duplicates. The row number of an ID is its position in ``ids``.
         hashes: h(x) of every row, [n, 16] uint8.
         parameters: the public parameters. The leader's declared size is the number of blinded IDs,
             and the member's declared size determines the size of the store.
@@ -72,7 +72,7 @@ class HardenedMember:
         self._evaluated: list[bytes] = []
 
     def start(self) -> bytes:
-        """The public X25519 key share, 32 bytes.
+        """Return this member's public key share for X25519, 32 bytes.
 
         The caller must sign the share with the party's identity key.
 

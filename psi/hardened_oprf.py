@@ -46,7 +46,7 @@ def blind_ids(
 def multiply_points(
     scalars: bytes, points: bytes, what: str, first: int, parallel_map: ParallelMap
 ) -> bytes:
-    """The product of each point with its own scalar, or with one scalar for all points.
+    """Multiply each point by its own scalar, or all points by one scalar.
 
     ``what`` names the sender and the list of points in errors; ``first`` is the number of the
     first point in that list.
@@ -94,7 +94,7 @@ def hash_outputs(
 
 
 def points_array(points: bytes) -> Bytes:
-    """Concatenated points as an array for sending: [n, 32] uint8."""
+    """Turn concatenated points into an array that can be sent: [n, 32] uint8."""
     return np.frombuffer(points, np.uint8).reshape(-1, POINT_BYTES)
 
 

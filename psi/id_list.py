@@ -1,4 +1,4 @@
-"""A compact read-only list of IDs, stored in large buffers with the bounds of each ID."""
+"""A compact list of IDs that cannot be changed; a few large buffers hold the bytes of all IDs."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
@@ -14,7 +14,7 @@ CHUNK_IDS = (
 
 
 class IdList(Sequence[bytes]):
-    """A sequence of IDs as `bytes`, which takes a fifth of the memory of a Python list.
+    """A sequence of IDs as `bytes`; it needs a fifth of the memory of a Python list.
 
     The repr shows no ID, because IDs are personal data.
     """

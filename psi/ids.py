@@ -37,7 +37,7 @@ def normalise(text: str) -> bytes:
 
 
 def join_columns(parts: Sequence[bytes]) -> bytes:
-    """One ID from the normalised values of several columns.
+    """Join the normalised values of several columns into one ID.
 
     The length of each value precedes the value, so that ("ab", "c") and ("a", "bc") give different
     IDs.
@@ -54,7 +54,8 @@ def fingerprint_ids(ids: Iterable[bytes], salt: bytes = b"") -> Iterator[Bytes]:
     """The fingerprint SHA-256(domain ‖ salt ‖ x)[:16] of each ID x, as chunks of [n, 16] uint8.
 
     A fingerprint is the same in every session. Therefore fingerprints must not be sent to another
-    party. The result is an iterator of chunks, which limits the memory use.
+    party. The result is an iterator of chunks, so the fingerprints of all IDs need not fit into
+    memory.
     """
     start = hashlib.sha256(labelled_bytes("id", salt))
 
@@ -69,18 +70,18 @@ def fingerprint_ids(ids: Iterable[bytes], salt: bytes = b"") -> Iterator[Bytes]:
 
 
 def bind_to_session(fingerprints: Bytes, session: bytes) -> Bytes:
-    """h(x) of each of ``fingerprints`` [n, 16], equal for all parties of a session: [n, 16] uint8.
+    """Return the session hash h(x) of each of ``fingerprints`` [n, 16]: [n, 16] uint8.
 
-    h is AES under a key that is derived from the session id. AES is a permutation, so different
-    fingerprints have different values h(x). Without the fingerprints, the values of two sessions
-    cannot be linked.
+    All parties of a session get the same values. h is AES under a key that is derived from the
+    session id. AES is a permutation, so different fingerprints have different values h(x). Without
+    the fingerprints, the values of two sessions cannot be linked.
     """
     key = labelled_digest("id-session", session)[:KEY_BYTES]
     return encrypt_blocks(key, np.ascontiguousarray(fingerprints))
 
 
 def session_hashes(ids: Iterable[bytes], session: bytes, salt: bytes = b"") -> Bytes:
-    """h(x) of each of the n ``ids`` for one session: [n, 16] uint8."""
+    """Return the session hash h(x) of each of the n ``ids``: [n, 16] uint8."""
     return bind_to_session(np.concatenate([NO_FINGERPRINTS, *fingerprint_ids(ids, salt)]), session)
 
 

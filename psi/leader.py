@@ -67,7 +67,7 @@ class PairState:
         return delta
 
     def evaluate(self) -> None:
-        """Compute pads and tags from the bits of all columns; delete the bits and the keys."""
+        """Compute pads and tags of the leader's rows; delete the column bits and the OT keys."""
         self._pads, self._tags = self._row_bits.outputs(self.parameters)
         del self._row_bits, self._keys
 
@@ -83,7 +83,7 @@ class PairState:
 
         Args:
             store: the member's store, [slots, ℓ] uint8.
-            slots: the slots of the store from which the n values are decoded.
+            slots: for each of the n IDs of the leader, the slots of the store that the ID reads.
 
         Returns:
             [n, ℓ] uint8.
@@ -100,7 +100,7 @@ class PairState:
 
 
 class LeaderBucket:
-    """The leader's side of one bucket: send the matrix, receive the stores, finish.
+    """The leader's side of one bucket: send the matrix, receive the stores, find the common rows.
 
     Args:
         parameters: the parameters of the bucket, one entry per member.
@@ -132,11 +132,11 @@ class LeaderBucket:
         self._slots: dict[StoreLayout, StoreSlots] = {}
 
     def matrix_blocks(self) -> Iterator[dict[str, Bytes]]:
-        """Blocks of columns Δ: for each member the next columns, [columns, m / 8] uint8.
+        """Return blocks that map each member to its next columns Δ, [columns, m / 8] uint8.
 
         A member whose matrix has fewer columns than the other matrices gets no columns in the last
-        blocks. Read the iterator to the end, because the leader computes the OPRF outputs after the
-        last block.
+        blocks. The caller must read the iterator to the end, because the leader computes the OPRF
+        outputs after the last block.
 
         Raises:
             UsedTwice: the matrix was requested before.
@@ -157,11 +157,11 @@ class LeaderBucket:
         self._residual ^= pair.residual(store, self._slots_of(pair.layout))
 
     def finish(self) -> CommonRows:
-        """The common rows (possibly none), and the tags to send to each member.
+        """Return the common rows (possibly none), and the tags to send to each member.
 
         Raises:
             PsiError: a store is missing.
-            UsedTwice: the bucket was finished before.
+            UsedTwice: ``finish`` was called before.
         """
         self._take_for_all("finish")
         # KMPRT: on common rows ⊕_i (Decode(OKVS_i, h(x)) ⊕ pad_i(x)) = ⊕_i z_i(x) = 0.
@@ -208,7 +208,7 @@ class LeaderBucket:
 
 
 class PsiLeader:
-    """The leader's side of one run: answer each member's offer, then open bucket after bucket.
+    """The leader's side of one run: answer each member's base OT offer, then open each bucket.
 
     Args:
         size: the leader's declared number of IDs, public.
@@ -233,7 +233,7 @@ class PsiLeader:
     ) -> None:
         if not sizes:
             raise PsiError(
-                "leader: the list of members is empty, expected at least one member",
+                "leader: the list of members is empty; expected at least one member",
                 hint="declare the size of at least one member",
             )
         self._parameters = {
@@ -291,10 +291,10 @@ class PsiLeader:
 
 
 def lookup_member(members: Mapping[str, T], member: str) -> T:
-    """The entry of ``member`` in ``members``.
+    """Return the value of the key ``member`` in ``members``.
 
     Raises:
-        PsiError: there is no such member.
+        PsiError: ``members`` has no key ``member``.
     """
     if member not in members:
         names = ", ".join(members)

@@ -24,7 +24,7 @@ MEMBER_STEPS = ("start", "make_offer", "receive_answer", "open_bucket")
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MemberSecrets:
-    """The member's secrets of a run, which all buckets use."""
+    """The secrets that a member uses in all buckets of a run."""
 
     position_key: bytes  # k of the OPRF
     keys: Sequence[bytes]  # of the base OT, one for each column
@@ -33,7 +33,7 @@ class MemberSecrets:
 
 
 class MemberBucket:
-    """A member's side of one bucket: receive every block of the matrix, then make the store.
+    """A member's side of one bucket: receive the leader's matrix, then make the key-value store.
 
     Args:
         parameters: the parameters of the bucket.
@@ -96,8 +96,8 @@ class MemberBucket:
         self._steps.take("make_store")
         if self.columns_left:
             raise PsiError(
-                f"leader: the matrix ended after {self._row_bits.columns} columns, "
-                f"expected {self._parameters.width}"
+                f"leader: the matrix ended after {self._row_bits.columns} columns; "
+                f"expected {self._parameters.width} columns"
             )
         parameters = self._parameters
         pads, self.tags = self._row_bits.outputs(parameters)
@@ -110,14 +110,14 @@ class MemberBucket:
         right_type = block.dtype == np.uint8 and block.ndim == 2
         if not right_type or block.shape[1] != size or not 1 <= len(block) <= left:
             raise PsiError(
-                f"leader: a block of the matrix is {block.dtype} {list(block.shape)}, "
-                f"expected uint8 [1 to {left}, {size}]",
+                f"leader: a block of the matrix is an array of type {block.dtype} and shape "
+                f"{list(block.shape)}; expected type uint8 and shape [1 to {left}, {size}]",
                 hint="both sides must declare the same set sizes",
             )
 
 
 class PsiMember:
-    """A member's side of one run: make an offer, receive the answer, open bucket after bucket.
+    """A member's side of one run: make a base OT offer, receive the answer, open each bucket.
 
     Args:
         name: the member's own name.
@@ -153,7 +153,7 @@ class PsiMember:
         self._steps = StepOrder(name, MEMBER_STEPS)
 
     def start(self) -> bytes:
-        """The public X25519 key share, 32 bytes.
+        """Return the member's public X25519 key share, 32 bytes.
 
         The caller must sign the share with the party's identity key.
 
@@ -166,7 +166,7 @@ class PsiMember:
     def make_offer(
         self, shares: Mapping[str, bytes], *, size: int, leader_size: int, buckets: int = 1
     ) -> bytes:
-        """The offer of the base OT: 64 · w bytes.
+        """Return the member's offer for the base OT, 64 · w bytes.
 
         Args:
             shares: the public key shares of all members, with verified signatures.
@@ -194,7 +194,9 @@ class PsiMember:
         return self._receiver.offer
 
     def receive_answer(self, answer: bytes) -> None:
-        """Derive the keys of the run from the leader's ``answer``, 16 + 64 · w bytes.
+        """Take the OPRF key from the leader's ``answer``; derive the base OT keys from the rest.
+
+        ``answer`` has 16 + 64 · w bytes: the OPRF key precedes the answer of the base OT.
 
         Raises:
             PsiError: ``answer`` has a wrong length or an invalid point.

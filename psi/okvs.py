@@ -1,11 +1,11 @@
 """Oblivious key-value store: decoding a key gives its value, and the store hides its keys.
 
-Garimella, Pinkas, Rosulek, Trieu and Yanai, "Oblivious Key-Value Stores and Amplification for
-Private Set Intersection" (CRYPTO 2021), the three-hash construction with dense columns. The store
-is an array of slots: a sparse part in three thirds, followed by 40 dense slots. A key reads three
-slots of the sparse part, one in each third, and a random subset of the dense slots. The value of
-the key is the XOR of all slots that the key reads. If the values are random, every slot is uniform,
-so the store reveals nothing about the keys.
+The construction is the one with three hashes and dense columns from Garimella, Pinkas, Rosulek,
+Trieu and Yanai, "Oblivious Key-Value Stores and Amplification for Private Set Intersection" (CRYPTO
+2021). The store is an array of slots: a sparse part in three thirds, followed by 40 dense slots. A
+key reads three slots of the sparse part, one in each third, and a random subset of the dense slots.
+The value of the key is the XOR of all slots that the key reads. If the values are random, every
+slot is uniform, so the store reveals nothing about the keys.
 
 Encoding first peels the keys and then fills the slots. Each round of peeling removes every key that
 is the only remaining reader of at least one slot. The keys that cannot be removed form the 2-core:
@@ -40,7 +40,7 @@ Equation = tuple[int, int]  # the unknowns as bits, and the value
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoreSlots:
-    """The slots that some keys read, computed once for all stores with the same layout."""
+    """The slots that each of n keys reads; the same for all stores with one layout."""
 
     sparse: Positions  # [n, 3]
     dense: Bytes  # [n, 5], bits
@@ -76,7 +76,7 @@ class StoreLayout:
         return encrypt_blocks(key, keys)[:, : DENSE_SLOTS // 8]
 
     def slots(self, keys: Bytes) -> StoreSlots:
-        """The slots that ``keys`` [n, 16] read."""
+        """Return the slots of the store that each of ``keys`` [n, 16] reads."""
         return StoreSlots(self.sparse(keys), self.dense(keys))
 
 
@@ -112,7 +112,7 @@ def encode_store(layout: StoreLayout, keys: Bytes, values: Bytes, entropy: Entro
 def decode_store(layout: StoreLayout, store: Bytes, keys: Bytes) -> Bytes:
     """The values of ``keys`` [n, 16] in ``store`` [slots, ℓ]: [n, ℓ] uint8.
 
-    A key that was not encoded has a random value.
+    For a key that was not encoded, the result is a random value.
     """
     return decode_slots(layout.slots(keys), store)
 
@@ -124,15 +124,15 @@ def decode_slots(slots: StoreSlots, store: Bytes) -> Bytes:
 
 
 def refuse_bad_store(store: Bytes, layout: StoreLayout, member: str) -> None:
-    """Check type and shape of the ``store`` of ``member`` against the layout: [slots, ℓ] uint8.
+    """Check that the ``store`` of ``member`` is a uint8 array of the layout's shape, [slots, ℓ].
 
     Raises:
         PsiError: ``store`` is not a uint8 array of the declared shape.
     """
     if store.dtype != np.uint8 or store.shape != layout.shape:
         raise PsiError(
-            f"{member}: the store is {store.dtype} {list(store.shape)}, "
-            f"expected uint8 {list(layout.shape)}",
+            f"{member}: the store is an array of type {store.dtype} and shape {list(store.shape)}; "
+            f"expected type uint8 and shape {list(layout.shape)}",
             hint="both sides must declare the same set sizes",
         )
 
@@ -210,8 +210,8 @@ def _solve_core(store: Bytes, slots: Positions, bits: Bytes, values: Bytes) -> N
     """Write into ``store`` a solution for the keys of the 2-core, in place."""
     if len(slots) > MAX_CORE_KEYS:
         raise PsiError(
-            f"key-value store: {len(slots)} keys are left after peeling; expected at most "
-            f"{MAX_CORE_KEYS}",
+            f"key-value store: {len(slots)} keys are left after peeling; at most {MAX_CORE_KEYS} "
+            "keys may be left",
             hint=RETRY_HINT,
         )
     used, local = np.unique(slots, return_inverse=True)
@@ -223,7 +223,9 @@ def _solve_core(store: Bytes, slots: Positions, bits: Bytes, values: Bytes) -> N
     ]
     solution = solve_gf2(rows, _integers(values), _integers(store[unknown]))
     if solution is None:
-        raise PsiError("key-value store: the equations have no solution", hint=RETRY_HINT)
+        raise PsiError(
+            "key-value store: the equations for the slots have no solution", hint=RETRY_HINT
+        )
     solved = b"".join(value.to_bytes(store.shape[1], "big") for value in solution)
     store[unknown] = np.frombuffer(solved, np.uint8).reshape(-1, store.shape[1])
 

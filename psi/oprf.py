@@ -1,14 +1,15 @@
 """Multi-point OPRF of the semi-honest mode: one output for each row of the leader.
 
-Chase and Miao, "Private Set Intersection in the Internet Setting From Lightweight Oblivious PRF"
-(CRYPTO 2020), Section 3. The leader is the paper's receiver P₂; the member is the sender P₁.
+The protocol is from Chase and Miao, "Private Set Intersection in the Internet Setting From
+Lightweight Oblivious PRF" (CRYPTO 2020), Section 3. The leader is the paper's receiver P₂; the
+member is the sender P₁.
 
 Notation: the function F_k selects for a row one position v[j] in each of the w columns. D is a
 matrix with zeros exactly at the positions of the leader's rows. A is the leader's matrix, s are the
 member's secret choice bits, and C = A ⊕ s·D is the member's matrix. For a row of the leader, the
-selected bits of A and of C are equal. Any other row selects in each column a position where D is 0
-or 1. With high probability, D is 1 in at least λ columns. In these columns, the selected bits of A
-and C differ if the member's choice bit is 1. From C, the member can compute the output of any row.
+selected bits of A and of C are equal. For any other row, D is 1 at the selected positions of at
+least λ columns, with high probability. In these columns, the selected bits of A and C differ if the
+member's choice bit is 1. From C, the member can compute the output of any row.
 """
 
 import hashlib
@@ -79,7 +80,7 @@ def member_column(key: bytes, bit: int, delta: Bytes) -> Bytes:
 
 
 class RowBits:
-    """The bits that ``count`` rows read from the matrix, collected column by column."""
+    """The bits of the matrix at the positions of ``count`` rows, collected column by column."""
 
     def __init__(self, count: int, width: int, kernels: ColumnKernels = NUMPY_KERNELS) -> None:
         self._kernels = kernels
@@ -88,11 +89,11 @@ class RowBits:
 
     @property
     def columns(self) -> int:
-        """The number of columns that were read."""
+        """The number of matrix columns that were read so far."""
         return self._columns
 
     def read(self, column: Bytes, where: ColumnPlaces) -> None:
-        """Append one bit to each row: of a packed ``column`` [m / 8], the bit at ``where`` [n]."""
+        """Append one bit to each row: the bit of the packed ``column`` [m / 8] at ``where`` [n]."""
         octet, bit = divmod(self._columns, 8)
         self._kernels.read_bits(column, where, 7 - bit, self._octets[octet])
         self._columns += 1

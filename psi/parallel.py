@@ -17,7 +17,7 @@ BLOCK_POINTS = 16 * CHUNK_POINTS  # points in a message
 
 
 class ParallelMap(Protocol):
-    """The ``map`` of a pool of workers: results in the order of the chunks."""
+    """The ``map`` function of a pool of workers; the results have the order of the chunks."""
 
     def __call__(
         self, work: Callable[[Chunk], ChunkResult], work_chunks: Iterable[Chunk], /

@@ -62,7 +62,7 @@ class PsiParameters:
 
     @property
     def width(self) -> int:
-        """w, the number of matrix columns: rounded up from `matrix_width` to a multiple of 8."""
+        """w, the number of matrix columns: `matrix_width`, rounded up to a multiple of 8."""
         exact = matrix_width(self.rows, self.leader_size, self.member_size * self.buckets)
         return -(-exact // 8) * 8
 
@@ -83,7 +83,7 @@ class PsiParameters:
 
 @lru_cache
 def matrix_width(rows: int, leader_size: int, member_size: int) -> int:
-    """The smallest w that hides the outputs of member rows that are not rows of the leader.
+    """Return the smallest w that hides from the leader the outputs of rows that only a member has.
 
     A row that only the member has selects w bits of D, and each bit is 1 with probability p. If
     fewer than λ of these bits are 1, the leader could guess the OPRF output of the row. The

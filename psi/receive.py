@@ -1,4 +1,4 @@
-"""Receiving a list of points in blocks, with exactly the declared number of points."""
+"""Receive a list of points in blocks; the list must have the declared number of points."""
 
 import numpy as np
 
@@ -34,8 +34,9 @@ class PointReceiver:
         shaped = block.dtype == np.uint8 and block.ndim == 2 and block.shape[1] == POINT_BYTES
         if not shaped or not 1 <= len(block) <= self.left:
             raise PsiError(
-                f"{self.what}: a block of points is {block.dtype} {list(block.shape)}, "
-                f"expected uint8 [1 to {self.left}, {POINT_BYTES}]",
+                f"{self.what}: a block of points is an array of type {block.dtype} and shape "
+                f"{list(block.shape)}; expected type uint8 and shape [1 to {self.left}, "
+                f"{POINT_BYTES}]",
                 hint=f"{self._count} points were declared for this session; more are refused",
             )
         points = block.tobytes()

@@ -4,7 +4,7 @@ from psi.errors import PsiError, UsedTwice
 
 
 class StepOrder:
-    """The fixed order of the ``steps``, and the step that must come next; errors name ``who``."""
+    """The fixed order of the ``steps`` of a run, and the next step; errors name ``who``."""
 
     def __init__(self, who: str, steps: tuple[str, ...]) -> None:
         self._who = who
@@ -21,12 +21,12 @@ class StepOrder:
         position = self._steps.index(step)
         if position < self._taken:
             raise UsedTwice(
-                f"{self._who}: {step} was called a second time",
+                f"{self._who}: the step {step} was called a second time",
                 hint="each object can be used for one run only; start a new session",
             )
         if position > self._taken:
             raise PsiError(
-                f"{self._who}: {step} was called too early",
+                f"{self._who}: the step {step} was called too early",
                 hint=f"next is {self._steps[self._taken]}; the order is {', '.join(self._steps)}",
             )
 
@@ -66,7 +66,7 @@ class BucketOrder:
             )
         if number < self._next:
             raise UsedTwice(
-                f"{self._who}: bucket {number} was opened a second time, or after a later one",
+                f"{self._who}: bucket {number} was opened a second time, or after a later bucket",
                 hint="the one-time pads of a bucket must not be used twice; start a new session",
             )
         self._next = number + 1

@@ -56,8 +56,8 @@ def _refuse_disorder(received: Bytes, who: str) -> None:
     """Check type, shape and strictly ascending order, which excludes repeated tags."""
     if received.dtype != np.uint8 or received.ndim != 2 or received.shape[1] != TAG_BYTES:
         raise PsiError(
-            f"leader: the tags for {who} are {received.dtype} {list(received.shape)}, "
-            f"expected uint8 [k, {TAG_BYTES}]"
+            f"leader: the tags for {who} are an array of type {received.dtype} and shape "
+            f"{list(received.shape)}; expected type uint8 and shape [k, {TAG_BYTES}]"
         )
     in_place = tag_order(received) == np.arange(len(received))
     if not in_place.all() or _same_as_next(received).any():

@@ -35,7 +35,7 @@ class KeyExchange:
     def __init__(self, name: str, members: Sequence[str], entropy: Entropy) -> None:
         if name not in members or len(set(members)) != len(members):
             raise PsiError(
-                f"{name}: the members must have different names, and {name} must be one of them"
+                f"{name}: the list of members contains a name twice, or does not contain {name}"
             )
         self._name, self._members = name, tuple(members)
         self._private = X25519PrivateKey.from_private_bytes(entropy(SHARE_BYTES))
@@ -70,8 +70,8 @@ class KeyExchange:
                 )
         if shares[self._name] != self.public:
             raise PsiError(
-                f"{self._name}: the relayed public key share of {self._name} differs from the "
-                "original",
+                f"{self._name}: the leader relayed a public key share of {self._name} that "
+                "differs from the share that was sent",
                 hint="the leader, who relays the shares, is faulty or dishonest",
             )
         if len(set(shares.values())) != len(shares):
@@ -96,9 +96,9 @@ def zero_share_key(
 
 
 def zero_shares(keys: Iterable[bytes], hashes: Bytes, size: int) -> Bytes:
-    """z_i(x) for every h(x) in ``hashes`` [n, 16], from the pair keys: [n, size] uint8.
+    """Return the zero share z_i(x) for each hash h(x) in ``hashes`` [n, 16]: [n, size] uint8.
 
-    F is AES of h(x) under a pair key, cut to ``size`` bytes.
+    ``keys`` are the keys K_ij. F is AES of h(x) under a key K_ij, cut to ``size`` bytes.
     """
     total = np.zeros((len(hashes), size), np.uint8)
     for key in keys:

@@ -73,7 +73,7 @@ class Contribution:
     limit: float  # r
 
     def factor(self, gradient_square: float, parameter_square: float) -> float:
-        """Return the factor by which ∇CE(D_u) is multiplied.
+        """Return the factor that turns ∇CE(D_u) into the contribution c_u.
 
         ``gradient_square`` and ``parameter_square`` are squared norms, summed over the blocks of
         all parties.

@@ -16,8 +16,8 @@ from torch import Tensor
 def online_shares(votes: Mapping[str, Tensor], offline: frozenset[str]) -> Tensor:
     """Return the summed shares of the online parties in each entry, ``[rows, classes]``.
 
-    ``votes`` holds h_k of each party by name, ``[rows, classes]``. The result is 0 in an entry in
-    which the votes of all parties are 0.
+    ``votes`` holds h_k of each party by name, ``[rows, classes]``. An entry is 0 if the votes of
+    all parties are 0 there.
     """
     size = {name: vote.abs() for name, vote in votes.items()}
     whole = torch.stack(list(size.values())).sum(dim=0)
@@ -26,12 +26,12 @@ def online_shares(votes: Mapping[str, Tensor], offline: frozenset[str]) -> Tenso
 
 
 def estimate_full_change(change: Tensor, shares: Tensor) -> Tensor:
-    """Return the estimated change of Ĥ by all parties, ``[rows, classes]``.
+    """Estimate the change of Ĥ when the votes of all parties change, ``[rows, classes]``.
 
     ``change`` is the change of the online parties' votes, and ``shares`` are the summed shares of
     the online parties, both ``[rows, classes]``. Offline parties are assumed to change in
-    proportion to their shares. The result is 0 in an entry in which the summed shares of the online
-    parties are 0.
+    proportion to their shares. An entry is 0 if the summed shares of the online parties are 0
+    there.
     """
     # CVFU: ΔĤ = Δh_online · (Σ_remaining share) / (Σ_online share); all parties remain.
     return torch.where(shares > 0, change / shares, torch.zeros_like(change))
@@ -39,7 +39,11 @@ def estimate_full_change(change: Tensor, shares: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlyStopping:
-    """Early stopping: the loss must fall, and the gradient norm must stay near the lowest norm."""
+    """Early stopping after ``patience`` epochs in a row without progress.
+
+    An epoch makes progress if its loss is below the lowest loss so far, and its gradient norm is
+    below 1.05 times the lowest norm so far.
+    """
 
     patience: int
     loss: float = math.inf  # lowest so far

@@ -1,10 +1,10 @@
-"""Levels of guarantee: how strong a guarantee an unlearning method gives, down to none."""
+"""Kinds of guarantee that an unlearning method can give, from exact to heuristic."""
 
 from enum import Enum
 
 
 class Guarantee(Enum):
-    """How strong a guarantee a method gives, shown in every row of the report's method table."""
+    """The guarantee that a method gives; every row of the report's method table shows it."""
 
     EXACT = "exact"  # bit-equal to a run that never had the rows
     CERTIFIED = "certified"  # (ε, δ), under the listed assumptions

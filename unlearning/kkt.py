@@ -21,7 +21,7 @@ class KktGradients:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KktReport:
-    """The dual Ω and the residuals of the KKT conditions; 0 means that a condition is met."""
+    """The dual Ω and the residuals of the KKT conditions; a condition with residual 0 is met."""
 
     stationarity: float  # r_s
     primal: float  # r_p
@@ -42,7 +42,9 @@ def kkt_residuals(
         ValueError: ``dual`` is negative.
     """
     if dual < 0:
-        raise ValueError(f"the dual variable of an inequality must be at least 0 (got {dual})")
+        raise ValueError(
+            f"the dual variable of the forgetting constraint must be at least 0 (got {dual})"
+        )
     # r_s = ‖∇L_r + ρ(Θ - Θ₀) - Ω ∇S_u‖ / (1 + ‖∇L_r‖)
     stationarity = math.sqrt(gradients.lagrangian) / (1 + math.sqrt(gradients.retain))
     # r_p = max(0, γ - S_u), r_c = Ω |γ - S_u|

@@ -109,7 +109,7 @@ def inner_product(left: Sequence[Tensor], right: Sequence[Tensor]) -> float:
 
 
 class NewtonParties(Protocol):
-    """Operations that all parties do together; every returned number sums over all blocks."""
+    """Operations that all parties do together; returned numbers are sums over all blocks."""
 
     def gradient(self) -> float:
         """Compute the gradient g at the present parameters and return ‖g‖²."""

@@ -46,8 +46,9 @@ def extrapolated_score(forgetting: float, before: float | None) -> float:
 class LiteralDual:
     """The dual as defined in FedORA's paper: one multiplier per parameter of one party's block.
 
-    ``LiteralDual`` is a different algorithm from ``Dual``. Each multiplier grows by σγ per
-    iteration even where the gradient is zero, so a maximum of the block's ‖Ω‖₂ is required.
+    The iteration with ``LiteralDual`` is a different algorithm from the iteration with ``Dual``.
+    Each multiplier grows by σγ per iteration even where the gradient is zero, so a maximum of the
+    block's ‖Ω‖₂ is required.
     """
 
     threshold: float  # γ

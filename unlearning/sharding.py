@@ -34,8 +34,8 @@ def affected_shards(of: RowIndex, rows: RowIndex) -> list[int]:
 
 
 def mean_shard_logits(logits: Sequence[Tensor]) -> Tensor:
-    """Return the mean of all shards' outputs, ``[rows, classes]``.
+    """Return the mean of the outputs of all shards' models, ``[rows, classes]``.
 
-    ``logits`` holds the outputs of each shard, ``[rows, classes]``.
+    ``logits`` holds the outputs of each shard's model, ``[rows, classes]``.
     """
     return torch.stack(list(logits)).mean(dim=0)

@@ -32,7 +32,7 @@ class StepRule:
         ordered = self.beta < self.alpha and self.shrink <= 1.0 <= self.grow
         if not ordered or not 0.0 < self.safety < 1.0:
             raise ValueError(
-                f"{self} must have beta < alpha, shrink <= 1 <= grow and 0 < safety < 1; "
+                f"{self} violates beta < alpha, shrink <= 1 <= grow or 0 < safety < 1; "
                 "for constant step sizes set grow = shrink = 1"
             )
 
@@ -57,12 +57,12 @@ class StepSizes:
 
     @property
     def dual_bound(self) -> float:
-        """The largest σ that keeps σ τ Ĝ² below ``safety``; infinite before the first gradient."""
+        """The largest σ with σ τ Ĝ² at most ``safety``; infinite before the first gradient."""
         # PDHG needs στ‖K‖² < 1: σ ≤ 0.9 / (τ Ĝ²), since ‖g_u‖ bounds the linearised coupling K.
         return self.rule.safety / (self.primal * self.steepest) if self.steepest else math.inf
 
     def with_gradient(self, squared_gradient: float) -> "StepSizes":
-        """Return step sizes for a new gradient; ``squared_gradient`` is ‖g_u‖² over all blocks."""
+        """Return the step sizes with Ĝ updated; ``squared_gradient`` is ‖g_u‖² over all blocks."""
         return replace(self, steepest=max(self.steepest, squared_gradient))._bounded()
 
     def adapt(self, squared_change: float) -> "StepSizes":

@@ -101,8 +101,8 @@ def _checked(policy: str, threshold: float, classes: int, weight: float) -> floa
     ceiling = weight * math.log(classes)
     if not -ceiling * (1 + 1e-6) <= threshold <= ceiling * (1 + 1e-6):  # NaN fails as well
         raise ValueError(
-            f"threshold policy {policy!r} gave {threshold}, but for {classes} classes and weight "
-            f"{weight} a threshold must be in [{-ceiling:.4f}, {ceiling:.4f}]; compute the scores "
-            "with this weight"
+            f"threshold policy {policy!r} gave {threshold} as the threshold, but for {classes} "
+            f"classes and weight {weight} the threshold must be in "
+            f"[{-ceiling:.4f}, {ceiling:.4f}]; compute the scores with this weight"
         )
     return threshold

@@ -119,7 +119,7 @@ def _config(folder: Path) -> dict[str, Any]:
     if not (folder / CONFIG).is_file():
         adapter = (folder / ADAPTER).is_file()
         raise LanguageModelError(
-            f"{folder} has no {CONFIG}" + (", only an adapter" if adapter else ""),
+            f"{folder} has no file {CONFIG}" + (", only an adapter" if adapter else ""),
             hint="name the base model's folder" if adapter else f"name the folder with {CONFIG}",
         )
     if (folder / ADAPTER).exists():
@@ -184,13 +184,13 @@ def _weight_files(folder: Path) -> tuple[Path, ...]:
             else "found no weights"
         )
         raise LanguageModelError(
-            f"{folder} has no {WEIGHTS}: {found}",
+            f"{folder} has no file {WEIGHTS}: {found}",
             hint=_AS_SAFETENSORS if pickled else "copy the weights into this folder",
         )
     shards = _read_json(folder / INDEX).get("weight_map")
     if not isinstance(shards, dict) or not shards:
         raise LanguageModelError(
-            f"{folder / INDEX} has no key 'weight_map', which must list the weight files",
+            f"{folder / INDEX} lists no weight files; expected them under the key 'weight_map'",
             hint=_COPY_AGAIN,
         )
     names = sorted({str(name) for name in shards.values()})

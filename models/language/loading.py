@@ -36,9 +36,9 @@ _PADS = ("<|finetune_right_pad_id|>", "<pad>", "<|pad|>", "[PAD]")
 class LanguageModel:
     """A model with the tokenizer from the same folder.
 
-    If the tokenizer has no padding token, the end token is used for padding. Therefore use the
-    attention mask to find padding: comparing tokens with the padding token would also mask end
-    tokens in labels.
+    If the tokenizer has no padding token, the end token is used for padding. To find the padding of
+    a batch, use the attention mask: a comparison with the padding token would also find the end
+    tokens of the texts.
     """
 
     model: PreTrainedModel
@@ -129,7 +129,7 @@ def check_quantisation(quantisation: Quantisation, device: torch.device) -> None
         lacks.append(f"a device such as cuda:0 instead of {device}")
     if lacks:
         raise LanguageModelError(
-            f"{quantisation} weights need {' and '.join(lacks)}",
+            f"the model cannot be loaded: {quantisation} weights need {' and '.join(lacks)}",
             hint='set model.quantised = "none"; model.precision = "bfloat16" halves the memory',
         )
 
@@ -157,7 +157,8 @@ def _load_model(
     if lost:
         # transformers would draw these tensors at random, and differently at each party.
         raise LanguageModelError(
-            f"{folder.path}: the weights lack {len(lost)} tensors of the model, such as {lost[0]}",
+            f"{folder.path}: {len(lost)} tensors of the model, such as {lost[0]}, are missing in "
+            "the weight files or have another shape there",
             hint="config.json and the weights must belong to one model with a language-model head",
         )
     found: PreTrainedModel = model if quantisation != "none" else model.to(device)

@@ -1,4 +1,4 @@
-"""Weighted mean of clients' adapters with three rules, and the error of averaging factors.
+"""Three rules for the weighted mean of clients' adapters; the error of averaging factors.
 
 Notation: α_k = n_k / Σ n, W_k = B_k A_k with A ``[r, in]`` and B ``[out, r]``. The exact mean W̄ =
 Σ α_k W_k has rank up to K·r for K clients. Three rules return adapters of rank r:
@@ -31,14 +31,14 @@ _A, _B = ".lora_A.weight", ".lora_B.weight"
 
 @dataclass(frozen=True, slots=True)
 class FactorGap:
-    """Difference between B̄ Ā, the product of the mean factors, and W̄: Frobenius norms."""
+    """Frobenius norms of W̄ − B̄ Ā, exact mean minus product of mean factors, and of W̄."""
 
     gap: float  # ‖W̄ − B̄ Ā‖
     mean: float  # ‖W̄‖, as a reference
 
     @property
     def relative(self) -> float:
-        """The gap divided by the norm of the mean product; 0 if both are 0."""
+        """The norm of W̄ − B̄ Ā divided by the norm of W̄; 0 if the norm of W̄ is 0."""
         return self.gap / self.mean if self.mean else 0.0
 
 
@@ -83,7 +83,7 @@ def factor_gaps(clients: Sequence[Adapters], rows: Sequence[float]) -> dict[str,
 
 
 def total_gap(gaps: Mapping[str, FactorGap]) -> FactorGap:
-    """Return the gap of all modules together, as the root of the sum of squares."""
+    """Return the norms over all modules together: each is the root of a sum of squares."""
     gap = sqrt(sum(each.gap**2 for each in gaps.values()))
     return FactorGap(gap, sqrt(sum(each.mean**2 for each in gaps.values())))
 
@@ -169,7 +169,7 @@ def _shares(clients: Sequence[Adapters], rows: Sequence[float]) -> list[float]:
         )
     if not all(isfinite(n) and n >= 0 for n in rows) or not sum(rows) > 0:
         raise LanguageModelError(
-            f"the weights {list(rows)} for the mean of adapters are invalid",
+            f"the adapters cannot be averaged with the weights {list(rows)}",
             hint="weights must be 0 or more, and not all of them 0",
         )
     first = {name: each.shape for name, each in clients[0].items()}

@@ -32,7 +32,7 @@ _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.curren
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingLoad:
-    """Training run whose memory is estimated; without ``lora`` every weight is trained."""
+    """A training run, to estimate its memory; without ``lora`` every weight is trained."""
 
     batch: int  # sequences in one pass, over all terms of the loss
     length: int  # tokens of the longest sequence
@@ -51,7 +51,7 @@ class TrainingLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationLoad:
-    """A server's evaluation whose memory is estimated.
+    """A server's evaluation, to estimate its memory.
 
     Attributes:
         training: model settings, as for a training run; but ``copies`` is the number of model

@@ -55,7 +55,9 @@ def pretrain(
         LanguageModelError: ``rows`` is empty, or the loss is not finite.
     """
     if not rows:
-        raise LanguageModelError("there is no text to pre-train on", hint="give at least one text")
+        raise LanguageModelError(
+            "the list of texts for pre-training is empty", hint="give at least one text"
+        )
     generator = torch.Generator().manual_seed(plan.seed)
     epochs = [list(_batches(rows, plan.batch, generator)) for _ in range(plan.epochs)]
     steps = sum(len(batches) for batches in epochs)

@@ -20,7 +20,7 @@ GROUP = 64  # inputs that share one scale, as is usual with 4 bits
 
 
 def round_matrix(weight: Tensor, bits: Bits, group: int | None = None) -> Tensor:
-    """Return ``weight`` rounded to 2^b − 1 values per scale, with the same type, ``[out, in]``.
+    """Return ``weight`` rounded to 2^b − 1 values per scale, in its own type, ``[out, in]``.
 
     ``weight`` is ``[out, in]``. ``group`` is the number of inputs that share a scale; the last
     group may be smaller. Without ``group`` all inputs of a channel share one scale.

@@ -77,10 +77,10 @@ def build_tiny_model(
     """
     if shape.hidden % shape.heads or shape.heads % shape.key_heads:
         raise LanguageModelError(
-            f"the network cannot have a hidden size of {shape.hidden} with {shape.heads} heads and "
-            f"{shape.key_heads} key heads",
-            hint="the number of heads must divide the hidden size, and the number of key heads "
-            "must divide the number of heads",
+            f"the hidden size ({shape.hidden}) must be a multiple of the number of heads "
+            f"({shape.heads}), and the number of heads a multiple of the number of key heads "
+            f"({shape.key_heads})",
+            hint="change one of the three numbers",
         )
     config = LlamaConfig(
         vocab_size=len(tokenizer),
@@ -109,7 +109,7 @@ def build_tiny_model(
 def encode_texts(
     tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], length: int
 ) -> list[list[int]]:
-    """Return token ids of all texts, each with an end token, in windows of ``length`` tokens."""
+    """Add an end token to each text; return all token ids in rows of up to ``length`` ids."""
     rows: list[list[int]] = []
     encode: Callable[[str], list[int]] = tokenizer.encode
     for text in texts:

@@ -85,8 +85,8 @@ def set_trainable(model: nn.Module, given: Mapping[str, Tensor]) -> None:
         first = differing[0]
         where = "missing in the received values" if first in own else "not trainable in this model"
         raise LanguageModelError(
-            f"the parameter {first} is {where}; {len(differing)} names of parameters "
-            "differ in total",
+            f"the parameter {first} is {where}; in total {len(differing)} parameters are "
+            "missing on one of the two sides",
             hint="both sides must train and freeze the same modules, with the same rank",
         )
     for name, parameter in own.items():
@@ -98,7 +98,7 @@ def set_trainable(model: nn.Module, given: Mapping[str, Tensor]) -> None:
             )
         if not bool(torch.isfinite(given[name]).all()):
             raise LanguageModelError(
-                f"{name} has elements that are not finite",
+                f"the received tensor {name} has elements that are not finite",
                 hint=f"the training of {name} diverged; use a lower learning rate",
             )
     for name, parameter in own.items():

@@ -48,7 +48,7 @@ class CheckedGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return name, command and options of the named command; check the options."""
+        """Find the named command and check its options; return its name, itself and the options."""
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not isinstance(command, CheckedGroup):  # a group checks its own
             _check_options(ctx, command.params, rest)
@@ -60,7 +60,7 @@ def check_hub_address(address: str, *, dials: bool) -> None:
 
     Args:
         address: the value of ``--hub``.
-        dials: whether the party connects to the address; otherwise the party listens there.
+        dials: True if the party connects to the address, False if the party listens there.
 
     Raises:
         UsageProblem: the value is not an address.

@@ -31,7 +31,7 @@ class Console:
         self._errors = RichConsole(stderr=True, soft_wrap=True, highlight=False)
 
     def run(self, work: Callable[[], None]) -> None:
-        """Run ``work``; on failure print the error and exit with the error's code.
+        """Run ``work``; if it fails, print the error and exit with the exit code of the error.
 
         Raises:
             SystemExit: ``work`` failed; the exit code shows the kind of failure.
@@ -110,7 +110,11 @@ class Console:
 
 
 def prepare_output() -> None:
-    """Escape unprintable characters; omit the texts of log records and of thread exceptions."""
+    """Prepare the output of this process.
+
+    Characters that a stream cannot encode are escaped. Log records are printed without their
+    messages, and errors in threads without messages of libraries.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

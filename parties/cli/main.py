@@ -251,7 +251,7 @@ def _processes(plan: "SimulationPlan", listener: "ProgressListener") -> dict[str
 
 
 def federated_mode(config: "FederatedConfig") -> "FederatedMode":
-    """Return the mode of a config, horizontal or LLM, and import only that mode's libraries."""
+    """Return the mode of a config (horizontal or LLM); import the libraries of no other mode."""
     from configs.federated_file import LanguageConfig
 
     if isinstance(config, LanguageConfig):

@@ -58,7 +58,7 @@ class Diverged(PartyError):
 
 
 class ClocksApart(IdentityError):
-    """The clocks of two parties differ by too much; both parties can compute the difference."""
+    """The clocks of two parties differ too much; this is no secret between the two parties."""
 
 
 class Superseded(RemoteProtocolError):
@@ -66,7 +66,7 @@ class Superseded(RemoteProtocolError):
 
 
 class NoCopy(ProtocolError):
-    """The active party requests a stored model copy, but this party does not store this copy."""
+    """The active party asks for a saved copy of the model, but this party has no such copy."""
 
     def __init__(self, slot: str) -> None:
         super().__init__(
@@ -117,8 +117,9 @@ def exit_code(error: Exception) -> int | None:
 def abort_reason_before_proof(error: Exception) -> tuple[str, str]:
     """Return the code and the text of an abort for a peer whose identity is not proved yet.
 
-    If the peer's identity was refused, the text contains only a ticket. This party's own error
-    message contains the same ticket, so that the two operators can match the messages.
+    If this party refused the peer's identity, the text gives no reason, but only an identifier (the
+    ticket). This party's own error message contains the same ticket, so that the two operators can
+    match the messages.
     """
     if isinstance(error, IdentityError) and not isinstance(error, ClocksApart):
         return "identity", (
@@ -129,7 +130,7 @@ def abort_reason_before_proof(error: Exception) -> tuple[str, str]:
 
 
 def abort_reason(error: Exception) -> tuple[str, str]:
-    """Return code and text of an abort for a peer with proved identity, without data and paths."""
+    """Return code and text of an abort for an identified peer; the text has no data or paths."""
     if isinstance(error, LineBroken | PeerSilent | Stopped):
         return ABSENT, str(error)
     if isinstance(error, Aborted) and error.code == ABSENT:

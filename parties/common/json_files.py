@@ -1,4 +1,4 @@
-"""Canonical JSON for files of a run, and the number of starts of a party."""
+"""Canonical JSON for files of a run, and the counter of a party's starts."""
 
 import json
 import math

@@ -71,7 +71,7 @@ class ProgressReporter:
         self._report()
 
     def follow(self, place: vfl_pb2.Place) -> None:
-        """Count one step of the hub; the phase is named after the task and epoch in ``place``."""
+        """Count one step of the hub; begin a new phase if ``place`` has another task or epoch."""
         if place.task == vfl_pb2.CHECKPOINT:
             return
         name = task_name(place)

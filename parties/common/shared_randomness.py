@@ -67,7 +67,7 @@ def keyed_order(key: bytes, words: Words) -> Index:
 
     Args:
         key: 32 bytes.
-        words: one word per row, ``[rows]``.
+        words: one random number of 64 bits per row, ``[rows]``.
 
     Returns:
         Row positions in the new order, ``[rows]``.

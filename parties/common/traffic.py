@@ -17,7 +17,7 @@ _PASSES = _BACKWARD | {"BatchRequest", "Evaluate", "Predict", "Embedding"}
 
 
 def report_phase(kind: str, task: str) -> str:
-    """Return the report's phase (one of ``PHASES``) for messages of one kind in one task."""
+    """Return the phase (of ``PHASES``) to which messages of ``kind`` in ``task`` belong."""
     if kind in _PSI:
         return "psi"
     if kind not in _PASSES:
@@ -29,7 +29,7 @@ def report_phase(kind: str, task: str) -> str:
 
 @dataclass(slots=True)
 class TrafficTotal:
-    """Sums over messages.
+    """Number and sizes of several messages together.
 
     Attributes:
         messages: number of messages.
@@ -82,7 +82,7 @@ class TrafficCounter:
 
     @property
     def elapsed(self) -> float:
-        """Return the seconds of the run so far, without the steps that a crash undid."""
+        """Return the seconds of the run so far; time that a crash wasted is not counted."""
         return self._earlier_seconds + perf_counter() - self._began
 
     def to_json(self) -> dict[str, Any]:

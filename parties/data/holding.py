@@ -113,7 +113,7 @@ def read_holding(
     if not active and holding.table is None and holding.images is None:
         raise DataError(
             "the data of this passive party has no features",
-            "a passive party needs features; select columns or images in data",
+            "a passive party needs features; select columns or images in the table [data]",
         )
     if duplicates:
         repeated = [row for _, row in duplicates]
@@ -193,7 +193,7 @@ def _labels(records: Records, classes: Sequence[str], *, several_classes: bool) 
         faulty = np.flatnonzero(labels == code)
         if len(faulty):
             raise DataError(
-                f"{fault} in {records.places(faulty)}",
+                f"found {fault} in {records.places(faulty)}",
                 f"use one of the classes {', '.join(classes)}",
             )
     if several_classes and (labels == labels[0]).all():

@@ -1,7 +1,7 @@
 """Partition of one data set among simulated clients: IID, pathological or Dirichlet.
 
-Every client computes the rows of all clients, and keeps only its own rows. All clients compute the
-same partition, because they use the same seed and labels.
+Every client computes which rows each client gets, and keeps only its own rows. All clients compute
+the same partition, because they use the same seed and labels.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ TRIES = 1000  # largest number of sampled Dirichlet partitions
 
 
 def iid_partition(labels: Index, clients: int, seed: int) -> list[Index]:
-    """Return the row indices ``[part]`` of each client: random parts of equal size.
+    """Return each client's row indices, ``[part]``; the parts are random and of equal size.
 
     ``labels`` has shape ``[rows]``.
     """
@@ -26,14 +26,14 @@ def iid_partition(labels: Index, clients: int, seed: int) -> list[Index]:
 
 
 def pathological_partition(labels: Index, clients: int, share: float, seed: int) -> list[Index]:
-    """Return the row indices ``[part]`` of each client; a client's rows have only some classes.
+    """Return each client's row indices, ``[part]``; each client has rows of only some classes.
 
     ``share`` is the fraction of the classes that each client gets. The classes are assigned one
     after the other, as in McMahan et al. 2017: each class is split into equal parts among the first
     clients that still need a class. ``labels`` has shape ``[rows]``.
 
     Raises:
-        PolicyError: the classes do not suffice for all clients: a client would have no rows.
+        PolicyError: there are too few classes, so that a client would have no rows.
     """
     classes = np.unique(labels)
     per_client = max(1, round(share * len(classes)))
@@ -54,7 +54,7 @@ def pathological_partition(labels: Index, clients: int, share: float, seed: int)
 def dirichlet_partition(
     labels: Index, clients: int, concentration: float, least: int, seed: int
 ) -> list[Index]:
-    """Return the row indices ``[part]`` of each client, by a Dirichlet distribution.
+    """Return each client's row indices, ``[part]``, sampled with a Dirichlet distribution.
 
     The rows of each class in ``labels`` ``[rows]`` are split among the clients in proportions
     sampled from a Dirichlet distribution (Hsu et al. 2019). Sampling is repeated until every client
@@ -86,7 +86,7 @@ def _cuts(shares: NDArray[np.float64], rows: int) -> Index:
 def _join_parts(parts: Sequence[Sequence[Index]]) -> list[Index]:
     if not all(sum(map(len, part)) for part in parts):
         raise PolicyError(
-            "the partition leaves a client without rows: it has too many clients for the classes",
+            "the partition leaves a client without rows: there are too few classes for the clients",
             "use fewer clients, or increase partition.share, the fraction of the classes per "
             "client",
         )

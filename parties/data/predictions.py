@@ -77,8 +77,8 @@ def check_output_path(path: Path, *, force: bool) -> None:
     """
     if path.suffix.lower() not in SUFFIXES:
         raise ConfigError(
-            f"the file name {path} ends in neither {' nor '.join(SUFFIXES)}",
-            "choose one of these endings with --out",
+            f"the file name {path} has an unknown ending",
+            f"with --out, choose a name that ends in {' or '.join(SUFFIXES)}",
         )
     if path.exists() and not force:
         raise StorageError(

@@ -1,9 +1,8 @@
 """Preprocessing of one party's columns: imputation, scaling and one-hot encoding.
 
-Scikit-learn fits the statistics on the training rows of the party. The statistics are stored as
-JSON. The features are transformed with these statistics alone. The statistics are fitted in this
-run or read from a file. The statistics contain information about the rows on which they were
-fitted.
+The transformation uses only statistics, such as the mean of each column. Scikit-learn fits the
+statistics on the party's training rows; or they are declared in the party settings, or read from a
+JSON file. Fitted statistics contain information about the rows on which they were fitted.
 """
 
 from collections.abc import Sequence
@@ -68,7 +67,7 @@ class FittedPreprocessing:
         return len(self.numeric) + sum(map(len, self.categorical.values()))
 
     def transform(self, holding: Holding, rows: Index) -> Features:
-        """Return the transformed features of the rows with indices ``rows`` ``[rows]``.
+        """Return the transformed features of the rows with the indices ``rows``, ``[rows]``.
 
         The result is ``[rows, width]`` in float64, or images ``[rows, channels, h, w]`` in float32.
         A category that occurs in no training row is encoded as zeros.
@@ -105,13 +104,14 @@ class FittedPreprocessing:
         columns = (holding.numeric, holding.categorical)
         if image != self.image or columns != (tuple(self.numeric), tuple(self.categorical)):
             raise DataError(
-                "the columns or the image shape of the data differ from those of the preprocessing",
+                "the data has other columns, or images of another shape, than the data for which "
+                "the preprocessing was made",
                 f"expected {', '.join([*self.numeric, *self.categorical]) or self.image}",
             )
 
 
 def fit_preprocessing(holding: Holding, rows: Index) -> FittedPreprocessing:
-    """Fit medians, means, scales and categories on the rows with indices ``rows`` ``[rows]``.
+    """Fit medians, means, scales and categories on the rows with the indices ``rows``, ``[rows]``.
 
     Raises:
         DataError: there are no rows, a numeric column has no value in the rows, a column has too
@@ -151,13 +151,14 @@ def declared_preprocessing(holding: Holding, data: Data) -> FittedPreprocessing:
     """
     if holding.images is not None:
         return FittedPreprocessing({}, {}, holding.images.shape[1:])
-    missing = [f"no range of {name!r}" for name in holding.numeric if name not in data.ranges]
+    missing = [f"the range of {name!r}" for name in holding.numeric if name not in data.ranges]
     missing += [
-        f"no vocabulary of {name!r}" for name in holding.categorical if name not in data.vocabulary
+        f"the vocabulary of {name!r}" for name in holding.categorical if name not in data.vocabulary
     ]
     if missing:
         raise DataError(
-            f"preprocessing is 'declared', but the party settings have {', '.join(missing)}",
+            "preprocessing is 'declared', but the party settings lack these declarations: "
+            f"{', '.join(missing)}",
             "add each of these columns to data.ranges or data.vocabulary",
         )
     spans = {name: data.ranges[name] for name in holding.numeric}

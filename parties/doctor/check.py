@@ -1,4 +1,4 @@
-"""Data types of ``vfl doctor``: a finding, and the party that is checked."""
+"""Data types of ``vfl doctor``: the result of a check, and the party that is checked."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -41,15 +41,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExaminedParty:
-    """The party to check, in any mode.
+    """The party that ``vfl doctor`` checks, in any mode.
 
     Attributes:
         config: agreement and party settings.
-        name: the party.
+        name: name of the party.
         settings: the party's own settings.
         folder: folder in which relative data paths are resolved.
         certificates: folder of the party's key and certificates.
-        out: folder of the runs.
+        out: folder in which all runs store their results.
         address: address to connect to or to listen on; None if not set.
     """
 
@@ -68,7 +68,7 @@ class ExaminedParty:
 
     @property
     def state(self) -> Path:
-        """Return the party's own folder of the run."""
+        """Return this party's folder inside the folder of the federation."""
         return self.out / self.config.agreement.federation / self.name
 
 
@@ -95,22 +95,22 @@ class ExaminedLanguageParty(ExaminedParty):
 
 
 def ok(check: str, message: str) -> Finding:
-    """Return the finding of a check that passed."""
+    """Return the result of a check that passed."""
     return Finding(check, CheckState.OK, message)
 
 
 def warning(check: str, message: str, hint: str) -> Finding:
-    """Return the finding of a problem that does not stop a run."""
+    """Return the result of a check that found a problem, which does not stop a run."""
     return Finding(check, CheckState.WARNING, message, hint)
 
 
 def unknown(check: str, message: str, hint: str) -> Finding:
-    """Return the finding of a check that is not possible on this machine."""
+    """Return the result that a check is not possible on this machine."""
     return Finding(check, CheckState.UNKNOWN, message, hint)
 
 
 def fail(check: str, error: Exception) -> Finding:
-    """Return the finding of a check that failed with ``error``.
+    """Return the result of a check that failed with ``error``.
 
     Raises:
         Exception: ``error`` itself, if ``error`` has no exit code and is therefore a bug in vfl.
@@ -124,5 +124,5 @@ def fail(check: str, error: Exception) -> Finding:
 def fail_with(
     check: str, message: str, hint: str, kind: type[PartyError] = StorageError
 ) -> Finding:
-    """Return the finding of a failed check; ``kind`` is the error class that a run would raise."""
+    """Return the result of a failed check; ``kind`` is the error class that a run would raise."""
     return fail(check, kind(message, hint))

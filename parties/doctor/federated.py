@@ -19,13 +19,13 @@ def examine_federated(
     own: Sequence[FederatedCheck],
     memory: FederatedCheck,
 ) -> Iterator[Finding]:
-    """Yield the findings of all checks.
+    """Yield the results of all checks.
 
     Args:
         party: the server or client that is checked.
         agreement: the party's agreement.
-        own: checks of model and data, which differ between the modes.
-        memory: check of the memory that a run needs, which differs between the modes.
+        own: checks of model and data that belong to the mode of the run.
+        memory: check of the memory that a run in this mode needs.
     """
     role, clients = "server" if party.active else "client", len(agreement.spokes)
     yield ok("config", f"{agreement.federation}: {party.name} is {role}, of {clients} clients")

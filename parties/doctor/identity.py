@@ -1,4 +1,4 @@
-"""Checks of a party's identity: key, certificate, pins, and the clock."""
+"""Checks of a party's key and certificate, of the pinned fingerprints, and of the clock."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ _PATIENCE = 1.0  # seconds to wait for timedatectl
 
 
 def check_identity(party: ExaminedParty) -> Iterator[Finding]:
-    """Check key file, certificate and pins."""
+    """Check the party's key file and certificate, and which parties' keys are pinned."""
     now = datetime.now(UTC)
     try:
         keyring = _checked_keyring(party, now)

@@ -20,7 +20,7 @@ from parties.language.texts.own_texts import read_own_texts
 
 
 def examine_language(party: ExaminedLanguageParty, *, whole_data: bool) -> Iterator[Finding]:
-    """Yield the findings of all checks; ``whole_data`` also reads all weights and texts."""
+    """Yield the results of all checks; ``whole_data`` also reads all weights and texts."""
     own = (
         partial(_check_base, party, whole=whole_data),
         partial(_check_texts, party, whole=whole_data),

@@ -42,7 +42,7 @@ _LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def check_versions(party: ExaminedParty) -> Iterator[Finding]:
-    """List the installed versions; warn if the last run in the folder used another torch."""
+    """Report the versions of Python and the libraries; warn if the last run used another torch."""
     found = {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES}
     yield ok("versions", ", ".join(f"{name} {number}" for name, number in found.items()))
     last = _last_run(party)
@@ -137,7 +137,7 @@ def check_memory(party: ExaminedVerticalParty) -> Iterator[Finding]:
 
 
 def memory_finding(needed: int) -> Finding:
-    """Return the finding of the check that this machine has ``needed`` bytes of memory."""
+    """Check whether this machine has ``needed`` bytes of memory; return the result."""
     message = f"about {needed / 1e9:.1f} GB at most"
     given = _memory()
     if given is None:
@@ -152,7 +152,7 @@ def memory_finding(needed: int) -> Finding:
 
 
 def estimate_memory(party: ExaminedVerticalParty) -> int:
-    """Return the estimated memory of process, data and copies of the model, in bytes."""
+    """Return an estimate of the bytes of memory for process, data and copies of the model."""
     sizes = [path.stat().st_size for path in data_files(party) if path_exists(path)]
     return PROCESS_MEMORY + _PER_BYTE * sum(sizes) + MODEL_COPIES * _weights(party)
 

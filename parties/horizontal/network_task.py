@@ -27,7 +27,7 @@ from unlearning.audit.metric import Metric
 
 
 class NetworkServerTask:
-    """The server's part of training networks on rows."""
+    """The server's part of a run in which clients train a network on their rows."""
 
     common_start = False
     libraries: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class NetworkServerTask:
         self.measures_conflicts = agreement.evaluation.conflicts
 
     def wrap_cohort(self, cohort: Cohort) -> Cohort:
-        """Return ``cohort`` unchanged, because averaging of updates needs no wrapper."""
+        """Return ``cohort`` unchanged, because the cohort itself averages the updates."""
         return cohort
 
     def initial_model(self, stream: str) -> Tensor:
@@ -53,9 +53,9 @@ class NetworkServerTask:
         return network_training_plan(self._agreement, stream)
 
     def methods(self, rounds: int) -> Sequence[Method]:
-        """Return the methods of a request; the agreement fixes all numbers of rounds.
+        """Return the methods of a request.
 
-        ``rounds`` is not used.
+        ``rounds`` is not used, because the agreement fixes the number of rounds of each method.
         """
         del rounds
         return unlearning_methods(self._agreement)

@@ -197,7 +197,7 @@ def _data_free(
 
 
 def unlearning_methods(agreement: HorizontalAgreement) -> list[Method]:
-    """Return a request's methods: the chosen method, those to compare, and the Retrain methods."""
+    """Return a request's methods: the chosen one, the ones to compare, and the Retrain methods."""
     plan = agreement.unlearning
     found = [build_method(agreement, plan.method)]
     found += [build_method(agreement, each) for each in plan.compare if each != plan.method]
@@ -213,7 +213,7 @@ def _variant(agreement: HorizontalAgreement, variant: ClientVariant) -> Method:
 
 
 def build_retrain(agreement: HorizontalAgreement, number: int) -> Retrain:
-    """Return the Retrain method ``number``, counted from 1, with its own random initial weights."""
+    """Return the Retrain method ``number`` (1, 2, …); each has its own random initial weights."""
     name = "retrain" if number == 1 else f"retrain-{number}"
     return Retrain(network_training_plan(agreement, name), name, training_clusters(agreement))
 

@@ -77,7 +77,7 @@ class RequestRunner:
             The unlearned model, ``[d]``, the remaining members, and the record of the request.
 
         Raises:
-            Diverged: the chosen method or a Retrain diverged.
+            Diverged: the chosen method or a Retrain model diverged.
             PolicyError: no client with rows remains, a client is not connected, or the server could
                 compute the updates of a few clients from the sums of updates.
         """
@@ -153,8 +153,8 @@ class RequestRunner:
         if sums.kind != "none" and few:
             raise PolicyError(
                 f"request {name!r} names rows of only {few[0]} of the clients that train together; "
-                "the difference between the sums with and without these rows would reveal the "
-                "updates of these clients",
+                "the server could compute the updates of these clients from the sums of updates "
+                "with and without these rows",
                 f"name rows of at least {sums.min_contributors} clients that train together "
                 "(aggregation.min_contributors)",
             )
@@ -376,6 +376,6 @@ def request_members(
             return leaving, [Member(name, "retained") for name, each in kept.items() if each.rows]
         cohort.select_request(request)
     raise PolicyError(
-        f"{', '.join(silent[:10])} did not report how many rows request {request!r} names",
+        f"{', '.join(silent[:10])} did not report how many of their rows request {request!r} names",
         "start these clients again",
     )

@@ -85,7 +85,7 @@ class TrainedModel:
 
     Attributes:
         model: the model, ``[d]``.
-        rounds: number, loss and absent members of each round.
+        rounds: for each round, its number, its loss and the absent members.
         branch: name of the branch that contains the clients' personal parameters for this model.
     """
 
@@ -100,7 +100,7 @@ class TrainingProgress:
 
     Attributes:
         model: the model after the last finished round, ``[d]``.
-        rounds: number, loss and absent members of each finished round.
+        rounds: for each finished round, its number, its loss and the absent members.
         moments: moments of the server optimiser.
     """
 
@@ -190,7 +190,7 @@ class FederatedServer:
             LookupError: ``run`` was not called before.
         """
         if self._delivered is None:
-            raise LookupError("delivered() called before run()")
+            raise LookupError("delivered() was called before run(); call run() first")
         save_model(self._party, self._task.named_tensors(self._delivered), self.journal.run)
         return self._delivered
 

@@ -39,15 +39,15 @@ class ServerTask(Protocol):
 
     @property
     def history_every(self) -> int:
-        """Every how many rounds a training round is stored; 0: no round is stored."""
+        """Interval, in rounds, at which a training round is stored; 0: no round is stored."""
 
     @property
     def revert_rounds(self) -> int:
-        """Number of rounds of the reverting test; 0: no reverting test."""
+        """Number of rounds of the reverting test, run after unlearning; 0: no reverting test."""
 
     @property
     def measures_conflicts(self) -> bool:
-        """Whether each step of unlearning is compared with the remaining clients' gradients."""
+        """Whether remaining clients report if an unlearning step conflicts with their gradients."""
 
     @property
     def clusters(self) -> tuple[tuple[str, ...], ...]:
@@ -67,7 +67,7 @@ class ServerTask(Protocol):
         """Return the plan of the training rounds, with the random stream ``stream``."""
 
     def methods(self, rounds: int) -> Sequence[Method]:
-        """Return the methods of a request: first the chosen method, last the Retrain methods.
+        """Return the methods of a request, the chosen method first and the Retrain methods last.
 
         ``rounds`` is the number of training rounds so far; each Retrain method runs equally many
         rounds.
@@ -154,7 +154,7 @@ class ClientTask(Protocol):
         """Return only the personal parameters, ``[personal]``, of a parameter vector, ``[d]``."""
 
     def unpack_personal(self, packed: Tensor) -> Tensor:
-        """Return a vector, ``[d]``, that contains the parameters ``packed``, ``[personal]``."""
+        """Return a vector, ``[d]``, with the personal parameters ``packed``, ``[personal]``."""
 
     def named_tensors(self, model: Tensor) -> dict[str, Tensor]:
         """Return the client's personalised model, ``[d]``, as tensors by name, of any shape."""

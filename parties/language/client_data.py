@@ -28,7 +28,7 @@ from parties.language.texts.tofu import RETAIN_SPLIT, read_tofu_split
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TextCorpus:
-    """Texts of a client or of all simulated clients; the repr does not show the texts.
+    """Texts of a client or of all simulated clients; ``repr()`` does not show the texts.
 
     Attributes:
         records: unflagged texts, followed by flagged texts.
@@ -72,7 +72,7 @@ def _own_corpus(data: JsonlTexts, folder: Path) -> TextCorpus:
     forget = [each for each in records if record_digest(each) in digests]
     if len({record_digest(each) for each in forget}) < len(digests):
         raise DataError(
-            f"every row of {data.forget} must be in {data.path}, but some rows are not",
+            f"{data.forget} contains rows that are not in {data.path}",
             f"copy the rows to forget from {data.path}",
         )
     retain = [each for each in records if record_digest(each) not in digests]
@@ -160,7 +160,7 @@ def encode_records(texts: Sequence[TextRecord], encoder: TextEncoder) -> list[En
 def requested_text_rows(
     agreement: LanguageAgreement, request: TextRequest, client: str, dataset: TextDataset
 ) -> Index:
-    """Return the row numbers, ``[rows]``, of a client's training texts that a request names."""
+    """Return the numbers, ``[rows]``, of those training texts of a client that a request names."""
     if request.client not in (None, client):
         return np.empty(0, np.int64)
     count = len(dataset.rows)

@@ -36,9 +36,10 @@ class LanguageServerTask:
         has_personal: False, because clients have no personal parameters.
         common_start: True, because every training starts from the same base model.
         history_every: 0, because no round of the training is stored.
-        revert_rounds: 0, because there is no reverting test.
-        measures_conflicts: False, because no step is compared with other clients' gradients.
-        clusters: empty, because all clients train together.
+        revert_rounds: 0, because the language mode has no reverting test.
+        measures_conflicts: False, because no unlearning step is compared with other clients'
+            gradients.
+        clusters: empty, because all clients train one common model.
         libraries: libraries whose versions are recorded with a run.
     """
 
@@ -55,7 +56,7 @@ class LanguageServerTask:
         self._steps: int | None = None  # steps of the last evaluation; None before the first one
 
     def wrap_cohort(self, cohort: Cohort) -> Cohort:
-        """Wrap the cohort: count tokens, and aggregate adapters by the agreed rule."""
+        """Extend ``cohort``: count tokens, and aggregate adapters by the agreed rule."""
         plan = self._agreement.tuning
         merging = plan.merging if isinstance(plan, LoraSettings) else None
         self._cohort = LanguageCohort(
@@ -68,7 +69,7 @@ class LanguageServerTask:
         return self._cohort
 
     def initial_model(self, stream: str) -> Tensor:
-        """Return the base model's trainable weights, ``[d]``, the same for every stream."""
+        """Return the base model's trainable weights, ``[d]``; ``stream`` does not change them."""
         del stream
         return self._base_model.initial.clone()
 
@@ -145,7 +146,7 @@ def language_client_task(party: FederatedParty) -> LanguageClientTask:
 def build_text_client(
     agreement: LanguageAgreement, name: str, base_model: BaseModel, dataset: TextDataset
 ) -> LanguageClientTask:
-    """Return the task of a client with these texts; the task changes the weights of the model."""
+    """Return the task of the client ``name``; running this task changes ``base_model``."""
     requested = partial(_requested, agreement, name)
     micro_batch = agreement.training.micro_batch
     return LanguageClientTask(name, base_model, dataset, agreement.seed, requested, micro_batch)

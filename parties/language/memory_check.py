@@ -53,7 +53,7 @@ def memory_roles(agreement: LanguageAgreement, *, server: bool) -> tuple[Role, .
 
 
 def training_load(agreement: LanguageAgreement) -> TrainingLoad:
-    """Return what determines the memory of the largest training step of a client."""
+    """Return the settings that determine the memory for a client's largest training step."""
     tasks = [
         (each.batch, each.text) for each in text_local_tasks(agreement) if each.text is not None
     ]
@@ -81,7 +81,7 @@ def training_load(agreement: LanguageAgreement) -> TrainingLoad:
 
 
 def evaluation_load(agreement: LanguageAgreement) -> EvaluationLoad:
-    """Return what determines the memory of the server's evaluation.
+    """Return the settings that determine the memory for the server's evaluation.
 
     Without a benchmark, the server needs memory only to store models.
     """
@@ -103,8 +103,8 @@ def read_base_config(agreement: LanguageAgreement, base: Path) -> PreTrainedConf
 
     Raises:
         DataError: the folder has no config.
-        ConfigError: the base model does not have the layer that RMU needs, or the context of the
-            base model is shorter than ``model.length``.
+        ConfigError: the base model has fewer layers than ``unlearning.rmu.layer``, or accepts fewer
+            tokens than ``model.length``.
     """
     with translate_model_errors():
         examine_model_folder(base)
@@ -122,8 +122,8 @@ def read_base_config(agreement: LanguageAgreement, base: Path) -> PreTrainedConf
     most = getattr(config, "max_position_embeddings", None)
     if most is not None and agreement.model.length > most:
         raise ConfigError(
-            f"model.length is {agreement.model.length}, but the context of the base model in "
-            f"{base} has only {most} tokens",
+            f"model.length is {agreement.model.length}, but the base model in {base} accepts texts "
+            f"of at most {most} tokens",
             f"set model.length to {most} or less",
         )
     return config

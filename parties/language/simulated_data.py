@@ -41,10 +41,11 @@ class SimulatedTextClients:
 
     @classmethod
     def read(cls, config: LanguageConfig, data: Path | None) -> "SimulatedTextClients":
-        """Read corpus and base model from the folder ``data``; None: from the config's folder.
+        """Read the corpus and the base model from ``data``; if None, from the config's folder.
 
         Raises:
-            ConfigError: ``partition.kind`` is ``own``, or the config does not name texts.
+            ConfigError: ``partition.kind`` is ``own``, or the config names no texts for simulated
+                clients.
         """
         if isinstance(config.agreement.partition, OwnTexts):
             raise ConfigError(
@@ -54,7 +55,7 @@ class SimulatedTextClients:
         settings = config.settings(f"{SIMULATED}-0")
         if not isinstance(settings, LanguageClientSettings):
             raise ConfigError(
-                f"{config.path}: [settings.{SIMULATED}] does not name texts",
+                f"{config.path}: [settings.{SIMULATED}] names no texts for the simulated clients",
                 f"add the keys base and data to [settings.{SIMULATED}]",
             )
         torch.set_num_threads(settings.threads)

@@ -191,7 +191,7 @@ def _shown(value: float | None, digits: int = 3) -> str:
 
 
 def audit_sentences(request: Record) -> list[str]:
-    """Return sentences about backdoor, reconstruction, residues, and audits that did not run."""
+    """Return sentences about the audits: backdoor, reconstruction, residues, and audits not run."""
     audits = request.get("audits")
     if not audits:
         return []

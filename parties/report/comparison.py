@@ -115,7 +115,10 @@ MEASURES = (
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Mean and standard deviation of a metric over the Retrains; one Retrain has no ``spread``."""
+    """Mean and standard deviation of a metric over the Retrain models.
+
+    If there is only one Retrain model, ``spread``, the standard deviation, is None.
+    """
 
     mean: float
     spread: float | None
@@ -184,7 +187,7 @@ def delivered_method(request: Record) -> str:
 
 
 def retrain_reference(request: Record, path: tuple[str, ...]) -> Reference | None:
-    """Return mean and spread of a metric over the Retrains; None if no Retrain has the metric."""
+    """Return a metric's mean and spread over the Retrain models; None if the metric is absent."""
     values = _at_retrains(request, path)
     if not values:
         return None
@@ -192,7 +195,7 @@ def retrain_reference(request: Record, path: tuple[str, ...]) -> Reference | Non
 
 
 def largest_retrain_ratio(request: Record) -> float:
-    """Return the largest JS ratio of any Retrain on the forgotten rows; 1 if it is below 1."""
+    """Return the largest JS ratio of the Retrain models on the forgotten rows, but at least 1."""
     return max([1.0, *_at_retrains(request, FORGOTTEN_RATIO.path)])
 
 

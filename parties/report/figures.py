@@ -43,7 +43,7 @@ PHASES = {"psi": "alignment (PSI)"}
 
 
 def training_panels(training: Record | None) -> list[Panel]:
-    """Return the charts of loss and accuracy per training epoch; a line marks the kept epoch."""
+    """Return charts of loss and accuracy per epoch; a line marks the epoch whose model was kept."""
     epochs = nested_value(training, "epochs") or []
     axis = CurveAxis(
         "epoch", [epoch["epoch"] for epoch in epochs], nested_value(training, "best_epoch")
@@ -63,7 +63,7 @@ def training_panels(training: Record | None) -> list[Panel]:
 
 
 def iteration_panels(request: Record) -> list[Panel]:
-    """Return charts of FedORA's values per iteration: score, dual, step sizes, loss, changes."""
+    """Return charts of FedORA's iterations: score, dual variable, step sizes, loss, changes."""
     steps = request["iterations"] or []
     axis = CurveAxis("iteration", [step["iteration"] for step in steps])
 
@@ -184,7 +184,7 @@ def _effort(request: Record) -> Panel | None:
 
 
 def entropy_panels(request: Record) -> list[Panel]:
-    """Return histograms of the prediction entropy of original, delivered model and a Retrain."""
+    """Return histograms of the prediction entropy of the original, delivered and Retrain models."""
     entropy = request["entropy"] or {}
     names = ("original", delivered_method(request), "retrain")
     sides = {name: _sides(entropy[name]) for name in names if entropy.get(name)}

@@ -1,4 +1,4 @@
-"""Functions that tell from a model's name in the record of a run whether it is a Retrain."""
+"""Functions that recognise a Retrain model by its name in the record of a run."""
 
 RETRAIN = "retrain"
 

@@ -59,8 +59,8 @@ class Checkpoints:
     Args:
         folder: folder of the checkpoints; ``write`` creates the folder if it is absent.
         party: name of the party.
-        agreement: the agreement as canonical JSON, without pins, because pins may change between
-            two starts.
+        agreement: the agreement as canonical JSON, without the pins of keys, because pins may
+            change between two starts.
         data: digest of the party's own data.
     """
 
@@ -152,7 +152,7 @@ class Checkpoints:
         return CheckpointContent(manifest["values"], tensors)
 
     def prune(self, oldest: int, newest: float = float("inf")) -> None:
-        """Remove unused tensor files, and checkpoints not numbered ``oldest`` to ``newest``."""
+        """Remove checkpoints numbered below ``oldest`` or above ``newest``, and unused tensors."""
         needed: set[str] = set()
         for path in self.folder.glob(".*.tmp"):  # of a process that was killed while it wrote
             path.unlink()

@@ -137,7 +137,9 @@ def _hello(party: PartyContext, nonce: bytes, offer: CheckpointOffer) -> vfl_pb2
 def _accept(party: PartyContext, channel: Channel, nonce: bytes, message: Message) -> None:
     welcome = message.expect(vfl_pb2.Welcome)
     if channel.session is None or len(channel.session) != 16 or len(welcome.nonce) != NONCE:
-        raise RemoteProtocolError("the hub's Welcome lacks a valid session or nonce")
+        raise RemoteProtocolError(
+            "the session ID or the nonce in the hub's Welcome is missing or has a wrong length"
+        )
     _compare_clocks(party, channel.terms.peer, welcome.clock)
     _compare_software(party, channel.terms.peer, welcome.software)
     signed = _signed_fields(
@@ -148,7 +150,7 @@ def _accept(party: PartyContext, channel: Channel, nonce: bytes, message: Messag
     )
     if signer != channel.terms.peer:
         raise IdentityError(
-            f"the message was signed by {signer}; expected the signature of {channel.terms.peer}"
+            f"the Welcome was signed by {signer}; expected the signature of {channel.terms.peer}"
         )
     signature = party.keyring.identity.sign("accept", *signed)
     channel.send(vfl_pb2.Accept(certificate=party.keyring.identity.der, signature=signature))
@@ -291,7 +293,7 @@ def _exchange_proofs(
     )
     if signer != channel.terms.peer:
         raise IdentityError(
-            f"the message was signed by {signer}; expected the signature of {channel.terms.peer}"
+            f"the Accept was signed by {signer}; expected the signature of {channel.terms.peer}"
         )
     return CheckpointOffer(hello.run, tuple(hello.checkpoints))
 

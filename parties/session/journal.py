@@ -67,7 +67,7 @@ class Journal:
         return self._replayed < len(self._entries)
 
     def replay(self, name: str) -> JournalEntry | None:
-        """Return the next entry and advance, if the name of the entry is ``name``; else None."""
+        """Return the next entry and mark it as replayed if its name is ``name``; otherwise None."""
         if not self.replaying or self._entries[self._replayed].name != name:
             return None
         self._replayed += 1
@@ -101,6 +101,6 @@ class Journal:
 
 
 def recorded_value(entry: JournalEntry, kind: type[T]) -> T:
-    """Return the result of type ``kind`` that ``entry`` recorded."""
+    """Return the result in ``entry`` as a value of type ``kind``."""
     value: T = from_json_value(kind, entry.value, entry.tensors)
     return value

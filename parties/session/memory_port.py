@@ -1,4 +1,4 @@
-"""Port for spokes in the same process, for --in-process and tests; frames stay in memory."""
+"""Port for spokes in the same process, for --in-process and tests; messages stay in memory."""
 
 from queue import Empty, Queue
 
@@ -7,7 +7,7 @@ from protocol.line import Line, MemoryLine, memory_lines
 
 
 class MemoryPort:
-    """Connects the spokes of one process with the hub."""
+    """The hub's port for spokes in the same process."""
 
     def __init__(self) -> None:
         self._arrivals: Queue[MemoryLine] = Queue()
@@ -27,4 +27,4 @@ class MemoryPort:
         try:
             return self._arrivals.get(timeout=timeout)
         except Empty:
-            raise PeerSilent(f"no spoke connected for {timeout:g} s") from None
+            raise PeerSilent(f"no spoke connected within {timeout:g} s") from None

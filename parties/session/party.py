@@ -26,7 +26,7 @@ class PartyContext:
         keyring: the party's key and certificates.
         trust: rules by which peers' certificates are checked.
         state: folder of the party's own files in the run.
-        incarnation: number of this start of the party.
+        incarnation: number of this start; each start of the party has a larger number.
         now: returns the present time.
         entropy: returns as many random bytes as requested.
         progress: reports progress and warnings.
@@ -63,7 +63,7 @@ class PartyContext:
         return canonical_agreement(self.agreement)
 
     def terms(self, peer: str) -> ChannelTerms:
-        """Return the fixed values with which the channel checks messages of ``peer``."""
+        """Return the values that a channel to ``peer`` compares with the messages of ``peer``."""
         return ChannelTerms(
             self.name, peer, self.digest, self.incarnation, self.agreement.limits.magnitude
         )

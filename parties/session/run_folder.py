@@ -20,7 +20,7 @@ def check_run_folder(out: Path, data: Path | None) -> None:
     """
     if ".." in out.parts:
         raise StorageError(
-            f"the path {out} contains ..", f"give the resolved path: --out {out.resolve()}"
+            f"the path {out} contains '..'", f"give the resolved path: --out {out.resolve()}"
         )
     if out.exists() and not out.is_dir():
         raise StorageError(f"{out} is a file, expected a folder", _HINT)
@@ -30,7 +30,7 @@ def check_run_folder(out: Path, data: Path | None) -> None:
 
 @contextmanager
 def lock_run_folder(state: Path) -> Iterator[None]:
-    """Lock a party's own folder while the body runs; create the folder if it is absent.
+    """Lock a party's own folder in a ``with`` block; create the folder if it is absent.
 
     Raises:
         StorageError: another process holds the lock, or the folder cannot be used.

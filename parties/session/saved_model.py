@@ -136,7 +136,9 @@ def _run(folder: Path, manifest: Mapping[str, Any]) -> bytes:
     except (KeyError, TypeError, ValueError):
         run = b""
     if len(run) != RUN_BYTES:
-        raise IntegrityError(f"{folder / MANIFEST} contains no valid run ID", RESTORE_HINT)
+        raise IntegrityError(
+            f"the run ID in {folder / MANIFEST} is missing or invalid", RESTORE_HINT
+        )
     return run
 
 
@@ -147,7 +149,9 @@ def _digests(folder: Path, manifest: Mapping[str, Any]) -> list[tuple[str, str]]
         isinstance(digest, str) and file == Path(file).name for file, digest in digests.items()
     )
     if not isinstance(digests, dict) or not legal:
-        raise IntegrityError(f"{folder / MANIFEST} has no valid list of files", RESTORE_HINT)
+        raise IntegrityError(
+            f"the list of files in {folder / MANIFEST} is missing or invalid", RESTORE_HINT
+        )
     return sorted(digests.items())
 
 
@@ -176,7 +180,7 @@ def _fitted(folder: Path, content: bytes) -> FittedPreprocessing:
         return read_statistics(json.loads(content))
     except (ValueError, RecursionError, DataError) as error:
         raise IntegrityError(
-            f"{folder / PREPROCESSING} does not contain valid preprocessing statistics",
+            f"the preprocessing statistics in {folder / PREPROCESSING} are missing or invalid",
             RESTORE_HINT,
         ) from error
 

@@ -1,4 +1,4 @@
-"""Program of the active party: it has the labels, controls every step and returns metrics."""
+"""Program of the active party, the party that has the labels and controls every step."""
 
 import platform
 from collections.abc import Callable, Mapping
@@ -57,7 +57,7 @@ LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn", "grpcio", "protobuf", "cry
 
 
 def run_active(party: VerticalParty, port: handshake.SpokePort, publish: Publish) -> dict[str, Any]:
-    """Run the active party: accept the passive parties, align or resume, train, and unlearn.
+    """Run the active party: accept connections, align the rows or resume, train, and unlearn.
 
     Args:
         party: the active party.

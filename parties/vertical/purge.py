@@ -1,6 +1,6 @@
-"""The end of a request: purge its rows at all parties, and search for residues.
+"""The end of a request: all parties delete the data of its rows, and search for data that is left.
 
-A cache, copy or checkpoint that the purge missed would still contain information on the rows.
+Data that is left, for example in a cache or checkpoint, would still reveal the rows.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ def purge_request(split_model: SplitModel, name: str) -> dict[str, list[str]]:
     """Let every party delete the state that depends on the rows of the request ``name``.
 
     Returns:
-        Descriptions of the deleted state, by party.
+        Descriptions of what each party deleted, by name of the party.
     """
     replayed = split_model.replaying
     purged = split_model.once(f"purge of {name}", dict, lambda: _purge(split_model), durable=False)
@@ -32,9 +32,9 @@ def purge_request(split_model: SplitModel, name: str) -> dict[str, list[str]]:
 
 
 def search_residues(split_model: SplitModel) -> dict[str, list[str]]:
-    """Search memory and files of each party for data of the rows of the last request.
+    """Let each party search its memory and files for data of the rows of the last request.
 
-    Call this function only in a function that is passed to ``once``, because messages are sent.
+    This function sends messages, so call it only in a function that is passed to ``once``.
     """
     replies = split_model.send_to_passive(
         vfl_pb2.UNLEARN, vfl_pb2.ModelCommand(search_residue=vfl_pb2.SearchResidue())

@@ -37,7 +37,7 @@ def party_checkpoints(party: VerticalParty) -> Checkpoints:
 
 
 def prepare_start(party: VerticalParty, begin: Begin) -> None:
-    """Delete, keep or require the checkpoints of an unfinished run, before any party is contacted.
+    """Prepare the checkpoints of an unfinished run as ``begin`` says: delete, keep or require them.
 
     Raises:
         StorageError: a checkpoint is required, but there is none for this agreement.
@@ -62,7 +62,7 @@ def start_split_model(
     """Resume the newest checkpoint that all parties have, or align the rows.
 
     Raises:
-        RemoteProtocolError: a party's checkpoint has different common rows.
+        RemoteProtocolError: the checkpoints of two parties contain different common rows.
     """
     checkpoints = party_checkpoints(party)
     offer = checkpoints.offer()
@@ -111,8 +111,8 @@ def start_party_state(
     number, offer = message.body.checkpoint, checkpoints.offer()
     if number not in offer.numbers:
         raise RemoteProtocolError(
-            f"the hub resumes from checkpoint {number}, but {party.name} did not offer this "
-            "checkpoint"
+            f"the hub asks {party.name} to resume checkpoint {number}, but {party.name} did not "
+            "offer this checkpoint"
         )
     checkpoints.prune(number, number)
     content = checkpoints.read(number)
@@ -154,6 +154,6 @@ def _digest(party: VerticalParty, rows: Index, channel: Channel) -> bytes:
 def _require_same(name: str, checkpoints: bytes, peer_digest: bytes) -> None:
     if not compare_digest(checkpoints, peer_digest):
         raise RemoteProtocolError(
-            f"{name} has a checkpoint with different common rows",
+            f"the checkpoints of {name} and of this party contain different common rows",
             "start all parties with --begin fresh",
         )

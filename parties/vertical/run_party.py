@@ -32,7 +32,7 @@ def run_vertical_party(
     address: str | None,
     listener: ProgressListener,
 ) -> dict[str, Any] | None:
-    """Run one party over gRPC; the active party writes its report and returns its metrics."""
+    """Run one party over gRPC; the active party also writes its report and returns its metrics."""
     party = set_up_party(config, name, options, listener)
     prepare_start(party, options.begin)
     where = hub_address(party.settings, name, address)

@@ -1,4 +1,4 @@
-"""The saved model of a party: its parameters, row numbers, preprocessing and traffic."""
+"""The files of a party's saved model: parameters, row numbers, preprocessing and traffic."""
 
 from hashlib import sha256
 

@@ -87,7 +87,7 @@ def _refuse_large_batch(holding: Holding, batch: int) -> None:
     """Refuse a batch that the party's own rows cannot fill; common rows are even fewer."""
     if batch > len(holding):
         raise DataError(
-            f"training.batch = {batch} is more than the {len(holding)} rows of this party",
+            f"training.batch = {batch}, but this party has only {len(holding)} rows",
             f"choose a batch from 1 to {len(holding)}, the same at every party",
         )
 
@@ -96,7 +96,7 @@ def _refuse_other_columns(holding: Holding, agreed: int | None) -> None:
     held = len(holding.numeric) + len(holding.categorical)
     if agreed is not None and held != agreed:
         raise DataError(
-            f"the data has {held} feature columns, but the agreement has columns = {agreed}",
+            f"the data has {held} feature columns, but the agreement requires columns = {agreed}",
             "select columns with the keys numeric and categorical in the party settings, or change "
             "columns in the agreement",
         )

@@ -148,7 +148,11 @@ class _Handler(BaseHTTPRequestHandler):
             content = None
         ids = content.get("ids") if isinstance(content, dict) and len(content) == 1 else None
         if not isinstance(ids, list) or not ids or not all(isinstance(each, str) for each in ids):
-            raise RequestRefused(400, "the body has no list of IDs", 'send {"ids": ["...", "..."]}')
+            raise RequestRefused(
+                400,
+                "the body is not a JSON object with a list of IDs",
+                'send {"ids": ["...", "..."]}',
+            )
         return ids
 
     def _fail(self, status: int, error: Exception, **more: Any) -> None:

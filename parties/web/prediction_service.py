@@ -44,7 +44,7 @@ class Unavailable(Exception):
 
 
 class Latencies:
-    """Durations of the latest requests, and numbers of all requests and rows."""
+    """Durations of the latest requests, and the total numbers of requests and rows."""
 
     def __init__(self) -> None:
         self._seconds: deque[float] = deque(maxlen=MAX_LATENCIES)
@@ -52,13 +52,13 @@ class Latencies:
         self.requests = self.rows = 0
 
     def add(self, seconds: float, rows: int) -> None:
-        """Add one answered request: its duration in seconds and its number of rows."""
+        """Record that a request for ``rows`` rows was answered after ``seconds`` seconds."""
         with self._lock:
             self._seconds.append(seconds)
             self.requests, self.rows = self.requests + 1, self.rows + rows
 
     def summary(self) -> dict[str, Any]:
-        """Return the numbers of requests and rows, and p50 and p99 of the latencies in ms."""
+        """Return the numbers of requests and rows, and two quantiles of the durations in ms."""
         with self._lock:
             seconds, counts = list(self._seconds), (self.requests, self.rows)
         p50, p99 = np.percentile(seconds, [50, 99]) * 1e3 if seconds else (None, None)
@@ -100,7 +100,7 @@ class _WaitingPort:
                 continue
             self._lines.append(line)
             return line
-        raise ServiceStopped("the service was stopped")
+        raise ServiceStopped("the prediction service was stopped")
 
     def close_lines(self) -> None:
         """Close all lines, so that their parties can connect again."""
@@ -110,7 +110,7 @@ class _WaitingPort:
 
 
 class PredictionService:
-    """Predicts for callers in other threads.
+    """Predicts rows for callers in other threads, one request after another.
 
     Attributes:
         stopped: event that stops the service when it is set.
@@ -155,10 +155,12 @@ class PredictionService:
             return job.result.result(patience)
         except TimeoutError:
             job.result.cancel()
-            raise Unavailable(f"no prediction within {patience:g} s", "try again") from None
+            raise Unavailable(
+                f"the prediction took longer than {patience:g} s", "try again"
+            ) from None
 
     def health(self) -> dict[str, Any]:
-        """Return the state of each party, the number of common rows, and latencies."""
+        """Return whether each party is connected, the number of common rows, and statistics."""
         absent = self._absent()
         return {
             "ready": self._common is not None,
@@ -178,7 +180,7 @@ class PredictionService:
                 self._jobs.put_nowait(job)
             except Full:
                 raise Unavailable(
-                    f"the queue is full: {MAX_WAITING} requests wait",
+                    f"the queue is full: {MAX_WAITING} prediction requests are waiting",
                     "send more IDs in one request",
                 ) from None
 
@@ -204,7 +206,7 @@ class PredictionService:
     # --- the worker -------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Serve until ``stopped`` is set; wait for a lost party and then align the rows again."""
+        """Serve until ``stopped`` is set; if a party is lost, wait for it and align rows again."""
         while not self.stopped.is_set():
             try:
                 self._run_session()

@@ -27,8 +27,11 @@ REFUSED = {
     ),
     "own parameters": ("personal.kind='fedper'", "set personal.kind = 'none'"),
     "a history": ("history.every=1", "history.every = 0"),
-    "knot in one cluster": ("training.clusters=1", "needs the method 'knot'"),
-    "clusters without knot": ("unlearning.method='fedosd'", "needs the method 'knot'"),
+    "knot in one cluster": ("training.clusters=1", "and the method 'knot' need each other"),
+    "clusters without knot": (
+        "unlearning.method='fedosd'",
+        "and the method 'knot' need each other",
+    ),
 }
 
 

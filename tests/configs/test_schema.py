@@ -199,7 +199,7 @@ def test_no_active_party_is_refused(tmp_path: Path) -> None:
 
 
 def test_passive_party_without_width_is_refused(tmp_path: Path) -> None:
-    assert "a passive party needs the key 'width'" in refusal(tmp_path, edited("width = 4", ""))
+    assert "a passive party has no key 'width'" in refusal(tmp_path, edited("width = 4", ""))
 
 
 def test_votes_of_another_width_than_classes_are_refused(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_evaluation_of_conflicts_is_refused(tmp_path: Path) -> None:
     [
         ('["client-1"]', "must name at least two clients"),
         ('["client-1", "client-1"]', "must name at least two clients"),
-        ('["client-1", "server"]', "that is not a client of the agreement"),
+        ('["client-1", "server"]', "each name must be a client of the agreement"),
     ],
 )
 def test_key_holders_must_be_at_least_two_clients(

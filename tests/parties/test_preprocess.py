@@ -192,11 +192,11 @@ def test_number_too_far_from_the_training_rows_is_refused() -> None:
 def test_columns_other_than_the_fitted_ones_are_refused() -> None:
     fitted = fit_preprocessing(holding(mixed()), TRAINING)
     with pytest.raises(
-        DataError, match="the columns or the image shape of the data differ"
+        DataError, match="the data has other columns, or images of another shape"
     ) as caught:
         fitted.transform(holding(mixed().drop(columns="sex")), ALL)
     assert "age, pay, town, sex" in caught.value.hint
-    with pytest.raises(DataError, match="the columns or the image shape of the data differ"):
+    with pytest.raises(DataError, match="the data has other columns, or images of another shape"):
         fitted.transform(holding(None), ALL)
 
 
@@ -251,6 +251,6 @@ def test_declared_preprocessing_does_not_depend_on_the_rows() -> None:
 def test_columns_without_a_declaration_are_named() -> None:
     bare = DECLARED.model_copy(update={"ranges": {}, "vocabulary": {"sex": ("f", "m")}})
     with pytest.raises(
-        DataError, match="no range of 'age', no range of 'pay', no vocabulary of 't"
+        DataError, match="the range of 'age', the range of 'pay', the vocabulary of 't"
     ):
         declared_preprocessing(holding(mixed()), bare)

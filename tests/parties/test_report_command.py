@@ -62,8 +62,8 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "without a part": (without("training"), "is not the metrics file of a run"),
     "no version": (without("version"), "has format version None"),
     "a later version": (lambda metrics: metrics | {"version": 3}, "has format version 3"),
-    "a run that is a word": (lambda metrics: metrics | {"run": "x"}, "lacks values that the"),
-    "a request that is none": (lambda metrics: metrics | {"requests": [{}]}, "lacks values that"),
+    "a run that is a word": (lambda metrics: metrics | {"run": "x"}, "the report needs"),
+    "a request that is none": (lambda metrics: metrics | {"requests": [{}]}, "the report needs"),
 }
 
 

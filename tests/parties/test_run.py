@@ -154,7 +154,8 @@ def test_silent_party_is_named_with_task_and_step(tmp_path: Path) -> None:
 
         stuck._embed = stall  # type: ignore[method-assign]
         with pytest.raises(
-            PeerSilent, match=r"right: sent no message for 0.5 s \(train, epoch 1, step 3\)"
+            PeerSilent,
+            match=r"right: the peer sent no message for 0.5 s \(train, epoch 1, step 3\)",
         ):
             train_epochs(
                 split_model, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 1, 16)
@@ -166,7 +167,7 @@ def test_non_finite_embeddings_stop_training_and_name_the_party(tmp_path: Path) 
     with open_split_model(tmp_path) as (split_model, sessions):
         split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
         poison(sessions["left"])
-        with pytest.raises(RemoteProtocolError, match="left sent embeddings that are not finite"):
+        with pytest.raises(RemoteProtocolError, match="the embeddings of left are not finite"):
             train_epochs(
                 split_model, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 1, 16)
             )

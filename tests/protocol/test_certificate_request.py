@@ -120,7 +120,7 @@ def test_a_request_that_its_key_did_not_sign_is_refused(keys: Path, tmp_path: Pa
     forged = encoded[:-1] + bytes([encoded[-1] ^ 1])
     made = x509.load_der_x509_csr(forged).public_bytes(serialization.Encoding.PEM)
     path.write_bytes(made)
-    refuse(keys, path, "not signed by its own key")
+    refuse(keys, path, "not signed by the key that it contains")
 
 
 @pytest.mark.parametrize("content", [b"", b"-----BEGIN CERTIFICATE REQUEST-----\nAAAA", b"x"])

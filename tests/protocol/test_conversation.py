@@ -189,7 +189,7 @@ def test_abort_with_an_earlier_position_is_received(lines: Lines) -> None:
 
 def test_silent_peer_is_named_with_its_place(lines: Lines) -> None:
     conversation = open_conversation(*lines, Phase.EMBEDDING)
-    error_text = r"^shop: sent no message for 0.05 s \(train, epoch 3, step 17\)$"
+    error_text = r"^shop: the peer sent no message for 0.05 s \(train, epoch 3, step 17\)$"
     started = monotonic()
     with pytest.raises(PeerSilent, match=error_text):
         conversation.hub.channel.receive(0.05)

@@ -247,7 +247,7 @@ def test_refused_party_is_reported_and_the_others_join(keys: Path, tmp_path: Pat
 def test_spoke_that_sends_nothing_is_named(keys: Path) -> None:
     port = MemoryPort()
     port.connect(SPOKE)
-    with pytest.raises(PeerSilent, match=r"shop: sent no message for 0\.2 s \(join\)"):
+    with pytest.raises(PeerSilent, match=r"shop: the peer sent no message for 0\.2 s \(join\)"):
         accept_spokes(with_short_timeouts(keys, HUB, []), port)
 
 

@@ -80,7 +80,8 @@ def test_silent_spoke_is_named_with_its_place(star: Star) -> None:
     star.spokes["hospital"].send(pb.Embedding(), floats(1, 1))
     star.spokes["school"].send(pb.Embedding(), floats(1, 1))
     with pytest.raises(
-        PeerSilent, match=r"^shop: sent no message for 0\.05 s \(train, epoch 3, step 17\)$"
+        PeerSilent,
+        match=r"^shop: the peer sent no message for 0\.05 s \(train, epoch 3, step 17\)$",
     ):
         star.hub.gather(0.05)
 

@@ -32,14 +32,14 @@ def test_heartbeat_is_not_returned_as_a_frame() -> None:
     for frame in (b"", b"one", b"", b"", b"two", b""):
         queue.put(frame)
     assert [queue.get(1), queue.get(1)] == [b"one", b"two"]
-    with pytest.raises(PeerSilent, match=r"^sent no message for 0\.01 s$"):
+    with pytest.raises(PeerSilent, match=r"^the peer sent no message for 0\.01 s$"):
         queue.get(0.01)
 
 
 def test_busy_peer_is_waited_for(keys: Path, tmp_path: Path) -> None:
     """A peer that sends heartbeats only, for twice the time of ``silence``, is not dead."""
     with grpc_lines(keys, f"unix:{tmp_path}/hub", SHORT_SILENCE) as lines:
-        with pytest.raises(PeerSilent, match=r"^sent no message for 4 s$"):
+        with pytest.raises(PeerSilent, match=r"^the peer sent no message for 4 s$"):
             lines.hub.receive(4)
         lines.spoke.send(b"at last", 1)
         assert lines.hub.receive(1) == b"at last"
@@ -50,7 +50,7 @@ def test_peer_without_heartbeats_is_given_up(keys: Path) -> None:
     with listening(read_keyring(keys, HUB), timeouts=SHORT_SILENCE) as (server, address):
         spoke = dial_hub(address, read_keyring(keys, SPOKE), HUB, rare)
         hub = server.accept(5)
-        with pytest.raises(PeerSilent, match=r"^sent no heartbeat for 2 s$"):
+        with pytest.raises(PeerSilent, match=r"^the peer sent no heartbeat for 2 s$"):
             hub.receive(60)
         spoke.cut()
 
@@ -117,7 +117,7 @@ def test_stopped_process_is_named_with_its_place(keys: Path) -> None:
         hub = endpoint(line, Side.HUB, Phase.READY).channel
         hub.send(ASK)
         started = monotonic()
-        message = r"^shop: sent no heartbeat for 2 s \(train, epoch 3, step 17\)$"
+        message = r"^shop: the peer sent no heartbeat for 2 s \(train, epoch 3, step 17\)$"
         with pytest.raises(PeerSilent, match=message):
             hub.receive(600)
         assert monotonic() - started < 10
@@ -170,7 +170,7 @@ def test_link_of_five_bytes_per_second_is_given_up(keys: Path) -> None:
 def test_stream_without_frames_ends_at_its_timeout(keys: Path, dialled: Dial) -> None:
     with listening(read_keyring(keys, HUB), timeouts=SHORT_SILENCE) as (server, address):
         dialled(address, SPOKE, timeouts=SHORT_SILENCE)
-        with pytest.raises(PeerSilent, match=r"shop: sent no message for 0\.3 s"):
+        with pytest.raises(PeerSilent, match=r"shop: the peer sent no message for 0\.3 s"):
             endpoint(server.accept(5), Side.HUB).channel.receive(0.3)
 
 

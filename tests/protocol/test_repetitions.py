@@ -93,7 +93,7 @@ def test_peer_that_only_repeats_a_message_is_silent() -> None:
             pass
 
     conversation.spoke.channel.line = RepeatingLine()
-    with pytest.raises(PeerSilent, match=r"bank: sent only repeated messages for 0.05 s"):
+    with pytest.raises(PeerSilent, match=r"bank: the peer sent only repeated messages for 0.05 s"):
         conversation.spoke.channel.receive(0.05)
 
 

@@ -83,7 +83,7 @@ def test_leader_without_members() -> None:
 
 @pytest.mark.parametrize("members", [["bank"], ["shop", "shop"], []])
 def test_illegal_member_names(members: list[str]) -> None:
-    with pytest.raises(PsiError, match="different names"):
+    with pytest.raises(PsiError, match="contains a name twice"):
         HardenedMember(IDS, HASHES, parameters=parameters(3), members=members)
 
 
@@ -93,7 +93,7 @@ def test_illegal_member_names(members: list[str]) -> None:
 @pytest.mark.parametrize("name", SHAPES)
 def test_blinded_ids_of_a_wrong_shape(name: str) -> None:
     member, block = started()
-    with pytest.raises(PsiError, match=r"leader: blinded IDs: a block of .* expected uint8"):
+    with pytest.raises(PsiError, match=r"leader: blinded IDs: a block of .* expected type uint8"):
         member.receive_blinded(SHAPES[name](block))
 
 
@@ -107,7 +107,7 @@ def test_more_blinded_ids_than_declared() -> None:
 
 def test_blinded_ids_after_the_evaluation() -> None:
     _, member, block = answering()
-    with pytest.raises(UsedTwice, match="shop: evaluate was called a second time"):
+    with pytest.raises(UsedTwice, match="shop: the step evaluate was called a second time"):
         member.receive_blinded(block)
 
 
@@ -160,7 +160,7 @@ def test_truncated_share() -> None:
 def test_changed_own_share() -> None:
     refused_shares(
         lambda shares: shares.update(shop=bytes(32)),
-        "public key share of shop differs from the original",
+        "public key share of shop that differs from the share",
     )
 
 
@@ -199,7 +199,7 @@ def test_too_few_evaluated_ids() -> None:
 def test_evaluated_ids_before_the_last_blinded_id() -> None:
     _, _, block = answering()
     late, _ = pair()
-    with pytest.raises(PsiError, match="leader: receive_evaluated was called too early"):
+    with pytest.raises(PsiError, match="leader: the step receive_evaluated was called too early"):
         late.receive_evaluated("shop", block)
 
 

@@ -76,7 +76,7 @@ def test_empty_name() -> None:
 
 @pytest.mark.parametrize("members", [["bank"], ["shop", "shop"], []])
 def test_illegal_member_names(members: list[str]) -> None:
-    with pytest.raises(PsiError, match="different names"):
+    with pytest.raises(PsiError, match="contains a name twice"):
         Member(IDS, name="shop", members=members, session=SESSION, leader_size=1)
 
 
@@ -108,7 +108,7 @@ def test_truncated_share() -> None:
 def test_changed_own_share() -> None:
     refused_shares(
         lambda shares: shares.update(shop=bytes(32)),
-        "public key share of shop differs from the original",
+        "public key share of shop that differs from the share",
     )
 
 
@@ -190,7 +190,7 @@ def test_block_of_wrong_shape(change: Callable[[np.ndarray], np.ndarray]) -> Non
 def test_block_after_the_last_column() -> None:
     leader, member = pair()
     run_until_stores(leader, {"shop": member})
-    with pytest.raises(PsiError, match="expected uint8"):
+    with pytest.raises(PsiError, match="expected type uint8"):
         member.receive_block(np.zeros((1, 1024), np.uint8))
 
 
@@ -333,7 +333,7 @@ def test_finish_without_every_store() -> None:
     leader, members = parties(IDS, {"shop": IDS, "bank": IDS})
     run_until_stores(leader, members)
     leader.receive_store("shop", members["shop"].make_store())
-    with pytest.raises(PsiError, match="leader, with bank: finish was called too early"):
+    with pytest.raises(PsiError, match="leader, with bank: the step finish was called too early"):
         leader.finish()
     leader.receive_store("bank", members["bank"].make_store())
     assert leader.finish().rows.tolist() == [0, 1, 2]

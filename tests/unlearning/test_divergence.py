@@ -70,7 +70,7 @@ def test_ratio_to_identical_retrains_is_infinite() -> None:
 
 
 def test_ratio_to_one_retrain_is_refused() -> None:
-    with pytest.raises(ValueError, match="2 or more independent Retrains, got 1"):
+    with pytest.raises(ValueError, match=r"2 or more independent Retrain models \(got 1\)"):
         js_ratio(P, [Q])
 
 

@@ -62,7 +62,7 @@ def test_values_outside_the_arm_do_not_count() -> None:
 
 
 def test_too_few_runs_are_refused() -> None:
-    with pytest.raises(ValueError, match="got 15"):
+    with pytest.raises(ValueError, match="an example has 15 runs"):
         likelihood_ratio_audit(
             normal_arm(0, 1, runs=15), normal_arm(0, 2), np.random.default_rng(0)
         )
@@ -103,10 +103,10 @@ def test_whole_models_are_scored_on_the_rows_of_their_run() -> None:
 
 @pytest.mark.parametrize(("runs", "rows"), [(64, 49), (62, 50)])
 def test_counting_arms_of_different_shape_is_refused(runs: int, rows: int) -> None:
-    with pytest.raises(ValueError, match="same numbers of runs and rows"):
+    with pytest.raises(ValueError, match="different numbers of runs or of rows"):
         whole_model_counts(normal_arm(0, 1), normal_arm(0, 2, runs=runs, rows=rows))
 
 
 def test_too_few_whole_models_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"8 or more runs in the first half of each arm \(got 4\)"):
+    with pytest.raises(ValueError, match=r"4 runs in the first half .*; expected 8"):
         whole_model_counts(normal_arm(0, 1, runs=8), normal_arm(0, 2, runs=8))

@@ -27,7 +27,7 @@ def test_energy_distance_by_hand() -> None:
     result = energy_test(np.zeros((2, 1)), np.ones((2, 1)), np.random.default_rng(0))
     assert result.statistic == pytest.approx(2.0)
     assert result.p == pytest.approx(1 / 2, abs=0.1)  # 2 of the 4 exchanges
-    with pytest.raises(ValueError, match="same 1 or more rows"):
+    with pytest.raises(ValueError, match="with 1 or more rows"):
         energy_test(np.zeros((2, 1)), np.zeros((1, 1)), np.random.default_rng(0))
 
 
@@ -74,7 +74,7 @@ def test_a_classifier_separates_only_different_models() -> None:
 
 
 def test_too_few_rows_are_refused() -> None:
-    with pytest.raises(ValueError, match="same 5 or more rows"):
+    with pytest.raises(ValueError, match="with 5 or more rows"):
         classifier_test(np.zeros((4, 1)), np.zeros((4, 1)), np.random.default_rng(0))
 
 
@@ -102,5 +102,5 @@ def test_a_difference_beyond_the_margin_is_no_equivalence() -> None:
 
 
 def test_equal_retrains_are_refused() -> None:
-    with pytest.raises(ValueError, match="two Retrains must have different values"):
+    with pytest.raises(ValueError, match="two Retrain models must have different values"):
         equivalence_test([1.0, 2.0], [1.0, 1.0])

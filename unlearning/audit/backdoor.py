@@ -39,8 +39,8 @@ def backdoor_success(
     others = labels != target
     if not others.any():
         raise ValueError(
-            f"every test row belongs to the target class {target}, so a success of the trigger "
-            "looks like a correct prediction; choose another target class"
+            f"every test row belongs to the target class {target}, but the success rate of the "
+            "trigger is measured on rows of other classes; choose another target class"
         )
     success, base = (
         (logits[others].argmax(dim=1) == target).double() for logits in (triggered, plain)

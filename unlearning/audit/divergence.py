@@ -53,14 +53,14 @@ def prediction_agreement(log_p: Tensor, log_q: Tensor) -> float:
 
 @dataclass(frozen=True, slots=True)
 class JsRatio:
-    """JS divergence of a model from the Retrain models, and of these from each other."""
+    """JS divergence between a model and the Retrain models, and among the Retrain models."""
 
     to_retrain: float  # mean over the independent Retrains
     between_retrains: float  # mean over their pairs
 
     @property
     def value(self) -> float:
-        """Ratio of the divergences; 1 if the model is as close to Retrain as Retrain models are."""
+        """Divergence from the Retrain models, divided by the divergence among these models."""
         return self.to_retrain / self.between_retrains if self.between_retrains else math.inf
 
 
@@ -74,7 +74,9 @@ def js_ratio(log_p: Tensor, retrains: Sequence[Tensor]) -> JsRatio:
             undefined.
     """
     if len(retrains) < 2:
-        raise ValueError(f"a JS ratio needs 2 or more independent Retrains, got {len(retrains)}")
+        raise ValueError(
+            f"a JS ratio needs 2 or more independent Retrain models (got {len(retrains)})"
+        )
     return JsRatio(
         fmean(js_divergence(log_p, retrain) for retrain in retrains),
         fmean(js_divergence(a, b) for a, b in combinations(retrains, 2)),

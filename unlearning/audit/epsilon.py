@@ -1,7 +1,7 @@
 """Empirical privacy: lower bound of ε (95 % confidence) from the success of an attack.
 
 An (ε, δ)-private release limits every membership test: the true and false positive rates of a test
-satisfy TPR ≤ e^ε FPR + δ. The rates of the complementary test satisfy the same inequality.
+satisfy TPR ≤ e^ε FPR + δ. The rates of the test with reversed answers satisfy the same inequality.
 Clopper-Pearson bounds of the two rates give a lower bound of ε. A certified ε must not be smaller
 than this empirical lower bound.
 """
@@ -22,7 +22,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class AttackCounts:
-    """Counts of an attack at a threshold that was fixed in advance; the trials are independent."""
+    """Hits and false alarms of an attack in independent trials, at a threshold fixed in advance."""
 
     hits: int
     members: int
@@ -74,10 +74,10 @@ def epsilon_bound(
 def best_threshold(
     members: Floats, others: Floats, *, delta: float = 0.0, confidence: float = CONFIDENCE
 ) -> float:
-    """Return the threshold at which these scores give the largest lower bound of ε.
+    """Return the threshold that gives the largest lower bound of ε for the scores of an attack.
 
-    ``members`` and ``others`` are scores, ``[trials]`` of each group. The bound of ε must be
-    computed from trials that were not used to choose the threshold.
+    ``members`` and ``others`` are the scores of the two groups, ``[trials]`` each. The bound of ε
+    must be computed from trials that were not used to choose the threshold.
     """
     found = np.unique(np.concatenate([members, others]))
     # Between two scores, not on one: the scores of other trials may be near.
@@ -91,7 +91,7 @@ def best_threshold(
 def count_above(members: Floats, others: Floats, threshold: float) -> AttackCounts:
     """Return the number of scores above ``threshold`` in each group.
 
-    ``members`` and ``others`` are scores, ``[trials]`` of each group.
+    ``members`` and ``others`` are the scores of the two groups, ``[trials]`` each.
     """
     return AttackCounts(
         int((members > threshold).sum()),

@@ -1,8 +1,9 @@
 """Equivalence test: whether a metric differs from its value for Retrain by less than a margin.
 
-Only this audit can support a method; all other tests of the audit package can only reject a method.
-The margin is measured in standard deviations of the metric over the Retrain models. The sample size
-is the number of independent runs, not the number of rows.
+Only this audit can show that a method is equivalent to Retrain; all other tests of the audit
+package can only show that a method differs from Retrain. The margin is measured in standard
+deviations of the metric over the Retrain models. The sample size is the number of independent runs,
+not the number of rows.
 """
 
 from collections.abc import Sequence
@@ -34,7 +35,7 @@ class Equivalence:
 
 
 def needed_runs(margin: float) -> int:
-    """Return the number of runs, of the method and of Retrain each, for a power of 80 %.
+    """Return the number of runs that the method and Retrain each need for a power of 80 %.
 
     ``margin`` is measured in standard deviations of the metric over the Retrain models.
     """
@@ -56,9 +57,9 @@ def equivalence_test(
     """
     if min(len(ours), len(retrains)) < 2 or not stdev(retrains):
         raise ValueError(
-            "an equivalence test needs 2 or more runs of the method and 2 or more Retrains, and "
-            "two Retrains must have different values of the metric "
-            f"(got {len(ours)} runs and {len(retrains)} Retrains)"
+            "an equivalence test needs 2 or more runs of the method and 2 or more Retrain models, "
+            "and two Retrain models must have different values of the metric "
+            f"(got {len(ours)} runs and {len(retrains)} Retrain models)"
         )
     # TOST (Schuirmann 1987) with the t statistic and the degrees of freedom of Welch 1947.
     bound, difference = margin * stdev(retrains), fmean(ours) - fmean(retrains)

@@ -1,7 +1,7 @@
 """Simple forgetting metrics: confidence and entropy on D_u, and progress towards Retrain.
 
 Every metric is interpreted by the gap between the model's value and Retrain's value; a small value
-alone is not good.
+alone does not show forgetting.
 
 Low entropy on D_u means that the model remembers the rows of D_u. Very high entropy is detectable
 as well: a model with uniform outputs on D_u passes one-sided membership tests, but the forgotten
@@ -46,7 +46,7 @@ def label_log_odds(logits: Tensor, labels: Tensor) -> Tensor:
 def retrain_relative_score(
     unlearned: float, retrain: float, original: float, spread: float
 ) -> float | None:
-    """Return 1 − |m_u − m_R| / |m_o − m_R|: 1 at Retrain's value, 0 at the trained model's.
+    """Return 1 − |m_u − m_R| / |m_o − m_R|: 1 at Retrain's value, 0 at the trained model's value.
 
     ``unlearned``, ``retrain`` and ``original`` are the values m_u, m_R and m_o of one metric for
     the unlearned model, Retrain and the trained model; ``spread`` is the standard deviation of the
@@ -90,7 +90,7 @@ def streisand_check(
     """Check whether the entropy on D_u is so high that the rows of D_u stand out.
 
     ``forgotten`` are logits on D_u, and ``never_seen`` are logits on held-out rows with the same
-    class mix. ``retrains`` are the logits of each Retrain on D_u. All logits are
+    class mix. ``retrains`` are the logits of each Retrain model on D_u. All logits are
     ``[rows, classes]``. The result is flagged if the entropy on D_u is significantly higher than on
     unseen rows (AUC < ½ − 2 SE), or exceeds the mean over the Retrain models by more than two
     standard deviations over these models.
@@ -100,7 +100,7 @@ def streisand_check(
             undefined.
     """
     if len(retrains) < 2:
-        raise ValueError(f"a Streisand check needs 2 or more Retrains, got {len(retrains)}")
+        raise ValueError(f"a Streisand check needs 2 or more Retrain models (got {len(retrains)})")
     means = [float(predictive_entropy(logits).mean()) for logits in retrains]
     mean, found = float(predictive_entropy(forgotten).mean()), entropy_auc(forgotten, never_seen)
     gap = mean - fmean(means)

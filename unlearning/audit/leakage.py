@@ -17,7 +17,7 @@ from torch.nn.functional import cosine_similarity
 
 @dataclass(frozen=True, slots=True)
 class LabelLeakage:
-    """AUC of attacks that separate rows of one label from all others by the received gradients."""
+    """AUC of attacks that use received gradients to separate rows of one label from the rest."""
 
     cosine: float
     norm: float
@@ -36,8 +36,8 @@ def label_leakage(gradients: Tensor, labels: Tensor, known: int) -> LabelLeakage
     truth = (labels == labels[known]).numpy()[others]
     if truth.all() or not truth.any():
         raise ValueError(
-            f"no AUC can be computed because all or none of the other rows have the label of row "
-            f"{known}; pass other rows both with and without this label"
+            "no AUC can be computed: either all other rows have the label of row "
+            f"{known}, or no other row has this label; pass rows with and rows without this label"
         )
     scores = cosine_scores(gradients, known), norm_scores(gradients)
     cosine, norm = (float(roc_auc_score(truth, score[others])) for score in scores)

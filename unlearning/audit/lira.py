@@ -67,7 +67,7 @@ class Arm:
         return Arm(self.values[runs], self.taken[runs])
 
     def gaussians(self) -> tuple[Floats, Floats]:
-        """Return mean and variance of each row over its runs, ``[rows]`` each."""
+        """Return mean and variance of φ of each row over the runs in the arm, ``[rows]`` each."""
         count = self.taken.sum(axis=0)
         mean = np.where(self.taken, self.values, 0.0).sum(axis=0) / np.maximum(count, 1)
         square = np.where(self.taken, (self.values - mean) ** 2, 0.0).sum(axis=0)
@@ -122,7 +122,9 @@ def likelihood_ratio_audit(
         )
     least = min(first.least, second.least)
     if least < MIN_RUNS:
-        raise ValueError(f"every example needs {MIN_RUNS} or more runs in each arm (got {least})")
+        raise ValueError(
+            f"an example has {least} runs in one of the two arms; expected {MIN_RUNS} or more"
+        )
     folds = [_folds(len(arm.values), pairs) for arm in (first, second)]
     scores = [_scored(first, second, *folds)]
     drawn = (tuple(_resampled(fold, generator) for fold in folds) for _ in range(resamples))
@@ -155,7 +157,7 @@ def whole_model_counts(forgot: Arm, retrained: Arm) -> AttackCounts:
     """
     if forgot.values.shape != retrained.values.shape:
         raise ValueError(
-            "the two arms (groups of models) must have the same numbers of runs and rows"
+            "the two arms (groups of models) have different numbers of runs or of rows"
         )
     runs = np.arange(len(forgot.values))
     half = len(runs) // 4 * 2  # an even number, so that pairs stay together
@@ -163,8 +165,8 @@ def whole_model_counts(forgot: Arm, retrained: Arm) -> AttackCounts:
     least = min(arm.of(fitted).least for arm in (forgot, retrained))
     if least < MIN_RUNS // 2:
         raise ValueError(
-            f"every example needs {MIN_RUNS // 2} or more runs in the first half of each arm "
-            f"(got {least})"
+            f"an example has {least} runs in the first half of one of the two arms; expected "
+            f"{MIN_RUNS // 2} or more"
         )
     folds = [fitted[fold] for fold in _folds(half, True)]
     rest = [np.setdiff1d(fitted, fold) for fold in folds]
@@ -186,7 +188,7 @@ def _means(first: Arm, second: Arm, fitted: Runs, scored: Runs) -> tuple[Floats,
 
 
 def wasserstein_distances(first: Arm, second: Arm) -> Floats:
-    """Return the 2-Wasserstein distance between both arms' Gaussians for each row, ``[rows]``."""
+    """Return, for each row, the 2-Wasserstein distance of the two arms' Gaussians, ``[rows]``."""
     (mean_a, var_a), (mean_b, var_b) = first.gaussians(), second.gaussians()
     # Gaussians in one dimension (Givens and Shortt 1984): W2² = (μ_a − μ_b)² + (σ_a − σ_b)².
     distances: Floats = np.hypot(mean_a - mean_b, np.sqrt(var_a) - np.sqrt(var_b))

@@ -9,7 +9,7 @@
   remaining rows, but not on the other half.
 * Canaries are planted rows with a wrong label. Only a model that was trained on a canary gives the
   wrong label a high probability. If the generalisation gap of a model is small, attacks on ordinary
-  rows find no members, but attacks on canaries can.
+  rows find no members, but attacks on canaries can find the canaries.
 """
 
 from collections.abc import Sequence
@@ -95,11 +95,11 @@ def score_attack(
 
 
 def class_matched_rows(wanted: Tensor, pool: Tensor, generator: np.random.Generator) -> Rows:
-    """Return positions in ``pool`` whose rows have the class mix of ``wanted``, ``[positions]``.
+    """Return positions in ``pool``, sampled with the class mix of ``wanted``, ``[positions]``.
 
-    ``wanted`` and ``pool`` are labels, ``[rows]`` of each. Rows are sampled without replacement. If
-    ``pool`` has enough rows of each class, ``len(wanted)`` rows are sampled. Otherwise the numbers
-    of all classes are reduced by the same factor.
+    ``wanted`` and ``pool`` are the labels of two sets of rows, ``[rows]`` each. Rows are sampled
+    without replacement. If ``pool`` has enough rows of each class, ``len(wanted)`` rows are
+    sampled. Otherwise the numbers of all classes are reduced by the same factor.
 
     Raises:
         ValueError: a wanted class has no row in the pool.
@@ -134,7 +134,7 @@ class ShadowOutputs:
 
 
 def fit_shadow_attack(shadows: Sequence[ShadowOutputs]) -> Pipeline:
-    """Fit the attack to the outputs of all shadow models together, for ``score_attack``.
+    """Return an attack for ``score_attack``, fitted to the outputs of all shadow models.
 
     Raises:
         ValueError: there are fewer than ``MIN_SHADOWS`` shadow models.

@@ -52,7 +52,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A measured value compared with Retrain's; a gap is the value minus Retrain's mean."""
+    """A measured value compared with Retrain's mean; a gap is the value minus Retrain's mean."""
 
     name: str
     value: float | None
@@ -67,7 +67,7 @@ class Metric:
     note: str
 
     def plain(self) -> dict[str, Any]:
-        """Return the metric as JSON values, by field name."""
+        """Return the metric as a dictionary from field names to JSON values."""
         words = {"direction": self.direction.value, "status": self.status.value}
         return asdict(self) | words | {"ci95": list(self.ci95) if self.ci95 else None}
 
@@ -103,9 +103,9 @@ def metric_table(
 ) -> dict[str, list[Metric]]:
     """Return the metrics of each model, compared with the models named ``retrains``.
 
-    ``measured`` holds measurements by model and metric. Each Retrain model is compared with the
-    other Retrain models, so its gap is a difference between models that were not trained on the
-    forgotten rows.
+    ``measured`` maps the name of each model, and then the name of each metric, to a measurement.
+    Each Retrain model is compared with the other Retrain models, so its gap is a difference between
+    models that were not trained on the forgotten rows.
     """
     return {
         model: [

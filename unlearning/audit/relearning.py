@@ -1,7 +1,8 @@
 """Relearning: how fast a model learns D_u again, and how much forgotten knowledge comes back.
 
-A model that only suppressed its knowledge relearns D_u faster than a Retrain model learns D_u (a
-ratio well below 1); a model that over-forgot takes longer than a Retrain model.
+A model that only suppressed its knowledge relearns D_u faster than a Retrain model learns D_u (the
+ratio of the numbers of steps is well below 1); a model that over-forgot takes longer than a Retrain
+model.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,9 +27,9 @@ def steps_to_relearn(accuracies: Iterable[float], original: float, cap: int) -> 
 def anamnesis_index(ours: Sequence[int], retrain: Sequence[int]) -> float | None:
     """Return the anamnesis index (AIN): mean steps to relearn D_u, divided by Retrain's mean steps.
 
-    ``ours`` and ``retrain`` contain one number of steps for each order of the data. The result is
-    None if Retrain needs no step, because Retrain then predicts D_u well enough without training on
-    D_u.
+    ``ours`` and ``retrain`` contain the number of steps for each order in which the data was used.
+    The result is None if Retrain needs no step, because Retrain then predicts D_u well enough
+    without training on D_u.
     """
     # Chundawat et al., TIFS 2023: AIN = steps of the model / steps of Retrain.
     return fmean(ours) / fmean(retrain) if any(retrain) else None

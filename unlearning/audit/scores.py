@@ -21,7 +21,7 @@ FOLDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Distinguishability:
-    """max(AUC, 1 − AUC), because an attack that is always wrong is always right when reversed."""
+    """max(AUC, 1 − AUC): an attack with an AUC below 0.5 works with its answers reversed."""
 
     value: float
     sign: int  # -1 if the attack works with its answer reversed
@@ -30,7 +30,7 @@ class Distinguishability:
 def auc(positives: Floats, negatives: Floats) -> float:
     """Return the AUC: the probability that a positive scores above a negative; a tie counts half.
 
-    ``positives`` and ``negatives`` are ``[rows]`` of each group.
+    ``positives`` and ``negatives`` are the scores of the two groups, ``[rows]`` each.
     """
     truth = np.repeat([1, 0], [len(positives), len(negatives)])
     return float(roc_auc_score(truth, np.concatenate([positives, negatives])))
@@ -44,7 +44,7 @@ def distinguishability(auc: float) -> Distinguishability:
 def tpr_at_fpr(positives: Floats, negatives: Floats, fpr: float = 0.01) -> float:
     """Return the true positive rate at a threshold with a false positive rate of at most ``fpr``.
 
-    ``positives`` and ``negatives`` are ``[rows]`` of each group.
+    ``positives`` and ``negatives`` are the scores of the two groups, ``[rows]`` each.
     """
     allowed = int(fpr * len(negatives))
     threshold = np.sort(negatives)[::-1][allowed]
@@ -55,8 +55,8 @@ def cross_fitted_scores(positives: Floats, negatives: Floats, seed: int) -> tupl
     """Return each row's score by a logistic regression that was fitted to the other folds.
 
     ``positives`` and ``negatives`` are ``[rows, features]`` of each group; the results are
-    ``[rows]`` of each group. The attacker is assumed to know to which group the rows of four of the
-    five folds belong.
+    ``[rows]`` of each group. The attacker is assumed to know the group of every row in four of the
+    five folds.
 
     Raises:
         ValueError: a group has fewer rows than there are folds.

@@ -1,8 +1,8 @@
 """Two-sample tests: whether the outputs of two models come from one distribution.
 
 A large p-value does not show equivalence: with few rows, a test rarely detects a difference. The
-``equivalence`` module tests for equivalence. Permutation p-values count the observed sample as one
-of the permutations.
+``equivalence`` module tests for equivalence. In a permutation test, the observed sample counts as
+one of the permutations.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ def holm_correction(p_values: Sequence[float]) -> list[float]:
 
 
 def ks_by_class(ours: Floats, theirs: Floats, labels: NDArray[np.int64]) -> TwoSampleTest:
-    """Return a Kolmogorov-Smirnov test per class: largest D, and smallest Holm-corrected p-value.
+    """Test each class by Kolmogorov-Smirnov; return the largest D and smallest Holm-corrected p.
 
     ``ours`` and ``theirs`` are one number per row, ``[rows]``; ``labels`` are the classes of the
     rows, ``[rows]``.
@@ -131,6 +131,6 @@ def _p_value(statistics: Floats) -> float:
 def _check_same_rows(ours: Floats, theirs: Floats, least: int) -> None:
     if ours.shape != theirs.shape or len(ours) < least:
         raise ValueError(
-            f"both models need outputs on the same {least} or more rows "
+            f"the outputs of the two models must have the same shape, with {least} or more rows "
             f"(got shapes {ours.shape} and {theirs.shape})"
         )

@@ -19,7 +19,7 @@ NEIGHBOURS = 10
 
 
 def predicted_correctly(outputs: Outputs) -> Tensor:
-    """Return which rows are predicted correctly, boolean, ``[rows]``."""
+    """Return whether each row is predicted correctly, boolean, ``[rows]``."""
     return outputs.logits.argmax(dim=1) == outputs.labels
 
 

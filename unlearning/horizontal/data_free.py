@@ -46,8 +46,9 @@ def distillation_loss(student: Tensor, teacher: Tensor, temperature: float) -> T
 def attention_map(activations: Tensor) -> Tensor:
     """Return the attention map of a layer, each row of norm 1, ``[rows, positions]``.
 
-    If ``activations`` are ``[rows, channels, ...]``, the squares are averaged over the channels and
-    then normalised. If ``activations`` are ``[rows, positions]``, the rows are only normalised.
+    If ``activations`` are ``[rows, channels, ...]``, their squares are averaged over the channels,
+    and each row is then scaled to norm 1. If ``activations`` are ``[rows, positions]``, each row is
+    only scaled to norm 1.
     """
     flat = activations.square().mean(dim=1).flatten(1) if activations.dim() > 2 else activations
     return normalize(flat, dim=1)
@@ -68,7 +69,8 @@ def attention_loss(student: Sequence[Tensor], teacher: Sequence[Tensor]) -> Tens
 def leaving_class_probability(logits: Tensor, leaving: Tensor) -> Tensor:
     """Return GKT's filter score, the summed probability of the leaving classes, ``[rows]``.
 
-    ``logits`` are ``[rows, classes]``; ``leaving`` are indices of classes, ``[leaving]``.
+    ``logits`` are ``[rows, classes]``; ``leaving`` are the indices of the leaving classes,
+    ``[leaving]``.
     """
     return softmax(logits, dim=1)[:, leaving].sum(dim=1)
 

@@ -4,9 +4,10 @@ Notation of FedForget (paper 002): s = the student, A = the global model before 
 second teacher, τ = ``temperature``, λ = factor on the leaving client's weight. All loss terms are
 computed on D_u; only the remaining clients, which train as usual, preserve the other knowledge.
 
-B is the leaving client's own old model in two modes. In the paper, minimising the loss makes s
-similar to B (mode "literal"); in the authors' code, minimising the loss makes s dissimilar to B
-(mode "repel"). The other modes use a clean teacher, a bad teacher, or gradient ascent.
+In the modes "literal" and "repel", B is the leaving client's own old model. In mode "literal", as
+in the paper, minimising the loss makes s similar to B. In mode "repel", as in the authors' code,
+minimising the loss makes s dissimilar to B. The other modes use a clean teacher, a bad teacher, or
+gradient ascent.
 """
 
 from math import exp, log
@@ -74,7 +75,7 @@ def capped_ascent_loss(logits: Tensor, labels: Tensor) -> Tensor:
 def client_weights(
     rows: list[int], leaving: int, factor: float, max_weight: float = 1.0
 ) -> list[float]:
-    """Return the clients' weights in the mean, which sum to 1.
+    """Return the weights of the clients' models in the mean; the weights sum to 1.
 
     A client's weight is its number of ``rows``, multiplied by ``factor`` for the client at position
     ``leaving``; the weight of this client in the mean is at most ``max_weight``.
@@ -88,6 +89,6 @@ def client_weights(
 
 
 def leaving_client_factor(round_: int, first: float, decay: float) -> float:
-    """Return λ, the factor on the leaving client's weight in a round; ``first`` is λ₀."""
+    """Return λ, the factor on the leaving client's weight in a round; ``first`` is λ in round 0."""
     # Paper 002, §3.2.2: λ(t) = 1 + (λ₀ − 1) e^(−β t), β = ``decay``.
     return 1 + (first - 1) * exp(-decay * round_)

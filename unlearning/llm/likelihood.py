@@ -124,7 +124,7 @@ def check_labels(logits: Tensor, labels: Tensor) -> None:
         )
     if not len(labels):
         raise ValueError(
-            "an empty batch has no loss; leave the term of this batch out of the objective"
+            "an empty batch has no loss; leave the loss term of this batch out of the objective"
         )
     bare = (labels[:, 1:] == IGNORED).all(dim=1).nonzero().flatten().tolist()
     if bare:

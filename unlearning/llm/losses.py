@@ -40,14 +40,15 @@ def npo_loss(forget: SequenceNll, reference: Tensor, beta: float = 0.1) -> Tenso
     gradient of the loss is the gradient of gradient ascent on these sums.
 
     Raises:
-        ValueError: ``beta`` is not positive, or ``reference`` has another shape than the batch.
+        ValueError: ``beta`` is not positive, or ``reference`` does not have one value for each row
+            of the batch.
     """
     if not beta > 0:
         raise ValueError(f"NPO: beta must be above 0 (got {beta})")
     if reference.shape != forget.total.shape:
         raise ValueError(
-            f"NPO: reference {list(reference.shape)} does not match the {len(forget.total)} rows "
-            "to forget; pass one likelihood per row"
+            f"NPO: the reference has shape {list(reference.shape)}, but the batch has "
+            f"{len(forget.total)} rows to forget; pass one reference NLL per row"
         )
     # Oblivionis (paper 000) Eq 38, with −log p = NLL: −(2/β) E log σ(−β log(p_θ / p_ref)).
     gain = forget.total - reference.detach()
@@ -97,9 +98,9 @@ def rmu_forget_loss(activations: Tensor, target: Tensor, mask: Tensor) -> Tensor
 def rmu_retain_loss(activations: Tensor, frozen: Tensor, mask: Tensor) -> Tensor:
     """Return the mean squared distance between ``activations`` and ``frozen``, a scalar.
 
-    ``frozen`` are the activations of the frozen model. ``activations`` and ``frozen`` are
-    ``[batch, tokens, d]`` and ``mask`` is ``[batch, tokens]``. The mean is taken in the same way as
-    in ``rmu_forget_loss``.
+    ``frozen`` are the activations of the frozen model, which unlearning does not change.
+    ``activations`` and ``frozen`` are ``[batch, tokens, d]`` and ``mask`` is ``[batch, tokens]``.
+    The mean is taken in the same way as in ``rmu_forget_loss``.
 
     Raises:
         ValueError: a row has no token in ``mask``.
@@ -111,7 +112,9 @@ def _masked_distance(activations: Tensor, target: Tensor, mask: Tensor) -> Tenso
     counts = mask.sum(dim=1)
     if not bool((counts > 0).all()):
         bare = (counts == 0).nonzero().flatten().tolist()
-        raise ValueError(f"RMU: rows {bare} have no token in the mask; leave out these rows")
+        raise ValueError(
+            f"RMU: rows {bare} of the batch have no token in the mask; leave out these rows"
+        )
     # RMU (arXiv 2403.03218) Eq 1 and 2: E_x 1/L_x Σ_t ‖M(t) − target‖², divided by the width as in
     # the authors' program.
     squares = (activations - target).square().mean(dim=2)

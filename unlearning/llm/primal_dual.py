@@ -66,7 +66,7 @@ class PreferenceScore:
 
 
 def preference_scores(forget: SequenceNll, shape: PreferenceScore) -> Tensor:
-    """Return S_j of each answer, the mean NLL per token saturating at the ceiling, ``[batch]``.
+    """Return the score S_j of each answer: its mean NLL per token, kept below M, ``[batch]``.
 
     Far below the ceiling S_j is approximately NLL/|y|. Close to the ceiling the slope of S_j falls
     as σ(β (M − NLL/|y|)), so that answers are not pushed beyond the ceiling. The mean score is
@@ -123,7 +123,7 @@ def lagrangian(retain: Tensor, scores: Tensor, dual: Dual) -> Tensor:
 
 
 def dual_ascent(dual: Dual, seen: Iterable[ScoreSum], step_size: float) -> Dual:
-    """Return the dual after one ascent step on the scores ``seen`` in a round.
+    """Return the dual after one ascent step with ``seen``, the clients' score sums of a round.
 
     The mean is taken over all answers, not over clients. If no answer was scored, because no client
     of the round has rows of D_u, the dual does not change.

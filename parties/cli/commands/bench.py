@@ -33,15 +33,14 @@ Exit codes: 1 a run failed, 2 usage, 3 config, 7 storage.
 
 Out: TypeAlias = Annotated[
     Path,
-    typer.Option(
-        "--out", help="Store finished runs here; runs that are already stored are not repeated."
-    ),
+    typer.Option("--out", help="Store finished runs in this folder; stored runs are not repeated."),
 ]
 Docs: TypeAlias = Annotated[
     Path | None,
     typer.Option(
         "--docs",
-        help="Write pages into this folder; default: docs (with --quick: the --out folder).",
+        help="Write the pages with the results into this folder; default: docs (with --quick: "
+        "the --out folder).",
     ),
 ]
 Listed: TypeAlias = Annotated[

@@ -41,7 +41,7 @@ def forgetting_command(  # noqa: PLR0913  one parameter per option
     out: Annotated[
         Path,
         typer.Option(
-            help="Store finished parts here; parts that are already stored are not repeated."
+            help="Store finished parts of the study in this folder; stored parts are not repeated."
         ),
     ] = Path("runs/forgetting"),
     docs: Annotated[
@@ -58,9 +58,9 @@ def forgetting_command(  # noqa: PLR0913  one parameter per option
     """Audit unlearning methods with a likelihood-ratio test on many models.
 
     The command trains dozens of models at once, and each method unlearns different rows in each
-    model. A likelihood-ratio test per example then tries to distinguish these models from models
-    that were trained without the rows. An AUC of 0.5 means perfect unlearning. If the command is
-    repeated, it reads finished results from their files.
+    model. For each row, a likelihood-ratio test then tries to distinguish models that unlearned the
+    row from models that were trained without the row. An AUC of 0.5 means that the test cannot
+    distinguish them. If the command is repeated, it reads finished results from their files.
 
     Exit codes: 2 usage, 3 config, 4 data, 7 storage.
     """

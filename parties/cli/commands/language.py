@@ -1,7 +1,7 @@
 """``vfl language``: base models of the LLM mode.
 
-Trains a tiny base model, prints the digest of a base model, estimates the memory that a run needs,
-and merges the adapters of a run into the base model.
+The commands train a tiny base model, print the digest of a base model, estimate the memory that a
+run needs, and merge the adapters of a run into the base model.
 """
 
 from pathlib import Path

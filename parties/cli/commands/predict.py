@@ -78,8 +78,8 @@ def predict_command(  # noqa: PLR0913  a command has the options that it has
     runs: Annotated[
         Path,
         typer.Option(
-            help="Read the trained model from this folder; the training run wrote the model into "
-            "this folder (its option --out)."
+            help="Read the trained model from this folder, which was the --out folder of the "
+            "training run."
         ),
     ] = Path("runs"),
     changes: SetOption = None,

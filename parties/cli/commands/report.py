@@ -47,7 +47,9 @@ def _report(run: Path, console: Console, *, json_lines: bool) -> None:
     try:
         text, tables = report_page(metrics), report_tables(metrics, console.terminal.width)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise DataError(f"{path} lacks values that the report needs", _HINT) from error
+        raise DataError(
+            f"{path}: values that the report needs are missing or illegal", _HINT
+        ) from error
     report = path.with_name(REPORT)
     write_atomically(report, text.encode())
     if not json_lines:
@@ -82,7 +84,7 @@ def read_metrics(path: Path) -> dict[str, Any]:
     if version != ours:
         raise DataError(
             f"{path} has format version {version!r:.20}, but this vfl reads format version {ours}",
-            "use the version of vfl that wrote it, or repeat the run",
+            "use the version of vfl that wrote the file, or repeat the run",
         )
     return metrics
 

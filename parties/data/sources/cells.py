@@ -14,7 +14,7 @@ NO_NUMBER, NOT_FINITE = -inf, inf  # marks of invalid cells
 def parse_numbers(cells: list[str], absent: Set[str]) -> Array:
     """Return the cells as numbers, ``[cells]`` in float64.
 
-    An absent value is NaN; an invalid cell is ``NO_NUMBER`` or ``NOT_FINITE``.
+    An absent value becomes NaN. An invalid cell becomes ``NO_NUMBER`` or ``NOT_FINITE``.
     """
     joined = "".join(cells)
     if joined.isascii() and "_" not in joined:  # float() accepts more than decimal numbers

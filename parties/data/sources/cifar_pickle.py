@@ -51,7 +51,10 @@ class _Mark:
 
 
 def is_pickle(content: bytes) -> bool:
-    """Return whether ``content`` starts with a pickle's first byte, which is no valid label."""
+    """Return whether the first byte of ``content`` is that of a pickle.
+
+    In a batch in binary form, the first byte is a label, and no label has this value.
+    """
     return content[:1] == _FIRST[:1]
 
 

@@ -85,12 +85,14 @@ def _read_pickled(name: str, file: str, content: bytes) -> tuple[Array, Array]:
     batch = read_pickle(file, content)
     pixels, labels = batch.get("data"), batch.get(key)
     if not isinstance(pixels, np.ndarray) or not isinstance(labels, list):
-        raise DataError(f"{file} lacks 'data' or {key!r}", f"choose a batch of {name}")
+        raise DataError(
+            f"{file} has no array 'data' or no list {key!r}", f"choose a batch of {name}"
+        )
     if pixels.shape != (len(labels), PIXELS) or not labels:
         raise DataError(
             f"{file} has {len(labels)} labels and pixels of shape {list(pixels.shape)}",
             f"expected pixels of shape [rows, {PIXELS}] and one label per row",
         )
     if any(type(label) is not int or not 0 <= label < WHITE for label in labels):
-        raise DataError(f"{file} has labels outside 0 to {WHITE - 1}")
+        raise DataError(f"{file} has labels that are not integers from 0 to {WHITE - 1}")
     return pixels, np.array(labels, np.int64)

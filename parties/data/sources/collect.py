@@ -69,7 +69,7 @@ class Chunk:
 
 
 class Sheet(Protocol):
-    """An open file, or the result of a query."""
+    """A table to read: an open file, or the result of a query."""
 
     @property
     def file(self) -> str:
@@ -94,11 +94,14 @@ def collect_records(
     progress: Progress,
     memory: int = MEMORY,
 ) -> Records:
-    """Read the records of all ``sheets``; columns larger than ``memory`` bytes use temporary files.
+    """Read the records of all tables in ``sheets``.
+
+    Columns larger than ``memory`` bytes are stored in temporary files.
+
 
     Raises:
-        DataError: the sheets do not match the party settings.
-        ResourceError: the sheets exceed a limit in the party settings.
+        DataError: the tables do not match the party settings.
+        ResourceError: the tables exceed a limit in the party settings.
         StorageError: the temporary folder has no space for large columns.
     """
     collector: _Collector | None = None
@@ -123,7 +126,7 @@ def _roles(data: TableSettings, columns: Sequence[str]) -> ColumnRoles:
     uses = Counter(column for _, column in roles.listed())
     for column in (column for column, count in uses.items() if count > 1):
         raise DataError(
-            f"column {column!r} has two uses",
+            f"column {column!r} is listed more than once in the party settings",
             "list the column under one key only: 'id', 'label', 'numeric' or 'categorical'",
         )
     return roles
@@ -132,8 +135,8 @@ def _roles(data: TableSettings, columns: Sequence[str]) -> ColumnRoles:
 def _refuse_bad_columns(data: TableSettings, sheet: Sheet) -> None:
     if len(sheet.columns) > data.max_columns:
         raise ResourceError(
-            f"{sheet.file} has {len(sheet.columns)} columns; max_columns = {data.max_columns} "
-            "is the limit",
+            f"{sheet.file} has {len(sheet.columns)} columns, more than max_columns = "
+            f"{data.max_columns}",
             "increase the key 'max_columns' in the party's data settings, or remove columns",
         )
     seen: set[str] = set()
@@ -141,7 +144,7 @@ def _refuse_bad_columns(data: TableSettings, sheet: Sheet) -> None:
         if not column or column in seen:
             fault = "the name of an earlier column" if column else "no name"
             raise DataError(
-                f"{sheet.file}: column {at + 1} has {fault}",
+                f"{sheet.file} has an invalid column name: column {at + 1} has {fault}",
                 "give each column a unique name; set names = [...] for a file without a header",
             )
         seen.add(column)
@@ -240,7 +243,7 @@ class _Collector:
         self._refuse_no_numbers(sheet, faults)
         if empty.count:
             where = describe_rows(sheet.file, sheet.unit, empty.first, empty.count)
-            raise DataError(f"no ID in {where}", "give each row an ID, or remove the row")
+            raise DataError(f"found no ID in {where}", "give each row an ID, or remove the row")
         self._files.append((sheet.file, self._rows - before))
 
     def records(self) -> Records:
@@ -316,7 +319,7 @@ class _Collector:
         void += [column for column, known in self._known.items() if not known.texts]
         if void:
             raise DataError(
-                f"no value in any row of column {', '.join(map(repr, void[:MAX_PROBLEMS]))}",
+                f"found no value in any row of column {', '.join(map(repr, void[:MAX_PROBLEMS]))}",
                 "remove the column in the party settings",
             )
 
@@ -331,6 +334,6 @@ def _refuse_ragged(sheet: Sheet, ragged: _Tally) -> None:
     if ragged.count:
         where = describe_rows(sheet.file, sheet.unit, ragged.first, ragged.count)
         raise DataError(
-            f"the number of fields differs from the {len(sheet.columns)} columns in {where}",
+            f"expected {len(sheet.columns)} fields per line; found another number in {where}",
             "quote a field that contains a comma; set comment = '...' to skip other lines",
         )

@@ -81,7 +81,7 @@ def refuse_large_unpacked_size(file: str, packed: int, unpacked: int) -> None:
     """Check the unpacked size of a packed file. Raises ``DataError`` if this size is too large."""
     if unpacked > MAX_BYTES or unpacked > max(_SMALL, MAX_RATIO * packed):
         raise DataError(
-            f"{file} has {packed} bytes and unpacks to {unpacked} bytes",
+            f"{file}, of {packed} bytes, unpacks to {unpacked} bytes, which is too large",
             f"the limits are {MAX_BYTES >> 30} GiB and {MAX_RATIO} times the packed size",
         )
 

@@ -111,8 +111,8 @@ def _unpacked(file: str, content: bytes, rank: int) -> Bytes:
     if len(body) != prod(shape):
         actual = "more" if len(body) > prod(shape) else f"only {len(body)}"
         raise DataError(
-            f"the header of {file} states {prod(shape)} bytes of shape {list(shape)}; the file has "
-            f"{actual} bytes",
+            f"the header of {file} states the shape {list(shape)}, which means {prod(shape)} "
+            f"bytes; the file has {actual} bytes",
             "the file is truncated or damaged; download it again",
         )
     return np.frombuffer(body, np.uint8).reshape(shape)
@@ -131,7 +131,7 @@ def _shape(file: str, header: bytes, rank: int) -> tuple[int, ...]:
     shape = struct.unpack(f">{rank}I", header[4:])
     if not 0 < prod(shape) <= MAX_BYTES:
         raise DataError(
-            f"the header of {file} states the shape {list(shape)}",
+            f"the header of {file} states the shape {list(shape)}: too few or too many elements",
             f"expected 1 to {MAX_BYTES} elements in total",
         )
     return shape

@@ -68,7 +68,8 @@ def _records(data: MedMnistData, part: Part, classes: Sequence[str]) -> Records:
     sizes = {len(array) for array in (pixels, indices) if array is not None}
     if len(sizes) > 1 or 0 in sizes:
         raise DataError(
-            f"the arrays of {file} have {' and '.join(map(str, sorted(sizes)))} rows",
+            f"the arrays of {file} have no rows or different numbers of rows: "
+            f"{' and '.join(map(str, sorted(sizes)))}",
             "expected one label per image, and at least one row",
         )
     (size,) = sizes

@@ -42,7 +42,7 @@ def _records(data: NumpyData, folder: Path, path: Path, classes: Sequence[str]) 
     ids, empty = normalise_ids(parts) if parts else (row_ids(file, numbers), [])
     if empty:
         raise DataError(
-            f"no ID in {describe_rows(file, 'row', empty)}",
+            f"found no ID in {describe_rows(file, 'row', empty)}",
             "give each row an ID, or remove the row",
         )
     labels = None if data.label is None else _texts(file, data.label, arrays[data.label])

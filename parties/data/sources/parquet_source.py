@@ -123,7 +123,7 @@ class _ParquetSheet:
             )
             if size > MAX_BYTES:
                 raise ResourceError(
-                    f"{self.file}: row group {number} unpacks to {size} bytes",
+                    f"{self.file}: row group {number} unpacks to {size} bytes, which is too large",
                     "write the file with smaller row groups, of at most 2 GiB each",
                 )
 

@@ -50,7 +50,7 @@ class Records:
         return f"{self._file(record)} {self.unit} {self.numbers[record]}"
 
     def places(self, records: Index) -> str:
-        """Return the file of the first of ``records`` ``[n]``, and the numbers of those in it."""
+        """Return the file of the first of ``records``, ``[n]``, and the numbers of its records."""
         file = self._file(int(records[0]))
         same_file = [record for record in records.tolist() if self._file(record) == file]
         return describe_rows(file, self.unit, self.numbers[same_file])
@@ -70,7 +70,7 @@ def describe_rows(
 ) -> str:
     """Return a text such as ``2 lines of a.csv (4, 7)``.
 
-    The text shows at most five of the ``numbers`` ``[n]``; ``count`` is the number of all rows.
+    The text shows at most five of ``numbers``, ``[n]``; ``count`` is the number of all rows.
     """
     count = len(numbers) if count is None else count
     shown = ", ".join(str(number) for number in numbers[:MAX_SHOWN])

@@ -246,7 +246,7 @@ class _SqlSheet:
 def _whole_number(cell: Decimal) -> str:
     """Return an integer as text. Raises ``ValueError`` for a fraction: 1.0 and 1.00 differ."""
     if not cell.is_finite() or cell.as_tuple().exponent:
-        raise ValueError("expected a whole number, got a fraction")
+        raise ValueError("expected a whole number; the number has decimal places or is not finite")
     return format(cell, "f")
 
 

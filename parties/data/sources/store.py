@@ -112,7 +112,7 @@ class IdStore:
 
 
 def select_ids(ids: Sequence[bytes], rows: Index) -> IdList:
-    """Return the IDs at the indices ``rows`` ``[n]``."""
+    """Return the IDs at the indices ``rows``, ``[n]``."""
     return IdList(ids[row] for row in rows.tolist())
 
 

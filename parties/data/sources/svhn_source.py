@@ -73,7 +73,11 @@ def _arrays(file: str, content: bytes) -> tuple[Array, Array]:
         x, y = shapes.get("X", ()), shapes.get("y", ())
         rows = x[3] if len(x) == 4 else 0
         if x[:3] != (SIDE, SIDE, 3) or not rows or y != (rows, 1):
-            raise DataError(f"{file} has X of shape {list(x)} and y of shape {list(y)}", hint)
+            raise DataError(
+                f"{file} has an array X of shape {list(x)} and an array y of shape {list(y)}; "
+                f"expected [{SIDE}, {SIDE}, 3, rows] for X and [rows, 1] for y",
+                hint,
+            )
         if SIDE * SIDE * 3 * rows > MOST:
             raise ResourceError(f"{file} declares {rows} images, which is more than 2 GiB")
         arrays = loadmat(BytesIO(content), variable_names=["X", "y"])
@@ -81,5 +85,9 @@ def _arrays(file: str, content: bytes) -> tuple[Array, Array]:
         raise DataError(f"{file} is not a MATLAB file of images", hint) from error
     images, labels = arrays["X"], arrays["y"]
     if images.dtype != np.uint8 or labels.dtype.kind not in "iu":
-        raise DataError(f"{file} has X of type {images.dtype} and y of type {labels.dtype}", hint)
+        raise DataError(
+            f"{file} has an array X of type {images.dtype} and an array y of type {labels.dtype}; "
+            "expected uint8 for X and integers for y",
+            hint,
+        )
     return images, labels.reshape(-1)

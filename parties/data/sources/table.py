@@ -15,10 +15,13 @@ class Table:
 
     Attributes:
         numeric: names of the columns of ``numbers``.
-        categorical: for each column of ``codes``, its name and texts; a code is an index of a text.
-        numbers: ``[read, numeric]`` in float64 for all rows read; NaN for an absent value.
-        codes: ``[read, categorical]`` in int32 for all rows read; -1 for an absent value.
-        order: ``[rows]``, indices of the selected rows among all rows read; None: all rows.
+        categorical: name and texts of each column of ``codes``; a code is the index of a text.
+        numbers: values of the numeric columns in all rows that were read, ``[read, numeric]`` in
+            float64; NaN for an absent value.
+        codes: codes of the categorical columns in all rows that were read, ``[read, categorical]``
+            in int32; -1 for an absent value.
+        order: indices of the selected rows among all rows that were read, ``[rows]``; None: all
+            rows are selected.
     """
 
     numeric: tuple[str, ...]
@@ -31,7 +34,7 @@ class Table:
         return len(self.numbers if self.order is None else self.order)
 
     def frame(self, rows: Index | None = None) -> pd.DataFrame:
-        """Return the rows with indices ``rows`` ``[n]`` as a data frame; None: all rows.
+        """Return the rows with the indices ``rows``, ``[n]``, as a data frame; None: all rows.
 
         An absent value is NaN or None.
         """
@@ -48,11 +51,11 @@ class Table:
         return pd.concat([numbers, pd.DataFrame(texts)], axis=1) if texts else numbers
 
     def take(self, rows: Index) -> "Table":
-        """Return a table of the rows with indices ``rows`` ``[n]``; no column is copied."""
+        """Return a table of the rows with the indices ``rows``, ``[n]``; no column is copied."""
         return replace(self, order=rows if self.order is None else self.order[rows])
 
     def append_rows(self, others: "Sequence[Table]") -> "Table":
-        """Return this table plus the rows of ``others``; all have the same numeric columns."""
+        """Return the rows of this table and ``others``; all must have the same numeric columns."""
         return numeric_table(
             self.numeric, np.concatenate([table.numbers for table in (self, *others)])
         )

@@ -63,7 +63,7 @@ def _training(data: TinyImageNetData, folder: Path) -> dict[Path, str]:
             inside = Path("train", name, "images")
             found |= {inside / file: name for file in _pictures(data, folder, inside)}
     if not found:
-        raise DataError(f"no class folder with images in {data.path / 'train'}", _AGAIN)
+        raise DataError(f"found no class folder with images in {data.path / 'train'}", _AGAIN)
     return found
 
 

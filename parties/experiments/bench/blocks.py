@@ -43,7 +43,7 @@ STANDARD: Final = (
 
 
 class TableBlock(ConfigTable):
-    """One block of a table: one experiment with its rows and measures.
+    """One block of a result table: the results of one experiment, by row and measure.
 
     Attributes:
         experiment: name of the experiment whose runs fill the block.

@@ -42,7 +42,10 @@ class CachedRun:
 def extract_records(
     runs: Iterable[PlannedRun], records: Mapping[str, Any], read: Extract
 ) -> dict[str, CachedRun]:
-    """Return the values of every run in ``records``; ``records`` and the result use run digests."""
+    """Return the values of every run in ``records``.
+
+    The keys of ``records`` and of the result are digests of runs.
+    """
     found: dict[str, CachedRun] = {}
     for run in runs:
         if run.digest in records:

@@ -48,7 +48,7 @@ def fedora_checks(results: Results) -> list[ReproductionCheck]:
 
 
 def check_row(check: ReproductionCheck) -> str:
-    """Return the label of the claim that a check tests, such as R1."""
+    """Return the label, such as R1, of the claim that a check tests."""
     return check.name.partition(":")[0]
 
 
@@ -108,7 +108,7 @@ def judge_above(
 
 
 def utility_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R1 and R2: test accuracy on Income."""
+    """R1 and R2: test accuracy on the data set Income."""
     for number, place in (("R1", M2), ("R2", M1)):
 
         def test(label: str, where: str = place) -> SeedSeries:
@@ -140,7 +140,7 @@ def utility_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def attack_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R3: membership inference and backdoor on Income."""
+    """R3: success of membership inference and of the backdoor on the data set Income."""
     for place in (M2, M1):
         for form in FORMS:
             for measure, limit in (("mia", 0.03), ("backdoor", 0.05)):
@@ -154,7 +154,7 @@ def attack_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def time_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R4: time per round over that of Retrain, on Income, within 40 % of the paper's ratio."""
+    """R4, data set Income: time per round / Retrain's time is within 40 % of the paper's ratio."""
     retrain = results.series(TIMED, RETRAIN, "round")
     for row, paper in ((FORMS[0], 1.22 / 1.43), (FORMS[1], 1.22 / 1.43), (ROWS["GA"], 0.79 / 1.43)):
         own = results.series(TIMED, row, "round")
@@ -166,7 +166,7 @@ def time_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def ablation_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R5: how accuracy, attacks and time change if one part of FedORA is left out."""
+    """R5: how accuracy, attack success and time change if one part of FedORA is left out."""
 
     def of(variant: str, measure: str) -> SeedSeries:
         return results.series(ABLATED, TableRow(variant, variant, "fedora"), measure)
@@ -185,7 +185,11 @@ def ablation_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def sweep_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R6: accuracy on D_u falls as the forgetting weight grows; test accuracy grows with δ."""
+    """R6: effects of the forgetting weight ω, and of δ, the fraction of D_r per iteration.
+
+    D_u = the forgotten rows, D_r = the remaining rows. Accuracy on D_u falls as ω grows; test
+    accuracy grows as δ grows.
+    """
 
     def of(variant: str, measure: str) -> SeedSeries:
         return results.series(SWEPT, TableRow(variant, variant, "fedora"), measure)

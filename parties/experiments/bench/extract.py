@@ -27,7 +27,7 @@ BACKDOOR_METRICS = {
 
 
 def extract_vertical(run: PlannedRun, metrics: Mapping[str, Any]) -> dict[str, Values]:
-    """Return each method's values in a vertical run; ``retrain``: mean of all Retrain models.
+    """Return each method's values in a vertical run; ``retrain``: the mean of all Retrain models.
 
     A poisoned run (a run with a backdoor) has only the values of the backdoor audit; a clean run
     has all other values.
@@ -56,7 +56,7 @@ def extract_vertical(run: PlannedRun, metrics: Mapping[str, Any]) -> dict[str, V
 def extract_federated(
     metrics: Mapping[str, Any], measures: Mapping[str, tuple[str, str]]
 ) -> dict[str, Values]:
-    """Return each method's values in a federated run; ``retrain``: mean of all Retrain models.
+    """Return each method's values in a federated run; ``retrain``: the mean of all Retrain models.
 
     ``measures`` maps a measure to its table heading and to the measure's name in the record.
     """

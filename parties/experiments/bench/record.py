@@ -40,7 +40,7 @@ LEAD = (
 
 @dataclass(frozen=True, slots=True)
 class WrittenPages:
-    """Path of the result page, path of the file with one row per check, and all checks."""
+    """Paths of the written result page and of the written file of checks, and all checks."""
 
     page: Path
     figures: Path
@@ -116,7 +116,7 @@ def _time(pages: Pages, results: Results) -> ReproductionCheck:
 
 
 def merge_rows(path: Path, rows: Sequence[Mapping[str, Any]], own: Collection[str] = ()) -> None:
-    """Add ``rows`` to a file; replace rows of the same names, and delete rows named in ``own``."""
+    """Add ``rows`` to a file; first delete rows with the same names or with names in ``own``."""
     before = json.loads(path.read_text())["rows"] if path.exists() else []
     names = {row["name"] for row in rows} | set(own)
     kept = [row for row in before if row["name"] not in names]

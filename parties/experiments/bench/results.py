@@ -33,7 +33,7 @@ class MeanSd:
 
 @dataclass(slots=True)
 class Results:
-    """Values by experiment, variant and method, of runs with and without a backdoor."""
+    """Values of finished runs, by experiment, variant and method."""
 
     found: dict[tuple[str, str, str], dict[int, Values]] = field(default_factory=dict)
     wanted: int = 0  # number of planned runs
@@ -42,7 +42,7 @@ class Results:
     hours: float = 0.0  # run time with two runs at a time, timed runs one at a time
 
     def series(self, experiment: str, row: TableRow, measure: str) -> SeedSeries:
-        """Return one measure of one row by seed; the result is empty if there are no runs."""
+        """Return the values of a measure in a table row, by seed; empty if there are no runs."""
         by_seed = self.found.get((experiment, row.variant, row.method), {})
         return {seed: each[measure] for seed, each in sorted(by_seed.items()) if measure in each}
 

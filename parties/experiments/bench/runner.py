@@ -229,10 +229,10 @@ def _last(log: Path) -> str:
 def remaining_seconds(
     durations: dict[str, list[float]], left: Sequence[str], workers: int
 ) -> float | None:
-    """Return the estimated seconds until all runs are done; ``left``: kind of each run to do.
+    """Return the estimated seconds until all runs are done.
 
-    For a kind without a known duration, the mean of all known durations is used. The estimate is
-    None before the first run is done.
+    ``left`` has the kind of each run that is not done yet. For a kind without a known duration, the
+    mean of all known durations is used. The estimate is None before the first run is done.
     """
     known = [each for made in durations.values() for each in made]
     if not known:
@@ -242,7 +242,7 @@ def remaining_seconds(
 
 
 class BenchProgress:
-    """Prints the scheduler's events; without a terminal, only failures and run ends."""
+    """Prints the scheduler's events; without a terminal, only failures and the end of each run."""
 
     def __init__(self, console: Console, wanted: Sequence[PlannedRun], workers: int) -> None:
         self._console, self._workers = console, workers

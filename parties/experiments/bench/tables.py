@@ -9,7 +9,7 @@ from parties.experiments.bench.results import MeanSd, Results, TableRow, mean_sd
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """One measure of one row.
+    """One cell of a result table: the value of one measure in one row.
 
     Attributes:
         gap: difference between this value and the value of Retrain with the same seed, as a mean

@@ -79,7 +79,10 @@ class PopulationAudit:
         return self._figure(*self._halves())
 
     def null_counts(self) -> AttackCounts:
-        """Return the counts of the attack on whole models, for two halves of the Retrain models."""
+        """Return the null result of the attack that classifies whole models, as counts.
+
+        The attack compares two halves of the Retrain models.
+        """
         return whole_model_counts(*self._halves())
 
     def _halves(self) -> tuple[Arm, Arm]:

@@ -1,4 +1,6 @@
-"""CVFU on a population: every model has its own cached sum of votes, and all parties are online.
+"""CVFU on a population of models; all parties are online.
+
+Each model has its own cached sum of the parties' votes, which are logits.
 
 Notation as in ``parties.vertical.methods.cvfu``.
 """

@@ -42,7 +42,10 @@ Way: TypeAlias = Literal["fedora"] | Baseline
 def run_population_method(
     trained: TrainedPopulation, way: Way, plan: FedoraSettings | None = None
 ) -> Ensemble:
-    """Return the models after one method; ``plan`` replaces the agreement's FedORA settings."""
+    """Apply the unlearning method ``way`` and return the resulting models.
+
+    ``plan`` replaces the agreement's FedORA settings.
+    """
     match way:
         case "fedora":
             found = population_fedora(trained, plan or trained.pooled.agreement.unlearning.fedora)
@@ -139,7 +142,10 @@ def _ico(trained: TrainedPopulation) -> Ensemble:
 
 
 def population_fedora(trained: TrainedPopulation, plan: FedoraSettings) -> Ensemble:
-    """Return the models after FedORA with settings ``plan``; start and calibration are included.
+    """Return the models after FedORA with the settings ``plan``.
+
+    The start and the calibration in ``plan`` are applied, too.
+
 
     Raises:
         PolicyError: a population does not support these settings.

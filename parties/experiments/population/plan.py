@@ -38,7 +38,7 @@ class Population(ConfigTable):
 
 
 class StudyMethod(ConfigTable):
-    """One row of the tables: a method with its settings."""
+    """One row of the result tables: an unlearning method with its settings."""
 
     name: str
     way: Way
@@ -48,7 +48,7 @@ class StudyMethod(ConfigTable):
     as_long: bool = False  # as many epochs over D_r as FedORA, at the learning rate of training
 
     def form(self, agreed: FedoraSettings, printed: dict[str, Any]) -> FedoraSettings:
-        """Return the FedORA settings of this row; ``printed`` has the settings as in the paper."""
+        """Return the FedORA settings of this row; ``printed`` has the settings of the paper."""
         base = agreed.model_dump() | (PAPER | printed if self.paper else {})
         return FedoraSettings.model_validate(base | self.plan)
 

@@ -100,7 +100,7 @@ def audit_population(
             audited[row.name] = asdict(population_audit.audit_method(models))
         except ValueError as error:
             raise PolicyError(
-                f"{name}: {row.name!r}: {error}",
+                f"population {name}, method {row.name!r}: {error}",
                 "set a smaller step size for this method in the study's file",
             ) from error
     return {

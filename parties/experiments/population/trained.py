@@ -45,7 +45,7 @@ class TrainedPopulation:
     def task(
         self, purpose: str, rows: "vfl_pb2.Rows", pace: tuple[int, float], batch: int | None = None
     ) -> PopulationTask:
-        """Return the federation's training task; ``pace`` holds epochs and learning rate."""
+        """Return the federation's training task; ``pace`` has epochs and learning rate."""
         plan = self.pooled.agreement.training
         return PopulationTask(
             sets=self.sets,

@@ -20,7 +20,10 @@ _INPUTS = (
 
 
 def horizontal_aggregation_claim(agreement: HorizontalAgreement) -> dict[str, Any]:
-    """Return the privacy claim of a horizontal run; with SFU, the claim names the layer inputs."""
+    """Return the privacy claim of a horizontal run.
+
+    If the method SFU is used, the claim also states that the server sees inputs of the layers.
+    """
     claim, plan = aggregation_claim(agreement), agreement.unlearning
     methods = (plan.method, *plan.compare, *(each.method for each in plan.variants))
     if agreement.unlearn and "sfu" in methods:

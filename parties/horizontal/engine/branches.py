@@ -8,8 +8,7 @@ class Branches:
     """Starts branches, and switches all clients to a branch.
 
     Attributes:
-        current: name of the branch of the model that the run delivers, unless a later branch
-            replaces it.
+        current: name of the current branch; at the end of the run, the delivered model uses it.
     """
 
     def __init__(self, cohort: Cohort, journal: RunJournal) -> None:

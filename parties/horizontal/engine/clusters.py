@@ -44,7 +44,10 @@ def mean_model(models: Sequence[Tensor]) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """The model, ``[d]``, before round ``number``, in which ``clients`` first take part."""
+    """The model, ``[d]``, before round ``number``.
+
+    In this round, ``clients`` take part for the first time.
+    """
 
     number: int
     model: Tensor

@@ -83,7 +83,7 @@ class Cohort(Protocol):
         ``slots`` are vectors by name, ``[d]`` each; the vector ``model`` is always present.
 
         Raises:
-            PolicyError: secure aggregation hides single updates.
+            PolicyError: with secure aggregation, the server receives only sums of updates.
         """
 
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:

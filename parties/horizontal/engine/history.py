@@ -21,7 +21,7 @@ START_MODEL = "/model"  # a name that no client can have
 
 
 class RoundStore:
-    """Rounds stored on disk: those whose numbers ``every`` divides; no round if ``every`` is 0."""
+    """Rounds stored on disk: round 0 and then each ``every``-th round; none if ``every`` is 0."""
 
     def __init__(self, folder: Path, every: int) -> None:
         self._folder, self._every = folder, every
@@ -43,7 +43,7 @@ class RoundStore:
     def mean_update(
         self, cohort: Cohort, number: int, members: Sequence[Member], task: LocalTask, slots: Slots
     ) -> MeanUpdate:
-        """Return the mean update of a round; store the round if ``every`` divides ``number``.
+        """Return the mean update of a round; store it if ``number`` is a multiple of ``every``.
 
         ``slots`` are vectors by name, ``[d]`` each.
         """

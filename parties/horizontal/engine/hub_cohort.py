@@ -62,8 +62,8 @@ class CohortSettings:
         min_contributors: smallest allowed number of members whose updates are summed; None: no
             secure aggregation.
         entropy: source of random bytes.
-        key_holders: clients that may have the keys of encrypted sums (empty: all clients); None if
-            sums are masked instead of encrypted.
+        key_holders: clients that may have the keys that decrypt sums; empty: all clients; None: the
+            sums are masked, not encrypted.
         rejoin_timeout: seconds that the server waits for a lost client to reconnect, if a request
             needs all clients.
     """
@@ -120,12 +120,12 @@ class HubCohort:
         vectors by name, ``[d]`` each.
 
         Raises:
-            PolicyError: secure aggregation hides single updates.
+            PolicyError: with secure aggregation, the server receives only sums of updates.
         """
         if self._sums is not None:
             raise PolicyError(
-                "the method needs single clients' updates, but with secure aggregation the server "
-                "receives only their sum",
+                "the method needs the update of each client, but with secure aggregation the "
+                "server receives only the sum of the updates",
                 "choose an unlearning method that needs only sums of updates",
             )
         self._admit()
@@ -170,7 +170,7 @@ class HubCohort:
             unfit = [name for name, (_, update) in found.items() if isnan(update.loss)]
             if unfit:
                 raise Diverged(
-                    f"the update of {', '.join(unfit[:10])} exceeds the range of secure "
+                    f"a value in the update of {', '.join(unfit[:10])} exceeds the range of secure "
                     "aggregation",
                     SUM_RANGE_HINT,
                 )

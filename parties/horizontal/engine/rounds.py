@@ -22,7 +22,7 @@ class RoundPlan:
 
     Attributes:
         task: local task of every client; its random stream and learning rate depend on the round.
-        rounds: number of rounds counted from round 0, that is, the number of the last round plus 1.
+        rounds: number of the last round, plus 1; the number of the first round of a training is 0.
         share: fraction of the members that take part in a round.
         decay: factor by which the clients' learning rate is multiplied after each round.
         rule: server optimiser, which applies the mean update to the model.
@@ -74,7 +74,7 @@ RoundCallback = Callable[[RoundResult], None]
 
 
 class HistoryWriter(Protocol):
-    """Obtains the mean update of each round; may store the round for a later unlearning request."""
+    """Returns each round's mean update; may store the round for a later unlearning request."""
 
     def mean_update(
         self, cohort: Cohort, number: int, members: Sequence[Member], task: LocalTask, slots: Slots

@@ -39,7 +39,10 @@ class RunJournal:
         self._saved = monotonic()
 
     def once(self, name: str, kind: type[T], work: Callable[[], T]) -> T:
-        """Return the result of ``work``; if none is recorded, run ``work`` and record its result.
+        """Return the recorded result of the step ``name``.
+
+        If no result is recorded, run ``work``, which executes the step, and record its result.
+
 
         A checkpoint is written at time intervals, not after each call.
         """
@@ -91,7 +94,7 @@ class RunJournal:
 
 
 def prepare_federated_run(party: FederatedContext, begin: Begin) -> None:
-    """Depending on ``begin``, delete an unfinished run's checkpoints or check that one exists.
+    """Depending on ``begin``, delete an unfinished run's checkpoints or require a checkpoint.
 
     This function must be called before the server waits for clients.
 

@@ -70,7 +70,7 @@ class RoundRecord:
         conflicts: number of remaining clients i with cos(g_i, d) < 0, where g_i is the client's
             gradient and d the direction of the step; None if unknown.
         cosine: largest |cos(g_i, d)| over the remaining clients; None if unknown.
-        skipped: whether the model did not change.
+        skipped: True if the round did not change the model.
         score: S_u, the mean score of the forgotten answers in the primal-dual method.
         threshold: γ of the primal-dual method, which requires S_u ≥ γ.
         multiplier: Ω, the multiplier of the primal-dual method in this round.

@@ -220,7 +220,7 @@ def split_vector(vector: "Tensor | NDArray[Any]") -> Iterator[tuple[int, NDArray
     """Split a vector, ``[n]``, into parts; each part fits into one message.
 
     Yields:
-        The index of the part's first element, and the part, ``[part]``.
+        A pair: the index of the part's first element in ``vector``, and the part, ``[part]``.
     """
     whole = vector.detach().cpu().contiguous().numpy() if isinstance(vector, Tensor) else vector
     size = MAX_PAYLOAD // whole.itemsize
@@ -232,7 +232,7 @@ class VectorAssembler:
     """Assembles a vector from the parts that a peer sends in order.
 
     Args:
-        most: largest allowed number of elements.
+        most: largest allowed number of elements of the vector.
         dtype: type of the elements.
     """
 

@@ -66,8 +66,8 @@ class ModelOutcome:
         stages: metrics of the model before recovery (``unlearned``) and after the rounds of a
             reverting test (``reverted``).
         rounds: a record of every round.
-        diverged: why the method produced no valid model and no metrics, for example that it
-            diverged in a round; None if the model is valid.
+        diverged: why the method produced no valid model and no metrics, for example because of
+            divergence in a round; None if the model is valid.
         benchmark_metrics: metrics that the server itself measures.
     """
 
@@ -201,7 +201,7 @@ def evaluate_model(
 
 
 def no_scores() -> Scores:
-    """Return the scores of a model that cannot be evaluated."""
+    """Return empty scores, for a model that cannot be evaluated."""
     return {kind: {} for kind in EVALUATED_KINDS}
 
 

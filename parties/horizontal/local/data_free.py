@@ -60,7 +60,7 @@ class DistillationObjective(Protocol):
 
     @property
     def threshold(self) -> float:
-        """Largest value of ``gate`` at which the student trains on an image."""
+        """Largest score of the gate at which the student trains on an image."""
 
     def gate(self, images: Tensor) -> Tensor:
         """Return a score per image, ``[rows]``; images similar to the forgotten data score high.
@@ -175,11 +175,11 @@ class MimirDistillation:
 
     @property
     def threshold(self) -> float:
-        """Return 0, so that every image passes the gate."""
+        """Threshold of the gate: 0, the score of every image, so that all images pass."""
         return 0.0
 
     def gate(self, images: Tensor) -> Tensor:
-        """Return 0 for each image, ``[rows]``, so that the student trains on all images.
+        """Return a score per image, ``[rows]``: 0, so that the student trains on all images.
 
         ``images`` are ``[rows, channels, height, width]``.
         """

@@ -82,9 +82,9 @@ def input_columns(layer: nn.Module, given: Tensor) -> Tensor:
 
 
 def split_by_layer(vector: Tensor, network: nn.Module) -> Iterator[tuple[nn.Module, str, Tensor]]:
-    """Yield each parameter's module and name, and its part of ``vector`` as a view of any shape.
+    """Yield the module, the name and the values of each parameter of the network.
 
-    ``vector`` is ``[d]``.
+    ``vector`` is ``[d]``. The values of a parameter are a view of ``vector``, of any shape.
     """
     start = 0
     for module in network.modules():

@@ -43,12 +43,12 @@ class DistillationPlan:
     Attributes:
         student_steps: T_k, number of the student's steps on one batch of images.
         temperature: τ.
-        divergence: β, weight of L_K.
-        attention: γ, weight of L_att.
-        after_prompt: True if L_F compares the features after the prompt; False if before the
-            prompt.
-        sign: the effect of L_F on the student's features, relative to the features of the leaving
-            client's model: similar (``align``), opposite (``repel``) or orthogonal.
+        divergence: β, weight of the distillation loss L_K.
+        attention: γ, weight of the attention loss L_att.
+        after_prompt: True if the feature loss L_F compares the features after the prompt; False if
+            it compares the features before the prompt.
+        sign: whether L_F makes the student's features similar to the features of the leaving
+            client's model (``align``), opposite to them (``repel``) or orthogonal to them.
     """
 
     student_steps: int = 10
@@ -66,9 +66,9 @@ class GatePlan:
     Attributes:
         student_steps: number of the student's steps on one batch of images.
         temperature: τ.
-        attention: weight of L_att; the weight of L_K is 1.
-        threshold: largest probability of the forgotten classes, or largest similarity of features,
-            at which an image passes the gate.
+        attention: weight of the attention loss L_att; the weight of the distillation loss L_K is 1.
+        threshold: the student trains on an image only if the probability of the forgotten classes,
+            or the similarity of the features, is at most this number.
         classes: the forgotten classes; if empty, the gate compares the images' features in the
             teacher and in the leaving client's model.
     """
@@ -96,8 +96,8 @@ class TextTask:
         delta: δ of SimNPO.
         retain: the retain term: cross entropy (``nll``), or the KL divergence from the model before
             unlearning (``kl``).
-        stop_at_uniform: whether gradient ascent stops when the loss reaches the loss of a uniform
-            guess.
+        stop_at_uniform: whether gradient ascent stops when the loss is as high as for a uniform
+            distribution over the vocabulary.
         layer: number of the layer whose outputs RMU steers, counted from 1; 0 means the middle
             layer.
         steering: c, the norm of RMU's steering vector.
@@ -120,7 +120,7 @@ class TextTask:
 
     @property
     def has_retain_term(self) -> bool:
-        """Whether each step also uses retained texts: one retained text per forgotten text."""
+        """Whether each step uses one retained text in addition to each forgotten text."""
         return self.objective in (*TWO_TERMS, "rmu")
 
     @property
@@ -140,31 +140,38 @@ class LocalTask:
 
             - ``fit``: minimise cross entropy.
             - ``unlearning-loss``: minimise the bounded unlearning loss of FedOSD.
-            - ``ascent``: maximise cross entropy, up to the loss of a uniform guess.
-            - ``elastic``: maximise cross entropy without a bound, with an elastic penalty if there
-              is a slot ``fisher``.
+            - ``ascent``: maximise cross entropy, up to the loss of uniform predictions.
+            - ``elastic``: maximise cross entropy without a bound, with an elastic penalty if the
+              server sends the vector ``fisher``.
             - ``teachers``: minimise the losses of FedForget.
-            - ``pseudo-labels``: minimise KL(t ‖ s), where t are the predictions of the model in the
-              slot ``teacher``.
+            - ``pseudo-labels``: minimise KL(t ‖ s), where s are the predictions of the trained
+              model and t those of the model that the server sends as ``teacher``.
             - ``distil``: minimise the losses of Mimir on generated images.
             - ``gated``: minimise the losses of gated knowledge transfer on generated images.
             - ``error-maximising-noise``, ``error-minimising-noise``: minimise cross entropy on
-              noise for which the model in the slot ``teacher`` has a large, or small, loss.
+              noise for which the model that the server sends as ``teacher`` has a large, or small,
+              loss.
             - ``fisher``: report the diagonal Fisher information, ``[d]``.
             - ``inputs``: report the inputs of each layer for one batch.
             - ``personal-model``: report the model with the client's personal parameters minus the
               model that the server sent, ``[d]``.
             - ``classes``: report which classes occur in the rows, ``[classes]`` of 0 and 1.
-            - ``text``: train a language model with the settings in ``text``. stream: name of the
-        random stream of the row order; each client appends the client's name. epochs: number of
-        passes over the rows. batch: number of rows per batch. learning_rate: η of the client's
-        optimiser. momentum: momentum of stochastic gradient descent. weight_decay: weight decay of
-        the client's optimiser. steps: largest number of steps; None: all steps of all epochs.
-        proximal: weight of the proximal term: μ of FedProx, or λ of ``elastic``. clip: largest norm
-        of a step's gradient; None: no bound. teacher_mode: mode of FedForget, for the aim
-        ``teachers``. teacher_weights: weights of the slots ``teacher`` and ``second``, for
-        ``teachers``. temperature: τ, for ``teachers``. distil: settings for ``distil``. gate:
-        settings for ``gated``. noise: settings of the noise, for the two aims that train on noise.
+            - ``text``: train a language model with the settings in ``text``.
+        stream: name of the random stream of the row order; each client appends the client's name.
+        epochs: number of passes over the rows.
+        batch: number of rows per batch.
+        learning_rate: η of the client's optimiser.
+        momentum: momentum of stochastic gradient descent.
+        weight_decay: weight decay of the client's optimiser.
+        steps: largest number of steps; None: all steps of all epochs.
+        proximal: weight of the proximal term: μ of FedProx, or λ of ``elastic``.
+        clip: largest norm of a step's gradient; None: no bound.
+        teacher_mode: mode of FedForget, for the aim ``teachers``.
+        teacher_weights: weights of the models ``teacher`` and ``second``, for the aim ``teachers``.
+        temperature: τ, for ``teachers``.
+        distil: settings for ``distil``.
+        gate: settings for ``gated``.
+        noise: settings of the noise, for the two aims that train on noise.
         text: settings for ``text``.
     """
 
@@ -192,9 +199,9 @@ class LocalUpdate:
     """The result of a local task.
 
     Attributes:
-        delta: the update (the trained model minus the model that the server sent), ``[d]``. For an
-            aim that reports values instead of training, ``delta`` has these values.
-        rows: number of rows of the task.
+        delta: the update (the trained model minus the model that the server sent), ``[d]``. If the
+            aim reports values instead of training, ``delta`` contains these values.
+        rows: number of rows that the task used.
         loss: mean loss over all steps.
         steps: number of steps.
         personal: all parameters after training, ``[d]``, if some of them are the client's personal

@@ -36,8 +36,8 @@ class ClientNetwork:
     Attributes:
         network: the network into which ``load`` copies each model that the client trains.
         personalisation: which parameters are personal.
-        personal: a vector, ``[d]``, of which only the personal parameters are used; None before the
-            first local task.
+        personal: a vector, ``[d]``; only its elements for the personal parameters are used. None
+            before the first local task.
     """
 
     network: nn.Module
@@ -56,7 +56,7 @@ class ClientNetwork:
 def train_locally(
     client_network: ClientNetwork, rows: Rows, task: LocalTask, slots: Slots, seed: int
 ) -> LocalUpdate:
-    """Train a network on rows, starting from the slot ``model``, and return the update.
+    """Train the network on ``rows``, starting from the model in ``slots``; return the update.
 
     Args:
         client_network: the network and the client's personal parameters.
@@ -64,7 +64,7 @@ def train_locally(
         task: the loss and the optimiser's settings.
         slots: vectors by name, ``[d]`` each: ``model``, and the further vectors that the task's aim
             needs.
-        seed: seed of the agreement, which determines the order of the rows.
+        seed: seed of the agreement; the seed determines the order of the rows.
 
     Raises:
         LocalTaskError: ``rows`` is empty.

@@ -56,7 +56,7 @@ def cut_head(network: nn.Module) -> tuple[nn.Module, nn.Linear]:
     head = network.get_submodule(names[-1])
     setattr(network.get_submodule(path), last, nn.Identity())
     if not isinstance(head, nn.Linear):
-        raise ValueError("the personalisation needs a network that ends in a linear layer")
+        raise ValueError("the network cannot be personalised: its last layer is not linear")
     return network, head
 
 

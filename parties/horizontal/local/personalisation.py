@@ -84,7 +84,7 @@ def pack_personal(network: nn.Module, plan: Personalisation, vector: Tensor) -> 
 
 
 def unpack_personal(network: nn.Module, plan: Personalisation, packed: Tensor) -> Tensor:
-    """Return a vector, ``[d]``, with the parameters ``packed`` at their positions, otherwise 0.
+    """Return a vector, ``[d]``, that is ``packed`` at the personal parameters, else 0.
 
     ``packed`` are the personal parameters, ``[personal]``.
     """
@@ -98,8 +98,8 @@ def initial_personal(network: nn.Module, plan: Personalisation, seed: int) -> Te
     """Return a client's random initial personal parameters.
 
     Returns:
-        A vector, ``[d]``, with the personal parameters at their positions, otherwise 0; None if the
-        first model that the server sends contains the initial personal parameters.
+        A vector, ``[d]``, with the personal parameters at their positions and 0 elsewhere; None if
+        the first model that the server sends contains the initial personal parameters.
     """
     if plan.spread is None:
         return None
@@ -109,6 +109,6 @@ def initial_personal(network: nn.Module, plan: Personalisation, seed: int) -> Te
 
 
 def last_linear_name(network: nn.Module) -> str:
-    """Return the name of the last linear layer, a classifier's head, with a trailing dot."""
+    """Return the name of a classifier's last linear layer (its head), followed by a dot."""
     names = [name for name, each in network.named_modules() if isinstance(each, nn.Linear)]
     return f"{names[-1]}."

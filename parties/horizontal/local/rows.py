@@ -36,7 +36,7 @@ class Rows:
         return len(self.labels)
 
     def take(self, chosen: Index) -> "Rows":
-        """Return the rows with the indices ``chosen``, ``[chosen]``."""
+        """Return only the rows with the indices ``chosen``, ``[n]``."""
         places = torch.from_numpy(chosen)
         return Rows(self.inputs[places], self.labels[places])
 
@@ -95,7 +95,7 @@ class ClientData:
             case "retained":
                 return self.train.take(self._retained())
             case "members" | "non_members":
-                raise ValueError(f"of_kind() cannot return {kind!r} rows; call matched_rows()")
+                raise ValueError(f"call matched_rows(), not of_kind(), for the kind {kind!r}")
 
     def for_training(self, kind: RowKind) -> Rows:
         """Return the rows of one kind for training.
@@ -124,7 +124,7 @@ class ClientData:
 
 
 def matched_rows(forgotten: Rows, test: Rows, secret: bytes) -> tuple[Rows, Rows]:
-    """Return two sets of rows: forgotten rows, and equally many test rows of each class.
+    """Return forgotten rows and test rows; both sets have equally many rows of each class.
 
     Args:
         forgotten: forgotten rows without a trigger.

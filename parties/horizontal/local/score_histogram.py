@@ -18,7 +18,7 @@ BINS = round(2 * MAX_SCORE / BIN_WIDTH)
 
 
 def score_histogram(scores: Tensor) -> tuple[int, ...]:
-    """Return the number of scores in each of ``BINS`` equal bins.
+    """Return the number of scores in each of ``BINS`` equally wide bins.
 
     The bins cover the range from -``MAX_SCORE`` to ``MAX_SCORE``.
 

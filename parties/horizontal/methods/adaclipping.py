@@ -14,7 +14,7 @@ from unlearning.horizontal.baselines import dampen_parameters
 
 @dataclass(frozen=True, slots=True)
 class AdaClipping:
-    """The server dampens parameters in one step; then recovery follows.
+    """The server dampens parameters in one step; then the remaining clients run recovery.
 
     Attributes:
         fisher_task: the local task that reports Fisher information.

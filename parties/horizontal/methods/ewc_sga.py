@@ -3,9 +3,9 @@
 The penalty is large where the remaining clients' Fisher information is large.
 
 Notation (Wu et al. 2022): F = diagonal Fisher information on the remaining clients' rows; θ_g = the
-original model; λ = the strength; L_ce(D_u) = the cross entropy of the forgotten rows. The leaving
-clients minimise −L_ce(D_u) + (λ/2) Σ F_i (θ_i − θ_g,i)². The original method maximises the penalty
-too, which would push the model away from θ_g.
+original model; λ = the strength of the penalty; L_ce(D_u) = the cross entropy of the forgotten
+rows. The leaving clients minimise −L_ce(D_u) + (λ/2) Σ F_i (θ_i − θ_g,i)². The original method also
+maximises the penalty; this would push the model away from θ_g.
 """
 
 from dataclasses import dataclass, replace

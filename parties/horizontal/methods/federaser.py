@@ -46,7 +46,7 @@ class FedEraser:
 
     @property
     def rounds(self) -> int | None:
-        """None: the number of rounds depends on the number of stored training rounds."""
+        """None, because the number of rounds depends on the number of stored training rounds."""
         return None
 
     def run(self, context: UnlearningContext) -> Tensor:
@@ -57,7 +57,7 @@ class FedEraser:
         """
         if context.history is None or not len(context.history):
             raise PolicyError(
-                "federaser needs stored training rounds, but no training round is stored",
+                "the method 'federaser' needs stored training rounds, but no round is stored",
                 "set history.every = 10",
             )
         model: Tensor | None = None
@@ -76,7 +76,9 @@ class FedEraser:
                 model = model + self._calibrated(context, model, (kept, here), number)
             context.record_round(RoundRecord("unlearn", number, model))
         if model is None:
-            raise PolicyError("federaser needs at least one stored training round, but found none")
+            raise PolicyError(
+                "the method 'federaser' needs stored training rounds, but no round is stored"
+            )
         return recover(context, model, self.recover)
 
     def _calibrated(

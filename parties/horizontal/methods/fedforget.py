@@ -20,15 +20,15 @@ from unlearning.horizontal.fedforget import TeacherMode, client_weights, leaving
 
 @dataclass(frozen=True, slots=True)
 class FedForget:
-    """Rounds of all clients, then recovery; two teachers guide the leaving client.
+    """Runs rounds with all clients, in which teachers guide the leaving client; then recovery.
 
     Attributes:
         distil: rounds with all clients.
         teacher_b: rounds that train teacher B, either by the remaining clients from random weights
             or by the leaving client alone from the original model.
         recover: rounds of recovery.
-        mode: kind of teacher B: ``literal``, ``clean_teacher`` or ``bad_teacher``; ``ga``: no
-            teacher B.
+        mode: kind of teacher B: ``literal``, ``clean_teacher`` or ``bad_teacher``; with ``ga``,
+            there is no teacher B.
         weight_a: α, the weight of teacher A, the original model. In mode ``bad_teacher``, teacher A
             has weight 0 instead.
         weight_b: the weight of teacher B.

@@ -4,10 +4,10 @@ Every remaining client runs gated knowledge transfer (GKT, Chundawat et al. 2023
 comparison by Mimir's authors (paper 003, §VI-A3). The gate of Mimir's authors compares features, so
 it needs a network with prompts. The gate of the original GKT compares classes. A gate that compares
 classes works with every network. However, a gate that compares classes excludes all images of each
-class that the leaving client has, even if remaining clients also have rows of this class. Learning
-rates have no schedule. If no image passes the gate at any client, the round is recorded as skipped.
-If the clients' descriptors are nearly equal, the clients' features are nearly equal too. A gate
-that compares features then excludes all images, so the rounds are skipped.
+class that the leaving client has, even if remaining clients also have rows of this class. There is
+no schedule of learning rates. If no image passes the gate at any client, the round is recorded as
+skipped. If the clients' descriptors are nearly equal, the clients' features are nearly equal too. A
+gate that compares features then excludes all images, so the rounds are skipped.
 """
 
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ GateCriterion: TypeAlias = Literal["features", "classes"]
 
 @dataclass(frozen=True, slots=True)
 class FedGkt:
-    """Rounds of gated distillation at all remaining clients, then recovery.
+    """Runs rounds of gated distillation at all remaining clients, then recovery.
 
     Attributes:
         distil: rounds of distillation; ``epochs`` of the local task is the number of generator

@@ -1,8 +1,8 @@
-"""FedOSD: unlearn along the steepest direction without conflicts with clients, then recover.
+"""FedOSD: unlearning steps orthogonal to the remaining clients' gradients, then recovery.
 
 Notation of paper 001: ω = the model; ω⁰ = the original model; g_u = the leaving clients'
 pseudo-gradient of the unlearning loss; g_i = the pseudo-gradients of the remaining clients; d = the
-direction; η = the learning rate. The variants are the ablations of the paper (Table 5).
+direction of the step; η = the learning rate. The variants are the ablations of the paper (Table 5).
 """
 
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ class FedOsd:
         unlearn: rounds of unlearning; the learning rate of the local task is η.
         recover: rounds of recovery.
         project: rule that selects the gradients to project in recovery; a projected gradient does
-            not move the model back to ω⁰. The value ``none`` is the ablation M5.
+            not move the model back to ω⁰. With ``none`` (ablation M5), no gradient is projected.
         variant: the full algorithm, or one of the ablations.
     """
 

@@ -32,8 +32,8 @@ class FedRecovery:
 
     Attributes:
         recover: rounds of recovery.
-        epsilon: ε of the noise; None: no noise.
-        beta: β of the noise.
+        epsilon: ε in the formula of the noise's standard deviation; None: no noise.
+        beta: β in the same formula; a smaller β gives more noise.
     """
 
     recover: RoundPlan
@@ -56,7 +56,7 @@ class FedRecovery:
         """
         if context.history is None or not len(context.history):
             raise PolicyError(
-                "fedrecovery needs stored training rounds, but no training round is stored",
+                "the method 'fedrecovery' needs stored training rounds, but no round is stored",
                 "set history.every = 1",
             )
         gone = {each.client for each in context.leaving}

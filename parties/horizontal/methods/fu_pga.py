@@ -1,7 +1,7 @@
 """FU-PGA: the leaving client's gradient ascent within a ball, then recovery.
 
-Notation as in ``unlearning.horizontal.baselines``. The leaving client's forgotten rows count as one
-client, even if other rows of the client remain.
+Notation as in ``unlearning.horizontal.baselines``. The forgotten rows are treated as one leaving
+client, even if this client also has rows that remain.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ RANDOM = 10  # random models; their distance from the reference gives the radius
 
 @dataclass(frozen=True, slots=True)
 class FuPga:
-    """Projected gradient ascent from the original model minus the leaving client's last update.
+    """Runs projected gradient ascent from an estimate of the remaining clients' model.
 
     Attributes:
         last: settings of the training rounds; to compute w_u, the leaving client repeats the local
@@ -59,7 +59,7 @@ class FuPga:
         gone, clients = len(context.leaving), len(context.leaving) + len(context.remaining)
         if not context.remaining:
             raise PolicyError(
-                "fu-pga needs the model of the remaining clients, but no client remains",
+                "the method 'fu-pga' needs at least one remaining client, but no client remains",
                 "keep at least one client with rows, or start a new federation",
             )
         task = self.last.task_at(max(0, self.last.rounds - 1))

@@ -5,9 +5,9 @@ trains without the client. The client never influenced the other clusters (Su an
 are synchronous here, but asynchronous in the paper. The seed assigns clients to clusters. The paper
 assigns clients by training time and by similarity of updates. Such an assignment depends on the
 client's rows, and retraining one cluster would not remove this influence. The final model is the
-mean of the clusters' models. To select the best of these models by evaluation would be an
-alternative, but the selection could depend on the leaving client's rows. The mean model is poor if
-the clients' data differ much.
+mean of the clusters' models. The best of these models could be selected by evaluation instead, but
+such a selection could depend on the leaving client's rows. The mean model is poor if the clients'
+data differ much.
 """
 
 from dataclasses import dataclass
@@ -24,12 +24,13 @@ from unlearning.guarantee import Guarantee
 
 @dataclass(frozen=True, slots=True)
 class Knot:
-    """Repeats the rounds of the training for the clusters of the leaving clients.
+    """Repeats the training rounds of those clusters that contain leaving clients.
 
-    The method is exact. If all clients of a cluster take part in every round, the unlearned model
-    equals, bit for bit, the model of the same clusters if they are trained without the leaving
-    clients from the start. If each round selects only some clients, the two models can differ:
-    before its first round, the leaving client was already a candidate for the selection.
+    The method guarantees exact unlearning. If all clients of a cluster take part in every round,
+    the unlearned model equals, bit for bit, a model that is trained with the same clusters but
+    without the leaving clients from the start. If each round selects only some clients, the two
+    models can differ: before its first round, the leaving client was already a candidate for the
+    selection.
 
     Attributes:
         round_plan: rounds of the training.
@@ -42,7 +43,7 @@ class Knot:
 
     @property
     def rounds(self) -> int | None:
-        """None: the number of rounds depends on the snapshots of the clusters."""
+        """None, because the number of rounds depends on the snapshots of the clusters."""
         return None
 
     def run(self, context: UnlearningContext) -> Tensor:
@@ -53,7 +54,8 @@ class Knot:
         """
         if context.clusters is None:
             raise PolicyError(
-                "knot needs a model of each cluster, but all clients were trained together",
+                "the method 'knot' needs a separate model of each cluster, but all clients were "
+                "trained together",
                 "set training.clusters = 5",
             )
 
@@ -72,7 +74,9 @@ class Knot:
             if history.model is not None:
                 models.append(history.model)
         if not models:
-            raise PolicyError("no client remains in any cluster; knot needs at least one client")
+            raise PolicyError(
+                "the method 'knot' needs at least one remaining client, but no client remains"
+            )
         return mean_model(models)
 
     def _members(

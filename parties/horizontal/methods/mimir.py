@@ -26,7 +26,7 @@ from unlearning.guarantee import Guarantee
 
 @dataclass(frozen=True, slots=True)
 class Mimir:
-    """Rounds of distillation at all remaining clients, then recovery.
+    """Runs rounds of distillation at all remaining clients, then recovery.
 
     Attributes:
         distil: rounds of distillation; ``epochs`` of the local task is the number of generator

@@ -1,4 +1,4 @@
-"""MoDe: rounds that mix in a degradation model alternate with rounds that guide the clients.
+"""MoDe: rounds of erasure by a degradation model alternate with rounds of guidance.
 
 Notation as in ``unlearning.horizontal.baselines``. The remaining clients train the degradation
 model from random weights. In a round of guidance the leaving client trains with the predictions of
@@ -19,15 +19,15 @@ from unlearning.horizontal.baselines import mode_erasure
 
 @dataclass(frozen=True, slots=True)
 class MoDe:
-    """Alternate rounds of erasure and guidance, then recovery.
+    """Runs rounds of erasure and rounds of guidance in turn, then recovery.
 
     Attributes:
-        degrade: rounds of erasure; each round trains the degradation model, and mixes the
-            degradation model into the model.
-        guide: rounds of guidance, which alternate with the rounds of erasure; the longer of the two
-            sequences continues alone.
+        degrade: rounds of erasure; each round trains the degradation model, and replaces the
+            current model with a weighted mean of the current model and the degradation model.
+        guide: rounds of guidance, which alternate with the rounds of erasure; if one kind has more
+            rounds, its further rounds follow alone.
         recover: rounds of recovery.
-        momentum: λ, weight of the current model when the degradation model is mixed into it.
+        momentum: λ, weight of the current model in its weighted mean with the degradation model.
     """
 
     degrade: RoundPlan

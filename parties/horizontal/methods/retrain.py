@@ -17,7 +17,7 @@ class Retrain:
 
     Attributes:
         round_plan: rounds of the training.
-        name: name of this Retrain and of its random stream.
+        name: name of this Retrain model and of its random stream.
         groups: the clients of each cluster; empty if all clients train together.
     """
 

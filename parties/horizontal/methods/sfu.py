@@ -24,7 +24,7 @@ from unlearning.horizontal.baselines import append_ones, leading_directions, rem
 
 @dataclass(frozen=True, slots=True)
 class Sfu:
-    """Gradient ascent outside of the subspace of the remaining clients' inputs, then recovery.
+    """Runs gradient ascent orthogonal to the remaining clients' inputs, then recovery.
 
     Attributes:
         ascent: rounds of ascent.

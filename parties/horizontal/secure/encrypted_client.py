@@ -48,7 +48,7 @@ def join_names(names: Sequence[str]) -> bytes:
 
 
 class EncryptedSumClient:
-    """The client's side of the current encrypted sum; no update is sent without encryption."""
+    """The client's side of the current encrypted sum; the client sends only encrypted updates."""
 
     def __init__(self, party: FederatedContext, channel: Channel) -> None:
         self._party, self._channel = party, channel
@@ -83,10 +83,12 @@ class EncryptedSumClient:
                     self._decrypt(approvals)
                 case _:
                     raise RemoteProtocolError(
-                        f"sent {message.kind}, which a client does not accept"
+                        f"the server sent {message.kind}; clients do not accept such messages"
                     )
         except CkksError as error:
-            raise PolicyError(f"{self._party.name} refuses the sum: {error}") from error
+            raise PolicyError(
+                f"{self._party.name} refuses to continue the encrypted sum: {error}"
+            ) from error
 
     def protect(self, found: LocalUpdate) -> "tuple[NDArray[np.uint8], vfl_pb2.LocalUpdate]":
         """Return the ciphertexts of an update, ``[bytes]``, and the message to send after them.
@@ -209,6 +211,7 @@ class EncryptedSumClient:
     def _current_sum(self) -> tuple[CkksClient, SumTerms]:
         if self._sum is None or self._terms is None:
             raise RemoteProtocolError(
-                "the server sent a message of a sum, but this client takes part in no sum now"
+                "the server sent a message about a sum of updates, but this client takes part in "
+                "no sum now"
             )
         return self._sum, self._terms

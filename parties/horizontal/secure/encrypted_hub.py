@@ -30,7 +30,7 @@ DECRYPTING_HOLDERS = 2  # key holders that must decrypt to the same numbers
 
 
 class ClientCall(Protocol):
-    """Calls a function with the channel of a client."""
+    """Gives a function the channel of one client, and returns the function's result."""
 
     def __call__(self, name: str, work: Callable[[Channel], T]) -> T | None:
         """Return the result of ``work``; None if the client is lost."""
@@ -49,7 +49,8 @@ class EncryptedSumHub:
     """Computes mean updates from sums of ciphertexts.
 
     Args:
-        call: function that calls another function with the channel of a client.
+        call: function that gives another function the channel of one client, and returns the result
+            of the other function.
         min_contributors: smallest number of members of a sum.
         key_holders: clients that may hold the key; empty: all members.
         reply_timeout: seconds that a client may take for a reply.
@@ -87,7 +88,7 @@ class EncryptedSumHub:
         """
         names = [each.client for each in members]
         if len(set(names)) != len(names):
-            raise PolicyError("an encrypted sum names a client twice, expected at most once")
+            raise PolicyError("the members of an encrypted sum include one client twice")
         sum_ = self._start(names, quorum_count(quorum, len(names)), ciphertext_count(size + 2))
         for name, vector in collect(sum_.names).items():
             self._call(name, _adding(sum_.server, name, vector.tobytes()))
@@ -111,9 +112,9 @@ class EncryptedSumHub:
             holders = select_key_holders(self._key_holders, names)
             if threshold > len(names) or len(holders) < DECRYPTING_HOLDERS:
                 raise PolicyError(
-                    f"{len(names)} clients are connected, and {len(holders)} of these clients are "
-                    f"key holders; a sum needs at least {threshold} clients and at least "
-                    f"{DECRYPTING_HOLDERS} key holders",
+                    f"{len(names)} clients are connected, expected at least {threshold}; "
+                    f"{len(holders)} of these clients are key holders, expected at least "
+                    f"{DECRYPTING_HOLDERS}",
                     "wait for more clients; aggregation.min_contributors, aggregation.key_holders "
                     "and training.quorum set these numbers",
                 )
@@ -139,11 +140,13 @@ class EncryptedSumHub:
         try:
             server = CkksServer(whole[: key.size].tobytes(), count)
         except CkksError as error:
-            raise RemoteProtocolError(f"sent an invalid public key: {error}") from error
+            raise RemoteProtocolError(
+                f"the key holder sent an invalid public key: {error}"
+            ) from error
         if len(whole) - key.size > MAX_CONTEXT_BYTES:
             raise RemoteProtocolError(
-                f"sent a secret key of {len(whole) - key.size} bytes, expected at most "
-                f"{MAX_CONTEXT_BYTES}"
+                f"the key holder sent a secret key of {len(whole) - key.size} bytes, expected at "
+                f"most {MAX_CONTEXT_BYTES}"
             )
         for name in names:
             if name != channel.terms.peer:
@@ -159,7 +162,8 @@ class EncryptedSumHub:
         present = sum_.server.present
         if len(present) < sum_.threshold:
             raise PolicyError(
-                f"got the updates of {len(present)} members, expected at least {sum_.threshold}",
+                f"the server received the updates of {len(present)} members, expected at least "
+                f"{sum_.threshold}",
                 "start the lost clients again",
             )
         whole, digest = sum_.server.total()
@@ -191,7 +195,7 @@ class EncryptedSumHub:
             found = assembler.add(message.expect(vfl_pb2.DecryptedSum), message)
         if found is None or len(found) != size:
             raise RemoteProtocolError(
-                f"sent a decrypted sum with fewer than the expected {size} numbers"
+                f"the key holder sent a decrypted sum with fewer than the expected {size} numbers"
             )
         return found.numpy()
 
@@ -231,7 +235,7 @@ def _adding(server: CkksServer, name: str, data: bytes) -> Callable[[Channel], b
         try:
             server.add(name, data)
         except CkksError as error:
-            raise RemoteProtocolError(f"sent invalid ciphertexts: {error}") from error
+            raise RemoteProtocolError(f"the client sent invalid ciphertexts: {error}") from error
         return True
 
     return add

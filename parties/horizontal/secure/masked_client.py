@@ -59,10 +59,12 @@ class MaskedSumClient:
                     self._reveal_shares(present)
                 case _:
                     raise RemoteProtocolError(
-                        f"sent {message.kind}, which a client does not accept"
+                        f"the server sent {message.kind}; clients do not accept such messages"
                     )
         except MaskingError as error:
-            raise RemoteProtocolError(f"sent an invalid message of a sum: {error}") from error
+            raise RemoteProtocolError(
+                f"the server sent an invalid message about a masked sum: {error}"
+            ) from error
 
     def protect(
         self, found: LocalUpdate
@@ -156,6 +158,7 @@ class MaskedSumClient:
     def _current_sum(self) -> MaskingClient:
         if self._sum is None:
             raise RemoteProtocolError(
-                "the server sent a message of a sum, but this client takes part in no sum now"
+                "the server sent a message about a sum of updates, but this client takes part in "
+                "no sum now"
             )
         return self._sum

@@ -60,7 +60,7 @@ class MaskedSumHub:
         """
         names = [each.client for each in members]
         if len(set(names)) != len(names):
-            raise PolicyError("a masked sum names a client twice, expected at most once")
+            raise PolicyError("the members of a masked sum include one client twice")
         sum_ = self._start(names, quorum_count(quorum, len(names)))
         server = MaskingServer(sum_.names, sum_.public_keys, sum_.threshold, sum_.context)
         for name, vector in collect(sum_.names).items():

@@ -83,8 +83,9 @@ def encode_update(
 
 
 def single_update_error(kind: str) -> PolicyError:
-    """Return the error for a server that requests a single update."""
+    """Return the error that a client raises if the server requests the update of one client."""
     return PolicyError(
-        f"the server requests a single update, but aggregation.kind = {kind!r} allows only sums",
+        f"the server requests the update of one client, but aggregation.kind = {kind!r} allows "
+        "only sums of updates",
         "choose an unlearning method that needs only sums",
     )

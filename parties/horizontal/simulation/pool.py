@@ -56,8 +56,8 @@ class ClientJob:
         slots: handles of the stored vectors that the job uses, by name.
         personal: handle of the packed personal parameters; None before the client's first local
             task.
-        parameters: whether the client's personal parameters replace the parameters of the evaluated
-            model at the same positions.
+        parameters: with ``personal``, the client's personal parameters replace those of the
+            evaluated model; with ``sent``, the model is evaluated unchanged.
     """
 
     source: SimulationSource

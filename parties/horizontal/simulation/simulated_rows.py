@@ -82,5 +82,5 @@ def read_row_clients(source: SimulationSource) -> SimulatedRowClients:
     """
     config = read_federated(source.config, source.changes)
     if not isinstance(config, HorizontalConfig):
-        raise ConfigError(f"config {config.path}: mode must be 'horizontal'")
+        raise ConfigError(f"config {config.path}: the mode is not 'horizontal'")
     return SimulatedRowClients.read(config, source.data)

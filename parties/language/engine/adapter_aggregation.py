@@ -57,7 +57,7 @@ class LanguageCohort(CohortWrapper):
     def updates(
         self, members: Iterable[Member], task: LocalTask, slots: Slots
     ) -> Iterator[tuple[Member, LocalUpdate]]:
-        """Yield each member's update on arrival; ``slots`` are vectors by name, ``[d]`` each."""
+        """Yield each update as soon as it arrives; ``slots`` are vectors by name, ``[d]`` each."""
         for member, update in self._cohort.updates(members, task, slots):
             self._count(update.tokens)
             yield member, update

@@ -33,7 +33,7 @@ RequestedRows = Callable[[TextDataset, str], Index | None]
 
 @dataclass(slots=True)
 class LanguageClientTask:
-    """A client's part of training a language model; no parameter is personal.
+    """A client that trains a language model on its texts; no parameter is personal.
 
     Attributes:
         name: name of the client.
@@ -133,11 +133,13 @@ class LanguageClientTask:
         """
         rows, plan = self.dataset.of(kind), task.text
         if plan is None:
-            raise LocalTaskError(f"the local task with aim {task.aim!r} has no settings for texts")
+            raise LocalTaskError(
+                f"the server sent a task with the aim {task.aim!r}, but no settings for texts"
+            )
         if plan.needs_reference and "teacher" not in slots:
             raise LocalTaskError(
-                f"{plan.objective} needs the model before unlearning, but the server did not send "
-                "that model"
+                f"the objective {plan.objective} needs the model before unlearning, but the server "
+                "did not send that model"
             )
         if not rows:
             raise LocalTaskError(f"{self.name} has no {kind} texts, expected at least one")

@@ -24,7 +24,7 @@ COMPARED_TOKENS = 64  # tokens on which the merged model is compared with the ad
 
 
 def write_merged_model(base: Path, run: Path, out: Path) -> float:
-    """Write the base model with the saved model of a party's folder ``run`` to ``out``.
+    """Merge the base model with the model saved in a party's folder ``run``; write it to ``out``.
 
     Return the largest absolute difference between the logits of the merged model and those of the
     model with adapters. The input for this comparison consists of the first tokens of the
@@ -40,7 +40,10 @@ def write_merged_model(base: Path, run: Path, out: Path) -> float:
     manifest, content = _saved_model(run)
     agreed = manifest["architecture"]
     if "tuning" not in agreed:
-        raise DataError(f"{run} has no language model", "choose a run folder of the LLM mode")
+        raise DataError(
+            f"the saved model in {run} is not a language model",
+            "choose a run folder of the LLM mode",
+        )
     # Saved models contain frozen factors too, so every factor must be settable here.
     settings = {**agreed["tuning"], "merging": "factors"} if "rank" in agreed["tuning"] else None
     tuning: Any = TypeAdapter(Tuning).validate_json(json.dumps(settings or agreed["tuning"]))
@@ -48,7 +51,7 @@ def write_merged_model(base: Path, run: Path, out: Path) -> float:
         loaded = load_language_model(base)
         if agreed["model"]["digest"] not in (None, loaded.digest):
             raise DataError(
-                f"{base} is not the base model of this run",
+                f"{base} is not the base model of this run: the digests differ",
                 "use the base model whose digest is model.digest in the agreement",
             )
         model = make_trainable(loaded.model, tuning, seed=0)
@@ -76,7 +79,8 @@ def _saved_model(run: Path) -> tuple[dict[str, Any], bytes]:
         ) from error
     if sha256(content).hexdigest() != manifest["sha256"][MODEL]:
         raise IntegrityError(
-            f"{run / MODEL} was changed after the run: the SHA-256 digest differs from {MANIFEST}",
+            f"{run / MODEL} was changed after the run: "
+            f"its SHA-256 digest is not the digest in {MANIFEST}",
             "restore the file from a backup, or repeat the run",
         )
     return manifest, content

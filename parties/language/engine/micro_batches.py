@@ -26,9 +26,8 @@ class MicroBatch:
     """One micro-batch: some rows of a training step.
 
     Attributes:
-        forget: rows of the forget term; all training rows if the objective is ``learn``.
-        retain: as many rows of the retain term as there are rows in ``forget``; None if the step
-            has no retained rows.
+        forget: rows to forget; if the objective is ``learn``, the rows to train on instead.
+        retain: retained rows, as many as in ``forget``; None if the step uses no retained rows.
         forget_share: weight of this micro-batch in the mean of the forget term.
         retain_share: weight of this micro-batch in the mean of the retain term.
     """
@@ -49,11 +48,11 @@ def micro_batches(
     """Yield the rows of a step in micro-batches.
 
     Args:
-        forget: rows of the forget term, or all training rows.
-        retain: as many rows of the retain term as there are rows in ``forget``, or no rows.
+        forget: rows to forget; if the objective is ``learn``, the rows to train on instead.
+        retain: retained rows, as many as in ``forget``; empty if the step uses no retained rows.
         size: maximum number of rows that a micro-batch has for each term; None for a single
             micro-batch.
-        pad: the padding token.
+        pad: id of the padding token.
         objective: objective of the step.
     """
     by_rows, both = objective in ROW_MEANS, objective == "rmu"

@@ -11,7 +11,7 @@ from parties.language.texts.encoding import EncodedText
 
 
 def no_text_rows() -> Index:
-    """Return an empty array of row numbers, ``[rows]`` with no rows."""
+    """Return an empty array of row numbers, ``[n]`` with n = 0."""
     return np.empty(0, np.int64)
 
 

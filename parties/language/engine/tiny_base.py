@@ -40,8 +40,8 @@ class TinyBasePlan:
 
     Attributes:
         tofu: folder with TOFU's files.
-        clients: number of rows that clients will use, counted from TOFU's first row. These rows and
-            the forget splits are excluded from the pre-training.
+        clients: the clients will use this number of TOFU's first rows. These rows and the forget
+            splits are excluded from the pre-training.
         english: plain text files with English texts.
         epochs: number of passes over the texts.
         seed: seed of weights and batch order.
@@ -57,7 +57,7 @@ class TinyBasePlan:
 
 
 def build_tiny_base(out: Path, recipe: TinyBasePlan, listener: ProgressListener) -> None:
-    """Train a tokenizer and a model; write both, and the public facts as questions, to ``out``.
+    """Train a tokenizer and a model; write both to ``out``, with questions on the public facts.
 
     Raises:
         StorageError: ``out`` is not empty.

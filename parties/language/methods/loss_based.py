@@ -29,12 +29,13 @@ class LossBasedUnlearning:
 
     Attributes:
         name: name in the config and in reports.
-        unlearn: rounds of unlearning.
-        recover: rounds of fine-tuning on retained texts after the unlearning.
+        unlearn: plan of the unlearning rounds.
+        recover: plan of the rounds after the unlearning, in which clients fine-tune on retained
+            texts.
         participants: all clients, or only the clients with texts to forget.
         rule: the server's optimiser in the rounds of unlearning, which applies the mean update. The
-            rounds of recovery continue with the optimiser's momentum and moments.
-        guarantee: guarantee of the method.
+            rounds of recovery continue with the state of this optimiser (momentum and moments).
+        guarantee: how strong the method's guarantee is, such as exact or heuristic.
         needs_single_updates: whether the method reads updates of single clients.
     """
 
@@ -66,7 +67,7 @@ class LossBasedUnlearning:
 
 
 def unlearning_members(context: UnlearningContext, participants: Participants) -> Sequence[Member]:
-    """Return one member for each client that takes part.
+    """Return the clients that take part in the unlearning, each as one ``Member``.
 
     A client with texts to forget takes part with these texts; if other clients take part too, they
     use their own texts.
@@ -80,7 +81,7 @@ def unlearning_members(context: UnlearningContext, participants: Participants) -
 def sample_members(
     round_plan: RoundPlan, number: int, members: Sequence[Member], leaving: Sequence[Member]
 ) -> list[Member]:
-    """Sample the members of a round, of which at least one has texts to forget.
+    """Sample the members of a round; at least one of these members has texts to forget.
 
     If the plan samples no member with texts to forget, a member with texts to forget replaces a
     randomly chosen member.
@@ -95,7 +96,7 @@ def sample_members(
 
 
 def model_slots(context: UnlearningContext, model: Tensor, task: LocalTask) -> Slots:
-    """Return the vectors ``[d]`` for a task: the model and, if needed, the original model."""
+    """Return the models ``[d]`` that ``task`` reads: ``model`` and, if needed, the original."""
     plan = task.text
     if plan is not None and plan.needs_reference:
         return {"model": model, "teacher": context.original}

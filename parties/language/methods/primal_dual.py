@@ -1,9 +1,9 @@
 """FedORA's constraint on forgotten texts, with one dual variable for all clients.
 
-Notation of ``unlearning.llm.primal_dual``: S_u = mean loss per token of forgotten answers, in nats;
-γ = threshold; Ω = dual variable; σ = step size of the dual; M = upper bound of an answer's score.
-Clients with texts to forget minimise L_r − Ω S_u; the other clients minimise L_r. After every
-round, the server measures S_u of the new model and updates Ω by dual ascent.
+Notation of ``unlearning.llm.primal_dual``: S_u = mean score of the forgotten answers; the score of
+an answer is its loss per token in nats, bounded by M; γ = threshold; Ω = dual variable; σ = step
+size of Ω. Clients with texts to forget minimise L_r − Ω S_u; the other clients minimise L_r. After
+every round, the server measures S_u of the new model and updates Ω by dual ascent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,8 @@ from unlearning.guarantee import Guarantee
 from unlearning.llm.primal_dual import ScoreSum, dual_ascent, initial_dual
 
 NO_REFERENCE = (
-    "primal-dual computes its threshold from held-out texts, but no client has held-out texts"
+    "the method 'primal-dual' computes its threshold from held-out texts, but no client has such "
+    "texts"
 )
 REFERENCE_HINT = (
     "increase test_share, so that a client holds out two or more texts, or set "
@@ -44,8 +45,9 @@ class PrimalDual:
     """Unlearning under the constraint S_u ≥ γ, with FedORA's dual variable Ω.
 
     Attributes:
-        unlearn: rounds of unlearning.
-        recover: rounds of fine-tuning on retained texts after the unlearning.
+        unlearn: plan of the unlearning rounds.
+        recover: plan of the rounds after the unlearning, in which clients fine-tune on retained
+            texts.
         step_size: σ, the step size with which Ω is updated.
         initial_multiplier: Ω before the first round.
         max_multiplier: upper bound of Ω.
@@ -53,7 +55,7 @@ class PrimalDual:
             original model, and M is ``CEILING_FACTOR`` times the mean loss of these texts.
         participants: all clients, or only the clients with texts to forget.
         name: name in the config and in reports.
-        guarantee: guarantee of the method.
+        guarantee: how strong the method's guarantee is, such as exact or heuristic.
         needs_single_updates: whether the method reads updates of single clients.
     """
 
@@ -77,7 +79,7 @@ class PrimalDual:
         """Return the unlearned model, ``[d]``.
 
         Raises:
-            PolicyError: there is neither a threshold nor a held-out text.
+            PolicyError: ``threshold`` is None, and no client has a held-out text.
             Diverged: the model or its outputs are not finite.
         """
         model = context.original

@@ -78,7 +78,7 @@ def bucketed_batches(
     Args:
         lengths: number of tokens of each row.
         size: number of rows per batch.
-        order: key of the epoch, from ``parties.common.shared_randomness.derive_key``.
+        order: random key of the epoch, from ``parties.common.shared_randomness.derive_key``.
         pool: number of batches per pool.
     """
     sizes = np.asarray(lengths, np.int64)
@@ -105,15 +105,15 @@ def forget_retain_batches(
     Args:
         forget: number of tokens of each row to forget.
         retain: number of rows to retain.
-        size: number of rows of each kind per batch.
-        order: key of the epoch.
+        size: number of rows to forget per batch, and of rows to retain per batch.
+        order: random key of the epoch.
 
     Raises:
         PolicyError: there are no rows to retain.
     """
     if not retain:
         raise PolicyError(
-            "the unlearning method needs rows to retain, but there are no such rows",
+            "the unlearning method needs rows to retain, but this client has no such rows",
             "change the partition of the texts, or choose a method that needs no rows to retain",
         )
     batches = bucketed_batches(forget, size, epoch_key(order, "forget"))

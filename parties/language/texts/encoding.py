@@ -68,7 +68,7 @@ class Truncation:
 
 
 def count_truncated(rows: Sequence[EncodedText]) -> Truncation:
-    """Count truncated rows and removed tokens."""
+    """Count the truncated rows, and the tokens that were removed from these rows."""
     return Truncation(sum(row.cut > 0 for row in rows), sum(row.cut for row in rows))
 
 
@@ -143,7 +143,7 @@ class TextEncoder:
         """
         if not 0 <= overlap < self.longest:
             raise DataError(
-                f"windows of {self.longest} tokens cannot overlap by {overlap}",
+                f"windows of {self.longest} tokens cannot overlap by {overlap} tokens",
                 f"choose an overlap from 0 to {self.longest - 1}",
             )
         return [
@@ -248,9 +248,9 @@ class TextEncoder:
         for row, head in enumerate(heads):
             if len(head) + spare > self.longest:
                 raise DataError(
-                    f"the prompt of row {row} has {len(head)} tokens, expected at most "
-                    f"{self.longest - spare}: {spare} of {self.longest} tokens are reserved for "
-                    "the answer",
+                    f"the prompt of row {row} has {len(head)} tokens; expected at most "
+                    f"{self.longest - spare}, because {spare} of {self.longest} tokens are "
+                    "reserved for the answer",
                     "increase model.length; for a benchmark, use a base model with a longer "
                     "context",
                 )

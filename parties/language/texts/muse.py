@@ -5,9 +5,10 @@
 inference) and ``raw/`` (the corpus itself). The published excerpt of privleak is in
 ``privleak_first50/``.
 
-Parts of the corpus: ``forget`` contains the texts to forget. ``retain2`` contains retained texts,
-and the questions in ``retain_qa`` are about ``retain2``. ``retain1`` contains further retained
-texts; MUSE uses ``retain1`` for unlearning only, and no question is about these texts.
+The part ``forget`` of the corpus contains the texts to forget. The part ``retain2`` contains
+retained texts, and the questions in ``retain_qa`` are about ``retain2``. The part ``retain1``
+contains further retained texts; MUSE uses ``retain1`` for unlearning only, and no question is about
+these texts.
 """
 
 from pathlib import Path
@@ -115,7 +116,7 @@ def _exists(folder: Path, path: Path) -> bool:
 def _path(kind: str, part: str, parts: tuple[str, ...]) -> Path:
     if part not in parts:
         raise UsageProblem(
-            f"the folder {kind!r} of MUSE has no part {part!r}", f"choose one of {', '.join(parts)}"
+            f"MUSE's folder {kind!r} has no part {part!r}", f"choose one of {', '.join(parts)}"
         )
     return Path(kind, f"{part}.json")
 

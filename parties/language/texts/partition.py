@@ -93,7 +93,8 @@ def forget_rows_at_holders(
     """Divide rows to forget among the holders only, and the other rows among all clients.
 
     Raises:
-        PolicyError: a holder is not a client, or a client or holder would have no rows.
+        PolicyError: ``holders`` contains an unknown client, or a client or holder would have no
+            rows.
     """
     retained = _split(permutation(derive_key(seed, "texts", "retain"), sizes.retain), clients)
     parts = _with_forget_rows(sizes, clients, seed, holders, dict(enumerate(retained)))
@@ -106,8 +107,8 @@ def separate_forget_holders(
     """Divide rows to forget among the holders, and the other rows among the other clients (MUSE).
 
     Raises:
-        PolicyError: a holder is not a client, every client is a holder, or a client would have no
-            rows.
+        PolicyError: ``holders`` contains an unknown client, every client is a holder, or a client
+            would have no rows.
     """
     others = [client for client in range(clients) if client not in holders]
     if not others:
@@ -126,7 +127,8 @@ def whole_authors(
     """Divide whole authors among clients; each author has ``questions`` consecutive rows.
 
     Raises:
-        PolicyError: a split has an incomplete author, or there are fewer authors than clients.
+        PolicyError: an author in a split has fewer than ``questions`` rows, or there are fewer
+            authors than clients.
     """
     if sizes.retain % questions or sizes.forget % questions:
         raise PolicyError(
@@ -146,7 +148,8 @@ def _with_forget_rows(
     strangers = sorted(set(holders) - set(range(clients)))
     if strangers or not holders or len(set(holders)) < len(holders):
         raise PolicyError(
-            f"rows to forget cannot be divided among the clients {list(holders)}",
+            f"rows to forget cannot be divided among the clients {list(holders)}; expected one or "
+            f"more numbers of clients, each from 0 to {clients - 1} and at most once",
             f"list different clients from 0 to {clients - 1}",
         )
     order = sizes.retain + permutation(derive_key(seed, "texts", "forget"), sizes.forget)
@@ -161,7 +164,8 @@ def _with_forget_rows(
 def _split(order: Index, clients: int) -> list[Index]:
     if not 1 <= clients <= len(order):
         raise PolicyError(
-            f"{len(order)} rows or authors cannot be divided among {clients} clients",
+            f"{len(order)} rows (authors if partition.kind = 'authors') cannot be divided among "
+            f"{clients} clients",
             f"set a number of clients from 1 to {len(order)}",
         )
     return np.array_split(order, clients)

@@ -36,7 +36,7 @@ class PlainTemplate:
         return self.system + shown + self.question_prompt(question)
 
     def question_prompt(self, question: str) -> str:
-        """One question with the template's text before and after the question, up to the answer."""
+        """The prompt for one question: the question with the template's text around it."""
         return self.before_question + question + self.after_question + self.before_answer
 
 

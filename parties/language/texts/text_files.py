@@ -36,7 +36,7 @@ class JsonEntry:
             raise DataError(
                 f"{self.place} has no field {field!r}", "check that this is the right file"
             )
-        return require_text(self.fields[field], f"{field!r} of {self.place}")
+        return require_text(self.fields[field], f"the field {field!r} of {self.place}")
 
     def texts(self, field: str, count: int) -> tuple[str, ...]:
         """Return a field, and check that the value is a list of ``count`` non-empty texts.
@@ -46,8 +46,8 @@ class JsonEntry:
         """
         found = self.fields.get(field)
         if not isinstance(found, list) or len(found) != count:
-            raise DataError(f"{field!r} of {self.place} is not a list of {count} texts")
-        return tuple(require_text(each, f"{field!r} of {self.place}") for each in found)
+            raise DataError(f"the field {field!r} of {self.place} is not a list of {count} texts")
+        return tuple(require_text(each, f"the field {field!r} of {self.place}") for each in found)
 
     def refuse_others(self, known: tuple[str, ...]) -> None:
         """Raise an error if the object has fields that are not in ``known``.

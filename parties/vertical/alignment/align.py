@@ -133,7 +133,8 @@ def _offer(
     buckets = bucket_count([leader_size, *sizes.values()])
     if message.first_bucket > min(own.completed, buckets - 1):
         raise RemoteProtocolError(
-            f"the leader starts with bucket {message.first_bucket}, but {party.name} has completed "
+            f"the leader starts with bucket {message.first_bucket}; expected at most bucket "
+            f"{min(own.completed, buckets - 1)}, because {party.name} has completed "
             f"{own.completed} of {buckets} buckets"
         )
     own.begin(buckets, message.first_bucket)

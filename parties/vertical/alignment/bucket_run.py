@@ -61,7 +61,7 @@ def _collect(
 
 
 def store_matches(hub: Hub, own: PsiInput, number: int, matches: CommonRows) -> None:
-    """Write the leader's common rows of a bucket, and each member's tags of these rows."""
+    """Store the leader's common rows of a bucket, and each member's tags of these rows."""
     places = matches.rows.astype("<u4").view(np.uint8).reshape(-1, PLACE)
     own.write_result(
         number, np.concatenate([places, *(matches.tags[name] for name in hub)], axis=1)
@@ -126,7 +126,8 @@ def receive_tags(
         and the leader's digest of the alignment.
 
     Raises:
-        RemoteProtocolError: the leader sent a wrong number of tags, or counts for too many buckets.
+        RemoteProtocolError: the number of tags is not the sum of the counts, or there are too many
+            counts or none.
     """
     places: list[RowNumbers] = []
     while len(places) < own.buckets:
@@ -136,9 +137,9 @@ def receive_tags(
         counts = list(matches.counts)
         if sum(counts) != len(tags) or not 1 <= len(counts) <= own.buckets - len(places):
             raise RemoteProtocolError(
-                f"the leader sent {len(tags)} tags and the counts of {len(counts)} buckets; "
-                f"expected {sum(counts)} tags, the sum of these counts, and the counts of 1 to "
-                f"{own.buckets - len(places)} buckets"
+                f"the leader sent {len(tags)} tags and {len(counts)} counts of tags per bucket; "
+                f"expected {sum(counts)} tags (the sum of the counts) and from 1 to "
+                f"{own.buckets - len(places)} counts"
             )
         ends = np.cumsum([0, *counts])
         for low, high in itertools.pairwise(ends):
@@ -148,7 +149,7 @@ def receive_tags(
 
 
 def show_alignment_phase(party: VerticalParty, own: PsiInput) -> None:
-    """Show the progress of the intersection."""
+    """Start the progress display of the intersection."""
     results = (
         f", {own.completed} of {own.buckets} buckets kept from an earlier start"
         if own.completed

@@ -20,7 +20,7 @@ KEY = "key"
 
 
 class BucketStore(Protocol):
-    """Storage, for each bucket, of this party's rows (written at each start) and of the result."""
+    """Stores, for each bucket, this party's rows (added again at each start) and the result."""
 
     def add_rows(self, bucket: int, rows: Bytes) -> None:
         """Add this party's ``rows``, [n, width] uint8, to a bucket."""

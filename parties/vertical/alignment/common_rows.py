@@ -1,4 +1,4 @@
-"""Start and end of an intersection: signed key shares, and the order of the common rows."""
+"""Steps before and after an intersection: sign key shares, and order the common rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -85,7 +85,7 @@ def verified_keys(
     """
     if set(shares) != set(party.agreement.passive):
         raise RemoteProtocolError(
-            "sent a wrong set of key shares; expected one key share of each passive party: "
+            "the hub sent a wrong set of key shares; expected one key share of each passive party: "
             + ", ".join(party.agreement.passive)
         )
     for name, share in shares.items():
@@ -95,8 +95,8 @@ def verified_keys(
         )
         if signer != name:
             raise RemoteProtocolError(
-                f"sent a key share of {name} that was signed by {signer}; expected the signature "
-                f"of {name}"
+                f"the hub sent a key share of {name} that was signed by {signer}; expected the "
+                f"signature of {name}"
             )
     return {name: share.key for name, share in shares.items()}
 
@@ -174,6 +174,7 @@ def _require_enough(party: VerticalParty, common: int) -> None:
 def _require_same(ours: Alignment, peer_digest: bytes, peer: str) -> None:
     if not compare_digest(ours.digest, peer_digest):
         raise RemoteProtocolError(
-            f"{peer} computed another alignment: the common rows or the test set differ",
+            f"{peer} computed another alignment than this party: the common rows or the test sets "
+            "of the two parties differ",
             "check that all parties write IDs in the same way and read the same files",
         )

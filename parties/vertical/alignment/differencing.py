@@ -47,7 +47,7 @@ def _runs(party: VerticalParty) -> list[dict[str, Any]]:
     try:
         runs: list[dict[str, Any]] = json.loads(path.read_text())
         if not all(isinstance(run["rows"], int) and run["parties"] for run in runs):
-            raise ValueError("an entry has no number of common rows or no parties")
+            raise ValueError("the entry of a run has no number of common rows or no parties")
     except (OSError, ValueError, TypeError, KeyError):
         raise StorageError(
             f"cannot read the sizes of earlier runs in {path}",

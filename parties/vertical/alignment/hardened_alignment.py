@@ -38,8 +38,8 @@ def align_active_hardened(party: VerticalParty, hub: Hub, own: PsiInput) -> Alig
     """Align the rows as the active party, the leader.
 
     Raises:
-        PolicyError: the number of queries or rows exceeds the agreement, or there are fewer common
-            rows than ``psi.minimum``.
+        PolicyError: there are more queries or rows than the agreement allows, or fewer common rows
+            than ``psi.minimum``.
         RemoteProtocolError: a member broke the protocol.
     """
     _require_allowed_queries(party, party.name, own.size)
@@ -68,8 +68,8 @@ def align_passive_hardened(
     """Align the rows as a passive party, which evaluates ``queries`` blinded elements.
 
     Raises:
-        PolicyError: the number of queries or rows exceeds the agreement, or there are fewer common
-            rows than ``psi.minimum``.
+        PolicyError: there are more queries or rows than the agreement allows, or fewer common rows
+            than ``psi.minimum``.
         RemoteProtocolError: the leader broke the protocol.
     """
     _require_allowed_queries(party, channel.terms.peer, queries)

@@ -33,7 +33,8 @@ class PsiInput:
 
     Attributes:
         ids: this party's IDs.
-        size: the number of rows that peers see; at least the number of IDs.
+        size: the number of rows that this party claims towards its peers; at least the number of
+            IDs.
         completed: number of complete buckets.
         buckets: number of all buckets.
     """
@@ -92,7 +93,7 @@ class PsiInput:
         return self._store.read_result(bucket, width)
 
     def rows(self, places: Sequence[RowNumbers]) -> RowNumbers:
-        """Numbers, [rows], of this party's rows at ``places``, [bucket_rows] places per bucket."""
+        """Numbers, [rows], of the own rows at ``places``, one array [bucket_rows] per bucket."""
         block = np.empty(sum(map(len, places)), np.uint32)
         start = 0
         for bucket, within in enumerate(places):
@@ -173,7 +174,7 @@ def check_row_limit(party: VerticalParty, name: str, rows: int) -> int:
     limit = party.agreement.limits.rows
     if rows > limit:
         raise PolicyError(
-            f"{name} has {rows} rows, but the agreement allows limits.rows = {limit}",
+            f"{name} has {rows} rows, but the agreement allows at most limits.rows = {limit}",
             "raise limits.rows in the agreement, or use fewer rows",
         )
     return rows

@@ -97,11 +97,11 @@ class PartyFeatures:
         return ModelInputs(self._transformed(fitted), fitted)
 
     def all_inputs(self, in_use: Iterable[ModelInputs]) -> list[ModelInputs]:
-        """All features in memory: the features ``in_use``, and the cached features."""
+        """All features in memory: those in the cache, and ``in_use``, those that models use."""
         return [*self._cache.values(), *in_use]
 
     def forget(self, rows: Index, in_use: Iterable[ModelInputs]) -> None:
-        """Erase the row numbers and the features, including ``in_use``, of ``rows``, [rows]."""
+        """Erase the numbers of ``rows``, [rows], and their features in ``in_use`` and the cache."""
         self.rows[rows] = -1
         for inputs in self.all_inputs(in_use):
             inputs.values[rows] = 0
@@ -132,7 +132,7 @@ class PartyFeatures:
 
 
 def read_labels(party: VerticalParty, rows: Index) -> Tensor:
-    """The labels, [rows]; ``rows``, [rows], are the party's own row numbers of the labelled rows.
+    """The labels, [rows], of the rows with the party's own row numbers ``rows``, [rows].
 
     Raises:
         LookupError: the party has no labels.
@@ -175,7 +175,7 @@ class BackdoorTrigger:
         return stamped
 
     def values(self) -> dict[str, Any]:
-        """The trigger without its rows, as JSON values."""
+        """The values that the trigger sets, as JSON, without the list of rows with the trigger."""
         return {"levels": self.levels, "brightest": self.brightest}
 
 
@@ -255,7 +255,7 @@ def external_statistics(party: VerticalParty) -> FittedPreprocessing | None:
     if plan.embed_once and passive and party.holding.images is None:
         raise PolicyError(
             "privacy.embed_once forbids preprocessing statistics of private rows, but the party "
-            "settings have no file with statistics of public rows",
+            "settings name no file with statistics of public rows",
             "set statistics = FILE in the party settings; FILE must have the format of "
             "preprocessing.json",
         )

@@ -133,7 +133,7 @@ class LocalModel:
         return list(self._slots)
 
     def copy(self, slot: str) -> Block:
-        """Parameters of the copy ``slot``, of any shape; raises ``NoCopy`` if there is none."""
+        """Parameters of the copy ``slot``, of any shape; raises ``NoCopy`` if it is absent."""
         return self._slots[slot][1]
 
     def initialise(self, model: PartyNetwork, task: vfl_pb2.Task) -> None:
@@ -188,12 +188,12 @@ class LocalModel:
         )
 
     def use(self, gradient: vfl_pb2.Gradient, part: int) -> None:
-        """Apply ``gradient.use`` to the gradients of the last backward pass.
+        """Use the gradients of the last backward pass as the field ``gradient.use`` commands.
 
         Args:
             gradient: the message with the field ``use``.
-            part: number of the batch in the pass; the gradient of batch 0 replaces the stored
-                gradient, and the gradients of later batches are added.
+            part: number of the batch, from 0. If gradients are to be stored, the gradient of batch
+                0 replaces the stored gradient, and gradients of later batches are added to it.
 
         Raises:
             RemoteProtocolError: the message does not set ``use``.
@@ -282,7 +282,7 @@ class LocalModel:
         """Load the content of a checkpoint.
 
         Args:
-            content: the return value of the method ``content``.
+            content: the content, in the form that ``LocalModel.content`` returns.
             model: builds a model from preprocessing statistics.
         """
         values, tensors = content.values, content.tensors
@@ -313,7 +313,7 @@ class LocalModel:
     def _descend(self) -> None:
         """One optimiser step along the gradients of the last backward pass."""
         if self._task.optimiser is None:
-            raise LookupError("this task has no optimiser")
+            raise LookupError("the current task takes no optimiser steps")
         self._task.optimiser.step()
         self._task.optimiser.zero_grad()
 
@@ -334,7 +334,7 @@ class LocalModel:
         distance is measured from the copy named ``slot``; without ``slot``, the distance is None.
 
         Raises:
-            NoCopy: ``slot`` has no copy.
+            NoCopy: there is no copy with the name ``slot``.
         """
         held = arithmetic.squared_norm(self._task.held)
         distance = None if slot is None else self._distance_square(self._slots[slot][1])
@@ -371,7 +371,7 @@ class LocalModel:
     @property
     def _newton_block(self) -> NewtonBlock:
         if self._task.solver is None:
-            raise LookupError("no task was started")
+            raise LookupError("a Newton command needs a task, but no task was started")
         return self._task.solver
 
     def shrink(self, fresh: Sequence[Tensor], shares: Sequence[float]) -> None:

@@ -131,7 +131,10 @@ def build_bottom(plan: PartyEntry, module: str | None, shape: tuple[int, ...]) -
 
 def _image(kind: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
     if len(shape) != 3:
-        raise ConfigError(f"bottom kind '{kind}' needs images", "use kind 'mlp' for tables")
+        raise ConfigError(
+            f"a bottom model of kind '{kind}' needs images, but the features are not images",
+            "use kind 'mlp' for tables",
+        )
     return shape[0], shape[1], shape[2]
 
 

@@ -82,7 +82,7 @@ class NewtonBlock:
     @property
     def _running(self) -> LinearSolve:
         if self.solve is None:
-            raise LookupError("no Newton step was started")
+            raise LookupError("the command needs a linear system, but no Newton step was started")
         return self.solve
 
 

@@ -70,7 +70,7 @@ def optimiser_tensors(optimiser: torch.optim.Optimizer | None) -> Tensors:
 
 
 def load_optimiser_tensors(optimiser: torch.optim.Optimizer | None, tensors: Tensors) -> None:
-    """Load the state tensors of ``optimiser_tensors``: parameter-shaped tensors and scalars."""
+    """Load ``tensors`` from ``optimiser_tensors``: each has a parameter's shape or is a scalar."""
     if optimiser is None:
         return
     state: dict[int, Tensors] = {}

@@ -190,7 +190,7 @@ class PartyState:
     def from_content(
         cls, party: VerticalParty, content: CheckpointContent, build: NetworkBuilder
     ) -> "PartyState":
-        """The state that a checkpoint contains."""
+        """The state of ``party``, restored from the content of a checkpoint."""
         rows = content.tensors["rows"]
         arrays = {name: part.numpy() for name, part in rows.items()}
         row_map, requested = arrays.pop("map"), arrays.pop("dropped")

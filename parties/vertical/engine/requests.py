@@ -80,10 +80,10 @@ def select_request_rows(
 def relabel_planted_rows(
     chosen: Sequence[RequestRows], labels: Tensor, classes: Sequence[str]
 ) -> None:
-    """Change the labels of planted rows in ``labels``, [common_rows], in place.
+    """Change ``labels``, [common_rows], in place for canaries and for rows with a trigger.
 
-    A canary gets the next class, and a row with a trigger gets the target class. A model can
-    predict the label of a canary only by memorising that row.
+    A canary gets the label of the next class, and a row with a trigger the label of the target
+    class. A model can predict the label of a canary only by memorising that row.
     """
     for each in chosen:
         labels[each.canaries] = (labels[each.canaries] + 1) % len(classes)
@@ -115,16 +115,16 @@ def _rows(
     path = party.settings.unlearn.get(request.name)
     if request.classes and path is not None:
         raise ConfigError(
-            f"request {request.name!r} has classes, but the party settings also have a file for "
-            "this request",
+            f"request {request.name!r} names classes, but the party settings also name a file of "
+            "IDs for this request",
             f"remove {request.name} from [settings.{party.name}.unlearn]",
         )
     if request.classes:
         return _of_classes(party, request, rows, labels)
     if path is None:
         raise ConfigError(
-            f"request {request.name!r} has neither classes nor a file in the settings of "
-            f"{party.name}",
+            f"request {request.name!r} names no classes, and the settings of {party.name} name no "
+            "file of IDs for this request",
             f'set {request.name} = "ids.txt" in [settings.{party.name}.unlearn]',
         )
     return _of_file(party, path, row_map)

@@ -184,8 +184,8 @@ class Batches:
         batch = order[request.index * request.size : (request.index + 1) * request.size]
         if not len(batch):
             raise RemoteProtocolError(
-                f"requests batch {request.index} of size {request.size}, but the row set has only "
-                f"{len(order)} rows"
+                f"the active party requests batch {request.index} of size {request.size}, but the "
+                f"row set has only {len(order)} rows"
             )
         return batch
 

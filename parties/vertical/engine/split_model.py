@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ShrinkShares:
-    """How far the parameters move towards fresh values: from 0 (not at all) to 1 (all the way).
+    """How far parameters move towards new random values: from 0 (not at all) to 1 (all the way).
 
     Attributes:
         bottom: how far the parameters of the bottom models move.
@@ -42,7 +42,7 @@ class ShrinkShares:
 
     @classmethod
     def agreed(cls, share: float, top: ShrinkTop) -> "ShrinkShares":
-        """Use ``share`` for bottom models; ``top`` selects 0, ``share`` or 1 for the top model."""
+        """Return ``share`` for the bottom; ``top`` selects 0, ``share`` or 1 for the top model."""
         return cls(share, {"keep": 0.0, "shrink": share, "fresh": 1.0}[top])
 
 
@@ -50,7 +50,7 @@ FRESH_TOP = ShrinkShares(bottom=0.0, top=1.0)
 
 
 class SplitModel:
-    """All parties' parts of the model: train them, read outputs, keep copies, write checkpoints.
+    """All parties' parts of the model, with methods for training, outputs, copies and checkpoints.
 
     After a crash, the program runs again from the start, and the journal replays the results of
     completed steps. During replay, only the row sets change; no message is sent and no parameter
@@ -264,7 +264,7 @@ class SplitModel:
         self.loop.diverged = False
 
     def keep_copy(self, slot: str, task: vfl_pb2.Task) -> None:
-        """Copy all parameters under the name ``slot``; of an ensemble, keep the members' names."""
+        """Copy all parameters to ``slot``; for an ensemble, keep only the members' names."""
         if self.ensemble:
             self._kept_ensembles[slot] = self.ensemble
             return
@@ -284,11 +284,11 @@ class SplitModel:
         self._change_all(task, vfl_pb2.ModelCommand(ascent_step=step))
 
     def shrink(self, shrink: ShrinkShares, stream: str, task: vfl_pb2.Task) -> None:
-        """Move the parameters of all parties towards fresh values, then start ``task``.
+        """Move the parameters of all parties towards new random values, then start ``task``.
 
         Args:
             shrink: how far the bottom models and the top model move.
-            stream: random stream of the fresh parameters.
+            stream: random stream of the new parameter values.
             task: the task that starts.
         """
         step = vfl_pb2.Shrink(stream=stream, bottom=shrink.bottom, top=shrink.top)

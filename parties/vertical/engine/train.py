@@ -174,7 +174,7 @@ def share_correct(logits: Tensor, truth: Tensor) -> float:
 
 
 def hold_forget_gradient(split_model: SplitModel, task: vfl_pb2.Task) -> float:
-    """Let every party store its gradient of the mean cross entropy on D_u; return the mean."""
+    """Let every party store its gradient of the mean cross entropy on D_u; return this mean."""
     count, total = len(split_model.rows.forgotten), torch.zeros(())
 
     def forget_loss(batch: TrainingBatch) -> BatchLoss:
@@ -252,7 +252,7 @@ class ConvexHead:
         return sum(report.held_square for report in self._pass(act))
 
     def begin(self) -> None:
-        """Start the linear system of a step; if a crash lost the gradient, compute it again."""
+        """Start to solve a step's linear system; if a crash lost the gradient, compute it again."""
         if not self._probabilities:
             self.gradient()
         self._command(vfl_pb2.Newton(start=vfl_pb2.Newton.Start()))
@@ -344,7 +344,7 @@ def _point(split_model: SplitModel, head: ConvexHead, step: NewtonStep, number: 
 
 
 def kept_points(split_model: SplitModel, name: str) -> dict[int, str]:
-    """The slot (name) of the copy made after each step of the Newton run ``name``, by step."""
+    """The names of the copies kept after the steps of the Newton run ``name``, by step number."""
     prefix = f"{name}, step "
     slots = [slot for slot in split_model.local_model.slots if slot.startswith(prefix)]
     return {int(slot.removeprefix(prefix)): slot for slot in slots}
@@ -390,7 +390,7 @@ def train_model(
     name: str,
     early: int | None = None,
 ) -> list[EpochResult]:
-    """Initialise a model and train it in the mode of the agreement.
+    """Initialise a model and train it in the agreed way: with shards, Newton steps or epochs.
 
     Args:
         split_model: the model.

@@ -49,7 +49,7 @@ StepRequests: TypeAlias = tuple[vfl_pb2.BatchRequest, ...]
 
 @dataclass(frozen=True, slots=True)
 class TrainingBatch:
-    """One batch, after all parties' embeddings arrived.
+    """A batch of rows, for which the embeddings of all parties have arrived.
 
     Attributes:
         request: the request that was sent to the passive parties.
@@ -57,7 +57,7 @@ class TrainingBatch:
         logits: [batch, classes].
         labels: [batch].
         reports: the reports that the passive parties sent with their embeddings.
-        share: fraction of the step's rows that are in this batch; below 1 for micro-batches.
+        share: fraction of the rows of the step that this batch contains; below 1 for micro-batches.
         last: whether this is the last batch of its step.
     """
 
@@ -72,7 +72,7 @@ class TrainingBatch:
 
 @dataclass(frozen=True, slots=True)
 class RowOutputs:
-    """Outputs of the current model on some rows.
+    """Logits and embeddings that the current model computes for a list of rows.
 
     Attributes:
         logits: [rows, classes].
@@ -86,11 +86,11 @@ class RowOutputs:
 
 @dataclass(frozen=True, slots=True)
 class BatchLoss:
-    """The loss of a batch, and how each party uses the gradient.
+    """The loss of a batch, and what each party does with the gradient of the loss.
 
     Attributes:
         loss: the scalar to differentiate.
-        use: the message that defines how to use the gradient; sent with the gradients.
+        use: the message that tells a party what to do with its gradient.
     """
 
     loss: Tensor
@@ -99,7 +99,7 @@ class BatchLoss:
 
 @dataclass(frozen=True, slots=True)
 class SentGradients:
-    """The gradients of one batch as they were sent to the passive parties.
+    """The gradients of one batch, exactly as the active party sent the gradients.
 
     Attributes:
         rows: [batch], indices into the common order.
@@ -127,9 +127,10 @@ class TrainingLoop:
     """Runs passes over rows with the whole split model, for training, evaluation and unlearning.
 
     Attributes:
-        labels: [common_rows], -1 for erased rows.
+        labels: [common_rows], the label of each common row; -1 for erased rows.
         sent_gradients: the gradients that were sent for the last batch.
-        diverged: whether a value was not finite, or exceeded ``limits.magnitude``.
+        diverged: whether a loss, gradient or embedding was not finite, or exceeded
+            ``limits.magnitude``.
     """
 
     def __init__(self, party: VerticalParty, hub: Hub, state: PartyState, labels: Tensor) -> None:
@@ -150,7 +151,7 @@ class TrainingLoop:
         return max(self._agreement.limits.step_seconds, 10 * self._reply_seconds)
 
     def without_parties(self, absent: Collection[str]) -> "TrainingLoop":
-        """A loop without the passive parties ``absent``; works only with ``top.kind = 'sum'``."""
+        """A loop without the parties ``absent``; possible only with ``top.kind = 'sum'``."""
         return TrainingLoop(self._party, self._hub.without(absent), self._state, self.labels)
 
     def clear(self) -> None:
@@ -162,14 +163,14 @@ class TrainingLoop:
         """Delete the labels of ``rows``, [rows], and all embeddings of the last batch.
 
         Returns:
-            Descriptions of the deleted state other than the labels, for the report.
+            Descriptions, for the report, of everything that was deleted except the labels.
         """
         self.labels[rows] = -1
         self.clear()
         return ["embeddings and logits of every compared model"]
 
     def row_count(self, rows: vfl_pb2.Rows) -> int:
-        """Number of rows in the row set with the enum value ``rows``, for the current model."""
+        """Number of rows in the row set ``rows`` of the current model."""
         return len(self._state.batches.rows.select(rows))
 
     def epoch_requests(
@@ -198,11 +199,11 @@ class TrainingLoop:
         """Run one shuffled epoch in the mode of ``training.overlap``.
 
         Args:
-            task: the task for which the epoch runs.
-            rows: the row set.
+            task: the task to which the epoch belongs, such as training or unlearning.
+            rows: the row set over which the epoch runs.
             epoch: number of the epoch, which also seeds the order of the rows.
             size: number of rows per step.
-            act: maps a batch to its loss and to the way in which the parties use the gradient.
+            act: computes the loss of a batch, and chooses what the parties do with its gradient.
 
         Raises:
             Diverged: the loss or a gradient is not finite in a task that must not diverge.
@@ -225,7 +226,7 @@ class TrainingLoop:
     ) -> None:
         """Run one step for each request.
 
-        ``act`` maps a batch to its loss and to the way in which the parties use the gradient. The
+        ``act`` computes the loss of a batch, and chooses what the parties do with its gradient. The
         gradients of a batch and the request for the next batch are sent in one message. If a value
         is not finite in a task that may diverge, such as unlearning, the loop ends early and sets
         ``diverged``.
@@ -238,7 +239,7 @@ class TrainingLoop:
         self._run_steps(task, ((request,) for request in requests), act, 0)
 
     def residues(self, gone: Index) -> list[str]:
-        """Descriptions of data in this loop that belongs to the forgotten rows ``gone``, [rows]."""
+        """Names of this loop's data that still concerns the forgotten rows ``gone``, [rows]."""
         found = ["labels"] if bool((self.labels[torch.from_numpy(gone)] >= 0).any()) else []
         if self._leaves or self._local_embedding is not None or self.sent_gradients.gradients:
             found.append("embeddings or gradients of the last batch")
@@ -246,7 +247,7 @@ class TrainingLoop:
 
     @torch.no_grad()
     def read(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task) -> RowOutputs:
-        """Logits and embeddings of a row set in index order, without a change of parameters.
+        """Compute logits and embeddings of a row set in index order; no parameter changes.
 
         If an output is not finite in a task that may diverge, ``diverged`` is set.
 
@@ -358,7 +359,8 @@ class TrainingLoop:
             if task not in _MAY_DIVERGE:
                 place = describe_place(_place(task, batch.request))
                 raise Diverged(
-                    f"the loss or a gradient is not finite ({place})", "lower the learning rate"
+                    f"the loss or a gradient is not finite or exceeds limits.magnitude ({place})",
+                    "lower the learning rate",
                 )
         self.sent_gradients = SentGradients(batch.rows, self._with_noise(batch, gradients))
 
@@ -449,7 +451,8 @@ class TrainingLoop:
             self.diverged = True
             if task not in _MAY_DIVERGE:
                 raise RemoteProtocolError(
-                    f"{name} sent embeddings that are not finite", "lower the learning rate"
+                    f"the embeddings of {name} are not finite or exceed limits.magnitude",
+                    "lower the learning rate",
                 )
 
     def _clock(self, task: vfl_pb2.Task, phase: str) -> AbstractContextManager[None]:
@@ -480,7 +483,7 @@ def _or_zeros(gradient: Tensor | None, leaf: Tensor) -> Tensor:
 
 
 class CachedTrainingLoop(TrainingLoop):
-    """Training loop over cached embeddings: each embedding is sent once (``embed_once``).
+    """A training loop for ``embed_once``, which receives each embedding once and then caches it.
 
     Only the top model is trained, and no gradient is sent. After a restart, the cache is empty, so
     the embeddings are requested again. A passive party then sends the same bytes as before the
@@ -496,7 +499,7 @@ class CachedTrainingLoop(TrainingLoop):
         """Delete the labels and the cached embeddings of ``rows``, [rows].
 
         Returns:
-            Descriptions of the deleted state other than the labels, for the report.
+            Descriptions, for the report, of everything that was deleted except the labels.
         """
         for cached in self._cache.values():
             cached[rows] = 0
@@ -504,7 +507,7 @@ class CachedTrainingLoop(TrainingLoop):
         return [*super().forget(rows), f"cached embeddings of {len(rows)} rows"]
 
     def residues(self, gone: Index) -> list[str]:
-        """Descriptions of data in this loop that belongs to the forgotten rows ``gone``, [rows]."""
+        """Names of this loop's data that still concerns the forgotten rows ``gone``, [rows]."""
         cached = any(bool(each[gone].any()) for each in self._cache.values())
         return [*super().residues(gone), *(["cached embeddings"] if cached else [])]
 
@@ -544,7 +547,8 @@ class CachedTrainingLoop(TrainingLoop):
     ) -> list[vfl_pb2.BlockReport]:
         if not self._cached[rows].all():
             raise LookupError(
-                "the cache lacks the embeddings of these rows: no batch requested the embeddings"
+                "the cache does not contain the embeddings of all rows of this batch, because they "
+                "were not requested"
             )
         chosen = torch.from_numpy(rows)
         self._leaves = {name: each.index_select(0, chosen) for name, each in self._cache.items()}

@@ -1,1 +1,1 @@
-"""Evaluation of a request: run all methods, read their models' outputs, compute metrics."""
+"""Evaluation of a request: run all methods, and compute metrics from their models' outputs."""

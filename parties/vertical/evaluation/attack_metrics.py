@@ -2,8 +2,8 @@
 
 The update-difference attack compares the predictions of the models before and after unlearning. The
 party-view attack compares one party's embeddings before and after unlearning. A passive party
-already has the indices of the forgotten rows, so the party-view metric shows what the embeddings
-alone would reveal.
+already knows which rows were forgotten. The party-view metric shows what the embeddings would
+reveal to someone without this knowledge.
 """
 
 import torch
@@ -75,7 +75,7 @@ def _retained(models: ModelOutputs, outcome: MethodOutcome) -> Measurement:
 def update_difference_metrics(
     models: ModelOutputs, outcome: MethodOutcome
 ) -> dict[str, Measurement]:
-    """Metrics of an attack that tells D_u from D_r, or from test rows, by output changes."""
+    """Metrics of attacks that use changed outputs to tell D_u from D_r, or D_u from test rows."""
     before, after = models.original.logits, outcome.logits
 
     def features(part: str, rows: Index) -> Floats:
@@ -93,7 +93,7 @@ def update_difference_metrics(
 
 
 def party_view_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Metrics of an attack that tells D_u from test rows by one party's changes of embeddings."""
+    """Metrics of an attack that uses one party's changed embeddings to tell D_u from test rows."""
     before, after = _by_party(models, models.original), _by_party(models, outcome)
     return {
         f"view_auc_{name}": _update_attack(
@@ -138,7 +138,7 @@ INVALID = "the original did not learn the trigger: this run shows nothing"
 
 
 def backdoor_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Success rates with and without trigger, and their difference; empty without a backdoor."""
+    """Success rates of the backdoor with and without trigger; empty if no backdoor was planted."""
     backdoor = models.comparison.request.backdoor
     if backdoor is None:
         return {}

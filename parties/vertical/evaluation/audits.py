@@ -13,7 +13,7 @@ from unlearning.audit.relearning import anamnesis_index
 
 
 def request_audits(models: ModelOutputs) -> dict[str, Any]:
-    """The audits as JSON values; None for an audit that did not run."""
+    """Results of all audits as JSON values; the result is None for an audit that did not run."""
     return {
         "completeness": _completeness(models),
         "parameters": _parameters(models),

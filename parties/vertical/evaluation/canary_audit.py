@@ -13,7 +13,7 @@ from unlearning.audit.membership import Outputs, canary_loss_auc, class_matched_
 
 
 def canary_audit(comparison: Comparison, groups: RowGroups) -> dict[str, Any]:
-    """Compare two losses for wrong labels: the loss of the canaries and the loss of test rows."""
+    """Compare the loss of canaries with the loss of test rows that have wrong labels."""
     classes = comparison.outcome(ORIGINAL).logits["test"].shape[1]
     wrong = (groups.labels["test"] + 1) % classes
 
@@ -44,7 +44,7 @@ def canary_audit(comparison: Comparison, groups: RowGroups) -> dict[str, Any]:
 
 
 def canary_result(audit: dict[str, Any], chosen: str) -> str:
-    """A sentence for the report about the JS ratios of the canaries."""
+    """A sentence for the report: how near the model is to Retrain on the canaries."""
     before, after = audit["original_ratio"], audit[f"{chosen}_ratio"]
     if before is None:
         return "the Retrains do not differ on the canaries, so the ratio has no unit"

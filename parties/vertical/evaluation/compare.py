@@ -41,7 +41,7 @@ class Cost:
     messages: int = 0
 
     def since(self, start: "Cost") -> "Cost":
-        """The cost that was added since ``start``."""
+        """Subtract the cost ``start`` of an earlier moment from this cost."""
         return Cost(
             self.seconds - start.seconds,
             self.rows - start.rows,
@@ -53,7 +53,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class ModelReadout:
-    """A model's outputs on each row set.
+    """The logits and embeddings of one model for each row set.
 
     Attributes:
         logits: for each row set, [rows, classes].
@@ -73,7 +73,7 @@ class MethodOutcome:
         logits: for each row set, [rows, classes].
         cost: the cost of the method.
         guarantee: the guarantee of the run; None for the original model.
-        result: what the method returned.
+        result: the values that the method returned for the report and the audits.
         embeddings: [rows, total_width], for each row set whose embeddings a metric needs.
     """
 
@@ -102,7 +102,7 @@ class Comparison:
     extra_audits: ExtraAudits = field(default_factory=ExtraAudits)
 
     def outcome(self, name: str) -> MethodOutcome:
-        """The outcome of a method."""
+        """Return the outcome of the method ``name``."""
         return next(each for each in self.outcomes if each.name == name)
 
     @property
@@ -113,7 +113,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """The original model as a method that changes nothing."""
+    """The pseudo-method that changes nothing, and so has the original model as its result."""
 
     name: str = ORIGINAL
     guarantee: None = None
@@ -124,7 +124,7 @@ class Original:
 
 
 def compare_methods(split_model: SplitModel, request: RowRequest) -> Comparison:
-    """Run all methods on a request; at the end restore the chosen method's model.
+    """Run all methods for one request; then restore the model of the chosen method.
 
     Before the call, the original model must be trained, and ``SplitModel.forget`` must have been
     called with the rows of the request.

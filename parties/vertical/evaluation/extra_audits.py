@@ -1,8 +1,8 @@
 """Extra audits of a request that need the models themselves, not only their outputs.
 
-The audits exchange the parameters of one party, measure parameter distances, relearn D_u, train
-shadow models and test a reconstruction. Each audit first restores a model; the caller must restore
-the model that is needed after the audits.
+The audits exchange the parameters of one party, measure distances between parameters, relearn D_u,
+train shadow models, and try to reconstruct a forgotten row. Every audit changes the current model,
+so the caller must restore a model after the audits.
 """
 
 from collections.abc import Iterator
@@ -32,15 +32,15 @@ class ExtraAudits:
     """The results of the extra audits.
 
     Attributes:
-        exchanged: for each party and row set, [rows, classes], the logits of the delivered model
-            with the original parameters at that party.
-        distances: for each model (named by its slot) and party, the distance of the party's
-            parameters from those of the paired Retrain; None if shapes differ.
-        relearned: for each model (named by its slot), the number of steps until D_u is relearned,
-            for each row order.
+        exchanged: by party and row set, the logits, [rows, classes], of the delivered model after
+            this party restored its original parameters.
+        distances: by name of the saved model and by party, the distance between the party's
+            parameters in this model and in the paired Retrain model; None if their shapes differ.
+        relearned: by name of the saved model, the numbers of steps until the model has relearned
+            D_u; one number for each order of the rows.
         shadows: outputs of the shadow models.
-        reconstruction: for each model (named by its slot) and party, how well the change since the
-            original model reveals the only forgotten row.
+        reconstruction: by name of the saved model and by party, how well the change of the party's
+            parameters reveals the forgotten row; empty unless exactly one row was forgotten.
     """
 
     exchanged: dict[str, dict[str, Tensor]] = field(default_factory=dict)
@@ -51,11 +51,11 @@ class ExtraAudits:
 
 
 def run_extra_audits(split_model: SplitModel, chosen: str) -> ExtraAudits:
-    """Run the audits of the agreement; ``chosen`` is the slot of the delivered model.
+    """Run the extra audits of the agreement; ``chosen`` is the name of the delivered model's copy.
 
-    All audits except the shadow models need copies of three models: the delivered model, the
-    original model and the paired Retrain. An ensemble has no such copies, so that only the shadow
-    models run.
+    All audits except the shadow models need saved copies of the delivered model, the original model
+    and the paired Retrain model. An ensemble has no such copies, so only the shadow models are
+    trained.
     """
     plan = split_model.agreement.evaluation
     if not {ORIGINAL, chosen, PAIRED} <= set(split_model.local_model.slots):
@@ -84,7 +84,7 @@ def _distances(split_model: SplitModel, slots: list[str]) -> dict[str, dict[str,
 
 
 def parameter_distances(split_model: SplitModel, slot: str) -> dict[str, float | None]:
-    """For each party, the distance of its parameters from a copy; None if shapes differ."""
+    """Distance of each party's parameters from the copy ``slot``; None if shapes differ."""
     command = vfl_pb2.ModelCommand(report_norms=vfl_pb2.ReportNorms(slot=slot))
     return {
         name: sqrt(report.distance_square) if report.HasField("distance_square") else None
@@ -107,7 +107,7 @@ def _with_exchanged_parties(split_model: SplitModel, chosen: str) -> dict[str, d
 
 
 def restore_party(split_model: SplitModel, party: str, slot: str) -> None:
-    """Let one party restore a copy; the other parties keep their parameters."""
+    """Let one party restore its copy ``slot``; the other parties keep their parameters."""
     restore = vfl_pb2.RestoreCopy(slot=slot, stream=split_model.stream)
     split_model.command_party(party, vfl_pb2.EVALUATE, vfl_pb2.ModelCommand(restore_copy=restore))
 
@@ -180,11 +180,11 @@ def _reconstruction(
 
 
 def reconstruction_attacks(split_model: SplitModel, slot: str) -> dict[str, dict[str, float]]:
-    """For each party, two measures of how well the parameters reveal the only row of D_u.
+    """Measure for each party how well the change of its parameters reveals the only row of D_u.
 
-    The attack on a party uses the change of its parameters since the copy in ``slot``. Each result
-    has the keys ``cosine`` and ``rank``. A party is omitted if the input of its first layer is not
-    a whole row.
+    The change is measured from the copy ``slot``. Each result has two measures, ``cosine`` and
+    ``rank``. The result has no entry for a party if the input of its first layer is not a whole
+    row.
     """
     invert = vfl_pb2.ModelCommand(test_reconstruction=vfl_pb2.TestReconstruction(slot=slot))
     return {

@@ -42,7 +42,7 @@ BINS = 24
 
 
 def empty_request_record(split_model: SplitModel, chosen: RequestRows) -> dict[str, Any]:
-    """The record of a request without training rows, for which no method ran."""
+    """The record in ``metrics.json`` of a request that concerns no training row; no method ran."""
     return {
         **_named(split_model, chosen),
         "method": split_model.agreement.unlearning.method,

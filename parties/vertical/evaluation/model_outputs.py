@@ -58,7 +58,7 @@ class ModelOutputs:
         return [each for each in self.retrains if each is not outcome]
 
     def reference_retrain(self, outcome: MethodOutcome) -> MethodOutcome | None:
-        """The Retrain with which ``outcome`` is compared; None if there is no other Retrain."""
+        """The Retrain model to compare with ``outcome``; None without another Retrain model."""
         retrains = self.retrains
         if outcome not in retrains:
             return retrains[0] if retrains else None
@@ -72,7 +72,7 @@ class ModelOutputs:
 
     @cached_property
     def remaining(self) -> Tensor | None:
-        """Mask of test rows of remaining classes, [test_rows]; None if all classes remain."""
+        """Mask of test rows whose class was not forgotten, [test_rows]; None if no class was."""
         request = self.comparison.request
         if request.fraction < 1 or not request.classes:
             return None
@@ -153,7 +153,7 @@ class ModelOutputs:
         }
 
     def attack_result(self, attack: Pipeline, logits: dict[str, Tensor]) -> MembershipResult:
-        """Score an attack: D_u against test rows of the same classes.
+        """Measure how well an attack tells D_u from test rows of the same classes.
 
         Args:
             attack: the trained attack.
@@ -175,22 +175,22 @@ class ModelOutputs:
 
 
 def ratio_or_none(ratio: JsRatio) -> float | None:
-    """The value of the ratio; None if its denominator, the divergence between Retrains, is 0."""
+    """The value of ``ratio``; None if its denominator is 0, which means equal Retrain models."""
     return ratio.value if ratio.between_retrains else None
 
 
 def js_ratio_to_retrains(
     outcome: MethodOutcome, comparison: Comparison, part: str, rows: Index | None
 ) -> JsRatio:
-    """JS divergence between a model and the Retrains, divided by that between the Retrains.
+    """JS divergence of a model from the Retrain models, relative to that between Retrain models.
 
-    A Retrain is compared with the other Retrain models.
+    If the model is a Retrain model itself, it is compared with the other Retrain models.
 
     Args:
         outcome: the model.
         comparison: all models.
-        part: the row set.
-        rows: [rows], positions in the row set; None for all.
+        part: name of the row set on which the outputs are compared.
+        rows: [rows], positions in the row set; None for all rows of the row set.
     """
 
     def read(each: MethodOutcome) -> Tensor:

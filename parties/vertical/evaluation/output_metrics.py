@@ -1,7 +1,7 @@
 """Metrics of a model's outputs: utility, forgetting, distances to Retrain models, two-sample tests.
 
-A large p-value does not prove that two distributions are equal. In the column of Retrain, metrics
-of distance compare one Retrain with another Retrain.
+A large p-value does not prove that two distributions are equal. The report has a column for
+Retrain, in which distances are those between two Retrain models.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ from unlearning.audit.two_samples import (
 
 
 def utility_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Utility of a model on all test rows, on remaining classes, and on neighbours of D_u."""
+    """Utility of a model on test rows, on retained rows, and on the neighbours of D_u in D_r."""
     test = models.outputs(outcome, "test")
     figures = {
         "test_accuracy": accuracy_metric(test),
@@ -94,7 +94,7 @@ _RELATIVE = ("forgotten_accuracy", "forgotten_loss", "forgotten_entropy", "forgo
 
 
 def forgetting_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Metrics of a model's outputs on D_u, also relative to the original model and Retrain."""
+    """Metrics of a model's outputs on D_u, some relative to the original or a Retrain model."""
     figures = _forgetting(models, outcome)
     others = [_forgetting(models, each) for each in models.other_retrains(outcome)]
     original = _forgetting(models, models.original)
@@ -152,9 +152,9 @@ def _streisand(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measur
 
 
 def distance_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Mean distances between the outputs and embeddings of a model and of the Retrain models.
+    """Mean distances of a model's outputs and embeddings from those of the Retrain models.
 
-    For a Retrain, the values show the distance between two Retrain models.
+    A Retrain model is compared with the other Retrain models.
     """
     rows = {
         "forgotten": models.row_groups.forgotten,

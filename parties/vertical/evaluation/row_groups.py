@@ -1,4 +1,4 @@
-"""Row groups used by the metrics, fixed before any method runs."""
+"""Groups of rows on which metrics are computed, chosen before any unlearning method runs."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ MOST_MEMBERS = 5000  # rows of D_r on which the attack is trained
 
 @dataclass(frozen=True, slots=True)
 class RowGroups:
-    """The labels of each row set, and the positions of the row groups in the row sets.
+    """Groups of rows for the metrics, as positions in a row set, and the labels of each row set.
 
     Attributes:
         labels: for each row set, [rows], the labels that training used.
@@ -40,17 +40,17 @@ class RowGroups:
 
     @property
     def generator(self) -> np.random.Generator:
-        """A new random generator with the seed ``seed``; all models get the same samples."""
+        """A new random generator with the seed ``seed``: all models get the same samples."""
         return np.random.default_rng(self.seed)
 
 
 def select_row_groups(split_model: SplitModel, chosen: RequestRows, planted: Index) -> RowGroups:
-    """Select the row groups of one request.
+    """Choose the groups of rows with which the metrics of one request are computed.
 
     Args:
         split_model: the model.
-        chosen: the request and its rows.
-        planted: [canaries], the canaries of all requests.
+        chosen: the request, and the rows that it asks to forget.
+        planted: [canaries], the rows of the canaries of all requests.
 
     Raises:
         PolicyError: a class of D_u has no test row for comparison.
@@ -66,7 +66,8 @@ def select_row_groups(split_model: SplitModel, chosen: RequestRows, planted: Ind
         matched = class_matched_rows(labels[rows.forgotten[unplanted]], pool, generator)
     except ValueError as error:
         raise PolicyError(
-            f"request {chosen.request.name!r}: the test rows lack a class of the requested rows",
+            f"request {chosen.request.name!r} contains rows of a class without test rows for "
+            "comparison",
             "raise split.test",
         ) from error
     parts = {

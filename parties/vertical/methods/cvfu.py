@@ -38,7 +38,7 @@ class CvfuResult:
     Attributes:
         losses: the loss at Ĥ after each epoch.
         gradients: the norm of the gradient of the loss with respect to Ĥ, after each epoch.
-        kept: the epoch whose model was kept; 0 for the original model.
+        kept: number of the epoch after which the final model was saved; 0 for the original model.
         sent_gradients: the gradients that were sent for the last batch of D_u.
     """
 

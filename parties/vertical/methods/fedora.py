@@ -79,7 +79,7 @@ class FedOraIteration:
         dual_bound: upper bound of the dual step size σ; None if all gradients were zero.
         gradient_norm: ‖g_u‖.
         retain_loss: mean L_r over the sub-steps; None for δ = 0.
-        change: ‖ΔΘ‖, the norm of the parameter change; added one iteration later.
+        change: ‖ΔΘ‖, the norm of the change of the parameters; None until the next iteration.
         validation_accuracy: None if the model was not validated.
     """
 
@@ -115,7 +115,7 @@ class FedOraResult:
 
     @property
     def multiplier(self) -> float | None:
-        """The dual Ω at the end of the run; None for the literal dual, or without an iteration."""
+        """The dual Ω at the end of the run; None for the literal dual, or if no iteration ran."""
         return self.iterations[-1].multiplier if self.iterations else None
 
 
@@ -128,13 +128,13 @@ class FedOraState:
         steps: τ and σ.
         retain_batches: number of batches of D_r used so far.
         iterations: number of iteration records so far.
-        newest: the last two iteration records; this iteration added ``change`` to the older record.
-        decision: whether and why to stop.
+        newest: the records of the last two iterations.
+        decision: whether the run stops after this iteration, and why.
         validated: whether this iteration validated the model.
         passed: whether the model passed its last validation; false before the first validation,
             unless FedORA starts from the original model.
-        sent_gradients: the gradients of S_u that were sent in the first iteration; None in later
-            iterations.
+        sent_gradients: the gradients of S_u that the active party sent in the first iteration; None
+            in later iterations.
     """
 
     dual: Dual
@@ -440,7 +440,7 @@ class _Run:
 
 
 def fedora_variant(plan: FedoraSettings) -> dict[str, Any]:
-    """The variant of FedORA that runs, for the report."""
+    """The settings that define the variant of FedORA, for the report."""
     return {
         "dual": plan.dual,
         "start": plan.start,
@@ -454,7 +454,7 @@ def fedora_variant(plan: FedoraSettings) -> dict[str, Any]:
 
 
 def fedora_step_sizes(plan: FedoraSettings, training: TrainingSettings) -> StepSizes:
-    """The initial step sizes and their rule; without ``adaptive`` the step sizes are constant."""
+    """The initial step sizes and their rule; without ``adaptive``, the rule changes nothing."""
     rule, primal = plan.adaptive, plan.first_step(training.learning_rate)
     if rule is None:
         constant = StepRule(
@@ -474,14 +474,15 @@ def fedora_step_sizes(plan: FedoraSettings, training: TrainingSettings) -> StepS
 
 
 def choose_threshold(split_model: SplitModel, original: Tensor) -> Threshold:
-    """The threshold γ that results from the agreed policy.
+    """Compute the threshold γ with the policy of the agreement.
 
     Args:
         split_model: the model.
         original: [validation_rows, classes], the original model's logits.
 
     Raises:
-        PolicyError: the policy needs validation rows of the classes in D_u, but there are none.
+        PolicyError: the policy needs validation rows of the classes that occur in D_u, but there
+            are no such validation rows.
     """
     plan, classes = (
         split_model.agreement.unlearning.fedora,
@@ -547,9 +548,9 @@ def calibrate_top(split_model: SplitModel, original: Tensor) -> float | None:
         original: [validation_rows, classes], the original model's logits.
 
     Returns:
-        The factor by which the logits are multiplied. None if no validation row has an unaffected
-        class, if ``fedora.calibrate`` is off, or if ``top.kind`` is ``'sum'``, because this top
-        model cannot scale logits.
+        The factor by which the logits are multiplied. The result is None if no validation row has
+        an unaffected class, or if ``fedora.calibrate`` is off. It is also None if ``top.kind`` is
+        ``'sum'``, because this top model cannot scale logits.
     """
     plan, rows = split_model.agreement.unlearning.fedora, split_model.rows
     labels = split_model.labels

@@ -1,4 +1,4 @@
-"""ICO-like, a baseline: subtract an estimated contribution of D_u, then correct on a part of D_r.
+"""ICO-like, a baseline: subtract an estimate of D_u's effect, then train on a part of D_r.
 
 ICO-like follows the description of ICO (Li et al., J. Supercomputing 81:845, 2025), whose code is
 not public. K = number of correction steps.
@@ -32,8 +32,7 @@ class IcoLikeResult:
     """The measured values of one run of the method ICO-like.
 
     Attributes:
-        contribution: factor by which the gradient on D_u was scaled before its addition to the
-            parameters.
+        contribution: the gradient on D_u times this factor was added to the parameters.
         losses: the loss of each correction step.
         finite: whether all values were finite; otherwise the original model was restored.
         sent_gradients: the gradients that were sent for the last batch of D_u.
@@ -49,14 +48,14 @@ class IcoLikeResult:
 class IcoLikeMethod:
     """ICO-like: one pass over D_u, then K correction steps with SGD on a part of D_r.
 
-    The contribution is clipped by its joint norm over all parties.
+    The estimated effect of D_u is clipped by its joint norm over all parties.
     """
 
     name: str = "ico-like"
     guarantee: Guarantee = Guarantee.HEURISTIC
 
     def run(self, split_model: SplitModel) -> MethodResult:
-        """Subtract the contribution of D_u, then take correction steps on a part of D_r."""
+        """Subtract an estimate of D_u's effect, then take correction steps on a part of D_r."""
         split_model.restore_copy(ORIGINAL, self.name, TASK)
         result = split_model.once("ico-like", IcoLikeResult, lambda: run_ico_like(split_model))
         figures = {"contribution": result.contribution, "losses": result.losses}
@@ -68,7 +67,7 @@ class IcoLikeMethod:
 
 
 def run_ico_like(split_model: SplitModel) -> IcoLikeResult:
-    """Run ICO-like on the current model; if values are not finite, restore that model."""
+    """Run ICO-like on the current model; restore this model if a value is not finite."""
     plan = split_model.agreement.unlearning.ico_like
     split_model.party.progress.phase("ico-like", plan.steps + 1)
     split_model.keep_copy(LAST_FINITE, TASK)

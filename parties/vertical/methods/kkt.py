@@ -25,10 +25,10 @@ def kkt_report(split_model: SplitModel, gamma: float, dual: float | None) -> dic
     Args:
         split_model: the model.
         gamma: the threshold γ.
-        dual: the dual Ω; None for the literal dual, or if there was no iteration.
+        dual: the dual Ω; None for the literal dual, or if FedORA ran no iteration.
 
     Returns:
-        The residuals; None if ``dual`` is None, or if values are not finite.
+        The residuals; None if ``dual`` is None, or if a residual is not finite.
     """
     if dual is None:
         return None

@@ -17,7 +17,7 @@ class Threshold:
     """FedORA's threshold γ on the forgetting score.
 
     Attributes:
-        gamma: the threshold γ; with the policy ``present``, an upper limit of γ.
+        gamma: the threshold γ; with the policy ``present``, the largest threshold that is allowed.
         policy: the policy that set γ. If the policy ``proxy`` is agreed but its reference model
             diverged, the value is ``heldout``.
     """
@@ -33,12 +33,13 @@ class MethodResult:
     Attributes:
         figures: JSON values for the method's row in the report.
         iterations: one entry per iteration, for the report's plot.
-        stopped: why the method ended; None if there is no special reason.
-        threshold: FedORA's threshold; None for other methods.
-        sent_gradients: the gradients of a batch of D_u that were sent; None if no gradient was
-            sent.
+        stopped: why the method ended early; None if the method ended normally.
+        threshold: the threshold γ of FedORA; None for other methods.
+        sent_gradients: the gradients of one batch of D_u, as the active party sent them; None if
+            the method sends no gradient.
         guarantee: the guarantee of this run, if different from the guarantee of the method.
-        audit: computes further values for the report; the cost of this computation is not measured.
+        audit: function that computes further values for the report; its cost does not count as cost
+            of the method.
     """
 
     figures: dict[str, Any] = field(default_factory=dict)

@@ -39,6 +39,6 @@ def vertical_method(name: MethodName) -> VerticalMethod:
 
 
 def independent_retrains(count: int) -> list[VerticalMethod]:
-    """Methods that train independent Retrain models, each with separate random streams."""
+    """Make ``count`` methods; each trains one Retrain model with its own random streams."""
     names = ["retrain", *(f"retrain-{number}" for number in range(2, count + 1))]
     return [RetrainMethod(name, name) for name in names]

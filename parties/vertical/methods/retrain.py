@@ -36,7 +36,7 @@ class RetrainMethod:
     guarantee: Guarantee = Guarantee.EXACT
 
     def run(self, split_model: SplitModel) -> MethodResult:
-        """Train like the original model; a paired model with Newton-CG gets nearer the optimum."""
+        """Train like the original model; a paired Newton-CG model gets nearer the optimum."""
         solved = split_model.agreement.training.optimiser == "newton-cg"
         if solved and self.stream == ORIGINAL:
             return _retrain_to_optimum(split_model, self.stream, self.name)

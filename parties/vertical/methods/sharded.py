@@ -22,7 +22,7 @@ class ShardedMethod:
     guarantee: Guarantee = Guarantee.EXACT
 
     def run(self, split_model: SplitModel) -> MethodResult:
-        """Retrain the affected shards from the original random streams."""
+        """Retrain the shards that contain rows of D_u, from their original random streams."""
         split_model.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
         members = dict(enumerate(split_model.ensemble))
         before = split_model.once("digests before", dict, lambda: _digests(split_model, members))

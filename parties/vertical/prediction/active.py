@@ -24,7 +24,7 @@ from protocol.hub import Hub
 
 
 class Predictor:
-    """Predicts rows that all parties have, while the connections of the hub are open."""
+    """Predicts rows that all parties have; needs open connections to all passive parties."""
 
     def __init__(
         self, party: VerticalParty, trained: TrainedNetwork, hub: Hub, rows: Index

@@ -101,18 +101,18 @@ class PredictionSession:
             rows = align_passive(prediction_party(party, all_rows), channel, opened).rows
         except PeerSilent as error:  # the hub is there, but another party did not join
             raise Aborted(
-                f"sent no message within {party.agreement.limits.idle_seconds:g} s", ABSENT
+                f"the hub sent no message within {party.agreement.limits.idle_seconds:g} s", ABSENT
             ) from error
         inputs = prediction_inputs(party, trained, rows)
         if inputs is None:
-            raise LookupError("this passive party has no features")
+            raise LookupError("this passive party has no feature columns for embeddings")
         self._inputs = inputs
         ids = [party.holding.ids[row] for row in rows.tolist()]
         frozen = FrozenBottom(trained.network, inputs, ids)
         self._release = prediction_release(party, channel.session or b"", frozen)
 
     def handle(self, message: Message) -> bool:
-        """Handle one message; return whether more messages follow.
+        """Handle one message; return False if the message was ``Goodbye``, and else True.
 
         Raises:
             RemoteProtocolError: the message is neither ``Predict`` nor ``Goodbye``.

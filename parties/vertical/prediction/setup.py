@@ -111,7 +111,7 @@ def _features(data: Data, fitted: FittedPreprocessing) -> Data:
 
 
 def prediction_party(party: VerticalParty, rows: Index) -> VerticalParty:
-    """A copy of ``party`` that keeps only the row IDs with the indices ``rows``, [n].
+    """Return a copy of ``party`` whose data is only the IDs with the indices ``rows``, [n].
 
     In the copy, ``psi.minimum`` is 1, so that a single row can be predicted. All parties change
     their agreement in the same way, after the handshake has compared the original agreements.
@@ -123,7 +123,7 @@ def prediction_party(party: VerticalParty, rows: Index) -> VerticalParty:
 
 
 def prediction_inputs(party: VerticalParty, trained: TrainedNetwork, rows: Index) -> Tensor | None:
-    """Features, [rows, ...], for the row indices ``rows``, [rows]; None without feature columns."""
+    """Features of ``rows``, [rows], with shape [rows, ...]; None without feature columns."""
     if trained.fitted is None:
         return None
     values = np.asarray(trained.fitted.transform(party.holding, rows))
@@ -138,12 +138,12 @@ def _only(ids: Sequence[bytes]) -> Holding:
 def load_party_network(
     saved: SavedModel, name: str, agreement: VerticalAgreement, module: str | None
 ) -> nn.Module:
-    """The network of a party with its saved parameters, for evaluation only.
+    """Build the network of a party for evaluation, and load its saved parameters.
 
     Raises:
         IntegrityError: the parameters do not fit the network, or are not finite.
         ConfigError: the party's own module cannot be imported, or differs from the agreed module.
-        LookupError: a passive party has no bottom model.
+        LookupError: the party is passive and has no features, and so no bottom model.
     """
     plan, shape = agreement.parties[name], None if saved.fitted is None else saved.fitted.shape
     shards = agreement.sharding.shards
@@ -156,7 +156,7 @@ def load_party_network(
         bottom = None if shape is None else build_bottom(plan, module, shape)
         built = bottom if plan.role == "passive" else ActiveNetwork(agreement, bottom)
         if built is None:
-            raise LookupError("this passive party has no bottom model")
+            raise LookupError("a passive party without features has no bottom model to load")
         return built
 
     ensemble = ParallelBottoms if plan.role == "passive" else ActiveEnsemble

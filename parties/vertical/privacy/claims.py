@@ -57,7 +57,7 @@ def privacy_claims(
 
 
 def claims_summary(found: list[PrivacyClaim]) -> str:
-    """A phrase that lists all claims."""
+    """A phrase that names the features and labels with a formal privacy claim."""
     held = [f"{each.covers} of {each.party}" for each in found if each.epsilon is not None]
     return f"formal privacy for the {', '.join(held)} alone" if held else NO_FORMAL_PRIVACY
 
@@ -136,7 +136,7 @@ def _refused(name: str, covers: str, reason: str) -> PrivacyClaim:
 
 
 def collect_spending(split_model: SplitModel) -> dict[str, PrivacySpending]:
-    """The privacy spending so far of each party for which the agreement allows a claim."""
+    """The privacy spending of each party for which the agreement allows a privacy claim."""
     spent = split_model.used_labels.spent
     found = {} if spent is None else {split_model.party.name: spent}
     if split_model.agreement.privacy.embed_once is None:

@@ -1,4 +1,4 @@
-"""Release of a passive party's embeddings in training and prediction: plain, noisy or one-time."""
+"""Release of a passive party's embeddings: without noise, with fresh noise, or only once."""
 
 import math
 from collections.abc import Callable
@@ -32,14 +32,15 @@ class EmbeddingRelease:
 
     @property
     def is_one_time(self) -> bool:
-        """Whether embeddings are released once, without training of the bottom model."""
+        """Whether each embedding is released only once; the bottom model is then never trained."""
         return self._party.agreement.privacy.embed_once is not None
 
     def require_trainable(self) -> None:
         """Refuse requests that train the bottom model, if embeddings are released once.
 
         Raises:
-            RemoteProtocolError: ``privacy.embed_once`` is on.
+            RemoteProtocolError: ``privacy.embed_once`` is set, so the bottom model must not be
+                trained.
         """
         if self.is_one_time:
             raise RemoteProtocolError(
@@ -78,14 +79,14 @@ class EmbeddingRelease:
         return [f"released embeddings of {len(rows)} rows"]
 
     def residues(self, rows: Index) -> list[str]:
-        """Names of the data that still contains released embeddings of ``rows``, [rows]."""
+        """Names of stores that still contain released embeddings of ``rows``, [rows]."""
         if self._released is None:
             return []
         remaining = self._released.residues(np.searchsorted(self._live, rows))
         return ["released embeddings"] if remaining else []
 
     def spending(self) -> vfl_pb2.PrivacySpent:
-        """The privacy spending of this party so far."""
+        """The message with the privacy spending of this party so far."""
         spent = self._one_time_embeddings().spent
         bounded = math.isfinite(spent.square)
         return vfl_pb2.PrivacySpent(
@@ -101,7 +102,7 @@ class EmbeddingRelease:
         plan, model = self._party.agreement.privacy.embed_once, self._state.local_model.model
         if plan is None or model.inputs is None:
             raise LookupError(
-                "cannot release one-time embeddings without privacy.embed_once and features"
+                "one-time embeddings need the key privacy.embed_once and a party with features"
             )
         row_map = self._state.features.rows
         self._live = np.flatnonzero(row_map >= 0)

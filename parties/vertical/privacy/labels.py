@@ -12,7 +12,7 @@ from parties.vertical.privacy.one_time_release import OneTimeLabels
 
 
 class UsedLabels:
-    """The labels of all common rows, as training and the report use them.
+    """The labels of all common rows for training and for the report.
 
     Labels of training and validation rows influence the messages that are sent. Therefore, with
     ``label_dp``, these labels are flipped at random before any use. Labels of test rows are used
@@ -48,7 +48,7 @@ class UsedLabels:
         return [f"flipped labels of {len(gone)} rows"]
 
     def residues(self, rows: Index) -> list[str]:
-        """Names of the data that still contains flipped labels of ``rows``, [rows]."""
+        """Names of stores that still contain flipped labels of ``rows``, [rows]."""
         if self._flipped is None:
             return []
         gone = np.flatnonzero(np.isin(self._used, rows))

@@ -39,9 +39,9 @@ class Mechanism:
     """A release mechanism: the way in which a row is released.
 
     Attributes:
-        kind: one of ``once`` (guarantees an ε and a δ), ``response`` (guarantees an ε with δ = 0),
-            and ``visit`` (guarantees nothing).
-        peer: the receiver, if receivers get different releases.
+        kind: ``once`` (noise once, with an ε and a δ), ``response`` (randomised response, with an ε
+            and δ = 0) or ``visit`` (fresh noise at each release, without a guarantee).
+        peer: name of the receiver; empty if all receivers get the same values.
         sigma: standard deviation of the noise; 0 for randomised response.
         clip: largest norm of a row; None without clipping.
         epsilon: ε of one randomised response.
@@ -55,7 +55,7 @@ class Mechanism:
 
     @property
     def square(self) -> float:
-        """(C/σ)² of one release; infinite if the norm of the row is not clipped."""
+        """(C/σ)² of one release; infinite for a release without an (ε, δ) guarantee."""
         if self.kind == "response":
             return 0.0
         bounded = self.kind == "once" and self.clip is not None
@@ -68,7 +68,8 @@ class PrivacySpending:
 
     Attributes:
         releases: largest number of releases of one row.
-        square: largest sum of (C/σ)² over the releases of a row; infinite for an unbounded release.
+        square: largest sum of (C/σ)² over the releases of one row; infinite if one of them has no
+            (ε, δ) guarantee.
         epsilon: largest sum of ε over the randomised responses of a row.
     """
 
@@ -78,7 +79,7 @@ class PrivacySpending:
 
 
 def spending_from_message(message: vfl_pb2.PrivacySpent) -> PrivacySpending:
-    """The spending that a party's message contains."""
+    """Read the privacy spending from the message of a party."""
     return PrivacySpending(
         message.releases, message.square if message.HasField("square") else math.inf
     )
@@ -140,7 +141,7 @@ class PrivacyLedger:
         self._counts = updated
 
     def spent(self, tags: Tags, kind: str) -> PrivacySpending:
-        """The largest spending of the rows ``tags``, over all mechanisms that ``kind`` includes."""
+        """The largest spending of the rows ``tags``, over all mechanisms that count as ``kind``."""
         recorded = [tag for tag in tags if tag in self._index]
         return self._sum(self._counts, self._places(recorded), kind)
 
@@ -179,9 +180,11 @@ class PrivacyLedger:
             key = self._key_path.read_bytes()
             if len(key) == 32:
                 return key
-            raise IntegrityError(f"{self._key_path} is damaged", _LOST)
+            raise IntegrityError(f"{self._key_path} does not have exactly 32 bytes", _LOST)
         if recorded:
-            raise IntegrityError(f"{self._key_path} is missing, but its ledger exists", _LOST)
+            raise IntegrityError(
+                f"{self._key_path} is missing, but the ledger that needs this key exists", _LOST
+            )
         self._key_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         key = self._entropy(32)
         write_atomically(self._key_path, key)

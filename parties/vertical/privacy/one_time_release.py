@@ -76,7 +76,7 @@ class OneTimeEmbeddings:
         self.spent = ledger.spent(self._rows.tags, mechanism.kind)
 
     def forget(self, rows: Index) -> None:
-        """Delete the released embeddings of ``rows``, [rows]; the ledger keeps the releases."""
+        """Delete released embeddings of ``rows``, [rows]; the ledger still counts the releases."""
         self._cache.forget([self._rows.tags[row] for row in rows.tolist()])
         self.values[rows] = 0
 
@@ -121,7 +121,7 @@ class OneTimeLabels:
         self.spent = ledger.spent(self._rows.tags, mechanism.kind)
 
     def forget(self, rows: Index) -> None:
-        """Delete the flipped labels of ``rows``, [rows]; the ledger keeps the releases."""
+        """Delete the flipped labels of ``rows``, [rows]; the ledger still counts the releases."""
         self._cache.forget([self._rows.tags[row] for row in rows.tolist()])
 
     def residues(self, rows: Index) -> bool:

@@ -18,7 +18,7 @@ _LOST = "remove the file; its rows are then released again, and the ledger charg
 
 @dataclass(frozen=True, slots=True)
 class TaggedRows:
-    """Rows, identified by tags.
+    """Rows of a party, each with a keyed tag of its ID and a keyed digest of its content.
 
     Attributes:
         tags: keyed tags of the row IDs.
@@ -32,8 +32,7 @@ class TaggedRows:
 class ReleaseCache:
     """Released values of rows, [rows, width], in the file ``name`` of the party's privacy folder.
 
-    ``settings`` identify the settings of the release; values that were released with other settings
-    are not used.
+    Values that were released with other ``settings`` are not used.
     """
 
     def __init__(self, state: Path, name: str, settings: bytes) -> None:
@@ -59,8 +58,9 @@ class ReleaseCache:
 
         Args:
             rows: the rows.
-            charge: receives the positions of the new rows, [new_rows].
-            release: maps positions, [new_rows], to released values, [new_rows, width].
+            charge: function that charges the new rows, given as positions [new_rows], to the
+                ledger.
+            release: function that returns the released values, [new_rows, width], of the new rows.
         """
         entries = enumerate(zip(rows.tags, rows.digests, strict=True))
         new = np.array(
@@ -74,13 +74,13 @@ class ReleaseCache:
         return torch.stack([self._entries[tag][1] for tag in rows.tags])
 
     def forget(self, tags: Sequence[bytes]) -> None:
-        """Delete released values of rows; the ledger keeps the releases."""
+        """Delete released values of the rows ``tags``; the ledger still counts the releases."""
         for tag in tags:
             self._entries.pop(tag, None)
         self._write()
 
     def contains(self, tags: Sequence[bytes]) -> bool:
-        """Whether the released values of one of these rows are stored."""
+        """Whether the cache contains released values of at least one of the rows ``tags``."""
         return any(tag in self._entries for tag in tags)
 
     def _changed(self, tag: bytes, digest: bytes) -> bool:

@@ -23,7 +23,7 @@ def write_sealed(path: Path, tensors: Tensors) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise StorageError(f"cannot use {path.parent}: {error.strerror}") from error
+        raise StorageError(f"cannot create the folder {path.parent}: {error.strerror}") from error
     content = save(tensors)
     write_atomically(path, sha256(content).digest() + content)
 
@@ -33,7 +33,7 @@ def read_sealed(path: Path, hint: str) -> Tensors | None:
 
     Raises:
         StorageError: the file cannot be read.
-        IntegrityError: the file is damaged; ``hint`` is the error's hint.
+        IntegrityError: the file is damaged. The error has the hint ``hint``.
     """
     try:
         whole = path.read_bytes()
@@ -43,9 +43,9 @@ def read_sealed(path: Path, hint: str) -> Tensors | None:
         raise StorageError(f"cannot read {path}: {error.strerror}") from error
     seal, content = whole[:_SEAL], whole[_SEAL:]
     if not compare_digest(sha256(content).digest(), seal):
-        raise IntegrityError(f"{path} is damaged", hint)
+        raise IntegrityError(f"{path} is damaged: its digest is wrong", hint)
     try:
         tensors: Tensors = load(content)
     except SafetensorError as error:
-        raise IntegrityError(f"{path} is damaged", hint) from error
+        raise IntegrityError(f"{path} is damaged: its tensors cannot be read", hint) from error
     return tensors

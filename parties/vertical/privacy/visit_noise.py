@@ -21,9 +21,9 @@ from protocol.hub import Hub
 def noise_keystream(party: VerticalParty, session: bytes, purpose: str) -> Keystream:
     """A stream of random numbers for one purpose in one session of one party.
 
-    The seed is derived from the party, the session, the purpose and entropy. Therefore two machines
-    with the same entropy, such as copies of one snapshot, generate different noise for different
-    parties or sessions.
+    The seed is derived from the party, the session, the purpose and random bytes. If two machines
+    draw the same random bytes, for example because both are copies of one snapshot, the noise still
+    differs between parties and between sessions.
     """
     start = party.incarnation.to_bytes(8, "big")
     words = (party.name.encode(), start, session, purpose.encode(), party.entropy(32))
@@ -38,7 +38,7 @@ class VisitNoiseSettings:
     Attributes:
         plan: the agreed noise.
         magnitude: largest absolute value of a number that is sent.
-        peer: the receiver, if receivers get different noise.
+        peer: name of the receiver; empty if all receivers get the same noise.
     """
 
     plan: EmbedTrain | GradNoise
@@ -47,11 +47,11 @@ class VisitNoiseSettings:
 
 
 class VisitNoise:
-    """Adds fresh noise whenever a row is sent, after the ledger recorded the release.
+    """Adds fresh noise to every row that is sent; the ledger records the release beforehand.
 
     When the first row of a row set is sent, the ledger records a release of every row in the row
-    set, so that a pass over the row set needs only one write. After a crash, recorded releases stay
-    recorded, although some of these rows were not sent.
+    set, so that a pass over the row set needs only one write. After a crash the ledger may
+    therefore count releases of rows that were not sent.
     """
 
     def __init__(

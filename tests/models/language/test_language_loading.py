@@ -106,7 +106,7 @@ def test_an_absent_folder_is_refused(tmp_path) -> None:
 
 def test_a_folder_without_config_is_refused(folder) -> None:
     (folder / "config.json").unlink()
-    refused(folder, "has no config.json")
+    refused(folder, "has no file config.json")
 
 
 def test_a_lone_adapter_is_refused(folder) -> None:
@@ -178,7 +178,7 @@ def test_weights_of_another_model_are_refused(folder) -> None:
     path = folder / "model.safetensors"
     remaining = {name: each for name, each in load_file(path).items() if "layers.1.mlp" not in name}
     save_file(remaining, path, metadata={"format": "pt"})
-    refused(folder, "lack 3 tensors of the model, such as model.layers.1.mlp")
+    refused(folder, "3 tensors of the model, such as model.layers.1.mlp")
 
 
 def test_a_tokenizer_of_a_larger_model_is_refused(folder, tokenizer) -> None:

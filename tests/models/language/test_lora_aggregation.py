@@ -178,9 +178,9 @@ def test_differing_a_are_refused_where_a_is_frozen() -> None:
     [
         ([], [], "0 clients"),
         ([ONE, TWO], [1], "2 clients and 1 weights"),
-        ([ONE, TWO], [0, 0], "for the mean of adapters are invalid"),
-        ([ONE, TWO], [2, -1], "for the mean of adapters are invalid"),
-        ([ONE, TWO], [math.nan, 1], "for the mean of adapters are invalid"),
+        ([ONE, TWO], [0, 0], "adapters cannot be averaged with the weights"),
+        ([ONE, TWO], [2, -1], "adapters cannot be averaged with the weights"),
+        ([ONE, TWO], [math.nan, 1], "adapters cannot be averaged with the weights"),
         ([ONE, {A: TWO[A]}], [1, 1], "adapters of client 2 of 2 differ from those of client 1"),
         ([ONE, TWO | {A: TWO[A].T}], [1, 1], "adapters of client 2 of 2 differ"),
     ],

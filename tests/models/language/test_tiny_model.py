@@ -145,8 +145,8 @@ def test_the_learning_rate_by_hand() -> None:
     ("shape", "message"),
     [
         (TinyShape(layers=20), "at most 2000000 parameters"),
-        (TinyShape(heads=5), "cannot have a hidden size"),
-        (TinyShape(heads=4, key_heads=3), "cannot have a hidden size"),
+        (TinyShape(heads=5), "must be a multiple of the number of heads"),
+        (TinyShape(heads=4, key_heads=3), "must be a multiple of the number of heads"),
     ],
 )
 def test_an_impossible_shape_is_refused(tokenizer, shape, message) -> None:
@@ -161,7 +161,7 @@ def test_a_vocabulary_without_all_bytes_is_refused() -> None:
 
 def test_no_text_and_a_diverging_loss_are_refused(tokenizer) -> None:
     model = build_tiny_model(tokenizer, SHAPE, seed=1)
-    with pytest.raises(LanguageModelError, match="no text"):
+    with pytest.raises(LanguageModelError, match="list of texts for pre-training is empty"):
         pretrain(model, [], PLAN)
     with torch.no_grad():
         model.model.norm.weight.fill_(float("nan"))

@@ -31,7 +31,9 @@ def common_ids(folder: Path) -> set[str]:
 
 def test_more_rows_than_agreed_are_refused(tmp_path: Path) -> None:
     limits = {"join_seconds": 20.0, "step_seconds": 10.0, "idle_seconds": 20.0, "rows": 200}
-    with pytest.raises(PolicyError, match=r"hub has 240 rows, but limits\.rows = 200"):
+    with pytest.raises(
+        PolicyError, match=r"hub has 240 rows, but the agreement allows at most limits\.rows = 200"
+    ):
         run(tmp_path, limits=limits)
 
 

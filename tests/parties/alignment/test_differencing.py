@@ -24,7 +24,7 @@ def test_size_close_to_an_earlier_size_is_refused(tmp_path: Path) -> None:
     for rows in (100, 100, 105, 110, 95):
         refuse_small_change(left, rows)
     for rows in (99, 101, 104, 109, 114, 91):
-        with pytest.raises(PolicyError, match=r"fewer than psi\.differencing = 5"):
+        with pytest.raises(PolicyError, match=r"differ by less than psi\.differencing = 5"):
             refuse_small_change(left, rows)
     assert [run["rows"] for run in json.loads((left.state / SIZES).read_text())] == [
         100, 105, 110, 95,

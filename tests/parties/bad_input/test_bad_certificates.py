@@ -162,7 +162,7 @@ def test_key_that_is_not_pem_is_refused_and_not_shown(
     text = f"-----BEGIN PRIVATE KEY-----\n{CANARIES[4]}\n-----END PRIVATE KEY-----\n"
     (certs / "shop.key").write_text(text)
     result = trial.start("passive", SPOKE, "--certificates", str(certs), "--debug")
-    result.expect(5, "or shop.key in", "is not PEM, or has an unknown key type")
+    result.expect(5, "or shop.key in", "is not a PEM file, or its key has an unknown type")
 
 
 @pytest.mark.parametrize(
@@ -299,4 +299,4 @@ def test_unreadable_file_of_denied_keys_is_refused(
 def test_pipe_in_place_of_denied_keys_is_refused(trial: Trial) -> None:
     trial.write(edited_config("[settings.shop]", '[settings.shop]\ndenied_file = "denied.txt"'))
     os.mkfifo(trial.folder / "denied.txt")
-    trial.start().expect(5, "denied.txt must be a regular file")
+    trial.start().expect(5, "denied.txt is not a regular file")

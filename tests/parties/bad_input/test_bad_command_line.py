@@ -250,7 +250,9 @@ def test_output_inside_the_folder_that_the_settings_name_is_refused(trial: Trial
 
 def test_output_path_with_dots_is_refused_with_its_target(trial: Trial) -> None:
     result = into(trial, trial.folder / "a" / ".." / "runs")
-    result.expect(7, "contains ..", f"hint: give the resolved path: --out {trial.folder / 'runs'}")
+    result.expect(
+        7, "contains '..'", f"hint: give the resolved path: --out {trial.folder / 'runs'}"
+    )
 
 
 def test_certificates_are_not_written_over_a_file(trial: Trial) -> None:

@@ -224,7 +224,9 @@ def test_infinite_numbers_are_refused_everywhere(trial: Trial, value: str) -> No
 
 def test_batch_larger_than_the_data_is_refused(trial: Trial) -> None:
     result = trial.reads(edited_config("batch = 16", "batch = 41"))
-    result.expect(4, "training.batch = 41 is more than the 40 rows", "hint: choose a batch from 1")
+    result.expect(
+        4, "training.batch = 41, but this party has only 40 rows", "hint: choose a batch from 1"
+    )
     trial.reads(edited_config("batch = 16", "batch = 40")).expect(6, "no process listens")
 
 
@@ -310,8 +312,8 @@ ADDRESSES = {
     "bank 2:7700": "letters, digits, dots and hyphens",
     "0.0.0.0:7700": "but no party can connect to it: give the host name of the hub",
     "[::]:7700": "no party can connect to it",
-    "unix:": "with 1 to 107 bytes in PATH",
-    "unix:/" + "x" * 120: "with 1 to 107 bytes in PATH",
+    "unix:": "where PATH has 1 to 107 bytes",
+    "unix:/" + "x" * 120: "where PATH has 1 to 107 bytes",
 }
 
 

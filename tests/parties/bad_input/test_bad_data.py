@@ -93,9 +93,9 @@ def test_ids_like_numbers_and_dates_stay_distinct_texts(trial: DataTrial) -> Non
     [
         (
             f"{CANARY},1",
-            "the number of fields differs from the 3 columns in 1 line of bank.csv (24)",
+            "expected 3 fields per line; found another number in 1 line of bank.csv (24)",
         ),
-        (f"{CANARY},1,no,{NUMBER}", "the number of fields differs from the 3 columns in 1 line"),
+        (f"{CANARY},1,no,{NUMBER}", "expected 3 fields per line; found another number in 1 line"),
         (f'"{CANARY},1,no', "bank.csv: line 24 ends inside a quoted field"),
         (f'"{CANARY}"{NUMBER},1,no', "bank.csv: line 24: ',' expected"),
     ],
@@ -168,13 +168,14 @@ def test_columns_that_differ_from_the_agreement(trial: DataTrial) -> None:
     (trial.folder / "bank.csv").write_text(banks(range(200)))
     (trial.folder / "shop.csv").write_text(shops(range(200)))
     agreed = ["parties.shop.columns=3"]
-    trial.both(4, "2 feature columns, but the agreement has columns = 3", settings=agreed)
+    trial.both(4, "2 feature columns, but the agreement requires columns = 3", settings=agreed)
 
 
 def test_more_columns_or_rows_than_the_settings_allow_are_refused(trial: DataTrial) -> None:
     names = ",".join(["id", "y", *(f"c{at}" for at in range(100_000))])
     cells = ",".join(["p", "no", *["1"] * 100_000])
-    trial.bank(7, "bank.csv has 100002 columns; max_columns = 10000", text=f"{names}\n{cells}\n")
+    message = "bank.csv has 100002 columns, more than max_columns = 10000"
+    trial.bank(7, message, text=f"{names}\n{cells}\n")
     many = "id,y\n" + "".join(f"p{row},no\n" for row in range(200_000))
     trial.bank(7, "bank.csv has more rows than max_rows = 1000", text=many, max_rows="1000")
 

@@ -83,7 +83,7 @@ def test_mean_equals_local_mean_and_single_updates_are_hidden(
     with connected_cohort(ready, warnings, unchanged_line, 3, key_holders(ready)) as remote:
         mean = remote.mean_update(MEMBERS, LOCAL_TASK, slots(ready))
         again = remote.mean_update(MEMBERS, LOCAL_TASK, slots(ready))
-        with pytest.raises(PolicyError, match="needs single clients' updates"):
+        with pytest.raises(PolicyError, match="needs the update of each client"):
             next(remote.updates(MEMBERS, LOCAL_TASK, slots(ready)))
         with pytest.raises(PolicyError, match="2 clients are connected"):
             remote.mean_update(MEMBERS[:2], LOCAL_TASK, slots(ready))
@@ -140,7 +140,7 @@ def test_sum_needs_two_connected_key_holders(two_key_holders: Ready) -> None:
             two_key_holders, [], unchanged_line, 3, key_holders(two_key_holders)
         ) as remote,
         pytest.raises(
-            PolicyError, match="4 clients are connected, and 1 of these clients are key holders"
+            PolicyError, match=r"4 clients are connected.* 1 of these clients are key holders"
         ),
     ):
         remote.mean_update(others, LOCAL_TASK, slots(two_key_holders))
@@ -150,7 +150,7 @@ def test_clients_refuse_to_send_updates_without_encryption(all_key_holders: Read
     warnings: list[str] = []
     with connected_cohort(all_key_holders, warnings, unchanged_line) as remote:
         assert not dict(remote.updates(MEMBERS[:1], LOCAL_TASK, slots(all_key_holders)))
-    assert any("requests a single update" in each for each in warnings)
+    assert any("requests the update of one client" in each for each in warnings)
 
 
 def test_clients_refuse_masks_in_place_of_ciphertexts(

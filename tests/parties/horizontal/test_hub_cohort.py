@@ -231,7 +231,7 @@ def test_masked_mean_equals_local_mean_and_single_updates_are_hidden(
     slots, warnings = {"model": initial_parameters(ready[0].agreement, "original")}, list[str]()
     with connected_cohort(masked, warnings, unchanged_line, min_contributors=3) as remote:
         mean = remote.mean_update(MEMBERS, LOCAL_TASK, slots)
-        with pytest.raises(PolicyError, match="needs single clients' updates"):
+        with pytest.raises(PolicyError, match="needs the update of each client"):
             next(remote.updates(MEMBERS, LOCAL_TASK, slots))
         with pytest.raises(PolicyError, match="2 clients are connected, but a sum needs 3"):
             remote.mean_update(MEMBERS[:2], LOCAL_TASK, slots)
@@ -273,4 +273,4 @@ def test_clients_refuse_to_send_updates_without_masks(
     slots, warnings = {"model": initial_parameters(masked[0].agreement, "original")}, list[str]()
     with connected_cohort(masked, warnings, unchanged_line) as remote:
         assert not dict(remote.updates(MEMBERS[:1], LOCAL_TASK, slots))
-    assert any("requests a single update" in each for each in warnings)
+    assert any("requests the update of one client" in each for each in warnings)

@@ -66,7 +66,7 @@ REFUSED = {
         "must name a client whose rows no request forgets",
     ),
     "secure sums": ('aggregation.kind="masks"', "needs a single client.s model"),
-    "a model that needs rows": ('personal={kind="gpfl"}', "by the client's parameters, but with"),
+    "a model that needs rows": ('personal={kind="gpfl"}', "determine the client's model, but with"),
 }
 
 

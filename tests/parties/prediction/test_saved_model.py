@@ -114,12 +114,16 @@ def test_invalid_manifest_is_refused(trained: Path, text: bytes) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("run", None, "contains no valid run ID"),
-        ("run", "xy", "contains no valid run ID"),
-        ("run", "ab", "contains no valid run ID"),
-        ("sha256", None, "has no valid list of files"),
-        ("sha256", {"../left/model.safetensors": "0"}, "has no valid list of files"),
-        ("sha256", {"model.safetensors": 0}, "has no valid list of files"),
+        ("run", None, "the run ID in .* is missing or invalid"),
+        ("run", "xy", "the run ID in .* is missing or invalid"),
+        ("run", "ab", "the run ID in .* is missing or invalid"),
+        ("sha256", None, "the list of files in .* is missing or invalid"),
+        (
+            "sha256",
+            {"../left/model.safetensors": "0"},
+            "the list of files in .* is missing or invalid",
+        ),
+        ("sha256", {"model.safetensors": 0}, "the list of files in .* is missing or invalid"),
         ("party", "right", "contains the model of another party; expected the model of left"),
     ],
 )

@@ -153,7 +153,9 @@ def test_frozen_bottom_refuses_training_requests(
     plan = {"embed_once": {"noise_multiplier": 4.0}}
     with recorded(tmp_path, monkeypatch, privacy=plan) as (split_model, sessions, _):
         ask = next(split_model.loop.epoch_requests(vfl_pb2.TRAIN_ROWS, 1, 8))
-        with pytest.raises(RemoteProtocolError, match="bottom models are frozen"):
+        with pytest.raises(
+            RemoteProtocolError, match="does not allow the training of bottom models"
+        ):
             sessions["left"]._embed(ask)
 
 

@@ -182,7 +182,7 @@ def test_pickle_above_the_limit_is_refused_unread(
 
 def test_pickle_of_the_other_cifar_is_refused(tmp_path: Path) -> None:
     error = refusal(tmp_path, cifar(tmp_path, pickled("fine_labels")))
-    assert "lacks 'data' or 'labels' | choose a batch of cifar10" in error
+    assert "has no array 'data' or no list 'labels' | choose a batch of cifar10" in error
 
 
 @pytest.mark.parametrize("labels", [integers([6, 9]), integers([]), strings([b"6", b"9", b"0"])])

@@ -190,7 +190,7 @@ def test_more_rows_than_the_settings_allow_are_refused(tmp_path: Path) -> None:
 
 
 def test_more_columns_than_the_settings_allow_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ResourceError, match="has 4 columns; max_columns = 3") as caught:
+    with pytest.raises(ResourceError, match="has 4 columns, more than max_columns = 3") as caught:
         held(tmp_path, csv(tmp_path, rows(3), numeric=("x",), max_columns=3))
     assert exit_code(caught.value) == 7
 

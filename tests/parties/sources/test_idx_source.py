@@ -58,7 +58,7 @@ def test_idx_halves_and_labels_have_equal_ids(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", [1, len(PIXELS.tobytes()), len(PIXELS.tobytes()) + 3])
 def test_truncated_idx_file_is_refused(tmp_path: Path, pack: Any, cut: int) -> None:
     error = refusal(tmp_path, files(tmp_path, images=pack(IMAGE_FILE[:-cut])), True)
-    assert "states 72 bytes" in error or "the header of images is truncated" in error
+    assert "which means 72 bytes" in error or "the header of images is truncated" in error
 
 
 def test_truncated_or_damaged_gzip_is_refused(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_truncated_or_damaged_gzip_is_refused(tmp_path: Path) -> None:
 
 def test_idx_file_with_bytes_left_over_is_refused(tmp_path: Path) -> None:
     error = refusal(tmp_path, files(tmp_path, images=IMAGE_FILE + b"\0"), True)
-    assert "states 72 bytes of shape [3, 4, 6]; the file has more" in error
+    assert "states the shape [3, 4, 6], which means 72 bytes; the file has more" in error
 
 
 @pytest.mark.parametrize("images", [b"", b"\x89PNG", LABEL_FILE, b"\0\0\x0d\x03" + bytes(84)])

@@ -54,12 +54,12 @@ WRONG = {
     "empty": (b"", "is not a MATLAB file of images"),
     "cut off": (
         matlab(X=IMAGES, y=LABELS)[:9000],
-        r"not a MATLAB file|and y of shape \[\]",
+        r"not a MATLAB file|and an array y of shape \[\]",
     ),
-    "no labels": (matlab(X=IMAGES), r"has X of shape \[32, 32, 3, 4\] and y of shape \[\]"),
-    "other rows": (matlab(X=IMAGES, y=LABELS[:3]), r"and y of shape \[3, 1\]"),
-    "full numbers": (matlab(X=IMAGES[:, :16], y=LABELS), r"has X of shape \[32, 16, 3, 4\]"),
-    "real numbers": (matlab(X=IMAGES / 255, y=LABELS), "has X of type float64"),
+    "no labels": (matlab(X=IMAGES), r"X of shape \[32, 32, 3, 4\] and an array y of shape \[\]"),
+    "other rows": (matlab(X=IMAGES, y=LABELS[:3]), r"and an array y of shape \[3, 1\]"),
+    "full numbers": (matlab(X=IMAGES[:, :16], y=LABELS), r"X of shape \[32, 16, 3, 4\]"),
+    "real numbers": (matlab(X=IMAGES / 255, y=LABELS), "has an array X of type float64"),
 }
 
 

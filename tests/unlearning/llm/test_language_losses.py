@@ -104,7 +104,7 @@ def test_the_reference_of_npo_gets_no_gradient() -> None:
 
 
 def test_npo_refuses_a_reference_of_other_rows() -> None:
-    with pytest.raises(ValueError, match=r"\[1\] does not match the 2 rows"):
+    with pytest.raises(ValueError, match=r"shape \[1\], but the batch has 2 rows"):
         npo_loss(nll(1.0, 2.0), doubles(1.0))
 
 
@@ -186,5 +186,5 @@ def test_activations_outside_the_mask_of_rmu_may_be_infinite() -> None:
 
 
 def test_rmu_refuses_a_row_without_tokens() -> None:
-    with pytest.raises(ValueError, match=r"rows \[1\] have no token"):
+    with pytest.raises(ValueError, match=r"rows \[1\] of the batch have no token"):
         rmu_forget_loss(torch.ones(2, 1, 1), torch.ones(1), torch.tensor([[1], [0]]))

@@ -1,9 +1,9 @@
 """Extraction strength: how short a prefix suffices for the model to generate the rest of a text.
 
-The definition by Carlini et al. 2021 is computed as in open-unlearning. A greedy token is the token
-that the model predicts from all *true* tokens before a position. From the position after the last
-wrong greedy token, greedy decoding generates the true text. Therefore the computation needs only
-the greedy token at each position.
+The extraction strength is defined by Carlini et al. 2021 and computed as in open-unlearning. A
+greedy token is the token that the model predicts from all *true* tokens before a position. From the
+position after the last wrong greedy token, greedy decoding generates the true text. Therefore the
+computation needs only the greedy token at each position.
 """
 
 import torch
@@ -22,8 +22,8 @@ def extraction_strength(greedy: Tensor, truth: Tensor, mask: Tensor) -> Tensor:
     """
     if greedy.dim() != 2 or not greedy.shape == truth.shape == mask.shape:
         raise ValueError(
-            f"greedy {list(greedy.shape)}, truth {list(truth.shape)} and mask {list(mask.shape)} "
-            "must all be [batch, tokens] and have the same shape"
+            f"the shapes of greedy {list(greedy.shape)}, truth {list(truth.shape)} and mask "
+            f"{list(mask.shape)} must be equal, and of the form [batch, tokens]"
         )
     rows = zip(greedy, truth, mask.bool(), strict=True)
     return torch.tensor(
@@ -33,7 +33,7 @@ def extraction_strength(greedy: Tensor, truth: Tensor, mask: Tensor) -> Tensor:
 
 def _strength(right: Tensor) -> float:
     if not len(right):
-        raise ValueError("a row has no token in the mask; leave out answers without tokens")
+        raise ValueError("an answer has no token in the mask; leave out answers without tokens")
     # open-unlearning: 1 − k/|y|, k = length of the shortest prefix after which all is right.
     wrong = (~right).nonzero()
     prefix = int(wrong[-1]) + 1 if len(wrong) else 0

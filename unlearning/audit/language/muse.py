@@ -22,7 +22,7 @@ def verbatim_memory(continuations: Sequence[str], truths: Sequence[str]) -> floa
     Retrain's value.
 
     Raises:
-        ValueError: the numbers of continuations and truths differ, or there is no continuation.
+        ValueError: ``continuations`` and ``truths`` differ in length, or are empty.
     """
     return mean_rouge_l(continuations, truths).f1
 
@@ -34,7 +34,7 @@ def knowledge_memory(answers: Sequence[str], truths: Sequence[str]) -> float:
     retained questions KnowMem measures the preserved utility.
 
     Raises:
-        ValueError: the numbers of answers and truths differ, or there is no answer.
+        ValueError: ``answers`` and ``truths`` differ in length, or are empty.
     """
     return mean_rouge_l(answers, truths).f1
 
@@ -70,7 +70,7 @@ def min_k_auc(forgotten: Tensor, holdout: Tensor) -> float:
 
 
 def privacy_leak(unlearned: float, retrained: float) -> float:
-    """Return PrivLeak in percent from the AUCs of the unlearned model and of Retrain.
+    """Return PrivLeak in percent from the AUC of the unlearned model and the AUC of Retrain.
 
     A PrivLeak close to 0 is good. A PrivLeak close to −100 means that too little was forgotten, and
     a PrivLeak far above 0 means that too much was forgotten. The AUC of Retrain must be measured
@@ -97,13 +97,15 @@ def _least(log_probs: Tensor, percent: int) -> Tensor:
 def _check_tokens(values: Tensor, mask: Tensor) -> None:
     if values.dim() != 2 or values.shape != mask.shape:
         raise ValueError(
-            f"log-probabilities {list(values.shape)} and mask {list(mask.shape)} must both be "
-            "[batch, tokens] and have the same shape"
+            f"the shapes of the log-probabilities {list(values.shape)} and of the mask "
+            f"{list(mask.shape)} must be equal, and of the form [batch, tokens]"
         )
     bare = (~mask.bool()).all(dim=1).nonzero().flatten().tolist()
     if bare:
-        raise ValueError(f"rows {bare} have no token in the mask; leave out texts without tokens")
+        raise ValueError(
+            f"rows {bare} of the batch have no token in the mask; leave out texts without tokens"
+        )
     if not bool((values[mask.bool()] <= 1e-6).all()):  # NaN fails as well
         raise ValueError(
-            "log-probabilities must be at most 0 and not NaN; check that the values are not losses"
+            "a log-probability is above 0 or NaN; check that the values are not losses"
         )

@@ -15,7 +15,7 @@ _SCORER = RougeScorer(["rougeL"], use_stemmer=True)
 
 @dataclass(frozen=True, slots=True)
 class RougeL:
-    """Length of the longest common subsequence of words, as recall and as F1."""
+    """Recall and F1 of the longest common subsequence of words."""
 
     recall: float  # of the reference's words: TOFU
     f1: float  # harmonic mean with the share of the generated words: MUSE
@@ -29,7 +29,7 @@ def rouge_l(generated: str, reference: str) -> RougeL:
 
 
 def mean_rouge_l(generated: Sequence[str], references: Sequence[str]) -> RougeL:
-    """Return the means of recall and F1 over texts.
+    """Return the mean recall and the mean F1 over all pairs of a generated text and its reference.
 
     Raises:
         ValueError: the numbers of generated texts and references differ, or there is no text.

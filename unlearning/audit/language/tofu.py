@@ -107,12 +107,12 @@ def forget_quality(unlearned: Tensor, retrained: Tensor, law: Law = "exact") -> 
 
     ``unlearned`` and ``retrained`` are truth ratios R, ``[n]`` and ``[m]``, not min(R, 1/R). Any
     strictly monotone function of R gives the same D and p. ``law`` names the distribution of D from
-    which p is computed. The exact distribution is computed by counting lattice paths; if rounding
-    makes SciPy's count fail, the asymptotic distribution is used instead and the ``law`` of the
-    result is "asymptotic". The asymptotic distribution is SciPy's, for one sample of
-    round(nm/(n + m)) rows. For n = m = 5 and D = 0.6, p is 0.32 by the asymptotic distribution,
-    0.3571 by the exact distribution, 0.3291 by Kolmogorov's limit and 0.3306 by Eq 15–17 of paper
-    000; at n = m = 400 these values of p differ by a few per cent.
+    which p is computed. The exact distribution is computed by counting lattice paths; if SciPy's
+    computation fails because of rounding, the asymptotic distribution is used instead and the
+    ``law`` of the result is "asymptotic". The asymptotic distribution is the one that SciPy uses,
+    for one sample of round(nm/(n + m)) rows. For n = m = 5 and D = 0.6, p is 0.32 by the asymptotic
+    distribution, 0.3571 by the exact distribution, 0.3291 by Kolmogorov's limit and 0.3306 by Eq
+    15–17 of paper 000; at n = m = 400 these values of p differ by a few per cent.
 
     Raises:
         ValueError: a sample is empty, contains NaN, or is too large for the exact distribution.
@@ -121,8 +121,8 @@ def forget_quality(unlearned: Tensor, retrained: Tensor, law: Law = "exact") -> 
     n, m = len(ours), len(theirs)
     if law == "exact" and max(n, m) > MAX_EXACT_ROWS:
         raise ValueError(
-            f'law="exact" supports at most {MAX_EXACT_ROWS} rows per sample (got {n} and {m}); '
-            'set law="asymptotic"'
+            f'law="exact" supports at most {MAX_EXACT_ROWS} truth ratios per sample '
+            f'(got {n} and {m}); set law="asymptotic"'
         )
     with warnings.catch_warnings(record=True) as fell_back:
         warnings.simplefilter("always", RuntimeWarning)
@@ -167,7 +167,7 @@ def harmonic_mean(values: Sequence[float]) -> float:
     if outside or not values:
         raise ValueError(
             f"model utility needs at least one score, and every score must be in [0, 1] "
-            f"(outside: {outside})"
+            f"(scores outside: {outside})"
         )
     # 1/x of the smallest doubles is infinite, which gives 0 as well.
     return len(values) / math.fsum(1.0 / x if x else math.inf for x in values)
@@ -177,8 +177,9 @@ def _check_options(correct: Tensor, wrong: Tensor) -> None:
     matching = correct.dim() == 1 and wrong.dim() == 2 and len(correct) == len(wrong)
     if not matching or not wrong.numel():
         raise ValueError(
-            f"losses of the right answers {list(correct.shape)} and of the other answers "
-            f"{list(wrong.shape)} do not match: expected [batch] and [batch, answers]"
+            "the shapes of the losses do not match: the losses of the right answers are "
+            f"{list(correct.shape)}, expected [batch]; the losses of the other answers are "
+            f"{list(wrong.shape)}, expected [batch, answers]"
         )
 
 

@@ -33,7 +33,10 @@ def horizontal_checks(results: Results) -> list[ReproductionCheck]:
 
 
 def fedosd_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R7: FedOSD forgets, stays accurate; ascent loses accuracy, and the backdoor returns."""
+    """R7: FedOSD forgets and stays accurate.
+
+    Gradient ascent loses accuracy, and its backdoor returns after recovery.
+    """
     for place in (PAT_20, PAT_50, IID):
         asr = _series(results, place, "fedosd", "asr2")
         yield _judge(f"R7: ASR² of FedOSD, {place}", asr, (-math.inf, 0.05), "at most 0.05")
@@ -65,7 +68,7 @@ def _ascents(results: Results, place: str) -> Iterator[ReproductionCheck]:
 
 
 def conflict_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R8: FedOSD steps conflict with no remaining client; ascent steps conflict with most."""
+    """R8: FedOSD's steps conflict with no remaining client, gradient ascent's steps with most."""
     place = "MNIST, Pat-20"
     own = _series(results, place, "fedosd", "conflicts")
     yield _judge(f"R8: NC of FedOSD, {place}", own, (0.0, 0.0), "0")
@@ -104,7 +107,10 @@ def fu_pga_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def fedforget_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R13: mode 'literal' does not forget, 'repel' costs accuracy; time of Retrain / FedForget."""
+    """R13: FedForget forgets nothing in the mode 'literal', and is less accurate with 'repel'.
+
+    The time of Retrain divided by the time of FedForget is reported.
+    """
     place = "MNIST, FedForget"
     rest = seed_differences(
         _series(results, place, "literal", "forgotten"),
@@ -127,7 +133,11 @@ def fedforget_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def mimir_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R11 and R12: Mimir is close to Retrain on D_r and D_f, and better than FedMM on D_r."""
+    """R11 and R12: Mimir's accuracy is close to Retrain's on D_r and D_f.
+
+    D_r = the rows of a remaining client, D_f = the rows of the leaving client. On D_r, Mimir is
+    also compared with FedMM.
+    """
     ahead = []
     for place in SPARSE:
         kept, rest = (_beside_retrain(results, place, word) for word in BY_STAYING)

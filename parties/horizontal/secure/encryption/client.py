@@ -34,7 +34,7 @@ WIDTH = SLOTS - 1  # numbers of a ciphertext besides its tag
 
 @dataclass(frozen=True, slots=True)
 class SumTerms:
-    """Properties of a sum that all members of the sum know.
+    """Properties of one encrypted sum, which are equal at all its members.
 
     Attributes:
         members: names of the members, in the order that all parties use.
@@ -52,11 +52,13 @@ class SumTerms:
     def __post_init__(self) -> None:
         if len(self.key_holders) < 2 or not {*self.key_holders} <= {*self.members}:
             raise CkksError(
-                f"got {len(self.key_holders)} key holders, expected at least two members of the sum"
+                f"got {len(self.key_holders)} key holders, expected at least two, all of them "
+                "members of the sum"
             )
         if not len(self.members) // 2 < self.threshold <= len(self.members):
             raise CkksError(
-                f"the threshold {self.threshold} is not a majority of {len(self.members)} members"
+                f"the threshold is {self.threshold} of {len(self.members)} members, expected more "
+                "than half and at most all members"
             )
 
 
@@ -65,8 +67,8 @@ class SumKey:
     """The key of a sum, as sent to the members.
 
     Attributes:
-        public: the serialised TenSEAL context for encryption.
-        secret: the serialised TenSEAL context for decryption, which is itself encrypted.
+        public: the serialised TenSEAL context that encrypts updates.
+        secret: the encrypted bytes of the TenSEAL context that decrypts the sum.
         sealed: encrypted keys by member: for each member the key of the tags, and for key holders
             also the key that decrypts ``secret``.
         sealing: X25519 public key of the member that made the key.
@@ -116,8 +118,8 @@ class CkksClient:
             )
         if set(others) != set(terms.members) or others[self._name] != self.sealing:
             raise CkksError(
-                "the public keys are not those of the members of this sum, or the public key of "
-                f"{self._name} was changed"
+                "the public keys belong to other clients than the members of this sum, or the "
+                f"public key of {self._name} was changed"
             )
         keys, tag_key, wrapping_key = (
             make_keys(),
@@ -189,11 +191,13 @@ class CkksClient:
                 "encrypted its update; a second approval could reveal the update of one member"
             )
         if self._name not in names or not names <= set(self._terms.members):
-            raise CkksError("the sum includes a client that is no member, or excludes this member")
+            raise CkksError(
+                "the clients in the sum lack this member, or include a client that is no member"
+            )
         if len(names) < self._terms.threshold or len(names) != len(present):
             raise CkksError(
-                f"the sum names {len(names)} different members, but needs at least "
-                f"{self._terms.threshold}, and may name each member only once"
+                f"the sum names {len(names)} different members, expected at least "
+                f"{self._terms.threshold} and each member only once"
             )
         self._present, self._digest = tuple(present), digest
 
@@ -206,7 +210,9 @@ class CkksClient:
         """
         secret, tags, present = self._secret, self._tags, self._present
         if secret is None or tags is None or not present:
-            raise CkksError(f"{self._name} has no secret key, or has not approved the sum")
+            raise CkksError(
+                f"{self._name} cannot decrypt: it has no secret key, or has not approved the sum"
+            )
         if not set(approved) <= set(present) or len(set(approved)) < self._terms.threshold:
             raise CkksError(
                 f"{len(set(approved))} members approved, expected at least {self._terms.threshold}"
@@ -216,7 +222,9 @@ class CkksClient:
         self._secret = None
         rows = decrypt(secret, data, ciphertext_count(self._size))
         if not tags.verify(present, rows[:, 1:], rows[:, 0]):
-            raise CkksError("the authentication tags do not match the sum of the present members")
+            raise CkksError(
+                "the authentication tags do not match the sum of the members that sent an update"
+            )
         return rows[:, 1:].reshape(-1)[: self._size]
 
     def _seal_key(self, theirs: bytes, writer: str, reader: str) -> bytes:
@@ -224,7 +232,7 @@ class CkksClient:
         try:
             return pair_key(self._sealing, theirs, purpose)
         except ValueError as error:
-            raise CkksError("a sealing key is not a valid point of the curve") from error
+            raise CkksError("a public key of this sum is not a valid X25519 key") from error
 
     def _unsealed(self, key: bytes, text: bytes) -> bytes:
         try:

@@ -1,4 +1,4 @@
-"""Tags in ciphertexts; the tags of a sum show which members' numbers the sum contains.
+"""Authentication tags in ciphertexts: they show whose numbers a sum of ciphertexts contains.
 
 The tags are linearly homomorphic, as in Agrawal and Boneh (ACNS 2009), modulo the prime p:
 
@@ -24,7 +24,7 @@ PRIME = 16_777_213  # p, the largest below 2^24: Σ_j stays below 2^64, and a su
 
 
 class SumTags:
-    """The tags of one sum; the tags' key of 16 bytes is used for no other sum."""
+    """Computes and checks the tags of one sum; the key of 16 bytes is used for no other sum."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -34,9 +34,9 @@ class SumTags:
         return (self._own(name, len(rows)) + self._weighed(rows)).astype(np.int64) % PRIME
 
     def verify(self, members: Iterable[str], rows: Numbers, tags: Numbers) -> bool:
-        """Return whether ``tags``, ``[count]``, are the tags of a sum of these members.
+        """Return whether ``tags``, ``[count]``, belong to the sum of exactly these members.
 
-        ``rows`` are the numbers of the sum, ``[count, width]``.
+        ``rows`` are the summed numbers, ``[count, width]``.
         """
         owed = self._weighed(rows)
         for name in members:

@@ -22,7 +22,7 @@ SHARED_BYTES = 16  # bytes that one call of Shamir's secret sharing shares
 
 
 class MaskingError(ValueError):
-    """A request would reveal the vector of a single client, or keys or shares are invalid."""
+    """A message would reveal the vector of a single client, or contains invalid keys or shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class MaskingClient:
         entropy: source of random bytes.
 
     Raises:
-        MaskingError: the threshold is not a majority of the members.
+        MaskingError: the threshold is at most half of the members, or exceeds their number.
     """
 
     def __init__(
@@ -57,7 +57,8 @@ class MaskingClient:
     ) -> None:
         if not len(members) // 2 < threshold <= len(members):
             raise MaskingError(
-                f"the threshold {threshold} is not a majority of {len(members)} members"
+                f"the threshold is {threshold} of {len(members)} members, expected more than "
+                "half and at most all members"
             )
         self._name, self._members, self._threshold = name, tuple(members), threshold
         self._context = context
@@ -85,8 +86,8 @@ class MaskingClient:
             raise MaskingError(f"{self._name} has already encrypted its key shares for this sum")
         if set(public_keys) != set(self._members) or public_keys[self._name] != self.public_keys:
             raise MaskingError(
-                "the public keys are not those of the members of this sum, or the public keys of "
-                f"{self._name} were changed"
+                "the public keys belong to other clients than the members of this sum, or the "
+                f"public keys of {self._name} were changed"
             )
         self._public_keys = dict(public_keys)
         count = len(self._members)

@@ -16,9 +16,10 @@ class FixedPointOverflow(ValueError):
 def encode_fixed_point(
     values: Floats, bits: int, members: int, most: float = MAX_FIXED_POINT
 ) -> Words:
-    """Return values, ``[n]``, as multiples of 2^-``bits`` modulo 2^64, ``[n]``.
+    """Encode values, ``[n]``, as whole multiples of 2^-``bits`` modulo 2^64, ``[n]``.
 
-    A sum of ``members`` encoded vectors contains only values below ``most`` in absolute value.
+    Each value is limited so that the sum over ``members`` clients stays below ``most`` in absolute
+    value.
 
     Raises:
         FixedPointOverflow: a value is too large, or not finite.
@@ -26,12 +27,14 @@ def encode_fixed_point(
     scaled = np.rint(values * 2.0**bits)
     bound = most / members
     if not bool((np.abs(scaled) < bound).all()):
-        raise FixedPointOverflow(f"a value is not finite, or larger than {bound / 2.0**bits:.3g}")
+        raise FixedPointOverflow(
+            f"a value is not finite, or its absolute value exceeds {bound / 2.0**bits:.3g}"
+        )
     return scaled.astype(np.int64).view(np.uint64)
 
 
 def decode_fixed_point(words: Words, bits: int) -> Floats:
-    """Return the values, ``[n]``, of fixed-point numbers, ``[n]``."""
+    """Decode fixed-point numbers, ``[n]``, and return their values, ``[n]``."""
     found: Floats = words.view(np.int64).astype(np.float64) / 2.0**bits
     return found
 

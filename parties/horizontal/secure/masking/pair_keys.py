@@ -17,7 +17,7 @@ class MaskPublicKeys:
 
     Attributes:
         masking: the key from which the pairwise masks are derived.
-        sealing: the key from which the sealing keys of the shares are derived.
+        sealing: the key from which the keys that encrypt the shares are derived.
     """
 
     masking: bytes
@@ -25,7 +25,7 @@ class MaskPublicKeys:
 
 
 def public_key_of(secret: bytes) -> bytes:
-    """Return the X25519 public key of a secret of 32 bytes."""
+    """Return the X25519 public key for the private key ``secret``, which has 32 bytes."""
     return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
 
 

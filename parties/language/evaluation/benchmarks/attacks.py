@@ -46,7 +46,7 @@ class RelearningAttack:
 
 
 def quantised_copy(base_model: BaseModel, bits: Bits) -> BaseModel:
-    """Return a copy of a model, with merged adapters and with linear weights rounded to ``bits``.
+    """Return a copy of a model; its adapters are merged and its linear weights have ``bits`` bits.
 
     With 8 bits, each output channel has its own scale. With 4 bits, each group of 64 inputs of an
     output channel has its own scale.
@@ -71,15 +71,14 @@ def relearn_attack(
     are measured.
 
     Raises:
-        ValueError: the share of the texts that the attacker trains on contains no text, or all
-            texts.
+        ValueError: ``plan.share`` selects no text or all texts.
     """
     order = permutation(derive_key(plan.seed, "relearn"), len(rows))
     count = round(plan.share * len(rows))
     if not 0 < count < len(rows):
         raise ValueError(
-            f"share = {plan.share} of {len(rows)} texts gives the attacker no text or all texts; "
-            "the attack and the measurement each need at least one text"
+            f"share = {plan.share} of {len(rows)} texts selects no text or all texts; the attack "
+            "and the measurement each need at least one text"
         )
     own, others = ([rows[at] for at in part] for part in (order[:count], order[count:]))
     before = float(answer_probability(mean_nlls(base_model, others, size)).mean())

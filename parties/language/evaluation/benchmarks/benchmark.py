@@ -31,7 +31,7 @@ class BenchmarkQuestions(Protocol):
 
     @property
     def knowledge_name(self) -> str:
-        """Name of the value that ``knowledge`` returns: ``probability`` or ``knowledge``."""
+        """Name of the value that ``knowledge()`` returns: "probability" or "knowledge"."""
 
     @property
     def forgotten(self) -> Sequence[EncodedText]:
@@ -61,7 +61,7 @@ class Benchmark:
         if plan.relearn and not 0 < round(plan.relearn_share * count) < count:
             raise ConfigError(
                 f"evaluation.relearn_share = {plan.relearn_share} of {count} forgotten texts "
-                "gives the attacker no text or all texts",
+                "selects no text or all texts for the attack, expected only a part",
                 "increase evaluation.rows, or change evaluation.relearn_share",
             )
         rate = plan.relearn_rate or agreement.training.learning_rate

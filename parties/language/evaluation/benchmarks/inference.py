@@ -15,7 +15,7 @@ ProgressStep = Callable[[], None]
 
 
 def no_progress() -> None:
-    """Report no progress."""
+    """Do nothing, because the caller needs no progress reports."""
 
 
 @torch.no_grad()

@@ -45,12 +45,12 @@ class MuseQuestions:
     Attributes:
         questions: the questions of MUSE's files ``forget_qa`` and ``retain_qa``.
         verbatim: beginnings of forgotten texts; None if the files are missing.
-        texts: texts for membership inference, ``forget`` and ``holdout``; empty if the files are
-            missing.
+        texts: the forgotten texts (``forget``) and the unseen texts (``holdout``) for membership
+            inference; empty if the files are missing.
         forgotten: forgotten texts for the relearning attack; if their files are missing, questions
             about the forgotten texts.
         plan: settings of the evaluation.
-        knowledge_name: name of the value that ``knowledge`` returns.
+        knowledge_name: name of the value that ``knowledge()`` returns.
     """
 
     knowledge_name: ClassVar[str] = "knowledge"

@@ -1,7 +1,7 @@
 """TOFU benchmark (Maini et al. 2024): forget quality and model utility on TOFU's questions.
 
-R is the truth ratio of a question, computed with the arithmetic mean as in
-``unlearning.audit.language``.
+R is the truth ratio of a question, with the arithmetic mean over the false answers.
+``unlearning.audit.language`` computes R.
 """
 
 from collections.abc import Sequence
@@ -106,7 +106,7 @@ class TofuQuestions:
         return self.sets["forget"].answers
 
     def measure(self, base_model: BaseModel, step: ProgressStep) -> dict[str, Any]:
-        """Return the measured values of TOFU by name."""
+        """Measure ``base_model`` on TOFU's questions, and return the values by name."""
         found = {name: self._measure_set(base_model, name, step) for name in self.sets}
         _, ratios, strength = found["forget"]
         reworded = mean_nlls(base_model, self.sets["forget"].reworded, self.plan.batch, step)
@@ -126,7 +126,7 @@ class TofuQuestions:
         return figures
 
     def knowledge(self, base_model: BaseModel) -> float:
-        """Return the mean probability of the forgotten answers."""
+        """Return the mean probability of the true answers in the forget set."""
         nlls = mean_nlls(base_model, self.forgotten, self.plan.batch)
         return float(answer_probability(nlls).mean())
 

@@ -184,7 +184,7 @@ def test_merging_a_run_of_another_mode_is_refused_in_a_new_process(tmp_path: Pat
         [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False
     )
     assert process.returncode == 4
-    assert "has no language model" in process.stderr
+    assert "is not a language model" in process.stderr
 
 
 @pytest.mark.parametrize("verb", ["digest", "memory", "merge"])

@@ -156,7 +156,7 @@ def test_figures_with_missing_files_are_named(tmp_path: Path) -> None:
 
 def test_an_attacker_without_texts_is_refused_when_the_benchmark_is_opened(tmp_path: Path) -> None:
     changes = ("evaluation.relearn=2", "evaluation.relearn_share=0.001")
-    with pytest.raises(ConfigError, match="gives the attacker no text or all texts"):
+    with pytest.raises(ConfigError, match="selects no text or all texts"):
         open_benchmark(server(tmp_path, 700, [], *changes))
 
 

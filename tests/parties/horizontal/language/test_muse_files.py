@@ -91,7 +91,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     assert "huggingface.co/muse-bench" in error.value.hint
     with pytest.raises(DataError, match=r"no file raw/retain1.json"):
         muse.read_muse_corpus(tmp_path, "retain1")
-    with pytest.raises(UsageProblem, match="folder 'raw' of MUSE has no part 'retain'"):
+    with pytest.raises(UsageProblem, match="MUSE's folder 'raw' has no part 'retain'"):
         muse.read_muse_corpus(tmp_path, "retain")
 
 

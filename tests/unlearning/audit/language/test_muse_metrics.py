@@ -65,10 +65,10 @@ def test_min_k_by_hand() -> None:
 @pytest.mark.parametrize(
     ("log_probs", "mask", "message"),
     [
-        ([[-1.0]], [[0]], r"rows \[0\] have no token"),
+        ([[-1.0]], [[0]], r"rows \[0\] of the batch have no token"),
         ([[0.5]], [[1]], "check that the values are not losses"),
         ([[math.nan]], [[1]], "check that the values are not losses"),
-        ([[-1.0, -1.0]], [[1]], r"\[1, 2\] and mask \[1, 1\]"),
+        ([[-1.0, -1.0]], [[1]], r"\[1, 2\] and of the mask \[1, 1\]"),
     ],
 )
 def test_invalid_log_probabilities_are_refused(
@@ -132,7 +132,7 @@ def test_extraction_of_a_row_without_tokens_is_refused() -> None:
     ids = torch.tensor([[1]])
     with pytest.raises(ValueError, match="no token in the mask"):
         extraction_strength(ids, ids, torch.tensor([[0]]))
-    with pytest.raises(ValueError, match="must all be"):
+    with pytest.raises(ValueError, match="must be equal"):
         extraction_strength(ids, ids, torch.tensor([0]))
 
 
