@@ -17,7 +17,7 @@ from psi.parallel import Chunk, ChunkResult, ParallelMap, serial_map
 
 @contextmanager
 def parallel_workers(count: int, step: Callable[[], object]) -> Iterator[ParallelMap]:
-    """Yield a ``map`` function that uses ``count`` worker processes, or this process for 1.
+    """Yield a ``map`` function that uses ``count`` worker processes; for 1, it uses this process.
 
     Args:
         count: number of processes.

@@ -376,6 +376,7 @@ def request_members(
             return leaving, [Member(name, "retained") for name, each in kept.items() if each.rows]
         cohort.select_request(request)
     raise PolicyError(
-        f"{', '.join(silent[:10])} did not report how many of their rows request {request!r} names",
+        f"{', '.join(silent[:10])} did not report how many rows they must forget "
+        f"for the request {request!r}",
         "start these clients again",
     )

@@ -36,7 +36,9 @@ def forgetting_command(  # noqa: PLR0913  one parameter per option
     data: DataOption = None,
     study: Annotated[
         Path,
-        typer.Option(help="Read the study (populations of models, methods) from this TOML file."),
+        typer.Option(
+            help="Read the study (the populations of models, and the methods) from this TOML file."
+        ),
     ] = STUDY,
     out: Annotated[
         Path,

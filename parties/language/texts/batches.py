@@ -56,7 +56,7 @@ def training_batch(rows: Sequence[EncodedText], pad: int) -> TextBatch:
 def prompt_batch(prompts: Sequence[Index], pad: int) -> PromptBatch:
     """Return prompts, each ``[tokens]``, as one batch in which all prompts end in the last column.
 
-    ``pad`` is the padding token on the left.
+    Shorter prompts are filled on their left with the token ``pad``.
     """
     width = max(map(len, prompts))
     ids = np.full((len(prompts), width), pad)

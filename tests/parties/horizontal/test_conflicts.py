@@ -39,5 +39,5 @@ def test_clients_beyond_90_degrees_from_the_step_are_counted() -> None:
 
 def test_note_of_the_table_defines_conflicts() -> None:
     (block,) = (each for each in read_horizontal_blocks().block if "conflicts" in each.measures)
-    for phrase in ("pseudo-gradient", "more than 90 degrees", "subtracted", "-1e-6", "of the nine"):
+    for phrase in ("pseudo-gradient", "more than 90 degrees", "subtracted", "-1e-6", "of nine"):
         assert phrase in block.note
