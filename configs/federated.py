@@ -85,8 +85,8 @@ class SimulationSettings(ConfigTable):
     def _address_is_of_a_cluster(self) -> Self:
         if self.address is not None and (self.backend != "ray" or self.workers is not None):
             raise ValueError(
-                "the key 'address' names a Ray cluster, which determines the number of workers: "
-                "set backend = 'ray' and remove the key 'workers', or remove the key 'address'"
+                "the key 'address' is legal only with backend = 'ray' and without the key "
+                "'workers', because the Ray cluster determines the number of workers"
             )
         return self
 

@@ -1,4 +1,4 @@
-"""Base class of the tables of a config, and types of values that several tables use."""
+"""``ConfigTable``, the base class of all config tables, and value types that they share."""
 
 from typing import Annotated, TypeAlias
 

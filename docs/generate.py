@@ -503,7 +503,8 @@ def section_text(section: Section, links: Mapping[str, str]) -> list[str]:
     """The lines of one section."""
     text = [f"### {section.heading}\n", f"{title_of(section.table)}.\n"]
     if others := sorted({*section.places[1:]} - {f"{section.places[0]}{section.mode}"}):
-        text.append(f"Also at {', '.join(f'`{place}`' for place in others)}.\n")
+        named = [re.sub(r"^(\[.*?\])", r"`\1`", place) for place in others]
+        text.append(f"The same keys are also legal in {', '.join(named)}.\n")
     if not section.keys:
         return text
     return [*text, *key_table(section.table, section.keys, links)]

@@ -1,9 +1,9 @@
 """KKT report of FedORA: how well the final model solves the constrained problem.
 
 The report measures whether the problem of minimising L_r + ρ/2 ‖Θ − Θ₀‖² subject to S_u ≥ γ was
-solved to first order. The report does not show optimality, because the problem is not convex. The
-report also does not show that the model is close to Retrain: the threshold γ is a setting, and the
-mean forgetting score of Retrain may differ from γ. ``LiteralDual``, with one multiplier per
+solved to first order. The report does not show optimality, because the problem is not convex. A
+model with small residuals can be far from Retrain, because the mean forgetting score of Retrain may
+differ from the threshold γ. ``LiteralDual``, with one multiplier per
 parameter, does not solve this problem, so there is no report for it.
 """
 

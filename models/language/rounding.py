@@ -1,8 +1,9 @@
 """Quantisation attack: round weights to few bits, to test whether the model still forgets.
 
-A small change of the weights may hide knowledge without removing it, but rounding to 8 or 4 bits
-undoes small changes (Zhang et al., arXiv 2410.16454). The rounding is symmetric and to the nearest
-step. Each output channel, or each group of inputs in a channel, has one scale s.
+A method that changes weights only slightly can hide knowledge without removing it. Rounding to 8 or
+4 bits undoes such small changes, and the knowledge returns (Zhang et al., arXiv 2410.16454). The
+rounding is symmetric and to the nearest step. Each output channel, or each group of inputs in a
+channel, has one scale s.
 """
 
 from typing import Any, Literal, TypeAlias

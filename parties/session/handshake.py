@@ -331,9 +331,10 @@ def _check_hello(party: PartyContext, channel: Channel, hello: vfl_pb2.Hello) ->
 def _check_purpose(party: PartyContext, peer: str, theirs: bytes) -> None:
     """Check that both parties train, or that both predict with the model of one run."""
     if bool(theirs) is not bool(party.model_run):
-        ours, other = ("predicts", "trains") if party.model_run else ("trains", "predicts")
+        predicts, trains = (party.name, peer) if party.model_run else (peer, party.name)
         raise RemoteProtocolError(
-            f"{party.name} {ours}, but {peer} {other}", "start both parties with the same command"
+            f"{predicts} was started to predict, but {trains} was started to train",
+            "start both parties with the same command",
         )
     if theirs != party.model_run:
         raise RemoteProtocolError(

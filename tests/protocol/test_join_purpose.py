@@ -60,8 +60,8 @@ def test_models_of_one_run_join(transport: str, keys: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("comes_for", "message"),
     [
-        ({HUB: RUN, SPOKE: b""}, "bank predicts, but shop trains"),
-        ({HUB: b"", SPOKE: RUN}, "bank trains, but shop predicts"),
+        ({HUB: RUN, SPOKE: b""}, "bank was started to predict, but shop was started to train"),
+        ({HUB: b"", SPOKE: RUN}, "shop was started to predict, but bank was started to train"),
     ],
 )
 def test_training_peer_against_predicting_peer_is_refused_at_both_sides(

@@ -1,4 +1,4 @@
-"""Divergence of predictions, the JS ratio to Retrain, and similarity of embeddings.
+"""Comparison of a model with Retrain: divergence of predictions, and similarity of embeddings.
 
 Predictions are log-probabilities, ``[rows, classes]``. All logarithms are natural. This module uses
 the Jensen-Shannon divergence, not the Jensen-Shannon distance, which is the square root of the
