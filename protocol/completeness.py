@@ -32,6 +32,7 @@ _MAY_BE_ABSENT = {
     "Embedding.report",
     "Hello.prediction",  # absent for training
     "Hello.run",  # absent without a checkpoint
+    "Initialise.rule",  # absent: Newton steps
     "Initialise.shard",  # absent for all rows
     "LiteralDual.step_size",  # present in the first primal step of an iteration only
     "LocalTask.clip",  # absent: no bound
@@ -46,7 +47,9 @@ _MAY_BE_ABSENT = {
     "Present.digest",  # present with ciphertexts only
     "PrivacySpent.square",  # absent: no bound
     "ReportNorms.anchor",
+    "ReportNorms.proximal",  # present with an anchor only
     "ReportNorms.slot",
+    "RestoreCopy.rule",  # absent: no steps follow
     "SwitchBranch.parent",  # absent: fresh personal parameters
 }
 

@@ -15,20 +15,11 @@ class Task(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TRAIN: _ClassVar[Task]
     EVALUATE: _ClassVar[Task]
     UNLEARN: _ClassVar[Task]
-    REFERENCE: _ClassVar[Task]
-    FINE_TUNE: _ClassVar[Task]
-    GRADIENT_ASCENT: _ClassVar[Task]
     CLOSE: _ClassVar[Task]
     CHECKPOINT: _ClassVar[Task]
     RELEARN: _ClassVar[Task]
     PREDICT: _ClassVar[Task]
-    RELABEL: _ClassVar[Task]
-    SHRINK_PERTURB: _ClassVar[Task]
-    TOP_ONLY: _ClassVar[Task]
-    CORRECT: _ClassVar[Task]
-    CVFU: _ClassVar[Task]
     ROUND: _ClassVar[Task]
-    RECOVER: _ClassVar[Task]
 
 class DType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -60,6 +51,13 @@ class Order(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ORDER_UNSPECIFIED: _ClassVar[Order]
     BY_INDEX: _ClassVar[Order]
     SHUFFLED: _ClassVar[Order]
+
+class OptimiserKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OPTIMISER_UNSPECIFIED: _ClassVar[OptimiserKind]
+    PLAIN: _ClassVar[OptimiserKind]
+    ADAM: _ClassVar[OptimiserKind]
+    SGD: _ClassVar[OptimiserKind]
 
 class Aim(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -112,20 +110,11 @@ ALIGN: Task
 TRAIN: Task
 EVALUATE: Task
 UNLEARN: Task
-REFERENCE: Task
-FINE_TUNE: Task
-GRADIENT_ASCENT: Task
 CLOSE: Task
 CHECKPOINT: Task
 RELEARN: Task
 PREDICT: Task
-RELABEL: Task
-SHRINK_PERTURB: Task
-TOP_ONLY: Task
-CORRECT: Task
-CVFU: Task
 ROUND: Task
-RECOVER: Task
 DTYPE_UNSPECIFIED: DType
 FLOAT32: DType
 FLOAT64: DType
@@ -148,6 +137,10 @@ NON_MEMBERS: Rows
 ORDER_UNSPECIFIED: Order
 BY_INDEX: Order
 SHUFFLED: Order
+OPTIMISER_UNSPECIFIED: OptimiserKind
+PLAIN: OptimiserKind
+ADAM: OptimiserKind
+SGD: OptimiserKind
 AIM_UNSPECIFIED: Aim
 FIT: Aim
 UNLEARNING_LOSS: Aim
@@ -535,22 +528,40 @@ class ModelCommand(_message.Message):
     def __init__(self, initialise: _Optional[_Union[Initialise, _Mapping]] = ..., restore_copy: _Optional[_Union[RestoreCopy, _Mapping]] = ..., keep_copy: _Optional[_Union[KeepCopy, _Mapping]] = ..., drop_copy: _Optional[_Union[DropCopy, _Mapping]] = ..., report_norms: _Optional[_Union[ReportNorms, _Mapping]] = ..., primal_step: _Optional[_Union[PrimalStep, _Mapping]] = ..., ascent_step: _Optional[_Union[AscentStep, _Mapping]] = ..., write_checkpoint: _Optional[_Union[WriteCheckpoint, _Mapping]] = ..., prune_checkpoints: _Optional[_Union[PruneCheckpoints, _Mapping]] = ..., search_residue: _Optional[_Union[SearchResidue, _Mapping]] = ..., shrink: _Optional[_Union[Shrink, _Mapping]] = ..., test_reconstruction: _Optional[_Union[TestReconstruction, _Mapping]] = ..., report_privacy_spent: _Optional[_Union[ReportPrivacySpent, _Mapping]] = ..., newton: _Optional[_Union[Newton, _Mapping]] = ..., use_ensemble: _Optional[_Union[UseEnsemble, _Mapping]] = ..., report_digest: _Optional[_Union[ReportDigest, _Mapping]] = ...) -> None: ...
 
 class Initialise(_message.Message):
-    __slots__ = ("stream", "preprocessing_rows", "shard")
+    __slots__ = ("stream", "preprocessing_rows", "shard", "rule")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     PREPROCESSING_ROWS_FIELD_NUMBER: _ClassVar[int]
     SHARD_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
     stream: str
     preprocessing_rows: Rows
     shard: int
-    def __init__(self, stream: _Optional[str] = ..., preprocessing_rows: _Optional[_Union[Rows, str]] = ..., shard: _Optional[int] = ...) -> None: ...
+    rule: UpdateRule
+    def __init__(self, stream: _Optional[str] = ..., preprocessing_rows: _Optional[_Union[Rows, str]] = ..., shard: _Optional[int] = ..., rule: _Optional[_Union[UpdateRule, _Mapping]] = ...) -> None: ...
+
+class UpdateRule(_message.Message):
+    __slots__ = ("optimiser", "learning_rate", "momentum", "weight_decay", "proximal")
+    OPTIMISER_FIELD_NUMBER: _ClassVar[int]
+    LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
+    MOMENTUM_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_DECAY_FIELD_NUMBER: _ClassVar[int]
+    PROXIMAL_FIELD_NUMBER: _ClassVar[int]
+    optimiser: OptimiserKind
+    learning_rate: float
+    momentum: float
+    weight_decay: float
+    proximal: float
+    def __init__(self, optimiser: _Optional[_Union[OptimiserKind, str]] = ..., learning_rate: _Optional[float] = ..., momentum: _Optional[float] = ..., weight_decay: _Optional[float] = ..., proximal: _Optional[float] = ...) -> None: ...
 
 class RestoreCopy(_message.Message):
-    __slots__ = ("slot", "stream")
+    __slots__ = ("slot", "stream", "rule")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
     slot: str
     stream: str
-    def __init__(self, slot: _Optional[str] = ..., stream: _Optional[str] = ...) -> None: ...
+    rule: UpdateRule
+    def __init__(self, slot: _Optional[str] = ..., stream: _Optional[str] = ..., rule: _Optional[_Union[UpdateRule, _Mapping]] = ...) -> None: ...
 
 class KeepCopy(_message.Message):
     __slots__ = ("slot",)
@@ -577,12 +588,14 @@ class ReportDigest(_message.Message):
     def __init__(self, slot: _Optional[str] = ...) -> None: ...
 
 class ReportNorms(_message.Message):
-    __slots__ = ("slot", "anchor")
+    __slots__ = ("slot", "anchor", "proximal")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     ANCHOR_FIELD_NUMBER: _ClassVar[int]
+    PROXIMAL_FIELD_NUMBER: _ClassVar[int]
     slot: str
     anchor: str
-    def __init__(self, slot: _Optional[str] = ..., anchor: _Optional[str] = ...) -> None: ...
+    proximal: float
+    def __init__(self, slot: _Optional[str] = ..., anchor: _Optional[str] = ..., proximal: _Optional[float] = ...) -> None: ...
 
 class TestReconstruction(_message.Message):
     __slots__ = ("slot",)

@@ -22,7 +22,7 @@ def report_phase(kind: str, task: str) -> str:
         return "psi"
     if kind not in _PASSES:
         return "control"
-    if task in ("unlearn", "reference"):
+    if task == "unlearn":
         return "unlearning"
     return "backward" if kind in _BACKWARD else "forward"
 

@@ -43,6 +43,7 @@ class Journal:
 
     def __init__(self, entries: Sequence[JournalEntry] = ()) -> None:
         self._entries, self._replayed = list(entries), 0
+        self._starts: dict[str, int] = {}  # of work that records its progress, by name
         self.has_new_entries = False
 
     @classmethod
@@ -73,6 +74,21 @@ class Journal:
         self._replayed += 1
         return self._entries[self._replayed - 1]
 
+    def begin(self, name: str) -> JournalEntry | None:
+        """Return the recorded progress of ``name``, and advance; None if none is recorded."""
+        self._starts[name] = self._replayed
+        return self.replay(name)
+
+    def update(self, name: str, value: object, *, diverged: bool) -> None:
+        """Record the progress of ``name`` in place of all that was recorded since ``begin``.
+
+        Args:
+            name: name of the work, which was passed to ``begin``.
+            value: the progress.
+            diverged: whether training has produced non-finite numbers.
+        """
+        self._replace(self._starts[name], name, value, diverged=diverged)
+
     def record(self, name: str, work: Callable[[], T], diverged: Callable[[], bool]) -> T:
         """Call ``work`` and record its result, which replaces the entries that ``work`` recorded.
 
@@ -92,12 +108,16 @@ class Journal:
                 f"but the step {name!r} of this version of vfl computes no such result",
                 "another version of vfl wrote the checkpoint; start again with --begin fresh",
             )
+        self._replace(start, name, value, diverged=diverged())
+        return value
+
+    def _replace(self, start: int, name: str, value: object, *, diverged: bool) -> None:
+        """Record one entry in place of all entries from ``start`` on."""
         tensors: Tensors = {}
-        entry = JournalEntry(name, to_json_value(value, tensors), diverged(), tensors)
+        entry = JournalEntry(name, to_json_value(value, tensors), diverged, tensors)
         self._entries[start:] = [entry]
         self._replayed = len(self._entries)
         self.has_new_entries = True
-        return value
 
 
 def recorded_value(entry: JournalEntry, kind: type[T]) -> T:

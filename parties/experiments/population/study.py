@@ -19,7 +19,7 @@ from parties.experiments.population.forget_sets import draw_forget_sets
 from parties.experiments.population.methods import run_population_method
 from parties.experiments.population.plan import Population, Study
 from parties.experiments.population.pooled_data import read_pooled_data
-from parties.experiments.population.trained import train_originals
+from parties.experiments.population.run import train_originals
 from protocol import vfl_pb2
 from unlearning.audit.epsilon import AttackCounts, EpsilonBound, epsilon_bound
 from unlearning.audit.equivalence import Equivalence, equivalence_test

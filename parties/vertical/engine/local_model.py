@@ -1,7 +1,7 @@
 """One party's part of the split model: network, optimiser, kept copies and stored gradient."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from parties.session.checkpoint import CheckpointContent
 from parties.vertical.engine.features import ModelInputs
 from parties.vertical.engine.newton_block import NewtonBlock
 from parties.vertical.engine.optimiser import (
+    UpdateRule,
     build_optimiser,
     load_optimiser_tensors,
     optimiser_tensors,
@@ -36,7 +37,6 @@ ORIGINAL = "original"  # the model before the request; also its random stream
 EARLY_CHECKPOINT = "early checkpoint"  # from early in training; FedORA may start from it
 # From early in unlearning; becomes the early checkpoint after the request.
 NEXT_EARLY_CHECKPOINT = "next early checkpoint"
-_ANCHORED = (vfl_pb2.UNLEARN, vfl_pb2.CVFU)  # tasks with primal steps
 Block = tuple[Tensor, ...]
 
 
@@ -64,7 +64,8 @@ class TaskState:
 
     Attributes:
         task: the task.
-        optimiser: the optimiser; None if the task takes no optimiser steps.
+        rule: the update rule; None if the task takes no steps.
+        optimiser: the optimiser; None if the update rule names none.
         anchor: θ₀, the reference point of FedORA's proximal term; one tensor per parameter.
         held: the stored gradient; in FedORA, g_u, the gradient of the forgetting score.
         mark: the values of the parameters at the time when the last gradient was stored.
@@ -74,6 +75,7 @@ class TaskState:
     """
 
     task: vfl_pb2.Task = vfl_pb2.TASK_UNSPECIFIED
+    rule: UpdateRule | None = None
     optimiser: torch.optim.Optimizer | None = None
     anchor: Block = ()
     held: Block = ()
@@ -136,10 +138,12 @@ class LocalModel:
         """Parameters of the copy ``slot``, of any shape; raises ``NoCopy`` if it is absent."""
         return self._slots[slot][1]
 
-    def initialise(self, model: PartyNetwork, task: vfl_pb2.Task) -> None:
-        """Use ``model`` as the current model, and start ``task``."""
+    def initialise(
+        self, model: PartyNetwork, task: vfl_pb2.Task, rule: UpdateRule | None = None
+    ) -> None:
+        """Use ``model`` as the current model, and start ``task`` with an update rule."""
         self._model, self.ensemble = model, ()
-        self._start_task(task)
+        self._start_task(task, rule)
 
     def execute(
         self, command: vfl_pb2.ModelCommand, task: vfl_pb2.Task
@@ -153,7 +157,7 @@ class LocalModel:
         """
         match command.WhichOneof("command"):
             case "restore_copy":
-                self._restore(command.restore_copy.slot, task)
+                self._restore(command.restore_copy, task)
             case "keep_copy":
                 copy = arithmetic.snapshot(self.model.block)
                 self._slots[command.keep_copy.slot] = (self.model, copy)
@@ -175,9 +179,8 @@ class LocalModel:
         """Answer a command that changes nothing."""
         match command.WhichOneof("command"):
             case "report_norms":
-                return self.report_norms(
-                    command.report_norms.slot or None, command.report_norms.anchor or None
-                )
+                asked = command.report_norms
+                return self.report_norms(asked.slot or None, asked.anchor or None, asked.proximal)
             case "report_digest":
                 return vfl_pb2.BlockReport(
                     digest=arithmetic.parameter_digest(self._slots[command.report_digest.slot][1])
@@ -229,11 +232,12 @@ class LocalModel:
             found.append(model.network)
         return found
 
-    def _restore(self, slot: str, task: vfl_pb2.Task) -> None:
+    def _restore(self, command: vfl_pb2.RestoreCopy, task: vfl_pb2.Task) -> None:
         """Restore a copy and start a task."""
-        self._model, saved = self._slots[slot]
+        rule = UpdateRule.of_message(command.rule) if command.HasField("rule") else None
+        self._model, saved = self._slots[command.slot]
         arithmetic.restore(self.model.block, saved)
-        self._start_task(task)
+        self._start_task(task, rule)
 
     def purge(self, untouched: Sequence[str] = ()) -> list[str]:
         """Delete all state that depends on forgotten rows, except for the current model.
@@ -264,6 +268,7 @@ class LocalModel:
             "fitted": [model.inputs and model.inputs.fitted.statistics() for model in models],
             "slots": {name: _place(models, kept) for name, (kept, _) in self._slots.items()},
             "task": work.task,
+            "rule": None if work.rule is None else asdict(work.rule),
             "moved": work.change_square,
             "dual": work.dual and [work.dual.threshold, work.dual.maximum],
             "ended": list(self._ended),
@@ -298,7 +303,8 @@ class LocalModel:
         self._ended = dict.fromkeys(values["ended"])
         self.ensemble = tuple(values["members"])
         if values["task"]:
-            self._start_task(values["task"])
+            rule = None if values["rule"] is None else UpdateRule(**values["rule"])
+            self._start_task(values["task"], rule)
         work = self._task
         work.anchor, work.held, work.mark = (
             _block(tensors[f"work {name}"], device) for name in ("anchor", "held", "mark")
@@ -350,7 +356,7 @@ class LocalModel:
         return arithmetic.squared_distance(block, copy)
 
     def report_norms(
-        self, slot: str | None = None, anchor: str | None = None
+        self, slot: str | None = None, anchor: str | None = None, proximal: float = 0.0
     ) -> vfl_pb2.BlockReport:
         """The result of ``report``, extended by two squared norms.
 
@@ -361,7 +367,6 @@ class LocalModel:
         report = self.report(slot)
         report.norm_square = arithmetic.squared_norm(self.model.block)
         if anchor is not None:
-            proximal = self._agreement.unlearning.fedora.proximal
             blocks = (self._task.held, self.model.block, self._slots[anchor][1])
             report.proximal_square = arithmetic.squared_norm(
                 held + proximal * (now - start) for held, now, start in zip(*blocks, strict=True)
@@ -382,12 +387,13 @@ class LocalModel:
             shares: how far each parameter moves, from 0 (not at all) to 1 (to the fresh value).
         """
         arithmetic.interpolate(self.model.block, fresh, shares)
-        self._start_task(self._task.task)
+        self._start_task(self._task.task, self._task.rule)
 
     def _primal(self, step: vfl_pb2.PrimalStep, retain: Block | None) -> None:
         """One primal sub-step (FedORA, Eq. 34); ``retain`` is the gradient of L_r on a batch."""
-        terms = UnlearningTerms(self._task.held, self._multiplier(step), self._task.anchor)
         block, descent, proximal = self.model.block, self._task.optimiser, self._proximal
+        anchor = self._task.anchor if proximal else block
+        terms = UnlearningTerms(self._task.held, self._multiplier(step), anchor)
         if descent is None:
             primal_step(block, retain, terms, primal=step.step_size, proximal=proximal)
             return
@@ -400,9 +406,8 @@ class LocalModel:
 
     @property
     def _proximal(self) -> float:
-        """ρ of FedORA; 0 for other tasks, which have no proximal term."""
-        plan = self._agreement.unlearning.fedora
-        return plan.proximal if self._task.task == vfl_pb2.UNLEARN else 0.0
+        """ρ of FedORA; 0 without a proximal term."""
+        return self._task.rule.proximal if self._task.rule else 0.0
 
     def _multiplier(self, step: vfl_pb2.PrimalStep) -> float | Sequence[Tensor]:
         """Ω of a primal step; with the literal dual, ascend it first in the first sub-step."""
@@ -425,16 +430,17 @@ class LocalModel:
             self._ended[task_name(vfl_pb2.Place(task=self._task.task))] = None
         self._task = TaskState()
 
-    def _start_task(self, task: vfl_pb2.Task) -> None:
+    def _start_task(self, task: vfl_pb2.Task, rule: UpdateRule | None) -> None:
         self._end_task()
         self.model.network.zero_grad()
         block = self.model.block
         self._task = TaskState(
             task=task,
-            optimiser=build_optimiser(self._agreement, task, block),
+            rule=rule,
+            optimiser=build_optimiser(rule, block),
             solver=NewtonBlock(self._agreement.newton.weight, self._entropy),
         )
-        if task in _ANCHORED:
+        if self._proximal:
             self._task.anchor = arithmetic.snapshot(block)
 
 

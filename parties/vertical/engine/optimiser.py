@@ -1,58 +1,93 @@
-"""The optimiser of each task, for one party's parameters."""
+"""The update rule of a task, and the optimiser that it names, for one party's parameters."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
 
 import torch
-from torch import nn
+from torch import Tensor
 
-from configs.agreement import VerticalAgreement
+from configs.agreement import TrainingSettings
 from parties.common.json_codec import Tensors
 from protocol import vfl_pb2
+from protocol.errors import RemoteProtocolError
+
+Kind: TypeAlias = Literal["plain", "adam", "sgd"]
+_KINDS: Final[dict[Kind, "vfl_pb2.OptimiserKind"]] = {
+    "plain": vfl_pb2.PLAIN,
+    "adam": vfl_pb2.ADAM,
+    "sgd": vfl_pb2.SGD,
+}
+_NAMES: Final = {kind: name for name, kind in _KINDS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRule:
+    """How every party updates its part of the model.
+
+    Attributes:
+        optimiser: ``adam`` or ``sgd``; ``plain``: every step names its own size.
+        learning_rate: η; 0 for ``plain``.
+        momentum: momentum of ``sgd``.
+        weight_decay: weight decay.
+        proximal: ρ, weight of FedORA's proximal term, which keeps the parameters near the
+            parameters at the start.
+    """
+
+    optimiser: Kind = "plain"
+    learning_rate: float = 0.0
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    proximal: float = 0.0
+
+    @classmethod
+    def like_training(cls, training: TrainingSettings, learning_rate: float) -> "UpdateRule":
+        """The optimiser of the training, with the given learning rate."""
+        if training.optimiser == "sgd":
+            return cls("sgd", learning_rate, training.momentum, training.weight_decay)
+        return cls("adam", learning_rate, 0.0, training.weight_decay)
+
+    def message(self) -> vfl_pb2.UpdateRule:
+        """The protocol message of this rule."""
+        return vfl_pb2.UpdateRule(
+            optimiser=_KINDS[self.optimiser],
+            learning_rate=self.learning_rate,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+            proximal=self.proximal,
+        )
+
+    @classmethod
+    def of_message(cls, message: vfl_pb2.UpdateRule) -> "UpdateRule":
+        """The rule in a protocol message.
+
+        Raises:
+            RemoteProtocolError: a number is negative or not finite.
+        """
+        rate, proximal = message.learning_rate, message.proximal
+        numbers = (rate, message.momentum, message.weight_decay, proximal)
+        if not all(0 <= each < math.inf for each in numbers):
+            raise RemoteProtocolError(
+                f"the active party sent an update rule with the numbers {numbers}; each must be "
+                "finite and at least 0"
+            )
+        return cls(_NAMES[message.optimiser], *numbers)
 
 
 def build_optimiser(
-    agreement: VerticalAgreement, task: vfl_pb2.Task, block: Sequence[nn.Parameter]
+    rule: UpdateRule | None, block: Sequence[Tensor]
 ) -> torch.optim.Optimizer | None:
-    """A new optimiser for ``task``.
+    """A new optimiser for ``block``, parameters of any shape.
 
-    ICO-like's correction steps and the relearning attack use plain SGD. Every other task uses the
-    optimiser of training, with a separate learning rate per task.
-
-    Args:
-        agreement: sets the optimiser and the learning rates.
-        task: the task.
-        block: the parameters, each of any shape.
-
-    Returns:
-        The optimiser; None if the task takes no optimiser steps, or if ``block`` is empty.
+    The result is None if ``rule`` names no optimiser, or if ``block`` is empty.
     """
-    plan = agreement.training
-    rate = _rate(agreement, task)
-    if rate is None or not block or (task, plan.optimiser) == (vfl_pb2.TRAIN, "newton-cg"):
+    if rule is None or rule.optimiser == "plain" or not block:
         return None
-    if task in (vfl_pb2.CORRECT, vfl_pb2.RELEARN):
-        return torch.optim.SGD(block, rate)
-    if plan.optimiser == "sgd":
-        return torch.optim.SGD(block, rate, momentum=plan.momentum, weight_decay=plan.weight_decay)
-    return torch.optim.Adam(block, rate, weight_decay=plan.weight_decay, fused=True)
-
-
-def _rate(agreement: VerticalAgreement, task: vfl_pb2.Task) -> float | None:
-    plan = agreement.unlearning
-    rates = {
-        vfl_pb2.TRAIN: agreement.training.learning_rate,
-        vfl_pb2.REFERENCE: plan.fedora.reference_learning_rate,
-        vfl_pb2.FINE_TUNE: plan.fine_tune.learning_rate,
-        vfl_pb2.RELABEL: plan.relabel.learning_rate,
-        vfl_pb2.SHRINK_PERTURB: plan.shrink_perturb.learning_rate,
-        vfl_pb2.TOP_ONLY: plan.top_only.learning_rate,
-        vfl_pb2.CORRECT: plan.ico_like.learning_rate,
-    }
-    if plan.fedora.primal == "optimiser":
-        rates[vfl_pb2.UNLEARN] = plan.fedora.first_step(agreement.training.learning_rate)
-    if agreement.evaluation.relearn is not None:
-        rates[vfl_pb2.RELEARN] = agreement.evaluation.relearn.learning_rate
-    return rates.get(task)
+    rate, decay = rule.learning_rate, rule.weight_decay
+    if rule.optimiser == "sgd":
+        return torch.optim.SGD(block, rate, momentum=rule.momentum, weight_decay=decay)
+    return torch.optim.Adam(block, rate, weight_decay=decay, fused=True)
 
 
 def optimiser_tensors(optimiser: torch.optim.Optimizer | None) -> Tensors:

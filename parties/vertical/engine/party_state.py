@@ -19,6 +19,7 @@ from parties.vertical.engine.features import (
 )
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT, LocalModel, PartyNetwork
 from parties.vertical.engine.networks import ActiveNetwork
+from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.rows import Batches, RowSets, SubsetShares
 from protocol import vfl_pb2
@@ -213,7 +214,9 @@ class PartyState:
             if self.features.present
             else None
         )
-        self.local_model.initialise(PartyNetwork(self._build(fresh.stream, inputs), inputs), task)
+        rule = UpdateRule.of_message(fresh.rule) if fresh.HasField("rule") else None
+        network = PartyNetwork(self._build(fresh.stream, inputs), inputs)
+        self.local_model.initialise(network, task, rule)
 
     def _set_rows(self, rows: RowSets, stream: str) -> None:
         self._rows = rows

@@ -1,7 +1,6 @@
 """The split model, controlled by the active party through commands to all parties."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import TypeVar
@@ -9,12 +8,12 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from configs.unlearning import ShrinkTop
 from parties.common.shared_randomness import Index
 from parties.session.checkpoint import CheckpointContent, Checkpoints
 from parties.session.journal import Journal, recorded_value
 from parties.vertical.engine.local_model import LocalModel
 from parties.vertical.engine.networks import build_active_network
+from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.party import SECONDS_PER_ROW, VerticalParty
 from parties.vertical.engine.party_state import PartyState
 from parties.vertical.engine.rows import RowSets
@@ -26,27 +25,6 @@ from protocol.message import Body
 from unlearning.sharding import mean_shard_logits
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class ShrinkShares:
-    """How far parameters move towards new random values: from 0 (not at all) to 1 (all the way).
-
-    Attributes:
-        bottom: how far the parameters of the bottom models move.
-        top: how far the parameters of the top model move.
-    """
-
-    bottom: float
-    top: float
-
-    @classmethod
-    def agreed(cls, share: float, top: ShrinkTop) -> "ShrinkShares":
-        """Return ``share`` for the bottom; ``top`` selects 0, ``share`` or 1 for the top model."""
-        return cls(share, {"keep": 0.0, "shrink": share, "fresh": 1.0}[top])
-
-
-FRESH_TOP = ShrinkShares(bottom=0.0, top=1.0)
 
 
 class SplitModel:
@@ -190,6 +168,22 @@ class SplitModel:
             self.checkpoint()
         return value
 
+    def recorded(self, name: str, kind: type[T]) -> T | None:
+        """Return the progress that was recorded under ``name`` before a crash; else None."""
+        entry = self._journal.begin(name)
+        if entry is None:
+            return None
+        self.loop.diverged = entry.diverged
+        if not self._journal.replaying:
+            self.ensemble = self._state.local_model.ensemble
+        return recorded_value(entry, kind)
+
+    def record(self, name: str, value: object) -> None:
+        """Record the progress of ``name``, in place of the earlier progress of this name."""
+        self._journal.update(name, value, diverged=self.loop.diverged)
+        if monotonic() - self._saved >= self.agreement.limits.checkpoint_seconds:
+            self.checkpoint()
+
     def checkpoint(self) -> None:
         """Let every party write a checkpoint, and wait until all checkpoints are written."""
         if self._journal.replaying or (self._number and not self._journal.has_new_entries):
@@ -227,7 +221,12 @@ class SplitModel:
     # --- commands to all parties ----------------------------------------------------------------
 
     def initialise(
-        self, stream: str, fit: vfl_pb2.Rows, task: vfl_pb2.Task, shard: int | None = None
+        self,
+        stream: str,
+        fit: vfl_pb2.Rows,
+        task: vfl_pb2.Task,
+        shard: int | None = None,
+        rule: UpdateRule | None = None,
     ) -> None:
         """Initialise a new model at all parties.
 
@@ -236,19 +235,34 @@ class SplitModel:
             fit: row set on which preprocessing is fitted.
             task: the task that starts.
             shard: train on the rows of this shard only; None for all rows.
+            rule: the update rule of the training; None for Newton steps.
         """
-        fresh = vfl_pb2.Initialise(stream=stream, preprocessing_rows=fit, shard=shard)
+        fresh = vfl_pb2.Initialise(
+            stream=stream,
+            preprocessing_rows=fit,
+            shard=shard,
+            rule=None if rule is None else rule.message(),
+        )
         self._change_all(task, vfl_pb2.ModelCommand(initialise=fresh))
         self._state.use_stream(stream, shard)
         self.ensemble = ()
         self.loop.diverged = False
 
-    def restore_copy(self, slot: str, stream: str, task: vfl_pb2.Task) -> None:
-        """Restore the copy or the ensemble named ``slot``; a restored copy gets a new optimiser."""
+    def restore_copy(
+        self, slot: str, stream: str, task: vfl_pb2.Task, rule: UpdateRule | None = None
+    ) -> None:
+        """Restore the copy or the ensemble named ``slot``.
+
+        Args:
+            slot: the name of the copy.
+            stream: random stream of the batch order.
+            task: the task that starts.
+            rule: the update rule of the steps that follow; None if no steps follow.
+        """
         if slot in self._kept_ensembles:
             self.use_ensemble(self._kept_ensembles[slot])
             return
-        self._restore_copy(slot, stream, task)
+        self._restore_copy(slot, stream, task, rule)
         self.ensemble = ()
 
     def use_ensemble(self, slots: Sequence[str]) -> None:
@@ -257,8 +271,11 @@ class SplitModel:
         self._change_all(vfl_pb2.EVALUATE, vfl_pb2.ModelCommand(use_ensemble=assemble))
         self.ensemble = tuple(slots)
 
-    def _restore_copy(self, slot: str, stream: str, task: vfl_pb2.Task) -> None:
-        restore = vfl_pb2.RestoreCopy(slot=slot, stream=stream)
+    def _restore_copy(
+        self, slot: str, stream: str, task: vfl_pb2.Task, rule: UpdateRule | None = None
+    ) -> None:
+        settings = None if rule is None else rule.message()
+        restore = vfl_pb2.RestoreCopy(slot=slot, stream=stream, rule=settings)
         self._change_all(task, vfl_pb2.ModelCommand(restore_copy=restore))
         self._state.use_stream(stream)
         self.loop.diverged = False
@@ -283,15 +300,16 @@ class SplitModel:
         step = vfl_pb2.AscentStep(step_size=step_size)
         self._change_all(task, vfl_pb2.ModelCommand(ascent_step=step))
 
-    def shrink(self, shrink: ShrinkShares, stream: str, task: vfl_pb2.Task) -> None:
+    def shrink(self, bottom: float, top: float, stream: str, task: vfl_pb2.Task) -> None:
         """Move the parameters of all parties towards new random values, then start ``task``.
 
         Args:
-            shrink: how far the bottom models and the top model move.
+            bottom: how far the bottom models move: from 0 (not at all) to 1 (all the way).
+            top: how far the top model moves.
             stream: random stream of the new parameter values.
             task: the task that starts.
         """
-        step = vfl_pb2.Shrink(stream=stream, bottom=shrink.bottom, top=shrink.top)
+        step = vfl_pb2.Shrink(stream=stream, bottom=bottom, top=top)
         self._change_all(task, vfl_pb2.ModelCommand(shrink=step))
 
     def report_norms(self, task: vfl_pb2.Task) -> list[vfl_pb2.BlockReport]:

@@ -21,16 +21,13 @@ from torch.nn.functional import cross_entropy
 from configs.agreement import VerticalAgreement
 from parties.common.errors import Diverged
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT
+from parties.vertical.engine.optimiser import UpdateRule
+from parties.vertical.engine.run import ACCUMULATE, DESCEND, HOLD
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
 from protocol import vfl_pb2
 from unlearning.certificate import distance_bound, gaussian_noise_scale
 from unlearning.newton import NewtonStep, SolverBudget, curvature_quadratic, newton_step
-
-DESCEND = vfl_pb2.Gradient(descend=vfl_pb2.Descend())
-ACCUMULATE = vfl_pb2.Gradient(accumulate=vfl_pb2.Accumulate())
-HOLD = vfl_pb2.Gradient(hold=vfl_pb2.Hold())
-LAST_FINITE = "last sound model"  # slot of the last model whose numbers were all finite
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +53,21 @@ class TrainingPlan:
 
     Attributes:
         name: name in the progress display and in the journal.
-        task: the task.
         rows: the row set.
         epochs: largest number of epochs.
         batch: number of rows per step.
         patience: training stops after this number of epochs without a lower validation loss; None:
             training never stops early.
-        validates: whether the model is validated after each epoch of the task ``TRAIN``.
-        labels: [common_rows], labels for training that replace the true labels.
+        validates: whether the model is validated after each epoch.
         early: the epoch after which every party keeps a copy in the slot ``EARLY_CHECKPOINT``.
     """
 
     name: str
-    task: vfl_pb2.Task
     rows: vfl_pb2.Rows
     epochs: int
     batch: int
     patience: int | None = None
     validates: bool = True
-    labels: Tensor | None = None
     early: int | None = None
 
 
@@ -101,18 +94,18 @@ def train_epochs(split_model: SplitModel, plan: TrainingPlan) -> list[EpochResul
         if split_model.diverged:
             break
         if number == plan.early:
-            split_model.keep_copy(EARLY_CHECKPOINT, plan.task)
+            split_model.keep_copy(EARLY_CHECKPOINT, vfl_pb2.TRAIN)
         if plan.patience is None:
             continue
         if best_epoch(epochs) == number:
-            split_model.keep_copy("best", plan.task)
+            split_model.keep_copy("best", vfl_pb2.TRAIN)
         elif number - best_epoch(epochs) >= plan.patience:
             break
     if plan.patience is not None:
-        split_model.restore_copy("best", split_model.stream, plan.task)
-        split_model.drop_copy("best", plan.task)
+        split_model.restore_copy("best", split_model.stream, vfl_pb2.TRAIN)
+        split_model.drop_copy("best", vfl_pb2.TRAIN)
     if plan.early is not None and len(epochs) < plan.early and not split_model.diverged:
-        split_model.keep_copy(EARLY_CHECKPOINT, plan.task)  # training ended before that epoch
+        split_model.keep_copy(EARLY_CHECKPOINT, vfl_pb2.TRAIN)  # training ended before that epoch
     return epochs
 
 
@@ -131,16 +124,15 @@ def _epoch(split_model: SplitModel, plan: TrainingPlan, number: int) -> EpochRes
     losses: list[tuple[float, int]] = []
 
     def descend(batch: TrainingBatch) -> BatchLoss:
-        labels = batch.labels if plan.labels is None else plan.labels[batch.rows]
-        loss = cross_entropy(batch.logits, labels)
+        loss = cross_entropy(batch.logits, batch.labels)
         losses.append((loss.item(), len(batch.rows)))
         if batch.share < 1:
             loss = loss * batch.share
         return BatchLoss(loss, DESCEND if batch.last else ACCUMULATE)
 
-    split_model.loop.run_epoch(plan.task, plan.rows, number, plan.batch, descend)
+    split_model.loop.run_epoch(vfl_pb2.TRAIN, plan.rows, number, plan.batch, descend)
     mean = sum(value * rows for value, rows in losses) / max(1, sum(rows for _, rows in losses))
-    if plan.task != vfl_pb2.TRAIN or not plan.validates:
+    if not plan.validates:
         return EpochResult(number, mean)
     return EpochResult(number, mean, *validation_metrics(split_model))
 
@@ -171,21 +163,6 @@ def share_correct(logits: Tensor, truth: Tensor) -> float:
         truth: [rows], the labels.
     """
     return (logits.argmax(dim=1) == truth).double().mean().item()
-
-
-def hold_forget_gradient(split_model: SplitModel, task: vfl_pb2.Task) -> float:
-    """Let every party store its gradient of the mean cross entropy on D_u; return this mean."""
-    count, total = len(split_model.rows.forgotten), torch.zeros(())
-
-    def forget_loss(batch: TrainingBatch) -> BatchLoss:
-        loss = cross_entropy(batch.logits, batch.labels, reduction="sum") / count
-        total.add_(loss.detach())
-        return BatchLoss(loss, HOLD)
-
-    split_model.loop.run_batches(
-        task, split_model.loop.pass_requests(vfl_pb2.FORGOTTEN), forget_loss
-    )
-    return total.item()
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,10 +381,17 @@ def train_model(
         slots, epochs = train_shards(split_model, rows, stream, name)
         split_model.use_ensemble(list(slots.values()))
         return epochs
-    split_model.initialise(stream, rows, vfl_pb2.TRAIN)
     if agreement.training.optimiser == "newton-cg":
+        split_model.initialise(stream, rows, vfl_pb2.TRAIN)
         return _solve(split_model, NewtonRun(name, vfl_pb2.TRAIN, rows, agreement.newton.bound))
+    split_model.initialise(stream, rows, vfl_pb2.TRAIN, rule=_training_rule(agreement))
     return train_epochs(split_model, replace(_plan(split_model, rows, name), early=early))
+
+
+def _training_rule(agreement: VerticalAgreement) -> UpdateRule:
+    """The update rule of the training."""
+    plan = agreement.training
+    return UpdateRule.like_training(plan, plan.learning_rate)
 
 
 def train_shards(
@@ -438,7 +422,8 @@ def train_shards(
     if which is None:
         which = range(split_model.agreement.sharding.shards)
     for shard in which:
-        split_model.initialise(f"{stream}/{shard}", rows, vfl_pb2.TRAIN, shard)
+        rule = _training_rule(split_model.agreement)
+        split_model.initialise(f"{stream}/{shard}", rows, vfl_pb2.TRAIN, shard, rule)
         plan = replace(_plan(split_model, rows, f"{name}, shard {shard}"), validates=False)
         runs.append(train_epochs(split_model, plan))
         slots[shard] = f"{name}/{shard}"
@@ -448,7 +433,7 @@ def train_shards(
 
 def _plan(split_model: SplitModel, rows: vfl_pb2.Rows, name: str) -> TrainingPlan:
     plan = split_model.agreement.training
-    return TrainingPlan(name, vfl_pb2.TRAIN, rows, plan.epochs, plan.batch, plan.patience)
+    return TrainingPlan(name, rows, plan.epochs, plan.batch, plan.patience)
 
 
 def _solve(split_model: SplitModel, run: NewtonRun) -> list[EpochResult]:

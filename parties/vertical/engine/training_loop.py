@@ -33,14 +33,7 @@ from protocol.hub import Hub
 from protocol.tensors import MAX_PAYLOAD
 
 # Tasks that restore an earlier model, or go on without one, if numbers are not finite.
-_MAY_DIVERGE = (
-    vfl_pb2.UNLEARN,
-    vfl_pb2.GRADIENT_ASCENT,
-    vfl_pb2.REFERENCE,
-    vfl_pb2.RELEARN,
-    vfl_pb2.CORRECT,
-    vfl_pb2.CVFU,
-)
+_MAY_DIVERGE = (vfl_pb2.UNLEARN, vfl_pb2.RELEARN)
 
 
 # The requests of one step: one, or two micro-batches that overlap computation and network.
@@ -456,7 +449,7 @@ class TrainingLoop:
                 )
 
     def _clock(self, task: vfl_pb2.Task, phase: str) -> AbstractContextManager[None]:
-        unlearns = task in (vfl_pb2.UNLEARN, vfl_pb2.REFERENCE)
+        unlearns = task == vfl_pb2.UNLEARN
         return self._party.traffic.time_phase("unlearning" if unlearns else phase)
 
 

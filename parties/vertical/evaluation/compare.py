@@ -6,11 +6,13 @@ from functools import partial
 from torch import Tensor
 
 from configs.agreement import RowRequest
+from parties.requests.driver import carry_out
 from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.evaluation.extra_audits import ExtraAudits, run_extra_audits
-from parties.vertical.methods.method import PAIRED, MethodResult, VerticalMethod
-from parties.vertical.methods.registry import independent_retrains, vertical_method
+from parties.vertical.methods.method import PAIRED, MethodResult
+from parties.vertical.methods.registry import AnyMethod, independent_retrains, vertical_method
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
 
@@ -111,18 +113,6 @@ class Comparison:
         return self.outcome(self.chosen)
 
 
-@dataclass(frozen=True, slots=True)
-class Original:
-    """The pseudo-method that changes nothing, and so has the original model as its result."""
-
-    name: str = ORIGINAL
-    guarantee: None = None
-
-    def run(self, _split_model: SplitModel) -> MethodResult:
-        """Return an empty result."""
-        return MethodResult()
-
-
 def compare_methods(split_model: SplitModel, request: RowRequest) -> Comparison:
     """Run all methods for one request; then restore the model of the chosen method.
 
@@ -132,7 +122,7 @@ def compare_methods(split_model: SplitModel, request: RowRequest) -> Comparison:
     chosen = vertical_method(split_model.agreement.unlearning.method)
     comparison = Comparison(request, chosen.name)
     split_model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
-    comparison.outcomes.append(_outcome(split_model, Original(), request))
+    comparison.outcomes.append(_outcome(split_model, None, request))
     comparison.outcomes.append(_outcome(split_model, chosen, request))
     split_model.keep_copy(chosen.name, vfl_pb2.UNLEARN)
     for other in _others(split_model, chosen):
@@ -144,7 +134,7 @@ def compare_methods(split_model: SplitModel, request: RowRequest) -> Comparison:
     return comparison
 
 
-def _others(split_model: SplitModel, chosen: VerticalMethod) -> list[VerticalMethod]:
+def _others(split_model: SplitModel, chosen: AnyMethod) -> list[AnyMethod]:
     """The methods to compare the chosen one with, in the order of the report."""
     plan = split_model.agreement.unlearning
     baselines = [vertical_method(name) for name in plan.compare]
@@ -153,23 +143,28 @@ def _others(split_model: SplitModel, chosen: VerticalMethod) -> list[VerticalMet
 
 
 def _outcome(
-    split_model: SplitModel, method: VerticalMethod | Original, request: RowRequest
+    split_model: SplitModel, method: AnyMethod | None, request: RowRequest
 ) -> MethodOutcome:
-    """Run a method and measure its cost; then read its model's outputs, which costs nothing."""
-    name, cost_so_far = method.name, partial(_cost_so_far, split_model)
+    """Run a method and measure its cost; then read its model's outputs, which costs nothing.
+
+    Without a method, measure the original model.
+    """
+    name = ORIGINAL if method is None else method.name
+    cost_so_far = partial(_cost_so_far, split_model)
     start = split_model.once(f"{name} begins", Cost, cost_so_far, durable=False)
-    result = method.run(split_model)
+    result = MethodResult() if method is None else carry_out(method, NetworkRun(split_model))
     end = split_model.once(f"{name} ends", Cost, cost_so_far, durable=False)
     if result.audit is not None:
         audit = split_model.once(f"{name} audited", dict, result.audit)
         result = replace(result, figures={**result.figures, **audit})
     read = partial(_read, split_model, name, request)
     readout = split_model.once(f"{name} read out", ModelReadout, read)
-    cost, guarantee = end.since(start), _guarantee(method, result)
+    cost = end.since(start)
+    guarantee = None if method is None else _guarantee(method, result)
     return MethodOutcome(name, readout.logits, cost, guarantee, result, readout.embeddings)
 
 
-def _guarantee(method: VerticalMethod | Original, result: MethodResult) -> Guarantee | None:
+def _guarantee(method: AnyMethod, result: MethodResult) -> Guarantee:
     """The guarantee of this run; a converged KKT report raises a heuristic's guarantee."""
     solved = (result.figures.get("kkt") or {}).get("converged")
     return result.guarantee or (Guarantee.KKT_REPORT if solved else method.guarantee)

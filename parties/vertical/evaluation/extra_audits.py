@@ -16,8 +16,10 @@ from torch.nn.functional import cross_entropy
 
 from configs.evaluation import RelearnSettings
 from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.optimiser import UpdateRule
+from parties.vertical.engine.run import DESCEND
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.engine.train import DESCEND, accuracy_on_rows, train_model
+from parties.vertical.engine.train import accuracy_on_rows, train_model
 from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
 from parties.vertical.methods.method import PAIRED
 from protocol import vfl_pb2
@@ -139,7 +141,8 @@ def _relearning_steps(
     split_model: SplitModel, plan: RelearnSettings, slot: str, order: int, goal: float
 ) -> int:
     """Number of steps in which one model relearns D_u with one order of its rows."""
-    split_model.restore_copy(slot, f"relearn-{order}", vfl_pb2.RELEARN)
+    rule = UpdateRule("sgd", plan.learning_rate)
+    split_model.restore_copy(slot, f"relearn-{order}", vfl_pb2.RELEARN, rule)
     split_model.party.progress.phase(f"{slot} learns again, order {order}", plan.max_steps)
 
     def work() -> int:

@@ -2,35 +2,39 @@
 
 Notation of the paper (arXiv 2512.23171): S_u = mean forgetting score on D_u, g_u = its gradient, γ
 = threshold, Ω = dual, τ and σ = primal and dual step size, L_r = loss on retained rows, ρ = weight
-of the proximal term, δ = fraction of D_r per iteration.
+of the proximal term, δ = fraction of D_r per iteration. Every model of a run has its own S_u, γ, Ω,
+τ and σ.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
-from typing import Any, cast
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from configs.agreement import MlpTop, TrainingSettings
 from configs.unlearning import FedoraSettings
-from models.tops import ConcatHead
 from parties.common.errors import PolicyError
+from parties.requests.driver import JsonObject, StepRecord, Stop
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT, NEXT_EARLY_CHECKPOINT, ORIGINAL
-from parties.vertical.engine.networks import ActiveNetwork
-from parties.vertical.engine.split_model import FRESH_TOP, ShrinkShares, SplitModel
-from parties.vertical.engine.train import (
+from parties.vertical.engine.optimiser import UpdateRule
+from parties.vertical.engine.rows import RowSets
+from parties.vertical.engine.run import (
+    FRESH_TOP,
     HOLD,
-    LAST_FINITE,
-    TrainingPlan,
-    share_correct,
-    train_epochs,
+    Batch,
+    Loss,
+    Norms,
+    ShrinkShares,
+    VerticalRun,
 )
-from parties.vertical.engine.training_loop import BatchLoss, SentGradients, TrainingBatch
+from parties.vertical.engine.train import share_correct
+from parties.vertical.engine.training_loop import SentGradients
+from parties.vertical.methods.epochs import train_epoch
 from parties.vertical.methods.kkt import ANCHOR, kkt_report
 from parties.vertical.methods.method import MethodResult, Threshold
 from protocol import vfl_pb2
@@ -51,392 +55,335 @@ START = "start of fedora"  # random stream of the fresh parameters of a start mo
 
 
 @dataclass(frozen=True, slots=True)
-class FedOraStart:
-    """The values that FedORA computes before the first iteration.
-
-    Attributes:
-        threshold: γ, the threshold on the forgetting score.
-        accuracy: the original model's accuracy on the validation rows.
-        original: [validation_rows, classes], the original model's logits.
-    """
-
-    threshold: Threshold
-    accuracy: float
-    original: Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class FedOraIteration:
-    """The record of one outer iteration.
-
-    Attributes:
-        iteration: number of the iteration, from 0.
-        forgetting: S_u.
-        multiplier: the dual Ω; None for the literal dual, which has one Ω per element.
-        threshold: γ, the threshold on the forgetting score.
-        primal_step: the primal step size τ of the first sub-step.
-        dual_step: σ.
-        dual_bound: upper bound of the dual step size σ; None if all gradients were zero.
-        gradient_norm: ‖g_u‖.
-        retain_loss: mean L_r over the sub-steps; None for δ = 0.
-        change: ‖ΔΘ‖, the norm of the change of the parameters; None until the next iteration.
-        validation_accuracy: None if the model was not validated.
-    """
-
-    iteration: int
-    forgetting: float
-    multiplier: float | None
-    threshold: float
-    primal_step: float
-    dual_step: float
-    dual_bound: float | None
-    gradient_norm: float
-    retain_loss: float | None
-    change: float | None = None
-    validation_accuracy: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FedOraResult:
-    """The result of a FedORA run.
-
-    Attributes:
-        iterations: the records of all iterations.
-        decision: why the run stopped.
-        sent_gradients: the gradients of S_u that were sent for the last batch of D_u in the first
-            iteration.
-        gamma: the threshold γ at the end of the run.
-    """
-
-    iterations: list[FedOraIteration]
-    decision: Decision
-    sent_gradients: SentGradients
-    gamma: float
-
-    @property
-    def multiplier(self) -> float | None:
-        """The dual Ω at the end of the run; None for the literal dual, or if no iteration ran."""
-        return self.iterations[-1].multiplier if self.iterations else None
-
-
-@dataclass(frozen=True, slots=True)
 class FedOraState:
-    """The state after an iteration that the next iteration needs in addition to the parameters.
+    """The state after an iteration, in addition to the parameters; lists have one entry per model.
 
     Attributes:
-        dual: Ω and γ.
+        policy: the policy that set the thresholds.
+        limits: the threshold γ of the policy; with the policy ``present``, an upper limit of γ.
+        original: [validation_rows, classes], the original model's logits.
+        duals: Ω and γ.
         steps: τ and σ.
+        scores: S_u of the last iteration; empty before the first iteration.
+        floor: lowest accuracy on validation rows at which a model is useful.
         retain_batches: number of batches of D_r used so far.
-        iterations: number of iteration records so far.
-        newest: the records of the last two iterations.
-        decision: whether the run stops after this iteration, and why.
-        validated: whether this iteration validated the model.
         passed: whether the model passed its last validation; false before the first validation,
             unless FedORA starts from the original model.
-        sent_gradients: the gradients of S_u that the active party sent in the first iteration; None
-            in later iterations.
+        decision: whether and why to stop.
+        sent: the gradients of S_u that were sent for the last batch of D_u in the first iteration.
     """
 
-    dual: Dual
-    steps: StepSizes
-    retain_batches: int
-    iterations: int
-    newest: list[FedOraIteration]
-    decision: Decision
-    validated: bool
+    policy: str
+    limits: list[float]
+    original: list[Tensor]
+    duals: list[Dual]
+    steps: list[StepSizes]
+    floor: float
     passed: bool
-    sent_gradients: SentGradients | None
+    scores: list[float] = field(default_factory=list)
+    retain_batches: int = 0
+    decision: Decision = Decision.CONTINUE
+    sent: SentGradients | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class FedOraMethod:
     """FedORA: raise the forgetting score on D_u to γ, and keep the loss on D_r low."""
 
-    name: str = "fedora"
-    guarantee: Guarantee = Guarantee.HEURISTIC
+    name: ClassVar = "fedora"
+    guarantee: ClassVar = Guarantee.HEURISTIC
+    state: ClassVar = FedOraState
 
-    def run(self, split_model: SplitModel) -> MethodResult:
-        """Compute the threshold γ, then run the iterations."""
-        start = split_model.once("start of fedora", FedOraStart, lambda: _start(split_model))
-        split_model.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
-        result = run_fedora(split_model, start.threshold.gamma, start.accuracy)
-        factor = calibrate_top(split_model, start.original)
+    def count(self, run: VerticalRun) -> int:
+        """The largest number of batches."""
+        plan = run.settings(FedoraSettings)
+        return plan.iterations * (_sub_steps(run) + 1)
+
+    def init(self, run: VerticalRun) -> FedOraState:
+        """Compute the threshold γ, and prepare the model of the first iteration."""
+        plan = run.settings(FedoraSettings)
+        original = run.logits(vfl_pb2.VALIDATION)
+        policy, limits = choose_thresholds(run, original)
+        start = EARLY_CHECKPOINT if plan.start == "rewind" else ORIGINAL
+        run.start(start, ORIGINAL, _update_rule(run))
+        if plan.start == "fresh-top":
+            run.shrink(FRESH_TOP, START)
+        elif plan.start == "shrink":
+            run.shrink(ShrinkShares.agreed(plan.shrink, plan.shrink_top), START)
+        if plan.proximal:
+            run.keep(ANCHOR)
+        gammas, maximum = limits, plan.max_multiplier if plan.score else 0.0
+        if plan.policy == "present":  # until the first validation
+            classes = len(run.agreement.labels.classes)
+            gammas = [lowest_threshold(classes, plan.weight)] * len(limits)
+        sizes = fedora_step_sizes(plan, run.agreement.training)
+        return FedOraState(
+            policy=policy,
+            limits=limits,
+            original=original,
+            duals=[Dual(threshold=gamma, maximum=maximum) for gamma in gammas],
+            steps=[sizes] * len(limits),
+            floor=max(0.0, _utility(run, original[0]) - plan.utility_loss),
+            passed=plan.start == "original",
+        )
+
+    def step(
+        self, run: VerticalRun, state: FedOraState, k: int
+    ) -> tuple[FedOraState, StepRecord] | Stop:
+        """Run iteration ``k``, and validate the model if it is due."""
+        if state.decision.stops:
+            return Stop(state.decision.value, restore=state.decision.rolls_back)
+        if k and k == _early_iteration(run):
+            run.keep(NEXT_EARLY_CHECKPOINT)
+        return _Iteration(run, state, k).run()
+
+    def finish(
+        self, run: VerticalRun, state: FedOraState, records: Sequence[JsonObject], stop: Stop
+    ) -> MethodResult:
+        """Calibrate the top model, and return the iterations."""
+        if stop.restore:
+            run.progress.warn(f"FedORA ended with {stop.reason!r}: {ROLLED_BACK}")
+        early = _early_iteration(run)
+        if early is not None and len(records) <= early:
+            run.keep(NEXT_EARLY_CHECKPOINT)  # the start of the next request
+        gamma, multiplier = state.duals[0].threshold, state.duals[0].multiplier
+        plan = run.settings(FedoraSettings)
+        scalar = plan.dual == "scalar" and records
+        factor = calibrate_top(run, state.original)
         return MethodResult(
-            fedora_variant(split_model.agreement.unlearning.fedora) | {"calibration": factor},
-            iterations=[asdict(each) for each in result.iterations],
-            stopped=result.decision.value,
-            threshold=replace(start.threshold, gamma=result.gamma),
-            sent_gradients=result.sent_gradients,
-            audit=partial(_audit, split_model, result.gamma, result.multiplier),
+            fedora_variant(plan) | {"calibration": factor},
+            iterations=_with_changes(records),
+            stopped=stop.reason,
+            threshold=Threshold(gamma, state.policy),
+            sent_gradients=state.sent,
+            audit=partial(_audit, run, gamma, multiplier if scalar else None),
         )
 
 
-def _audit(split_model: SplitModel, gamma: float, multiplier: float | None) -> dict[str, Any]:
+def _audit(run: VerticalRun, gamma: float, multiplier: float | None) -> dict[str, Any]:
     """The KKT report; it is not part of the cost, because it changes nothing."""
-    return {"kkt": kkt_report(split_model, gamma, multiplier)}
+    return {"kkt": kkt_report(run, gamma, multiplier)}
 
 
-def _start(split_model: SplitModel) -> FedOraStart:
-    read = partial(split_model.logits, vfl_pb2.VALIDATION)
-    original = split_model.once("original on validation rows", Tensor, read, durable=False)
-    return FedOraStart(
-        choose_threshold(split_model, original), _utility(split_model, original), original
-    )
+def _with_changes(records: Sequence[JsonObject]) -> list[JsonObject]:
+    """The iterations, each with the change of the parameters that the next one measured."""
+    measured = [*(each["change"] for each in records[1:]), None]
+    pairs = zip(records, measured, strict=False)
+    return [each | {"change": change} for each, change in pairs]
 
 
-def _utility(split_model: SplitModel, logits: Tensor) -> float:
+def _update_rule(run: VerticalRun) -> UpdateRule:
+    """The update rule of the primal steps."""
+    plan, training = run.settings(FedoraSettings), run.agreement.training
+    if plan.primal == "plain":
+        return UpdateRule(proximal=plan.proximal)
+    rule = UpdateRule.like_training(training, plan.first_step(training.learning_rate))
+    return replace(rule, proximal=plan.proximal)
+
+
+def _early_iteration(run: VerticalRun) -> int | None:
+    """The iteration before which the next early checkpoint is kept; None without a checkpoint."""
+    plan = run.settings(FedoraSettings)
+    return math.ceil(plan.rewind * plan.iterations) if plan.start == "rewind" else None
+
+
+def _batch_size(run: VerticalRun) -> int:
+    return run.settings(FedoraSettings).batch or run.agreement.training.batch
+
+
+def _sub_steps(run: VerticalRun) -> int:
+    """R, the number of primal sub-steps on retained rows; 0 for δ = 0."""
+    share = run.settings(FedoraSettings).retain_share
+    retained = run.row_count(vfl_pb2.RETAIN)
+    return retain_steps(share, retained, _batch_size(run)) if share else 0
+
+
+def _utility(run: VerticalRun, logits: Tensor) -> float:
     """Accuracy on the validation rows of classes that remain in D_r.
 
     ``logits``, [validation_rows, classes], are of all validation rows. Rows of a class that is
     forgotten as a whole do not count, because the model should not predict them.
     """
-    rows, labels = split_model.rows, split_model.labels
+    rows, labels = run.sets[0], run.labels
     truth = labels[rows.validation]
     remaining = torch.isin(truth, torch.unique(labels[rows.retain]))
     counted = remaining if bool(remaining.any()) else torch.ones_like(remaining)
     return share_correct(logits[counted], truth[counted])
 
 
-def run_fedora(split_model: SplitModel, gamma: float, accuracy: float) -> FedOraResult:
-    """Run FedORA on the current model.
+class _Iteration:
+    """One iteration of FedORA."""
 
-    Args:
-        split_model: the model.
-        gamma: the threshold γ.
-        accuracy: the original model's accuracy on the validation rows.
-    """
-    return _Run(split_model, gamma, accuracy).run()
+    def __init__(self, run: VerticalRun, state: FedOraState, k: int) -> None:
+        self._run, self._plan, self._k = run, run.settings(FedoraSettings), k
+        self._before, self._sub_steps = state, _sub_steps(run)
+        self._duals, self._steps = list(state.duals), list(state.steps)
+        self._retain_batches, self._sent = state.retain_batches, state.sent
+        self._scores = torch.zeros(len(run.sets), dtype=torch.float64)
+        self._losses: list[float] = []
+        self._norms: list[Norms] = []
 
+    def run(self) -> tuple[FedOraState, StepRecord]:
+        """Hold g_u, ascend the dual, take the primal sub-steps, and validate if it is due."""
+        self._run.run_batches(chain(self._forget_requests(), self._retain_requests()), self._act)
+        if not self._sub_steps and self._run.finite:  # δ = 0
+            self._update_duals(self._run.norms())
+            self._run.primal_step(self._primal_steps(0))
+        progress = self._progress()
+        decision, accuracy, passed = stopping_decision(progress, self._limits), None, None
+        due = (self._k + 1) % self._plan.check_every == 0
+        if progress.finite and (due or (decision.stops and self._run.stops_early)):
+            logits = self._run.logits(vfl_pb2.VALIDATION)
+            accuracy = _utility(self._run, logits[0])
+            validated = self._validated(progress, logits, accuracy)
+            decision = stopping_decision(validated, self._limits)
+            passed = not decision.rolls_back and accuracy >= self._before.floor
+        if not self._run.stops_early:
+            last = self._k + 1 >= self._plan.iterations
+            decision = Decision.OUT_OF_ITERATIONS if last else Decision.CONTINUE
+        after = replace(
+            self._before,
+            duals=self._duals,
+            steps=self._steps,
+            scores=self._scores.tolist(),
+            retain_batches=self._retain_batches,
+            decision=decision,
+            passed=self._before.passed if passed is None else passed,
+            sent=self._sent,
+        )
+        return after, StepRecord(self._record(accuracy), good=bool(passed))
 
-class _Run:
-    """One run of FedORA, with its state between iterations."""
-
-    def __init__(self, split_model: SplitModel, gamma: float, accuracy: float) -> None:
-        self._split_model, self._plan = split_model, split_model.agreement.unlearning.fedora
-        maximum = self._plan.max_multiplier if self._plan.score else 0.0
-        self._largest_gamma, classes = gamma, len(split_model.agreement.labels.classes)
-        if self._plan.policy == "present":  # until the first validation
-            gamma = lowest_threshold(classes, self._plan.weight)
-        self._dual = Dual(threshold=gamma, maximum=maximum)
-        self._steps = fedora_step_sizes(self._plan, split_model.agreement.training)
-        floor = accuracy - self._plan.utility_loss
-        self._limits = StoppingLimits(
+    @property
+    def _limits(self) -> StoppingLimits:
+        return StoppingLimits(
             iterations=self._plan.iterations,
-            utility_floor=max(0.0, floor),
+            utility_floor=self._before.floor,
             shortfall=self._plan.tolerance,
             change=self._plan.tolerance,
         )
-        retained = len(split_model.rows.retain)
-        self._batch = self._plan.batch or split_model.agreement.training.batch
-        self._per_epoch = math.ceil(retained / self._batch)
-        share = self._plan.retain_share
-        self._sub_steps = retain_steps(share, retained, self._batch) if share else 0
-        self._iterations: list[FedOraIteration] = []
-        self._sent_gradients = SentGradients(split_model.rows.forgotten[:0], {})
-        self._retain_batches = 0  # until now
-        self._passed = self._plan.start == "original"
 
-    def run(self) -> FedOraResult:
-        """Iterate until ``stopping_decision`` stops; after a failure restore a good model."""
-        split_model = self._split_model
-        split_model.party.progress.phase("fedora", self._plan.iterations * (self._sub_steps + 1))
-        split_model.keep_copy(LAST_FINITE, vfl_pb2.UNLEARN)
-        self._move_to_start()
-        if self._plan.proximal:
-            split_model.keep_copy(ANCHOR, vfl_pb2.UNLEARN)
-        early = math.ceil(self._plan.rewind * self._plan.iterations)
-        for k in range(self._plan.iterations):
-            state = split_model.once(
-                f"fedora, iteration {k + 1}", FedOraState, partial(self._run_iteration, k)
-            )
-            self._set_state(state)
-            if self._plan.start == "rewind" and k + 1 == early:
-                split_model.keep_copy(NEXT_EARLY_CHECKPOINT, vfl_pb2.UNLEARN)
-            if state.validated and state.passed:
-                split_model.keep_copy(LAST_FINITE, vfl_pb2.UNLEARN)
-            if state.decision.stops:
-                break
-        if state.decision.rolls_back:
-            split_model.restore_copy(LAST_FINITE, split_model.stream, vfl_pb2.UNLEARN)
-            ending = f"FedORA ended with {state.decision.value!r}"
-            split_model.party.progress.warn(f"{ending}: {ROLLED_BACK}")
-        if self._plan.start == "rewind" and k + 1 < early:
-            split_model.keep_copy(
-                NEXT_EARLY_CHECKPOINT, vfl_pb2.UNLEARN
-            )  # the start of the next request
-        split_model.drop_copy(LAST_FINITE, vfl_pb2.UNLEARN)
-        gamma = self._dual.threshold
-        return FedOraResult(self._iterations, state.decision, self._sent_gradients, gamma)
+    def _act(self, batch: Batch) -> Loss:
+        if batch.request.rows == vfl_pb2.FORGOTTEN:
+            return self._score_loss(batch)
+        if not self._losses:
+            self._update_duals(batch.norms())
+        loss, steps = batch.cross_entropy(), self._primal_steps(len(self._losses))
+        self._losses.append(loss.detach().mean().item())
+        return Loss(loss, [vfl_pb2.Gradient(primal_step=each) for each in steps])
 
-    def _move_to_start(self) -> None:
-        """Restore or make the start model, which is also θ₀ of the proximal term."""
-        match self._plan.start:
-            case "rewind":
-                split_model = self._split_model
-                split_model.restore_copy(EARLY_CHECKPOINT, split_model.stream, vfl_pb2.UNLEARN)
-            case "fresh-top":
-                self._split_model.shrink(FRESH_TOP, START, vfl_pb2.UNLEARN)
-            case "shrink":
-                shares = ShrinkShares.agreed(self._plan.shrink, self._plan.shrink_top)
-                self._split_model.shrink(shares, START, vfl_pb2.UNLEARN)
-
-    def _run_iteration(self, k: int) -> FedOraState:
-        """Run one iteration, and validate the model if it is due."""
-        progress = self._iterate(k)
-        decision = stopping_decision(progress, self._limits)
-        last = decision.stops or (k + 1) % self._plan.check_every == 0
-        looked = progress.finite and last
-        if looked:
-            validated = self._validate(progress)
-            decision = stopping_decision(validated, self._limits)
-            self._passed = not decision.rolls_back and self._is_useful(validated)
-        return FedOraState(
-            dual=self._dual,
-            steps=self._steps,
-            retain_batches=self._retain_batches,
-            iterations=len(self._iterations),
-            newest=self._iterations[-2:],
-            decision=decision,
-            validated=looked,
-            passed=self._passed,
-            sent_gradients=None if k else self._sent_gradients,
-        )
-
-    def _set_state(self, state: FedOraState) -> None:
-        """Use the state after an iteration, which ran now or before a crash."""
-        self._dual, self._steps, self._retain_batches = (
-            state.dual,
-            state.steps,
-            state.retain_batches,
-        )
-        self._passed = state.passed
-        self._sent_gradients = state.sent_gradients or self._sent_gradients
-        older = self._iterations[: state.iterations - len(state.newest)]
-        self._iterations = [*older, *state.newest]
-
-    def _iterate(self, k: int) -> IterationProgress:
-        """One outer iteration: hold g_u, ascend the dual, and take the primal sub-steps."""
-        split_model, score, losses = self._split_model, [0.0], list[float]()
-
-        def act(batch: TrainingBatch) -> BatchLoss:
-            if batch.request.rows == vfl_pb2.FORGOTTEN:
-                return self._score_loss(batch, score)
-            first = not losses
-            if first:
-                self._update_dual(k, score[0], batch.reports)
-            loss = cross_entropy(batch.logits, batch.labels)
-            order = self._primal_step(k, len(losses))
-            losses.append(loss.item())
-            return BatchLoss(loss, vfl_pb2.Gradient(primal_step=order))
-
-        split_model.loop.run_batches(
-            vfl_pb2.UNLEARN, chain(self._forget_requests(k), self._retain_requests()), act
-        )
-        if not self._sub_steps and not split_model.diverged:  # δ = 0
-            self._update_dual(k, score[0], split_model.report_norms(vfl_pb2.UNLEARN))
-            split_model.primal_step(self._primal_step(k, 0), vfl_pb2.UNLEARN)
-        return self._progress(k, score[0], losses)
-
-    def _forget_requests(self, k: int) -> Iterator[vfl_pb2.BatchRequest]:
+    def _forget_requests(self) -> Iterator[vfl_pb2.BatchRequest]:
         """Requests for all of D_u, or for one fresh mini-batch of it."""
         size = self._plan.score_rows
-        if size is None or size >= len(self._split_model.rows.forgotten):
-            yield from self._split_model.loop.pass_requests(vfl_pb2.FORGOTTEN)
+        if size is None or size >= self._run.row_count(vfl_pb2.FORGOTTEN):
+            yield from self._run.pass_requests(vfl_pb2.FORGOTTEN)
         else:
-            yield from islice(
-                self._split_model.loop.epoch_requests(vfl_pb2.FORGOTTEN, k + 1, size), 1
-            )
+            yield from islice(self._run.epoch_requests(vfl_pb2.FORGOTTEN, self._k + 1, size), 1)
 
     def _retain_requests(self) -> Iterator[vfl_pb2.BatchRequest]:
         """Requests for the batches of the next sub-steps; they pass over D_r epoch after epoch."""
+        size = _batch_size(self._run)
+        per_epoch = math.ceil(self._run.row_count(vfl_pb2.RETAIN) / size)
         for _ in range(self._sub_steps):
-            epoch, index = divmod(self._retain_batches, self._per_epoch)
+            epoch, index = divmod(self._retain_batches, per_epoch)
             self._retain_batches += 1
             yield vfl_pb2.BatchRequest(
                 rows=vfl_pb2.RETAIN,
                 order=vfl_pb2.SHUFFLED,
                 epoch=epoch + 1,
-                size=self._batch,
+                size=size,
                 index=index,
             )
 
-    def _score_loss(self, batch: TrainingBatch, score: list[float]) -> BatchLoss:
+    def _score_loss(self, batch: Batch) -> Loss:
         """S_u, whose gradient is held: a mean over D_u or over the mini-batch."""
         whole = batch.request.order == vfl_pb2.BY_INDEX
-        count = len(self._split_model.rows.forgotten) if whole else len(batch.rows)
-        mean = forgetting_scores(batch.logits, self._plan.weight).sum() / count
-        score[0] += mean.item()
-        return BatchLoss(mean, HOLD)
+        count = self._run.row_count(vfl_pb2.FORGOTTEN) if whole else batch.rows.shape[1]
+        scores = forgetting_scores(batch.logits.flatten(0, 1), self._plan.weight)
+        means = batch.sums(scores) / count
+        self._scores += means.detach()
+        return Loss(means, HOLD)
 
-    def _update_dual(self, k: int, score: float, reports: list[vfl_pb2.BlockReport]) -> None:
+    def _update_duals(self, norms: list[Norms]) -> None:
         """Dual ascent and step sizes from the norms of all blocks (Eq. 20, 30-33)."""
-        reports = [*reports, self._split_model.local_model.report()]
-        if k == 0:
-            self._sent_gradients = self._split_model.loop.sent_gradients
-        else:
-            change = sum(report.change_square for report in reports)
-            self._iterations[-1] = replace(self._iterations[-1], change=math.sqrt(change))
-            self._steps = self._steps.adapt(change)
-        held = sum(report.held_square for report in reports)
-        self._steps = self._steps.with_gradient(held)
-        previous = self._iterations[-1].forgetting if self._iterations else None
-        extrapolated = extrapolated_score(score, previous) if self._plan.extrapolate else score
-        self._dual = self._dual.ascend(extrapolated, self._steps.dual)
-        bound = self._steps.dual_bound
-        self._iterations.append(
-            FedOraIteration(
-                iteration=k,
-                forgetting=score,
-                multiplier=self._dual.multiplier if self._plan.dual == "scalar" else None,
-                threshold=self._dual.threshold,
-                primal_step=self._primal_step(k, 0).step_size,
-                dual_step=self._steps.dual,
-                dual_bound=bound if math.isfinite(bound) else None,
-                gradient_norm=math.sqrt(held),
-                retain_loss=None,
-            )
-        )
+        if self._k == 0:
+            self._sent = self._run.sent_gradients
+        self._norms = norms
+        for n, (score, norm) in enumerate(zip(self._scores.tolist(), norms, strict=True)):
+            steps = self._steps[n].adapt(norm.change) if self._k else self._steps[n]
+            self._steps[n] = steps.with_gradient(norm.held)
+            before = self._before.scores[n] if self._k else None
+            used = extrapolated_score(score, before) if self._plan.extrapolate else score
+            self._duals[n] = self._duals[n].ascend(used, self._steps[n].dual)
 
-    def _primal_step(self, k: int, place: int) -> vfl_pb2.PrimalStep:
+    def _primal_steps(self, place: int) -> list[vfl_pb2.PrimalStep]:
         """τ of one sub-step, with Ω, or with what a party needs to compute its literal dual."""
-        step, count = self._steps.primal, max(1, self._sub_steps)
+        factor, count = 1.0, max(1, self._sub_steps)
         if self._plan.anneal:
-            step *= self._plan.anneal.factor((k * count + place) / (self._plan.iterations * count))
+            done = self._k * count + place
+            factor = self._plan.anneal.factor(done / (self._plan.iterations * count))
+        pairs = zip(self._duals, self._steps, strict=True)
+        return [self._primal_step(dual, steps, factor, place) for dual, steps in pairs]
+
+    def _primal_step(
+        self, dual: Dual, steps: StepSizes, factor: float, place: int
+    ) -> vfl_pb2.PrimalStep:
+        size = steps.primal * factor
         if self._plan.dual == "scalar":
-            return vfl_pb2.PrimalStep(step_size=step, multiplier=self._dual.multiplier)
+            return vfl_pb2.PrimalStep(step_size=size, multiplier=dual.multiplier)
         literal = vfl_pb2.LiteralDual(
-            step_size=None if place else self._steps.dual,
-            threshold=self._dual.threshold,
+            step_size=None if place else steps.dual,
+            threshold=dual.threshold,
             max=self._plan.max_multiplier,
         )
-        return vfl_pb2.PrimalStep(step_size=step, literal=literal)
+        return vfl_pb2.PrimalStep(step_size=size, literal=literal)
 
-    def _progress(self, k: int, score: float, losses: list[float]) -> IterationProgress:
+    def _progress(self) -> IterationProgress:
         """What ``stopping_decision`` needs to know about an iteration."""
-        finite = not self._split_model.diverged and all(map(math.isfinite, [score, *losses]))
-        change = self._iterations[-2].change if len(self._iterations) > 1 else None
-        if finite and losses:
-            mean = sum(losses) / len(losses)
-            self._iterations[-1] = replace(self._iterations[-1], retain_loss=mean)
-        shortfall = self._dual.threshold - score
+        score, change = self._scores[0].item(), self._change
         return IterationProgress(
-            iteration=k, finite=finite, shortfall=shortfall, change=change or 0.0
+            iteration=self._k,
+            finite=self._run.finite and all(map(math.isfinite, [score, *self._losses])),
+            shortfall=self._duals[0].threshold - score,
+            change=change or 0.0,
         )
 
-    def _validate(self, progress: IterationProgress) -> IterationProgress:
-        """Validate the model, which also shows whether all numbers are finite."""
-        split_model = self._split_model
-        logits = split_model.logits(vfl_pb2.VALIDATION, vfl_pb2.UNLEARN)
-        accuracy = _utility(split_model, logits)
-        self._iterations[-1] = replace(self._iterations[-1], validation_accuracy=accuracy)
-        finite = not split_model.diverged
-        if finite and self._plan.policy == "present":
-            level = min(self._largest_gamma, heldout_gamma(split_model, logits))
-            self._dual = replace(self._dual, threshold=level)
-        return replace(progress, finite=finite, utility=accuracy, recovering=not self._passed)
+    @property
+    def _change(self) -> float | None:
+        """‖ΔΘ‖ of the iteration before; None in the first iteration."""
+        return math.sqrt(self._norms[0].change) if self._k and self._norms else None
 
-    def _is_useful(self, progress: IterationProgress) -> bool:
-        return progress.utility is not None and progress.utility >= self._limits.utility_floor
+    def _validated(
+        self, progress: IterationProgress, logits: list[Tensor], accuracy: float
+    ) -> IterationProgress:
+        """The progress of a validated model; the policy ``present`` sets γ again."""
+        if self._run.finite and self._plan.policy == "present":
+            levels = map(min, self._before.limits, heldout_gammas(self._run, logits))
+            pairs = zip(self._duals, levels, strict=True)
+            self._duals = [replace(dual, threshold=level) for dual, level in pairs]
+        return replace(
+            progress,
+            finite=self._run.finite,
+            utility=accuracy,
+            recovering=not self._before.passed,
+        )
+
+    def _record(self, accuracy: float | None) -> dict[str, Any]:
+        """The values of this iteration for the report, of the first model."""
+        dual, steps = self._duals[0], self._steps[0]
+        held = self._norms[0].held if self._norms else 0.0
+        mean = sum(self._losses) / len(self._losses) if self._losses else None
+        return {
+            "iteration": self._k,
+            "forgetting": self._scores[0].item(),
+            "multiplier": dual.multiplier if self._plan.dual == "scalar" else None,
+            "threshold": self._before.duals[0].threshold,
+            "primal_step": self._primal_steps(0)[0].step_size,
+            "dual_step": steps.dual,
+            "dual_bound": steps.dual_bound if math.isfinite(steps.dual_bound) else None,
+            "gradient_norm": math.sqrt(held),
+            "retain_loss": mean,
+            "change": self._change,
+            "validation_accuracy": accuracy,
+        }
 
 
 def fedora_variant(plan: FedoraSettings) -> dict[str, Any]:
@@ -473,101 +420,109 @@ def fedora_step_sizes(plan: FedoraSettings, training: TrainingSettings) -> StepS
     return StepSizes(primal=primal, dual=plan.dual_step, rule=adaptive)
 
 
-def choose_threshold(split_model: SplitModel, original: Tensor) -> Threshold:
-    """Compute the threshold γ with the policy of the agreement.
+def choose_thresholds(run: VerticalRun, original: Sequence[Tensor]) -> tuple[str, list[float]]:
+    """The policy that set the thresholds, and the threshold γ of each model.
 
     Args:
-        split_model: the model.
-        original: [validation_rows, classes], the original model's logits.
+        run: the models.
+        original: [validation_rows, classes], the logits of each original model.
 
     Raises:
         PolicyError: the policy needs validation rows of the classes that occur in D_u, but there
             are no such validation rows.
     """
-    plan, classes = (
-        split_model.agreement.unlearning.fedora,
-        len(split_model.agreement.labels.classes),
-    )
+    plan, classes = run.settings(FedoraSettings), len(run.agreement.labels.classes)
     if plan.policy == "uniform":
-        return Threshold(thresholds.uniform_threshold(classes, plan.weight), "uniform")
+        gamma = thresholds.uniform_threshold(classes, plan.weight)
+        return "uniform", [gamma] * len(original)
     if plan.policy == "proxy":
-        logits = _reference(split_model)
-        if not split_model.diverged:
-            scores = forgetting_scores(logits, plan.weight)
+        logits = _reference(run)
+        if run.finite:
+            scores = [forgetting_scores(each, plan.weight) for each in logits]
             # On a tenth of the rows a model is less sure of D_u than Retrain is (decision 16).
-            gamma = thresholds.proxy_threshold(scores, classes, plan.weight, plan.entropy_factor)
-            return Threshold(gamma, "proxy")
-        split_model.party.progress.warn("the reference model diverged; the threshold is 'heldout'")
-    level = heldout_gamma(split_model, original)
-    return Threshold(level, "present" if plan.policy == "present" else "heldout")
+            settings = (classes, plan.weight, plan.entropy_factor)
+            return "proxy", [thresholds.proxy_threshold(each, *settings) for each in scores]
+        run.progress.warn("the reference model diverged; the threshold is 'heldout'")
+    levels = heldout_gammas(run, original)
+    return ("present" if plan.policy == "present" else "heldout"), levels
 
 
-def _reference(split_model: SplitModel) -> Tensor:
-    """Logits on D_u, [forgotten, classes], of a model trained on a fixed sample of D_r."""
-    split_model.initialise("reference", vfl_pb2.REFERENCE_SAMPLE, vfl_pb2.REFERENCE)
-    plan = split_model.agreement.unlearning.fedora
-    shares = (plan.reference_epochs, plan.reference_batch)
-    train_epochs(
-        split_model, TrainingPlan("reference", vfl_pb2.REFERENCE, vfl_pb2.REFERENCE_SAMPLE, *shares)
-    )
-    return split_model.logits(vfl_pb2.FORGOTTEN, vfl_pb2.REFERENCE)
+def _reference(run: VerticalRun) -> list[Tensor]:
+    """Logits on D_u, [forgotten, classes], of models trained on a fixed sample of D_r."""
+    plan, training = run.settings(FedoraSettings), run.agreement.training
+    rule = UpdateRule.like_training(training, plan.reference_learning_rate)
+    run.initialise("reference", vfl_pb2.REFERENCE_SAMPLE, rule)
+    size = plan.reference_batch
+    batches = -(-run.row_count(vfl_pb2.REFERENCE_SAMPLE) // size)
+    run.progress.phase("reference", plan.reference_epochs * (batches + 1))
+    for number in range(1, plan.reference_epochs + 1):
+        work = partial(train_epoch, run, vfl_pb2.REFERENCE_SAMPLE, number, size=size)
+        run.once(f"reference, epoch {number}", float, work)
+        if not run.finite:
+            break
+    return run.logits(vfl_pb2.FORGOTTEN)
 
 
-def heldout_gamma(split_model: SplitModel, logits: Tensor) -> float:
-    """γ from ``logits``, [validation_rows, classes], weighted to the class mix of D_u.
+def heldout_gammas(run: VerticalRun, logits: Sequence[Tensor]) -> list[float]:
+    """γ of each model from its ``logits``, [validation_rows, classes].
+
+    The validation rows are weighted to the class mix of D_u.
 
     Raises:
         PolicyError: no validation row has a class of D_u.
     """
-    rows, labels = split_model.rows, split_model.labels
-    plan, classes = (
-        split_model.agreement.unlearning.fedora,
-        len(split_model.agreement.labels.classes),
-    )
-    compared = min(len(rows.forgotten), plan.score_rows or len(rows.forgotten))
-    scores = forgetting_scores(logits, plan.weight)
-    try:
-        level = thresholds.class_matched_level(
-            scores, labels[rows.validation], labels[rows.forgotten], compared
-        )
-    except ValueError as error:
-        raise PolicyError(
-            "no validation row has a class of the forgotten rows", "raise split.validation"
-        ) from error
-    return thresholds.heldout_threshold(level, classes, plan.weight, plan.margin)
+    plan, classes = run.settings(FedoraSettings), len(run.agreement.labels.classes)
+    gammas = []
+    for own, rows in zip(logits, run.sets, strict=True):
+        compared = min(len(rows.forgotten), plan.score_rows or len(rows.forgotten))
+        truth, forgotten = run.labels[rows.validation], run.labels[rows.forgotten]
+        scores = forgetting_scores(own, plan.weight)
+        try:
+            level = thresholds.class_matched_level(scores, truth, forgotten, compared)
+        except ValueError as error:
+            raise PolicyError(
+                "no validation row has a class of the forgotten rows", "raise split.validation"
+            ) from error
+        gammas.append(thresholds.heldout_threshold(level, classes, plan.weight, plan.margin))
+    return gammas
 
 
-def calibrate_top(split_model: SplitModel, original: Tensor) -> float | None:
+def calibrate_top(run: VerticalRun, original: Sequence[Tensor]) -> float | None:
     """Scale the logits to restore the original model's confidence on validation rows.
 
     Only validation rows of unaffected classes are used; a class is unaffected if it has no
     forgotten row. On the other classes, Retrain is less confident than the original model.
 
     Args:
-        split_model: the model.
-        original: [validation_rows, classes], the original model's logits.
+        run: the models.
+        original: [validation_rows, classes], the logits of each original model.
 
     Returns:
-        The factor by which the logits are multiplied. The result is None if no validation row has
-        an unaffected class, or if ``fedora.calibrate`` is off. It is also None if ``top.kind`` is
-        ``'sum'``, because this top model cannot scale logits.
+        The factor by which the logits of the first model are multiplied. The result is None if no
+        validation row has an unaffected class, or if ``fedora.calibrate`` is off. It is also None
+        if ``top.kind`` is ``'sum'``, because this top model cannot scale logits.
     """
-    plan, rows = split_model.agreement.unlearning.fedora, split_model.rows
-    labels = split_model.labels
-    unaffected = ~torch.isin(labels[rows.validation], torch.unique(labels[rows.forgotten]))
-    is_mlp = isinstance(split_model.agreement.top, MlpTop)
-    if not (plan.calibrate and unaffected.any() and is_mlp):
+    chosen = [_unaffected(run.labels, rows) for rows in run.sets]
+    is_mlp = isinstance(run.agreement.top, MlpTop)
+    if not (run.settings(FedoraSettings).calibrate and is_mlp and all(map(torch.any, chosen))):
         return None
-    work = partial(_calibrate, split_model, original, unaffected)
-    return split_model.once("calibration", float, work)
+    factors = run.once("calibration", list[float], partial(_calibrate, run, original, chosen))
+    return factors[0]
 
 
-def _calibrate(split_model: SplitModel, original: Tensor, chosen: Tensor) -> float:
-    present = split_model.logits(vfl_pb2.VALIDATION, vfl_pb2.UNLEARN)
-    if split_model.diverged:
-        return 1.0
-    margin = split_model.agreement.unlearning.fedora.margin
-    factor = calibration_factor(present[chosen], original[chosen], margin)
-    top = cast(ActiveNetwork, split_model.local_model.model.network).top
-    cast(ConcatHead, top).scale_logits(factor)
-    return factor
+def _unaffected(labels: Tensor, rows: RowSets) -> Tensor:
+    """Which validation rows are of a class without a forgotten row, [validation_rows]."""
+    return ~torch.isin(labels[rows.validation], torch.unique(labels[rows.forgotten]))
+
+
+def _calibrate(
+    run: VerticalRun, original: Sequence[Tensor], chosen: Sequence[Tensor]
+) -> list[float]:
+    present = run.logits(vfl_pb2.VALIDATION)
+    if not run.finite:
+        return [1.0] * len(present)
+    margin = run.settings(FedoraSettings).margin
+    triples = zip(present, original, chosen, strict=True)
+    factors = [calibration_factor(now[rows], then[rows], margin) for now, then, rows in triples]
+    run.scale_logits(factors)
+    return factors

@@ -1,66 +1,72 @@
 """Gradient ascent, a baseline: raise the loss on D_u to the loss of a uniform guess."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
+from configs.unlearning import AscentSettings
+from parties.requests.driver import JsonObject, StepRecord, Stop
 from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.engine.train import LAST_FINITE, hold_forget_gradient, validation_metrics
+from parties.vertical.engine.run import VerticalRun, hold_forget_gradient
 from parties.vertical.engine.training_loop import SentGradients
 from parties.vertical.methods.method import MethodResult
-from protocol import vfl_pb2
 from unlearning.baselines import clip_factor, reaches_uniform_loss
 from unlearning.guarantee import Guarantee
 
 
 @dataclass(frozen=True, slots=True)
-class AscentResult:
-    """The measured values of one run of gradient ascent.
+class AscentState:
+    """The state before a step.
 
     Attributes:
-        losses: mean cross entropy on D_u before each step.
-        sent_gradients: the gradients that were sent for the last batch of the first step.
+        losses: mean cross entropy of each model on its D_u.
+        sent: the gradients that were sent for the last batch of D_u before the first step.
     """
 
     losses: list[float]
-    sent_gradients: SentGradients
+    sent: SentGradients | None
 
 
-@dataclass(frozen=True, slots=True)
 class GradientAscentMethod:
     """Gradient ascent on D_u by all parties; the norm of the joint gradient is clipped."""
 
-    name: str = "gradient-ascent"
-    guarantee: Guarantee = Guarantee.HEURISTIC
+    name: ClassVar = "gradient-ascent"
+    guarantee: ClassVar = Guarantee.HEURISTIC
+    state: ClassVar = AscentState
 
-    def run(self, split_model: SplitModel) -> MethodResult:
-        """Take ascent steps; if values are not finite, restore the last finite model."""
-        split_model.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.GRADIENT_ASCENT)
-        result = split_model.once("ascent", AscentResult, lambda: run_gradient_ascent(split_model))
-        return MethodResult({"losses": result.losses}, sent_gradients=result.sent_gradients)
+    def count(self, run: VerticalRun) -> int:
+        """The number of passes over D_u."""
+        return run.settings(AscentSettings).steps
+
+    def init(self, run: VerticalRun) -> AscentState:
+        """Start from the original model, and hold the gradient of the loss on D_u."""
+        run.start(ORIGINAL, ORIGINAL)
+        losses = hold_forget_gradient(run)
+        return AscentState(losses, run.sent_gradients)
+
+    def step(
+        self, run: VerticalRun, state: AscentState, k: int
+    ) -> tuple[AscentState, StepRecord] | Stop:
+        """Ascend along the held gradient, then hold the gradient at the new point."""
+        plan, classes = run.settings(AscentSettings), len(run.agreement.labels.classes)
+        uniform = [reaches_uniform_loss(loss, classes) for loss in state.losses]
+        if k == plan.steps or all(uniform):
+            return Stop()
+        factors = [
+            0.0 if ready else plan.learning_rate * clip_factor(norms.held, plan.clip)
+            for ready, norms in zip(uniform, run.norms(), strict=True)
+        ]
+        run.ascend(factors)
+        losses = hold_forget_gradient(run)
+        return AscentState(losses, state.sent), StepRecord({"loss": _mean(state.losses)})
+
+    def finish(
+        self, _run: VerticalRun, state: AscentState, records: Sequence[JsonObject], stop: Stop
+    ) -> MethodResult:
+        """Return the loss on D_u before each step."""
+        losses = [each["loss"] for each in records]
+        return MethodResult({"losses": losses}, stopped=stop.reason, sent_gradients=state.sent)
 
 
-def run_gradient_ascent(split_model: SplitModel) -> AscentResult:
-    """Run gradient ascent on the current model."""
-    plan = split_model.agreement.unlearning.ascent
-    split_model.party.progress.phase("gradient ascent", plan.steps)
-    losses: list[float] = []
-    sent_gradients = SentGradients(split_model.rows.forgotten[:0], {})
-    split_model.keep_copy(LAST_FINITE, vfl_pb2.GRADIENT_ASCENT)
-    for _ in range(plan.steps):
-        loss = hold_forget_gradient(split_model, vfl_pb2.GRADIENT_ASCENT)
-        if split_model.diverged:
-            break
-        sent_gradients = sent_gradients if losses else split_model.loop.sent_gradients
-        losses.append(loss)
-        if reaches_uniform_loss(loss, len(split_model.agreement.labels.classes)):
-            break
-        split_model.keep_copy(LAST_FINITE, vfl_pb2.GRADIENT_ASCENT)  # this pass was finite
-        reports = split_model.report_norms(vfl_pb2.GRADIENT_ASCENT)
-        reports.append(split_model.local_model.report())
-        factor = clip_factor(sum(report.held_square for report in reports), plan.clip)
-        split_model.ascent_step(plan.learning_rate * factor, vfl_pb2.GRADIENT_ASCENT)
-    validation_metrics(split_model, vfl_pb2.GRADIENT_ASCENT)
-    if split_model.diverged:
-        split_model.restore_copy(LAST_FINITE, split_model.stream, vfl_pb2.GRADIENT_ASCENT)
-    split_model.drop_copy(LAST_FINITE, vfl_pb2.GRADIENT_ASCENT)
-    return AscentResult(losses, sent_gradients)
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

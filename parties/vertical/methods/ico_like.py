@@ -4,118 +4,108 @@ ICO-like follows the description of ICO (Li et al., J. Supercomputing 81:845, 20
 not public. K = number of correction steps.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
+from typing import ClassVar
 
-from torch.nn.functional import cross_entropy
-
+from configs.unlearning import IcoLikeSettings
+from parties.requests.driver import JsonObject, StepRecord, Stop
 from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.engine.train import (
+from parties.vertical.engine.optimiser import UpdateRule
+from parties.vertical.engine.run import (
     DESCEND,
-    LAST_FINITE,
+    Batch,
+    Loss,
+    VerticalRun,
     hold_forget_gradient,
-    validation_metrics,
 )
-from parties.vertical.engine.training_loop import BatchLoss, SentGradients, TrainingBatch
+from parties.vertical.engine.training_loop import SentGradients
 from parties.vertical.methods.method import MethodResult
 from protocol import vfl_pb2
 from unlearning.baselines import Contribution
 from unlearning.guarantee import Guarantee
 
-TASK = vfl_pb2.CORRECT
-
 
 @dataclass(frozen=True, slots=True)
-class IcoLikeResult:
-    """The measured values of one run of the method ICO-like.
+class IcoLikeState:
+    """The state of ICO-like.
 
     Attributes:
-        contribution: the gradient on D_u times this factor was added to the parameters.
-        losses: the loss of each correction step.
-        finite: whether all values were finite; otherwise the original model was restored.
-        sent_gradients: the gradients that were sent for the last batch of D_u.
+        sent: the gradients that were sent for the last batch of D_u.
     """
 
-    contribution: float
-    losses: list[float]
-    finite: bool
-    sent_gradients: SentGradients
+    sent: SentGradients | None
 
 
-@dataclass(frozen=True, slots=True)
 class IcoLikeMethod:
     """ICO-like: one pass over D_u, then K correction steps with SGD on a part of D_r.
 
     The estimated effect of D_u is clipped by its joint norm over all parties.
     """
 
-    name: str = "ico-like"
-    guarantee: Guarantee = Guarantee.HEURISTIC
+    name: ClassVar = "ico-like"
+    guarantee: ClassVar = Guarantee.HEURISTIC
+    state: ClassVar = IcoLikeState
 
-    def run(self, split_model: SplitModel) -> MethodResult:
-        """Subtract an estimate of D_u's effect, then take correction steps on a part of D_r."""
-        split_model.restore_copy(ORIGINAL, self.name, TASK)
-        result = split_model.once("ico-like", IcoLikeResult, lambda: run_ico_like(split_model))
-        figures = {"contribution": result.contribution, "losses": result.losses}
-        return MethodResult(
-            figures,
-            stopped=None if result.finite else "not finite",
-            sent_gradients=result.sent_gradients,
-        )
+    def count(self, run: VerticalRun) -> int:
+        """The pass over D_u, and the correction steps."""
+        return 1 + run.settings(IcoLikeSettings).steps
+
+    def init(self, run: VerticalRun) -> IcoLikeState:
+        """Start from the original model, and hold the gradient of the loss on D_u."""
+        plan = run.settings(IcoLikeSettings)
+        run.start(ORIGINAL, self.name, UpdateRule("sgd", plan.learning_rate))
+        hold_forget_gradient(run)
+        return IcoLikeState(run.sent_gradients)
+
+    def step(
+        self, run: VerticalRun, state: IcoLikeState, k: int
+    ) -> tuple[IcoLikeState, StepRecord] | Stop:
+        """First subtract the contribution of D_u, then correct on a part of D_r."""
+        if k == 0:
+            return state, StepRecord({"contribution": _subtract_contribution(run)})
+        if k == 1:
+            losses = _correct(run)
+            run.logits(vfl_pb2.VALIDATION)  # shows whether all numbers are finite
+            return state, StepRecord({"losses": losses})
+        return Stop()
+
+    def finish(
+        self, _run: VerticalRun, state: IcoLikeState, records: Sequence[JsonObject], stop: Stop
+    ) -> MethodResult:
+        """Return the factor of the gradient on D_u, and the loss of each correction step."""
+        figures = {"contribution": 0.0, "losses": []}
+        for each in records:
+            figures |= each
+        return MethodResult(figures, stopped=stop.reason, sent_gradients=state.sent)
 
 
-def run_ico_like(split_model: SplitModel) -> IcoLikeResult:
-    """Run ICO-like on the current model; restore this model if a value is not finite."""
-    plan = split_model.agreement.unlearning.ico_like
-    split_model.party.progress.phase("ico-like", plan.steps + 1)
-    split_model.keep_copy(LAST_FINITE, TASK)
-    hold_forget_gradient(split_model, TASK)
-    sent_gradients = split_model.loop.sent_gradients
-    factor = 0.0 if split_model.diverged else _subtract_contribution(split_model)
-    losses = [] if split_model.diverged else _correct(split_model)
-    if not split_model.diverged:
-        validation_metrics(split_model, TASK)
-    finite = not split_model.diverged
-    if not finite:
-        split_model.restore_copy(LAST_FINITE, split_model.stream, TASK)
-    split_model.drop_copy(LAST_FINITE, TASK)
-    return IcoLikeResult(factor, losses, finite, sent_gradients)
-
-
-def _subtract_contribution(split_model: SplitModel) -> float:
-    """Subtract the estimated contribution at all parties; return the factor of the gradient."""
-    plan, rows = split_model.agreement.unlearning.ico_like, split_model.rows
+def _subtract_contribution(run: VerticalRun) -> float:
+    """Subtract the estimated contribution; return the mean factor of the gradients."""
+    plan, rows = run.settings(IcoLikeSettings), run.sets[0]
     share = len(rows.forgotten) / len(rows.train)
-    reports = [*split_model.report_norms(TASK), split_model.local_model.report_norms()]
-    factor = Contribution(step=plan.step, share=share, limit=plan.limit).factor(
-        sum(report.held_square for report in reports),
-        sum(report.norm_square for report in reports),
-    )
-    split_model.ascent_step(factor, TASK)
-    return factor
+    contribution = Contribution(step=plan.step, share=share, limit=plan.limit)
+    factors = [contribution.factor(each.held, each.parameters) for each in run.norms()]
+    run.ascend(factors)
+    return sum(factors) / len(factors)
 
 
-def _correct(split_model: SplitModel) -> list[float]:
+def _correct(run: VerticalRun) -> list[float]:
     """Take K steps on a fixed sample of D_r; return their losses."""
     losses: list[float] = []
 
-    def descend(batch: TrainingBatch) -> BatchLoss:
-        loss = cross_entropy(batch.logits, batch.labels)
-        losses.append(loss.item())
-        return BatchLoss(loss, DESCEND)
+    def descend(batch: Batch) -> Loss:
+        loss = batch.cross_entropy()
+        losses.append(loss.detach().mean().item())
+        return Loss(loss, DESCEND)
 
-    split_model.loop.run_batches(TASK, _requests(split_model), descend)
+    run.run_batches(_requests(run), descend)
     return losses
 
 
-def _requests(split_model: SplitModel) -> Iterator[vfl_pb2.BatchRequest]:
+def _requests(run: VerticalRun) -> Iterator[vfl_pb2.BatchRequest]:
     """Requests for the K batches, epoch after epoch."""
-    plan = split_model.agreement
-    steps, size = plan.unlearning.ico_like.steps, plan.training.batch
-    epochs = (
-        split_model.loop.epoch_requests(vfl_pb2.CORRECTION_SAMPLE, epoch, size)
-        for epoch in count(1)
-    )
+    steps, size = run.settings(IcoLikeSettings).steps, run.agreement.training.batch
+    epochs = (run.epoch_requests(vfl_pb2.CORRECTION_SAMPLE, epoch, size) for epoch in count(1))
     yield from islice((request for epoch in epochs for request in epoch), steps)

@@ -1,15 +1,17 @@
-"""The interface of an unlearning method: a name, a guarantee, and a function that unlearns."""
+"""The result of a vertical unlearning method, and a method as a set of steps."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeVar
 
-from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.run import VerticalRun
 from parties.vertical.engine.training_loop import SentGradients
 from unlearning.guarantee import Guarantee
 
 PAIRED: Final = "retrain-paired"  # Retrain with the weights and the batch order of the original
 NEWTON_CG: Final = "newton-cg"
+Run_contra = TypeVar("Run_contra", bound=VerticalRun, contravariant=True)
+State = TypeVar("State")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +45,9 @@ class MethodResult:
     """
 
     figures: dict[str, Any] = field(default_factory=dict)
-    iterations: Sequence[dict[str, Any]] = ()
+    iterations: list[dict[str, Any]] = field(default_factory=list)
     stopped: str | None = None
     threshold: Threshold | None = None
     sent_gradients: SentGradients | None = None
     guarantee: Guarantee | None = None
     audit: Callable[[], dict[str, Any]] | None = None
-
-
-class VerticalMethod(Protocol):
-    """An unlearning method that all parties carry out together."""
-
-    @property
-    def name(self) -> str:
-        """The name in the config and the report."""
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """The guarantee of the method."""
-
-    def run(self, split_model: SplitModel) -> MethodResult:
-        """Unlearn D_u from the original model in the slot ``ORIGINAL``, at all parties."""

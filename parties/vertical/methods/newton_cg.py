@@ -1,9 +1,10 @@
 """Newton-CG, certified unlearning: Newton steps to the optimum on D_r, with a distance bound."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
+from typing import Any, ClassVar
 
 from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import (
     NewtonPoint,
@@ -12,27 +13,28 @@ from parties.vertical.engine.train import (
     release_noise,
     run_newton,
 )
-from parties.vertical.methods.method import NEWTON_CG, MethodResult
+from parties.vertical.methods.method import NEWTON_CG
+from parties.vertical.methods.single import SingleState, SingleStepMethod
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
 
 
-@dataclass(frozen=True, slots=True)
-class NewtonCgMethod:
+class NewtonCgMethod(SingleStepMethod):
     """Newton-CG: the distance to the optimum on D_r is at most ‖∇F_r‖/λ, for any start point."""
 
-    name: str = NEWTON_CG
-    guarantee: Guarantee = Guarantee.DISTANCE_CERTIFIED
+    name: ClassVar = NEWTON_CG
+    guarantee: ClassVar = Guarantee.DISTANCE_CERTIFIED
 
-    def run(self, split_model: SplitModel) -> MethodResult:
+    def unlearn(self, run: NetworkRun) -> SingleState:
         """Run Newton steps from the original model; with release noise the guarantee is (ε, δ)."""
+        split_model = run.split_model
         split_model.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
         bound = split_model.agreement.newton.bound
-        run = NewtonRun(NEWTON_CG, vfl_pb2.UNLEARN, vfl_pb2.RETAIN, bound, keep_points=True)
-        points = run_newton(split_model, run)
+        newton = NewtonRun(NEWTON_CG, vfl_pb2.UNLEARN, vfl_pb2.RETAIN, bound, keep_points=True)
+        points = run_newton(split_model, newton)
         reached = points[-1].bound
-        noisy = add_release_noise(split_model, run, reached)
-        return MethodResult(
+        noisy = add_release_noise(split_model, newton, reached)
+        return SingleState(
             {"certificate": _certificate(split_model, points, noisy)},
             stopped="the bound was reached" if reached <= bound else "the effort was spent",
             guarantee=Guarantee.CERTIFIED if noisy else None,

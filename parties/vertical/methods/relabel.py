@@ -1,43 +1,42 @@
 """Relabel, a baseline: train on random wrong labels for D_u, together with D_r."""
 
-from dataclasses import asdict, dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
+from configs.unlearning import RelabelSettings
 from parties.common.shared_randomness import derive_key, random_words
 from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.engine.train import TrainingPlan, train_epochs
-from parties.vertical.methods.method import MethodResult
+from parties.vertical.engine.optimiser import UpdateRule
+from parties.vertical.engine.run import VerticalRun
+from parties.vertical.methods.epochs import EpochMethod
 from protocol import vfl_pb2
 from unlearning.baselines import wrong_labels
-from unlearning.guarantee import Guarantee
 
 
-@dataclass(frozen=True, slots=True)
-class RelabelMethod:
-    """Training on wrong labels, a trivial baseline: the wrong predictions make D_u conspicuous."""
+class RelabelMethod(EpochMethod):
+    """Training on wrong labels, a trivial baseline: the wrong predictions make D_u conspicuous.
 
-    name: str = "relabel"
-    guarantee: Guarantee = Guarantee.HEURISTIC
+    To the passive parties, this method looks like ordinary training.
+    """
 
-    def run(self, split_model: SplitModel) -> MethodResult:
-        """Train on D_u and D_r; to the passive parties, this looks like ordinary training."""
-        split_model.restore_copy(ORIGINAL, self.name, vfl_pb2.RELABEL)
-        agreement, labels = split_model.agreement, wrong_forget_labels(split_model)
-        settings = (agreement.unlearning.relabel.epochs, agreement.training.batch)
-        plan = TrainingPlan(
-            self.name, vfl_pb2.RELABEL, vfl_pb2.TRAIN_ROWS, *settings, labels=labels
-        )
-        return MethodResult(
-            {"epochs": [asdict(epoch) for epoch in train_epochs(split_model, plan)]}
-        )
+    name: ClassVar = "relabel"
+    rows: ClassVar = vfl_pb2.TRAIN_ROWS
 
+    def epochs(self, run: VerticalRun) -> int:
+        """The number of epochs."""
+        return run.settings(RelabelSettings).epochs
 
-def wrong_forget_labels(split_model: SplitModel) -> Tensor:
-    """Labels of all common rows, [common_rows], with random wrong labels for D_u."""
-    labels, rows = split_model.labels.clone(), split_model.rows.forgotten
-    classes = len(split_model.agreement.labels.classes)
-    words = random_words(derive_key(split_model.agreement.seed, "relabel"), len(labels))[rows]
-    labels[rows] = wrong_labels(labels[rows], words, classes)
-    return labels
+    def prepare(self, run: VerticalRun) -> None:
+        """Start from the original model, with a new optimiser and a separate batch order."""
+        rate = run.settings(RelabelSettings).learning_rate
+        run.start(ORIGINAL, self.name, UpdateRule.like_training(run.agreement.training, rate))
+
+    def labels(self, run: VerticalRun) -> Tensor:
+        """Labels of all common rows, [N, common_rows], with random wrong labels for D_u."""
+        agreement, labels = run.agreement, run.labels.repeat(len(run.sets), 1)
+        words = random_words(derive_key(agreement.seed, "relabel"), len(run.labels))
+        for own, sets in zip(labels, run.sets, strict=True):
+            rows = sets.forgotten
+            own[rows] = wrong_labels(own[rows], words[rows], len(agreement.labels.classes))
+        return labels

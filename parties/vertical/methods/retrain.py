@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import (
     NewtonRun,
@@ -13,38 +14,37 @@ from parties.vertical.engine.train import (
     run_newton,
     train_model,
 )
-from parties.vertical.methods.method import NEWTON_CG, MethodResult
+from parties.vertical.methods.method import NEWTON_CG
+from parties.vertical.methods.single import SingleState, SingleStepMethod
 from protocol import vfl_pb2
 from unlearning.certificate import distance_bound
-from unlearning.guarantee import Guarantee
 
 CLOSER = 1e-3  # part of the agreed bound: from this point the true distances are measured
 
 
-@dataclass(frozen=True, slots=True)
-class RetrainMethod:
+@dataclass(frozen=True)
+class RetrainMethod(SingleStepMethod):
     """Training from scratch on D_r, with preprocessing fitted on D_r.
 
     Attributes:
         name: name in the config and the report.
         stream: random stream of the weights and the batch order.
-        guarantee: the guarantee of the method.
     """
 
     name: str
     stream: str
-    guarantee: Guarantee = Guarantee.EXACT
 
-    def run(self, split_model: SplitModel) -> MethodResult:
+    def unlearn(self, run: NetworkRun) -> SingleState:
         """Train like the original model; a paired Newton-CG model gets nearer the optimum."""
+        split_model = run.split_model
         solved = split_model.agreement.training.optimiser == "newton-cg"
         if solved and self.stream == ORIGINAL:
-            return _retrain_to_optimum(split_model, self.stream, self.name)
+            return SingleState(_retrain_to_optimum(split_model, self.stream, self.name))
         epochs = train_model(split_model, vfl_pb2.RETAIN, self.stream, self.name)
-        return MethodResult({"epochs": [asdict(epoch) for epoch in epochs]})
+        return SingleState({"epochs": [asdict(epoch) for epoch in epochs]})
 
 
-def _retrain_to_optimum(split_model: SplitModel, stream: str, name: str) -> MethodResult:
+def _retrain_to_optimum(split_model: SplitModel, stream: str, name: str) -> dict[str, Any]:
     """Retrain closer to the optimum than ``newton.bound``, and measure distances from there."""
     plan = split_model.agreement.newton
     split_model.initialise(stream, vfl_pb2.RETAIN, vfl_pb2.TRAIN)
@@ -54,7 +54,7 @@ def _retrain_to_optimum(split_model: SplitModel, stream: str, name: str) -> Meth
     distances = split_model.once(f"distances from {name}", list, lambda: _distances(split_model))
     add_release_noise(split_model, run, points[-1].bound)
     epochs = [asdict(each.epoch) for each in points]
-    return MethodResult({"epochs": epochs, "bound": points[-1].bound, "distances": distances})
+    return {"epochs": epochs, "bound": points[-1].bound, "distances": distances}
 
 
 def _distances(split_model: SplitModel) -> list[dict[str, Any]]:

@@ -1,28 +1,26 @@
 """Sharded, exact unlearning: retrain the shards that contain rows of D_u, keep the other shards."""
 
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import train_shards
-from parties.vertical.methods.method import MethodResult
+from parties.vertical.methods.single import SingleState, SingleStepMethod
 from protocol import vfl_pb2
 from unlearning import sharding
-from unlearning.guarantee import Guarantee
 
 Digests: TypeAlias = dict[str, dict[str, str]]  # shard -> party -> SHA-256
 
 
-@dataclass(frozen=True, slots=True)
-class ShardedMethod:
+class ShardedMethod(SingleStepMethod):
     """Sharded retraining: the result is bit for bit the model of a run without the rows of D_u."""
 
-    name: str = "sharded"
-    guarantee: Guarantee = Guarantee.EXACT
+    name: ClassVar = "sharded"
 
-    def run(self, split_model: SplitModel) -> MethodResult:
+    def unlearn(self, run: NetworkRun) -> SingleState:
         """Retrain the shards that contain rows of D_u, from their original random streams."""
+        split_model = run.split_model
         split_model.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
         members = dict(enumerate(split_model.ensemble))
         before = split_model.once("digests before", dict, lambda: _digests(split_model, members))
@@ -31,7 +29,7 @@ class ShardedMethod:
         members |= fresh
         split_model.use_ensemble(list(members.values()))
         after = split_model.once("digests after", dict, lambda: _digests(split_model, members))
-        return MethodResult({"sharding": _record(affected, before, after)})
+        return SingleState({"sharding": _record(affected, before, after)})
 
 
 def _digests(split_model: SplitModel, members: dict[int, str]) -> Digests:

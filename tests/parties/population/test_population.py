@@ -12,7 +12,10 @@ from models.ensemble import Ensemble
 from parties.experiments.population.methods import run_population_method
 from parties.experiments.population.pooled_data import PooledData, WholeModel
 from parties.experiments.population.trained import TrainedPopulation
+from parties.requests.driver import carry_out
 from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.network_run import NetworkRun
+from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import TrainingPlan, train_epochs
 from parties.vertical.methods.registry import vertical_method
@@ -80,8 +83,9 @@ def test_population_method_equals_the_method_between_parties(tmp_path: Path, met
     with open_split_model(tmp_path, unlearning=unlearning, training=training, **changes) as opened:
         split_model, sessions = opened
         forget_some(split_model)
-        split_model.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        plan = TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 2, BATCH, early=1)
+        rule = UpdateRule.like_training(split_model.agreement.training, RATE)
+        split_model.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN, rule=rule)
+        plan = TrainingPlan("training", vfl_pb2.TRAIN_ROWS, 2, BATCH, early=1)
         early: list[WholeModel] = []
         keep_copy = split_model.keep_copy
 
@@ -103,7 +107,7 @@ def test_population_method_equals_the_method_between_parties(tmp_path: Path, met
             Ensemble.of([original, original]),
             Ensemble.of([early[0], early[0]]),
         )
-        vertical_method(name).run(split_model)
+        carry_out(vertical_method(name), NetworkRun(split_model))
         expected = Ensemble.of([whole_model(split_model, sessions)]).parameters
         models = run_population_method(trained, name)  # type: ignore[arg-type]
         moved = 0.0

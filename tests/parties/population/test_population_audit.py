@@ -14,7 +14,8 @@ from parties.experiments.population.audit import PopulationAudit, population_acc
 from parties.experiments.population.forget_sets import ForgetSet, draw_forget_sets
 from parties.experiments.population.methods import run_population_method
 from parties.experiments.population.pooled_data import PooledData
-from parties.experiments.population.trained import TrainedPopulation, train_originals
+from parties.experiments.population.run import train_originals
+from parties.experiments.population.trained import TrainedPopulation
 from parties.vertical.engine.rows import RowSets, SubsetShares
 from protocol import vfl_pb2
 from unlearning.audit.epsilon import epsilon_bound

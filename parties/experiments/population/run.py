@@ -1,0 +1,340 @@
+"""N models in one process, as an unlearning method sees them; no message is sent."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from math import ceil
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from configs.agreement import VerticalAgreement
+from configs.table import ConfigTable
+from models.ensemble import Ensemble, broadcast_per_model, squared_norm_per_model
+from parties.common.errors import PolicyError
+from parties.common.progress import ProgressReporter
+from parties.experiments.population.forget_sets import ForgetSet
+from parties.experiments.population.trained import TrainedPopulation
+from parties.vertical.engine.local_model import EARLY_CHECKPOINT, ORIGINAL
+from parties.vertical.engine.optimiser import UpdateRule, build_optimiser
+from parties.vertical.engine.rows import Batches, RowSets
+from parties.vertical.engine.run import (
+    PLAIN,
+    Act,
+    Batch,
+    Norms,
+    ShrinkShares,
+    Votes,
+    settings_of,
+)
+from parties.vertical.methods.epochs import train_epoch
+from protocol import vfl_pb2
+
+T = TypeVar("T")
+Settings = TypeVar("Settings", bound=ConfigTable)
+PASS_ROWS = 1024  # rows of each model in one batch of a pass
+
+
+class PopulationRun:
+    """N models of one population, each with its own D_u; all take the same number of steps.
+
+    Attributes:
+        models: the present models.
+    """
+
+    stops_early = False
+    sent_gradients = None
+
+    def __init__(self, trained: TrainedPopulation) -> None:
+        """Start with the original models.
+
+        Raises:
+            ValueError: the models have row sets of different sizes.
+        """
+        for part in (vfl_pb2.RETAIN, vfl_pb2.FORGOTTEN):
+            if len({len(sets.select(part)) for sets in trained.sets}) > 1:
+                raise ValueError(
+                    "the models have different numbers of training rows; all models of a "
+                    "population need the same number of rows"
+                )
+        self._trained, self._pooled = trained, trained.pooled
+        self.models = trained.original.copy()
+        self._copies = {ORIGINAL: trained.original, EARLY_CHECKPOINT: trained.early}
+        self._good = trained.original.copy()
+        self._rule: UpdateRule = PLAIN
+        self._optimiser: torch.optim.Optimizer | None = None
+        self._top_optimiser: torch.optim.Optimizer | None = None
+        self._anchor: list[Tensor] = []
+        self._held: list[Tensor] = []
+        self._mark: list[Tensor] = []
+        self._change = torch.zeros(len(trained.sets), dtype=torch.float64)
+        self._batches = [Batches(sets, "") for sets in trained.sets]
+        self.progress = ProgressReporter("population", lambda _: None)
+
+    @property
+    def agreement(self) -> VerticalAgreement:
+        """The agreement of all models."""
+        return self._pooled.agreement
+
+    @property
+    def sets(self) -> Sequence[RowSets]:
+        """The row sets of each model."""
+        return self._trained.sets
+
+    @property
+    def labels(self) -> Tensor:
+        """The labels of all common rows, ``[common_rows]``."""
+        return self._pooled.labels
+
+    @property
+    def finite(self) -> bool:
+        """Whether all parameters are finite."""
+        return all_finite(self.models.with_prefix())
+
+    def settings(self, kind: type[Settings]) -> Settings:
+        """Return the agreed table of settings of the type ``kind``."""
+        return settings_of(self.agreement, kind)
+
+    # --- journal: a study repeats a whole method after a crash -----------------------------------
+
+    def once(self, _name: str, _kind: type[T], work: Callable[[], T]) -> T:
+        """Return the result of ``work``."""
+        return work()
+
+    def recorded(self, _name: str, _kind: type[T]) -> T | None:
+        """Return None: nothing is recorded."""
+        return None
+
+    def record(self, _name: str, _value: object) -> None:
+        """Record nothing."""
+
+    # --- copies ----------------------------------------------------------------------------------
+
+    def keep_good(self, which: Sequence[bool] | None) -> None:
+        """Keep a copy of the models ``which``, or of all models."""
+        for number in range(len(self.models)):
+            if which is None or which[number]:
+                self._good.copy_model(self.models, number)
+
+    def restore_good(self) -> None:
+        """Restore the last good state of each model."""
+        self._use(self._good.copy())
+
+    def drop_good(self) -> None:
+        """Keep the copy: no memory must be freed."""
+
+    def keep(self, slot: str) -> None:
+        """Keep a copy of all models in ``slot``."""
+        self._copies[slot] = self.models.copy()
+
+    def start(self, slot: str, stream: str, rule: UpdateRule = PLAIN) -> None:
+        """Restore the copy with the name ``slot`` of all models."""
+        self._rule = rule
+        self._use(self._copies[slot].copy())
+        self._use_stream(stream)
+
+    def initialise(self, stream: str, _rows: vfl_pb2.Rows, rule: UpdateRule) -> None:
+        """Start with fresh models; the preprocessing of a population is the same for all models."""
+        self._rule = rule
+        self._use(self._pooled.fresh(self._trained.streams(stream)))
+        self._use_stream(stream)
+
+    def shrink(self, shares: ShrinkShares, stream: str) -> None:
+        """Move all parameters towards fresh values of the stream, and start the rule again."""
+        fresh = self._pooled.fresh(self._trained.streams(stream))
+        self.models.blend(fresh, shares.bottom, "bottoms.")
+        self.models.blend(fresh, shares.top, "top.")
+        self._use(self.models)
+
+    def _use(self, models: Ensemble) -> None:
+        self.models = models
+        self._optimiser = build_optimiser(self._rule, models.with_prefix())
+        self._top_optimiser = None
+        self._anchor = [each.detach().clone() for each in models.with_prefix()]
+
+    def _use_stream(self, stream: str) -> None:
+        pairs = zip(self.sets, self._trained.streams(stream), strict=True)
+        self._batches = [Batches(sets, own) for sets, own in pairs]
+
+    # --- passes over rows ------------------------------------------------------------------------
+
+    def row_count(self, rows: vfl_pb2.Rows) -> int:
+        """Return the number of rows of a row set, which is the same for all models."""
+        return len(self.sets[0].select(rows))
+
+    def pass_requests(self, rows: vfl_pb2.Rows) -> Iterator[vfl_pb2.BatchRequest]:
+        """Yield the requests of one pass over a row set, in index order."""
+        for index in range(ceil(self.row_count(rows) / PASS_ROWS)):
+            yield vfl_pb2.BatchRequest(
+                rows=rows, order=vfl_pb2.BY_INDEX, size=PASS_ROWS, index=index
+            )
+
+    def epoch_requests(
+        self, rows: vfl_pb2.Rows, epoch: int, size: int
+    ) -> Iterator[vfl_pb2.BatchRequest]:
+        """Yield the requests of one shuffled epoch, with ``size`` rows of each model in a batch."""
+        for index in range(ceil(self.row_count(rows) / size)):
+            yield vfl_pb2.BatchRequest(
+                rows=rows, order=vfl_pb2.SHUFFLED, epoch=epoch, size=size, index=index
+            )
+
+    def run_epoch(
+        self, rows: vfl_pb2.Rows, epoch: int, size: int, act: Act, *, only_top: bool = False
+    ) -> None:
+        """Carry out one shuffled epoch; with ``only_top``, train only the top models."""
+        chosen = self.models.with_prefix("top.") if only_top else self.models.with_prefix()
+        if only_top and self._top_optimiser is None:
+            self._top_optimiser = build_optimiser(self._rule, chosen)
+        optimiser = self._top_optimiser if only_top else self._optimiser
+        for request in self.epoch_requests(rows, epoch, size):
+            self._step(request, act, chosen, optimiser)
+
+    def run_batches(
+        self, requests: Iterable[vfl_pb2.BatchRequest], act: Act, absent: Collection[str] = ()
+    ) -> None:
+        """Carry out one step for each request.
+
+        Raises:
+            PolicyError: a party is absent, but a population has all parties.
+        """
+        if absent:
+            raise PolicyError(
+                "in a population all parties take part", "remove 'offline' from the settings"
+            )
+        for request in requests:
+            self._step(request, act, self.models.with_prefix(), self._optimiser)
+
+    def _step(
+        self,
+        request: vfl_pb2.BatchRequest,
+        act: Act,
+        chosen: list[Tensor],
+        optimiser: torch.optim.Optimizer | None,
+    ) -> None:
+        """Carry out one batch of all models."""
+        rows = torch.from_numpy(np.stack([each.rows_of(request) for each in self._batches]))
+        logits = self.models(self._pooled.batch(rows))
+        loss = act(Batch(request, rows, logits, self.labels[rows], self.norms))
+        match loss.use_of(0).WhichOneof("use"):
+            case "descend" if optimiser is not None:
+                optimiser.zero_grad()
+                loss.values.sum().backward(inputs=chosen)  # type: ignore[no-untyped-call]
+                optimiser.step()
+            case "hold":
+                self._hold(self._gradients(loss.values), request.index)
+            case "primal_step":
+                steps = [loss.use_of(n).primal_step for n in range(len(self.models))]
+                self._primal(steps, self._gradients(loss.values))
+            case use:
+                raise LookupError(f"a population cannot use a gradient for {use!r}")
+
+    def _gradients(self, values: Tensor) -> list[Tensor]:
+        """Return each model's gradient of its own entry of ``values``, ``[N]``."""
+        return list(torch.autograd.grad(values.sum(), self.models.with_prefix()))
+
+    def _hold(self, gradients: list[Tensor], part: int) -> None:
+        """Hold a gradient; from part 1 on, add it to the held gradient."""
+        if part and self._held:
+            self._held = [a + b for a, b in zip(self._held, gradients, strict=True)]
+            return
+        present = [each.detach().clone() for each in self.models.with_prefix()]
+        if self._mark:
+            moved = [a - b for a, b in zip(present, self._mark, strict=True)]
+            self._change = squared_norm_per_model(moved)
+        self._mark, self._held = present, gradients
+
+    # --- steps -----------------------------------------------------------------------------------
+
+    def norms(self, _anchor: str | None = None, _proximal: float = 0.0) -> list[Norms]:
+        """Return the norms of every model; the proximal term is not measured."""
+        held = squared_norm_per_model(self._held)
+        parameters = squared_norm_per_model(self.models.with_prefix())
+        return [
+            Norms(float(g), float(change), float(theta))
+            for g, change, theta in zip(held, self._change, parameters, strict=True)
+        ]
+
+    def ascend(self, factors: Sequence[float]) -> None:
+        """Add to the parameters of each model its held gradient, times its factor."""
+        self.models.add(self._held, torch.tensor(factors, dtype=torch.float64))
+
+    def primal_step(self, steps: Sequence[vfl_pb2.PrimalStep]) -> None:
+        """Take a primal step of each model, without retained rows."""
+        self._primal(steps, None)
+
+    @torch.no_grad()
+    def _primal(self, steps: Sequence[vfl_pb2.PrimalStep], retain: Sequence[Tensor] | None) -> None:
+        duals = torch.tensor([each.multiplier for each in steps])
+        rates = torch.tensor([each.step_size for each in steps])
+        directions, proximal = [], self._rule.proximal
+        blocks = zip(self.models.with_prefix(), self._held, self._anchor, strict=True)
+        for place, (theta, g_u, start) in enumerate(blocks):
+            # FedORA Eq 27/34, with a separate dual variable for every model.
+            direction = proximal * (theta - start) - broadcast_per_model(duals, g_u) * g_u
+            directions.append(direction if retain is None else direction + retain[place])
+        if self._optimiser is None:
+            self.models.add(directions, -rates)
+            return
+        for theta, direction in zip(self.models.with_prefix(), directions, strict=True):
+            theta.grad = direction
+        for group in self._optimiser.param_groups:
+            group["lr"] = float(rates[0])
+        self._optimiser.step()
+
+    # --- outputs ---------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def logits(self, rows: vfl_pb2.Rows) -> list[Tensor]:
+        """Return each model's logits on a row set in index order, ``[rows, classes]`` each."""
+        chosen = torch.from_numpy(np.stack([sets.select(rows) for sets in self.sets]))
+        parts = [
+            self.models(self._pooled.batch(part)) for part in torch.split(chosen, PASS_ROWS, dim=1)
+        ]
+        return list(torch.cat(parts, dim=1))
+
+    def votes(self, rows: vfl_pb2.Rows, absent: Collection[str] = ()) -> list[Votes]:
+        """Return the votes of all parties together, on a row set in index order.
+
+        Raises:
+            PolicyError: a party is absent, but a population has all parties.
+        """
+        if absent:
+            raise PolicyError(
+                "in a population all parties take part", "remove 'offline' from the settings"
+            )
+        zeros = torch.zeros(len(self.agreement.labels.classes))
+        return [Votes(each, {"all": each}, zeros.to(each.dtype)) for each in self.logits(rows)]
+
+    def scale_logits(self, factors: Sequence[float]) -> None:
+        """Multiply the logits of each model by its factor, in the last layer of its top model."""
+        names = [name for name in self.models.parameters if name.startswith("top.")]
+        last = max(int(name.split(".")[2]) for name in names)
+        numbers = torch.tensor(factors, dtype=torch.float64)
+        self.models.scale(numbers, f"top.perceptron.{last}.")
+
+
+def all_finite(tensors: Sequence[Tensor]) -> bool:
+    """Return whether all elements of the tensors, ``[...]`` of any shape, are finite."""
+    return all(bool(torch.isfinite(each).all()) for each in tensors)
+
+
+def train_originals(draw: ForgetSet, purpose: str, rows: vfl_pb2.Rows) -> TrainedPopulation:
+    """Train every run from scratch on ``rows``: TRAIN_ROWS, or RETAIN for Retrain models."""
+    names = [str(run) for run in range(draw.runs)]
+    plan = draw.pooled.agreement.training
+    fresh = draw.pooled.fresh([f"{purpose} {name}" for name in names])
+    sets = [draw.rows(run) for run in range(draw.runs)]
+    run = PopulationRun(TrainedPopulation(draw.pooled, sets, names, fresh, fresh))
+    run.start(ORIGINAL, purpose, UpdateRule.like_training(plan, plan.learning_rate))
+    kept = max(1, round(draw.pooled.agreement.unlearning.fedora.rewind * plan.epochs))
+    for epoch in range(1, plan.epochs + 1):
+        train_epoch(run, rows, epoch)
+        if epoch == kept:
+            early = run.models.copy()
+    return TrainedPopulation(draw.pooled, sets, names, run.models, early)
+
+
+def with_agreement(trained: TrainedPopulation, agreement: VerticalAgreement) -> TrainedPopulation:
+    """Return the same models and rows, with the settings of another agreement."""
+    return replace(trained, pooled=replace(trained.pooled, agreement=agreement))

@@ -1,0 +1,162 @@
+"""Unlearning methods as sequences of steps, and the driver that carries out the steps.
+
+The driver records a method's state after every step, so a crash costs at most one step. If a step
+leaves numbers that are not finite, the driver stops the method and restores the last good model.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from parties.common.progress import ProgressReporter
+from unlearning.guarantee import Guarantee
+
+NOT_FINITE = "not finite"  # reason to stop: a party computed a number that is not finite
+JsonObject = dict[str, Any]
+T = TypeVar("T")
+State = TypeVar("State")
+Result_co = TypeVar("Result_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The end of a method.
+
+    Attributes:
+        reason: why the method ended; None if the method carried out all its steps.
+        restore: whether the last good model is restored.
+    """
+
+    reason: str | None = None
+    restore: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """The record of one step.
+
+    Attributes:
+        figures: values of the step for the report, as JSON.
+        good: whether the model after the step is good: if a later step fails, it is restored.
+        which: of N models, the models that are good; None: all of them.
+    """
+
+    figures: JsonObject = field(default_factory=dict)
+    good: bool = True
+    which: list[bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MethodProgress(Generic[State]):
+    """The progress of a method, as the journal records it after every step.
+
+    Attributes:
+        state: the method's state.
+        records: the figures of all steps so far.
+        good: whether the model is good.
+        which: of N models, the models that are good; None: all of them.
+        stop: the end of the method; None if more steps follow.
+    """
+
+    state: State
+    records: list[JsonObject] = field(default_factory=list)
+    good: bool = False
+    which: list[bool] | None = None
+    stop: Stop | None = None
+
+
+class Run(Protocol):
+    """A model that a method can change, and the journal of the run."""
+
+    @property
+    def progress(self) -> ProgressReporter:
+        """Receives the steps of the method, for the progress display."""
+
+    @property
+    def finite(self) -> bool:
+        """Whether all numbers of the last step are finite."""
+
+    def recorded(self, name: str, kind: type[T]) -> T | None:
+        """Return the progress that was recorded under ``name`` before a crash; else None."""
+
+    def record(self, name: str, value: object) -> None:
+        """Record the progress under ``name``, in place of the earlier progress of this name."""
+
+    def keep_good(self, which: Sequence[bool] | None) -> None:
+        """Keep a copy of the present model, which is good; of N models, only of ``which``."""
+
+    def restore_good(self) -> None:
+        """Restore the last good model: the kept copy, or the model before the method."""
+
+    def drop_good(self) -> None:
+        """Delete the kept copy."""
+
+
+Run_contra = TypeVar("Run_contra", bound=Run, contravariant=True)
+
+
+class Method(Protocol[Run_contra, State, Result_co]):
+    """An unlearning method: its state, its steps and its result."""
+
+    @property
+    def name(self) -> str:
+        """The name in the config and the report."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the method guarantees."""
+
+    @property
+    def state(self) -> type[State]:
+        """The type of the method's state."""
+
+    def count(self, run: Run_contra) -> int | None:
+        """Return the largest number of steps, for the progress display; None if unknown."""
+
+    def init(self, run: Run_contra) -> State:
+        """Prepare the model, and return the state before the first step."""
+
+    def step(self, run: Run_contra, state: State, k: int) -> tuple[State, StepRecord] | Stop:
+        """Carry out step ``k``, from 0; return the new state and a record, or the end."""
+
+    def finish(
+        self, run: Run_contra, state: State, records: Sequence[JsonObject], stop: Stop
+    ) -> Result_co:
+        """Return the result, after the last step."""
+
+
+def carry_out(method: Method[Run_contra, State, Result_co], run: Run_contra) -> Result_co:
+    """Carry out a method from its first step, or from the step that a crash interrupted."""
+    kind: type[MethodProgress[State]] = MethodProgress[method.state]  # type: ignore[name-defined]
+    now = run.recorded(method.name, kind)
+    if now is None:
+        state = method.init(run)
+        now = MethodProgress(state, stop=_failure(run))
+        run.record(method.name, now)
+    run.progress.phase(method.name, method.count(run))
+    while now.stop is None:
+        if now.good:
+            run.keep_good(now.which)
+        now = _next(method, run, now)
+        run.record(method.name, now)
+    if now.stop.restore:
+        run.restore_good()
+    run.drop_good()
+    return method.finish(run, now.state, now.records, now.stop)
+
+
+def _next(
+    method: Method[Run_contra, State, Result_co], run: Run_contra, now: MethodProgress[State]
+) -> MethodProgress[State]:
+    """The progress after one more step."""
+    done = method.step(run, now.state, len(now.records))
+    if isinstance(done, Stop):
+        return replace(now, stop=done)
+    state, record = done
+    records = [*now.records, record.figures]
+    return MethodProgress(state, records, record.good, record.which, _failure(run))
+
+
+def _failure(run: Run) -> Stop | None:
+    """The end of a method that left numbers that are not finite; else None."""
+    return None if run.finite else Stop(NOT_FINITE, restore=True)

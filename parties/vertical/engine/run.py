@@ -1,0 +1,289 @@
+"""The vertical models that an unlearning method changes: N models at once, each with its own D_u.
+
+Over the network N is 1: the model is split over the parties, and every change is a message. In one
+process, N models of one architecture are changed together, for studies of many models. A method is
+written once for both.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from configs.agreement import VerticalAgreement
+from configs.table import ConfigTable
+from configs.unlearning import ShrinkTop
+from parties.requests.driver import Run
+from parties.vertical.engine.optimiser import UpdateRule
+from parties.vertical.engine.rows import RowSets
+from parties.vertical.engine.training_loop import SentGradients
+from protocol import vfl_pb2
+
+T = TypeVar("T")
+Settings = TypeVar("Settings", bound=ConfigTable)
+PLAIN: Final = UpdateRule()
+LAST_GOOD = "last good model"  # slot of the last good model of a method
+DESCEND = vfl_pb2.Gradient(descend=vfl_pb2.Descend())
+ACCUMULATE = vfl_pb2.Gradient(accumulate=vfl_pb2.Accumulate())
+HOLD = vfl_pb2.Gradient(hold=vfl_pb2.Hold())
+
+
+@dataclass(frozen=True, slots=True)
+class ShrinkShares:
+    """How far the parameters move towards fresh values: from 0 (not at all) to 1 (all the way).
+
+    Attributes:
+        bottom: how far the parameters of the bottom models move.
+        top: how far the parameters of the top model move.
+    """
+
+    bottom: float
+    top: float
+
+    @classmethod
+    def agreed(cls, share: float, top: ShrinkTop) -> "ShrinkShares":
+        """Use ``share`` for bottom models; ``top`` selects 0, ``share`` or 1 for the top model."""
+        return cls(share, {"keep": 0.0, "shrink": share, "fresh": 1.0}[top])
+
+
+FRESH_TOP = ShrinkShares(bottom=0.0, top=1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Norms:
+    """Squared norms of one model, over the parameters of all parties.
+
+    Attributes:
+        held: of the held gradient.
+        change: of the change of the parameters between the last two held gradients; 0 before the
+            second one.
+        parameters: of the parameters; 0 if not measured.
+        proximal: of the held gradient plus FedORA's proximal gradient; 0 if not measured.
+    """
+
+    held: float
+    change: float
+    parameters: float = 0.0
+    proximal: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One batch of each of N models.
+
+    Attributes:
+        request: the rows of the batch.
+        rows: [N, batch], indices into the common order.
+        logits: [N, batch, classes], with the graph of the models.
+        labels: [N, batch].
+        norms: returns the norms of each model; call it only in the first batch after a gradient
+            was held.
+        share: fraction of the step's rows that are in this batch; below 1 for micro-batches.
+        last: whether this is the last batch of its step.
+    """
+
+    request: vfl_pb2.BatchRequest
+    rows: Tensor
+    logits: Tensor
+    labels: Tensor
+    norms: Callable[[], list[Norms]]
+    share: float = 1.0
+    last: bool = True
+
+    def cross_entropy(self, labels: Tensor | None = None, logits: Tensor | None = None) -> Tensor:
+        """The mean cross entropy of each model, [N].
+
+        Args:
+            labels: [N, batch], replace the labels of the batch.
+            logits: [N, batch, classes], replace the logits of the batch.
+        """
+        truth = self.labels if labels is None else labels
+        found = self.logits if logits is None else logits
+        if len(found) == 1:
+            return cross_entropy(found[0], truth[0]).reshape(1)
+        each = cross_entropy(found.flatten(0, 1), truth.flatten(), reduction="none")
+        return each.view(truth.shape).mean(dim=1)
+
+    def cross_entropy_sum(self, logits: Tensor | None = None) -> Tensor:
+        """The sum of the cross entropies of each model, [N].
+
+        ``logits``, [N, batch, classes], replace the logits of the batch.
+        """
+        found = self.logits if logits is None else logits
+        if len(found) == 1:
+            return cross_entropy(found[0], self.labels[0], reduction="sum").reshape(1)
+        each = cross_entropy(found.flatten(0, 1), self.labels.flatten(), reduction="none")
+        return each.view(self.labels.shape).sum(dim=1)
+
+    def sums(self, values: Tensor) -> Tensor:
+        """The sum of ``values``, [N * batch], over the rows of each model, [N]."""
+        if len(self.logits) == 1:
+            return values.sum().reshape(1)
+        return values.view(self.labels.shape).sum(dim=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The loss of each model on a batch, and how the parties use its gradient.
+
+    Attributes:
+        values: [N], to differentiate.
+        use: how the gradient is used: one message for all models, or one for each model.
+    """
+
+    values: Tensor
+    use: vfl_pb2.Gradient | Sequence[vfl_pb2.Gradient]
+
+    def use_of(self, model: int) -> vfl_pb2.Gradient:
+        """How model number ``model`` uses the gradient."""
+        return self.use if isinstance(self.use, vfl_pb2.Gradient) else self.use[model]
+
+
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """The parties' votes on some rows, with ``top.kind = 'sum'``.
+
+    Attributes:
+        logits: [rows, classes], the sum of all votes and the bias.
+        parties: the votes of each party, [rows, classes].
+        bias: the bias of the top model, [classes].
+    """
+
+    logits: Tensor
+    parties: dict[str, Tensor]
+    bias: Tensor
+
+
+Act = Callable[[Batch], Loss]
+
+
+class VerticalRun(Run, Protocol):
+    """N models of the vertical mode, all of one agreement, each with its own row sets."""
+
+    @property
+    def agreement(self) -> VerticalAgreement:
+        """The agreement, with the settings of the methods."""
+
+    @property
+    def sets(self) -> Sequence[RowSets]:
+        """The row sets of each model; the sets have equal sizes in all models."""
+
+    @property
+    def labels(self) -> Tensor:
+        """The labels of all common rows, [common_rows]."""
+
+    @property
+    def sent_gradients(self) -> SentGradients | None:
+        """The gradients that were sent for the last batch; None if no gradient is sent."""
+
+    @property
+    def stops_early(self) -> bool:
+        """Whether a method may stop before its last step; N models take equally many steps."""
+
+    def settings(self, kind: type[Settings]) -> Settings:
+        """The agreed table of settings of the type ``kind``."""
+
+    def once(self, name: str, kind: type[T], work: Callable[[], T]) -> T:
+        """Return the result of ``work``, or the result that was recorded before a crash."""
+
+    def start(
+        self,
+        slot: str,
+        stream: str,
+        rule: UpdateRule = PLAIN,
+    ) -> None:
+        """Restore the copy with the name ``slot`` of all models.
+
+        Args:
+            slot: the name of the copy.
+            stream: random stream of the batch order.
+            rule: the update rule of the steps that follow.
+        """
+
+    def initialise(self, stream: str, rows: vfl_pb2.Rows, rule: UpdateRule) -> None:
+        """Start with fresh models, whose preprocessing is fitted on ``rows``."""
+
+    def shrink(self, shares: ShrinkShares, stream: str) -> None:
+        """Move all parameters towards fresh values of the stream, and start the rule again."""
+
+    def keep(self, slot: str) -> None:
+        """Keep a copy of all models in ``slot``."""
+
+    def row_count(self, rows: vfl_pb2.Rows) -> int:
+        """The number of rows of a row set, in every model."""
+
+    def pass_requests(self, rows: vfl_pb2.Rows) -> Iterator[vfl_pb2.BatchRequest]:
+        """Requests of one pass over a row set, in index order."""
+
+    def epoch_requests(
+        self, rows: vfl_pb2.Rows, epoch: int, size: int
+    ) -> Iterator[vfl_pb2.BatchRequest]:
+        """Requests of one shuffled epoch over a row set, with ``size`` rows in each batch."""
+
+    def run_batches(
+        self,
+        requests: Iterable[vfl_pb2.BatchRequest],
+        act: Act,
+        absent: Collection[str] = (),
+    ) -> None:
+        """Carry out one step for each request; the parties ``absent`` take no part."""
+
+    def run_epoch(
+        self, rows: vfl_pb2.Rows, epoch: int, size: int, act: Act, *, only_top: bool = False
+    ) -> None:
+        """Carry out one shuffled epoch, in the agreed mode of overlap.
+
+        With ``only_top``, only the top models are trained. Then the embeddings of ``rows`` are sent
+        once, and later epochs send no message.
+        """
+
+    def norms(self, anchor: str | None = None, proximal: float = 0.0) -> list[Norms]:
+        """The norms of every model.
+
+        Args:
+            anchor: the copy from which the proximal term is measured; None without this term.
+            proximal: ρ, weight of the proximal term.
+        """
+
+    def ascend(self, factors: Sequence[float]) -> None:
+        """Add to the parameters of each model its held gradient, times its factor."""
+
+    def primal_step(self, steps: Sequence[vfl_pb2.PrimalStep]) -> None:
+        """Take a primal step of each model, without retained rows."""
+
+    def logits(self, rows: vfl_pb2.Rows) -> list[Tensor]:
+        """The logits of each model on a row set in index order, [rows, classes] each."""
+
+    def votes(self, rows: vfl_pb2.Rows, absent: Collection[str] = ()) -> list[Votes]:
+        """The votes of all parties but ``absent`` on a row set in index order, by model."""
+
+    def scale_logits(self, factors: Sequence[float]) -> None:
+        """Multiply the logits of each model by its factor, in the last layer of its top model."""
+
+
+def hold_forget_gradient(run: VerticalRun) -> list[float]:
+    """Hold each model's gradient of the mean cross entropy on its D_u; return the mean of each."""
+    count, total = run.row_count(vfl_pb2.FORGOTTEN), torch.zeros(len(run.sets))
+
+    def forget_loss(batch: Batch) -> Loss:
+        loss = batch.cross_entropy_sum() / count
+        total.add_(loss.detach())
+        return Loss(loss, HOLD)
+
+    run.run_batches(run.pass_requests(vfl_pb2.FORGOTTEN), forget_loss)
+    return total.tolist()
+
+
+def settings_of(agreement: VerticalAgreement, kind: type[Settings]) -> Settings:
+    """The agreed table of settings of the type ``kind``, of an unlearning method.
+
+    Raises:
+        LookupError: no method has settings of this type.
+    """
+    for _, table in agreement.unlearning:
+        if isinstance(table, kind):
+            return table
+    raise LookupError(f"no unlearning method has settings of the type {kind.__name__}")

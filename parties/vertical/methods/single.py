@@ -1,0 +1,59 @@
+"""Methods of one step, whose parts record their own progress: training from scratch and solving."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from parties.requests.driver import JsonObject, StepRecord, Stop
+from parties.vertical.engine.network_run import NetworkRun
+from parties.vertical.methods.method import MethodResult
+from unlearning.guarantee import Guarantee
+
+
+@dataclass(frozen=True, slots=True)
+class SingleState:
+    """The state of a method of one step.
+
+    Attributes:
+        figures: values for the report; empty before the step.
+        stopped: why the method ended early; None if it ended normally.
+        guarantee: the guarantee of this run; None for the guarantee of the method.
+    """
+
+    figures: JsonObject = field(default_factory=dict)
+    stopped: str | None = None
+    guarantee: Guarantee | None = None
+
+
+class SingleStepMethod(ABC):
+    """A method of one step; the epochs or Newton steps in this step are recorded one by one."""
+
+    guarantee: ClassVar[Guarantee] = Guarantee.EXACT
+    state: ClassVar[type[SingleState]] = SingleState
+
+    @abstractmethod
+    def unlearn(self, run: NetworkRun) -> SingleState:
+        """Carry out the whole method."""
+
+    def count(self, _run: NetworkRun) -> None:
+        """None: the parts of the step display their own progress."""
+        return
+
+    def init(self, _run: NetworkRun) -> SingleState:
+        """Return an empty state."""
+        return SingleState()
+
+    def step(
+        self, run: NetworkRun, state: SingleState, k: int
+    ) -> tuple[SingleState, StepRecord] | Stop:
+        """Carry out the whole method in the first step."""
+        if k:
+            return Stop(state.stopped)
+        return self.unlearn(run), StepRecord(good=False)
+
+    def finish(
+        self, _run: NetworkRun, state: SingleState, _records: Sequence[JsonObject], stop: Stop
+    ) -> MethodResult:
+        """Return the values for the report."""
+        return MethodResult(state.figures, stopped=stop.reason, guarantee=state.guarantee)
