@@ -1,8 +1,9 @@
 """Agreement of a vertical run: every setting that all its parties must share."""
 
+from functools import cache
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
 from configs.evaluation import BackdoorSettings, EvaluationSettings, check_backdoors
 from configs.exact_methods import NewtonSettings, ShardingSettings
@@ -237,7 +238,7 @@ class VerticalAgreement(ConfigTable):
     newton: NewtonSettings = NewtonSettings()
     sharding: ShardingSettings = ShardingSettings()
     unlearn: tuple[RowRequest, ...] = ()
-    unlearning: UnlearningSettings = UnlearningSettings()
+    unlearning: UnlearningSettings
     evaluation: EvaluationSettings = EvaluationSettings()
     privacy: PrivacySettings = PrivacySettings()
     limits: LimitSettings = LimitSettings()
@@ -307,23 +308,9 @@ class VerticalAgreement(ConfigTable):
         return self
 
     @model_validator(mode="after")
-    def _cvfu_has_what_it_needs(self) -> Self:
-        plan = self.unlearning
-        if "cvfu" not in (plan.method, *plan.compare):
-            return self
-        if not isinstance(self.top, SumTop):
-            raise ValueError(
-                "the method cvfu works only if the top model sums the outputs of the parties' "
-                "bottom models: set top.kind = 'sum' and width = number of classes at every party, "
-                "or remove 'cvfu' from the table [unlearning]"
-            )
-        offline = set(plan.cvfu.offline)
-        if not offline < set(self.passive):
-            raise ValueError(
-                "unlearning.cvfu.offline must name passive parties, but not all of them (got "
-                f"{', '.join(sorted(offline))}); the passive parties are "
-                f"{', '.join(self.passive)}"
-            )
+    def _methods_have_what_they_need(self) -> Self:
+        for table in self.unlearning.tables():
+            table.check(self)
         return self
 
     @model_validator(mode="after")
@@ -341,12 +328,6 @@ class VerticalAgreement(ConfigTable):
 
     @model_validator(mode="after")
     def _frozen_bottoms_are_not_trained(self) -> Self:
-        plan = self.unlearning
-        if self.privacy.embed_once and "cvfu" in (plan.method, *plan.compare):
-            raise ValueError(
-                "with privacy.embed_once the parties' bottom models cannot change, but the method "
-                "cvfu must change the bottom models: remove 'cvfu' from the table [unlearning]"
-            )
         if self.privacy.embed_once and any(request.backdoor for request in self.unlearn):
             raise ValueError(
                 "with privacy.embed_once a party sends the embedding of a row only once, so the "
@@ -370,7 +351,6 @@ def _refuse_broken_guarantees(plan: VerticalAgreement) -> None:
     """
     if plan.training.optimiser == "newton-cg":
         _refuse_nonconvex(plan)
-        _refuse_early_checkpoint(plan)
     if plan.sharding.shards > 1 or plan.training.optimiser == "newton-cg":
         _refuse_fitted_choices(plan)
     if plan.unlearning.method == "newton-cg" and plan.training.optimiser != "newton-cg":
@@ -418,17 +398,6 @@ def _refuse_nonconvex(plan: VerticalAgreement) -> None:
         )
 
 
-def _refuse_early_checkpoint(plan: VerticalAgreement) -> None:
-    """Newton's method has no epochs, so there is no early checkpoint."""
-    unlearning = plan.unlearning
-    if plan.unlearn and unlearning.method == "fedora" and unlearning.fedora.start == "rewind":
-        raise ValueError(
-            "unlearning.fedora.start = 'rewind' needs an early checkpoint, which "
-            "training.optimiser = 'newton-cg' does not save: set unlearning.fedora.start = "
-            "'original' or unlearning.method = 'newton-cg'"
-        )
-
-
 def _linear(bottom: Bottom) -> bool:
     return bottom.kind == "mlp" and not bottom.hidden
 
@@ -445,3 +414,15 @@ def _refuse_fitted_choices(plan: VerticalAgreement) -> None:
             "an exact or certified method does not allow early stopping, because the last epoch "
             "would depend on the deleted rows: remove training.patience"
         )
+
+
+@cache
+def vertical_agreement(unlearning: type[UnlearningSettings]) -> type[VerticalAgreement]:
+    """Build the class of an agreement whose table [unlearning] is of the class ``unlearning``."""
+    default = unlearning.model_validate({})
+    return create_model(
+        "VerticalAgreement",
+        __base__=VerticalAgreement,
+        __doc__=VerticalAgreement.__doc__,
+        unlearning=(unlearning, default),
+    )

@@ -1,14 +1,27 @@
 """Config files of any mode."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from configs.agreement import VerticalAgreement
 from configs.federated_file import HorizontalConfig, LanguageConfig, is_federated, read_federated
 from configs.schema import VerticalConfig, read_config
 
 
+@dataclass(frozen=True, slots=True)
+class Agreements:
+    """The classes of the agreements of all modes, with the settings of all methods.
+
+    Attributes:
+        vertical: the agreement of the vertical mode.
+    """
+
+    vertical: type[VerticalAgreement]
+
+
 def read_any(
-    path: Path, changes: Sequence[str] = ()
+    path: Path, agreements: Agreements, changes: Sequence[str] = ()
 ) -> VerticalConfig | HorizontalConfig | LanguageConfig:
     """Read the config file ``path``; its key ``mode`` selects the schema.
 
@@ -17,4 +30,4 @@ def read_any(
     """
     if is_federated(path, changes):
         return read_federated(path, changes)
-    return read_config(path, changes)
+    return read_config(path, agreements.vertical, changes)

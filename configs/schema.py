@@ -92,7 +92,9 @@ class VerticalConfig:
         return settings
 
 
-def read_config(path: Path, changes: Sequence[str] = ()) -> VerticalConfig:
+def read_config(
+    path: Path, kind: type[VerticalAgreement], changes: Sequence[str] = ()
+) -> VerticalConfig:
     """Read the config ``path`` and apply ``changes``, such as ``training.epochs=5``.
 
     Raises:
@@ -106,7 +108,7 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> VerticalConfig:
     tables = raw.pop("settings", {})
     if not isinstance(tables, dict):
         raise ConfigError(f"{path}: 'settings' is not a table; write [settings.NAME] per party")
-    agreement = validate_or_collect(VerticalAgreement, raw, "", problems)
+    agreement = validate_or_collect(kind, raw, "", problems)
     inline = {
         name: validate_or_collect(VerticalPartySettings, each, f"settings.{name}.", problems)
         for name, each in tables.items()

@@ -33,6 +33,7 @@ _MAY_BE_ABSENT = {
     "Hello.prediction",  # absent for training
     "Hello.run",  # absent without a checkpoint
     "Initialise.rule",  # absent: Newton steps
+    "Initialise.sample",  # absent: no rows
     "Initialise.shard",  # absent for all rows
     "LiteralDual.step_size",  # present in the first primal step of an iteration only
     "LocalTask.clip",  # absent: no bound
@@ -50,6 +51,7 @@ _MAY_BE_ABSENT = {
     "ReportNorms.proximal",  # present with an anchor only
     "ReportNorms.slot",
     "RestoreCopy.rule",  # absent: no steps follow
+    "RestoreCopy.sample",  # absent: no rows
     "SwitchBranch.parent",  # absent: fresh personal parameters
 }
 

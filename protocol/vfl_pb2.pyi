@@ -37,11 +37,10 @@ class Rows(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FORGOTTEN: _ClassVar[Rows]
     VALIDATION: _ClassVar[Rows]
     TEST: _ClassVar[Rows]
-    REFERENCE_SAMPLE: _ClassVar[Rows]
+    SAMPLE: _ClassVar[Rows]
     SHADOW_HALF: _ClassVar[Rows]
     SHADOW_OTHER_HALF: _ClassVar[Rows]
     TRIGGERED: _ClassVar[Rows]
-    CORRECTION_SAMPLE: _ClassVar[Rows]
     PLANTED: _ClassVar[Rows]
     MEMBERS: _ClassVar[Rows]
     NON_MEMBERS: _ClassVar[Rows]
@@ -126,11 +125,10 @@ RETAIN: Rows
 FORGOTTEN: Rows
 VALIDATION: Rows
 TEST: Rows
-REFERENCE_SAMPLE: Rows
+SAMPLE: Rows
 SHADOW_HALF: Rows
 SHADOW_OTHER_HALF: Rows
 TRIGGERED: Rows
-CORRECTION_SAMPLE: Rows
 PLANTED: Rows
 MEMBERS: Rows
 NON_MEMBERS: Rows
@@ -528,16 +526,26 @@ class ModelCommand(_message.Message):
     def __init__(self, initialise: _Optional[_Union[Initialise, _Mapping]] = ..., restore_copy: _Optional[_Union[RestoreCopy, _Mapping]] = ..., keep_copy: _Optional[_Union[KeepCopy, _Mapping]] = ..., drop_copy: _Optional[_Union[DropCopy, _Mapping]] = ..., report_norms: _Optional[_Union[ReportNorms, _Mapping]] = ..., primal_step: _Optional[_Union[PrimalStep, _Mapping]] = ..., ascent_step: _Optional[_Union[AscentStep, _Mapping]] = ..., write_checkpoint: _Optional[_Union[WriteCheckpoint, _Mapping]] = ..., prune_checkpoints: _Optional[_Union[PruneCheckpoints, _Mapping]] = ..., search_residue: _Optional[_Union[SearchResidue, _Mapping]] = ..., shrink: _Optional[_Union[Shrink, _Mapping]] = ..., test_reconstruction: _Optional[_Union[TestReconstruction, _Mapping]] = ..., report_privacy_spent: _Optional[_Union[ReportPrivacySpent, _Mapping]] = ..., newton: _Optional[_Union[Newton, _Mapping]] = ..., use_ensemble: _Optional[_Union[UseEnsemble, _Mapping]] = ..., report_digest: _Optional[_Union[ReportDigest, _Mapping]] = ...) -> None: ...
 
 class Initialise(_message.Message):
-    __slots__ = ("stream", "preprocessing_rows", "shard", "rule")
+    __slots__ = ("stream", "preprocessing_rows", "shard", "rule", "sample")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     PREPROCESSING_ROWS_FIELD_NUMBER: _ClassVar[int]
     SHARD_FIELD_NUMBER: _ClassVar[int]
     RULE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_FIELD_NUMBER: _ClassVar[int]
     stream: str
     preprocessing_rows: Rows
     shard: int
     rule: UpdateRule
-    def __init__(self, stream: _Optional[str] = ..., preprocessing_rows: _Optional[_Union[Rows, str]] = ..., shard: _Optional[int] = ..., rule: _Optional[_Union[UpdateRule, _Mapping]] = ...) -> None: ...
+    sample: Sample
+    def __init__(self, stream: _Optional[str] = ..., preprocessing_rows: _Optional[_Union[Rows, str]] = ..., shard: _Optional[int] = ..., rule: _Optional[_Union[UpdateRule, _Mapping]] = ..., sample: _Optional[_Union[Sample, _Mapping]] = ...) -> None: ...
+
+class Sample(_message.Message):
+    __slots__ = ("stream", "share")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    stream: str
+    share: float
+    def __init__(self, stream: _Optional[str] = ..., share: _Optional[float] = ...) -> None: ...
 
 class UpdateRule(_message.Message):
     __slots__ = ("optimiser", "learning_rate", "momentum", "weight_decay", "proximal")
@@ -554,14 +562,16 @@ class UpdateRule(_message.Message):
     def __init__(self, optimiser: _Optional[_Union[OptimiserKind, str]] = ..., learning_rate: _Optional[float] = ..., momentum: _Optional[float] = ..., weight_decay: _Optional[float] = ..., proximal: _Optional[float] = ...) -> None: ...
 
 class RestoreCopy(_message.Message):
-    __slots__ = ("slot", "stream", "rule")
+    __slots__ = ("slot", "stream", "rule", "sample")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     RULE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_FIELD_NUMBER: _ClassVar[int]
     slot: str
     stream: str
     rule: UpdateRule
-    def __init__(self, slot: _Optional[str] = ..., stream: _Optional[str] = ..., rule: _Optional[_Union[UpdateRule, _Mapping]] = ...) -> None: ...
+    sample: Sample
+    def __init__(self, slot: _Optional[str] = ..., stream: _Optional[str] = ..., rule: _Optional[_Union[UpdateRule, _Mapping]] = ..., sample: _Optional[_Union[Sample, _Mapping]] = ...) -> None: ...
 
 class KeepCopy(_message.Message):
     __slots__ = ("slot",)

@@ -13,6 +13,7 @@ import pytest
 from configs.federated_file import read_language
 from configs.language_party_settings import LanguageClientSettings
 from configs.schema import read_config
+from parties.vertical.methods.registry import AGREEMENT
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -89,7 +90,7 @@ def test_agreement_and_settings_of_the_readme_are_valid(tmp_path: Path) -> None:
     assert list(files) == ["people.toml", "bank.party.toml", "shop.party.toml"]
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    config = read_config(tmp_path / "people.toml")
+    config = read_config(tmp_path / "people.toml", AGREEMENT)
     assert config.agreement.active == "bank"
     assert config.settings("bank").listen == "0.0.0.0:7700"
     assert config.settings("shop").hub == "bank.example:7700"

@@ -117,11 +117,11 @@ def _options(known: Mapping[str, _Option], args: Sequence[str]) -> Iterator[tupl
 
 def _explain(name: str) -> None:
     """Raise an error that explains a common unknown option; return for any other."""
-    from configs.agreement import VerticalAgreement
     from configs.errors import ConfigError
     from configs.keys import places_of
     from configs.messages import is_secret
     from configs.party_settings import VerticalPartySettings
+    from parties.vertical.methods.registry import AGREEMENT
 
     word = name.lstrip("-").replace("-", "_").lower()
     if is_secret(word):
@@ -138,7 +138,7 @@ def _explain(name: str) -> None:
         )
     if word in _HINTS:
         raise UsageProblem(f"there is no option {name}", _HINTS[word])
-    if shared := places_of(VerticalAgreement, word):
+    if shared := places_of(AGREEMENT, word):
         raise ConfigError(
             f"there is no option {name}: the agreement, which all parties share, sets the key "
             f"{' or '.join(shared)}",

@@ -122,12 +122,13 @@ def party_command(  # noqa: PLR0913  a command has the options that it has
 def _run_party(run: _Run, console: Console) -> None:
     from configs.any_file import read_any
     from configs.errors import ConfigError
+    from parties.cli.modes import AGREEMENTS
     from parties.session.identity import load_identity
     from parties.session.run_folder import check_run_folder, lock_run_folder
 
     if run.hub is not None:
         check_hub_address(run.hub, dials=run.role in (Role.PASSIVE, Role.CLIENT))
-    config = read_any(run.config, run.changes)
+    config = read_any(run.config, AGREEMENTS, run.changes)
     settings = config.settings(run.party)
     for notice in config.notices:
         console.warn(notice)
@@ -220,11 +221,12 @@ def _simulate(
     console: Console,
 ) -> None:
     from configs.any_file import read_any
+    from parties.cli.modes import AGREEMENTS
     from parties.session.run_folder import check_run_folder
     from parties.session.simulation import SimulationPlan
 
-    plan = SimulationPlan(*options)
-    config = read_any(plan.config, plan.changes)
+    plan = SimulationPlan(*options, agreements=AGREEMENTS)
+    config = read_any(plan.config, AGREEMENTS, plan.changes)
     for notice in config.notices:
         console.warn(notice)
     check_run_folder(plan.out, plan.data)
@@ -239,8 +241,9 @@ def _simulate(
 def _processes(plan: "SimulationPlan", listener: "ProgressListener") -> dict[str, Any]:
     from configs.any_file import read_any
     from configs.federated_file import FederatedConfig
+    from parties.cli.modes import AGREEMENTS
 
-    config = read_any(plan.config, plan.changes)
+    config = read_any(plan.config, AGREEMENTS, plan.changes)
     if isinstance(config, FederatedConfig) and config.agreement.clients:
         from parties.horizontal.simulation.simulate import simulate_federated
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
+from configs.unlearning import MethodSettings
 from parties.common.progress import ProgressReporter
 from unlearning.guarantee import Guarantee
 
@@ -65,6 +66,25 @@ class MethodProgress(Generic[State]):
     stop: Stop | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """State that a method needs after the training, so that a request can be carried out later.
+
+    Attributes:
+        early_checkpoint: fraction of the training after which every party saves an early
+            checkpoint; None: no early checkpoint.
+        history: whether the method needs the stored rounds of the training.
+        clusters: whether the method needs the stored models of the clusters.
+    """
+
+    early_checkpoint: float | None = None
+    history: bool = False
+    clusters: bool = False
+
+
+NOTHING = Needs()
+
+
 class Run(Protocol):
     """A model that a method can change, and the journal of the run."""
 
@@ -107,8 +127,15 @@ class Method(Protocol[Run_contra, State, Result_co]):
         """What the method guarantees."""
 
     @property
+    def settings(self) -> type[MethodSettings] | None:
+        """The class of the method's table of settings; None without settings."""
+
+    @property
     def state(self) -> type[State]:
         """The type of the method's state."""
+
+    def needs(self, agreement: Any) -> Needs:
+        """Return the state that the method needs after the training of ``agreement``."""
 
     def count(self, run: Run_contra) -> int | None:
         """Return the largest number of steps, for the progress display; None if unknown."""

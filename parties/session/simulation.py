@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from queue import Empty, Queue
 from tempfile import TemporaryDirectory
@@ -16,7 +16,7 @@ from typing import Any
 
 from cryptography import x509
 
-from configs.any_file import read_any
+from configs.any_file import Agreements, read_any
 from configs.federated_file import FederatedConfig
 from configs.schema import VerticalConfig
 from parties.common.errors import Failed
@@ -39,6 +39,7 @@ class SimulationPlan:
         out: folder of the runs.
         data: folder in which relative data paths are resolved.
         begin: how to use the checkpoints of an unfinished run.
+        agreements: the classes of the agreements of all modes.
     """
 
     config: Path
@@ -46,6 +47,8 @@ class SimulationPlan:
     out: Path
     data: Path | None
     begin: Begin = Begin.AUTO
+    _: KW_ONLY
+    agreements: Agreements
 
 
 @contextmanager
@@ -58,7 +61,7 @@ def trial_certificates(
         Three values: the config with each party's key pinned, all changed settings in the form of
         ``--set``, and the folder of the keys.
     """
-    config = read_any(plan.config, plan.changes)
+    config = read_any(plan.config, plan.agreements, plan.changes)
     federation = config.agreement.federation
     with TemporaryDirectory(prefix="vfl-certs-") as folder:
         keys = Path(folder) / "certs"
@@ -68,7 +71,7 @@ def trial_certificates(
             issue_certificate(keys, federation, name)
             pins.append(pin_override(keys, name))
         changes = (*plan.changes, *pins)
-        yield read_any(plan.config, changes), changes, keys
+        yield read_any(plan.config, plan.agreements, changes), changes, keys
 
 
 def pin_override(keys: Path, name: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from configs.agreement import VerticalAgreement
 from parties.common.errors import StorageError, abort_reason, exit_code
 from parties.common.shared_randomness import Index
 from parties.report import VERSION
@@ -27,7 +28,6 @@ from parties.vertical.engine.train import (
     EpochResult,
     accuracy_on_rows,
     best_epoch,
-    early_checkpoint_epoch,
     train_model,
 )
 from parties.vertical.evaluation.compare import compare_methods
@@ -132,7 +132,7 @@ def _train_and_unlearn(split_model: SplitModel, metrics: dict[str, Any]) -> None
     chosen = split_model.once("requests", list[RequestRows], lambda: _select_rows(split_model))
     plant_in_training_rows(split_model, chosen)
     planted = np.concatenate([np.empty(0, np.int64), *(each.canaries for each in chosen)])
-    early = early_checkpoint_epoch(split_model.agreement)
+    early = _early_checkpoint_epoch(split_model.agreement)
     epochs = train_model(split_model, vfl_pb2.TRAIN_ROWS, ORIGINAL, "training", early)
     metrics["training"] = _training_record(split_model, epochs)
     accuracy = split_model.once("test", float, lambda: accuracy_on_rows(split_model, vfl_pb2.TEST))
@@ -140,6 +140,14 @@ def _train_and_unlearn(split_model: SplitModel, metrics: dict[str, Any]) -> None
     split_model.checkpoint()
     while chosen:
         metrics["requests"].append(_carry_out(split_model, chosen.pop(0), planted))
+
+
+def _early_checkpoint_epoch(agreement: VerticalAgreement) -> int | None:
+    """The epoch after which the early checkpoint is kept; None without an early checkpoint."""
+    share = vertical_method(agreement.unlearning.method).needs(agreement).early_checkpoint
+    if not agreement.unlearn or share is None:
+        return None
+    return max(1, round(share * agreement.training.epochs))
 
 
 def _select_rows(split_model: SplitModel) -> list[RequestRows]:
@@ -180,7 +188,7 @@ def _search(split_model: SplitModel, name: str) -> dict[str, list[str]]:
 def _remaining_state(split_model: SplitModel) -> list[str]:
     """State that still depends on the forgotten rows, for the report."""
     fitted = [FITTED] if split_model.agreement.preprocessing == "fitted" else []
-    early = [COPY] if early_checkpoint_epoch(split_model.agreement) else []
+    early = [COPY] if _early_checkpoint_epoch(split_model.agreement) else []
     return [*fitted, *early, *KEPT]
 
 

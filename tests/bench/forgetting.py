@@ -11,6 +11,7 @@ import numpy as np
 from ledger import Row, at_least, at_most, below, shown
 from one_process import one_process
 
+from parties.cli.modes import AGREEMENTS
 from parties.session.simulation import SimulationPlan, simulate_processes
 from unlearning.audit.divergence import JsRatio
 from unlearning.audit.intervals import ConfidenceInterval
@@ -88,7 +89,9 @@ def cost(data: Path, report: Report) -> Iterator[Row]:
 def _run(name: str, data: Path, seed: int, report: Report, *changes: str) -> dict[str, Any]:
     with TemporaryDirectory() as folder:
         settings = (f"seed={seed}", *changes)
-        plan = SimulationPlan(CONFIGS / f"{name}.toml", settings, Path(folder), data)
+        plan = SimulationPlan(
+            CONFIGS / f"{name}.toml", settings, Path(folder), data, agreements=AGREEMENTS
+        )
 
         def listen(event: dict[str, Any]) -> None:
             if event.get("event") == "progress" and event["total"]:

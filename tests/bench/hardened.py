@@ -14,6 +14,7 @@ import numpy as np
 from hardened_run import parties, random_case
 from ledger import Row, at_least, at_most, shown
 
+from parties.cli.modes import AGREEMENTS
 from parties.common.workers import parallel_workers
 from parties.session.simulation import SimulationPlan, simulate_processes
 from psi.group import (
@@ -135,7 +136,9 @@ def _run() -> dict[str, Any]:
         data = Path(folder) / "data"
         data.mkdir()
         _write(data)
-        plan = SimulationPlan(data / "people.toml", (), Path(folder) / "runs", data)
+        plan = SimulationPlan(
+            data / "people.toml", (), Path(folder) / "runs", data, agreements=AGREEMENTS
+        )
         metrics = simulate_processes(plan, lambda event: None)
     assert metrics["run"]["common_rows"] == IDS // 2
     return next(each for each in metrics["traffic"] if each["phase"] == "psi")

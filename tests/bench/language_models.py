@@ -18,6 +18,7 @@ from ledger import Row, at_most, shown
 
 from models.language.adapters import AdapterSettings
 from models.language.memory import TrainingLoad, estimate_training
+from parties.cli.modes import AGREEMENTS
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.local.local_task import LocalTask, TextTask
 from parties.horizontal.simulation.simulate import simulate_federated
@@ -134,5 +135,7 @@ def _run(data: Path, report: Callable[[str], None]) -> tuple[dict[str, Any], flo
             if event["event"] == "progress":
                 report(f"llm: {event['phase']}, {event['done']} of {event['total'] or '?'}")
 
-        metrics = simulate_federated(SimulationPlan(CONFIG, ATTACKS, root / "runs", root), listen)
+        metrics = simulate_federated(
+            SimulationPlan(CONFIG, ATTACKS, root / "runs", root, agreements=AGREEMENTS), listen
+        )
     return metrics, minutes

@@ -14,6 +14,7 @@ from one_process import OneProcess, one_process
 from steps import open_split_model
 from torch.nn.functional import cross_entropy
 
+from parties.cli.modes import AGREEMENTS
 from parties.session import handshake
 from parties.session.memory_port import MemoryPort
 from parties.session.setup import StartOptions
@@ -55,7 +56,11 @@ def _over_tls(config: Path, data: Path, out: Path) -> Iterator[SplitModel]:
 
 @contextmanager
 def _in_memory(config: Path, data: Path, out: Path) -> Iterator[SplitModel]:
-    with trial_certificates(SimulationPlan(config, (), out, data)) as (config_file, _, keys):
+    with trial_certificates(SimulationPlan(config, (), out, data, agreements=AGREEMENTS)) as (
+        config_file,
+        _,
+        keys,
+    ):
         options, port = StartOptions(out, data, keys), MemoryPort()
 
         def run(name: str) -> None:

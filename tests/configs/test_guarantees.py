@@ -6,6 +6,7 @@ import pytest
 
 from configs.errors import ConfigError
 from configs.schema import read_config
+from parties.vertical.methods.registry import AGREEMENT
 
 VERTICAL = Path(__file__).parents[2] / "configs" / "vertical"
 CERTIFIED, SHARDS = VERTICAL / "income-certified.toml", VERTICAL / "digits-shards.toml"
@@ -77,18 +78,18 @@ REFUSED = {
 def test_settings_that_break_a_guarantee_are_refused(name: str) -> None:
     path, changes, message = REFUSED[name]
     with pytest.raises(ConfigError) as caught:
-        read_config(path, changes)
+        read_config(path, AGREEMENT, changes)
     assert message in f"{caught.value} | {caught.value.hint}"
 
 
 def test_newton_with_a_legal_start_or_without_requests_is_accepted() -> None:
     fedora = "unlearning.method='fedora'"
-    assert read_config(CERTIFIED, [fedora, "unlearning.fedora.start='original'"])
-    assert read_config(CERTIFIED, [fedora, "unlearn=[]"])
+    assert read_config(CERTIFIED, AGREEMENT, [fedora, "unlearning.fedora.start='original'"])
+    assert read_config(CERTIFIED, AGREEMENT, [fedora, "unlearn=[]"])
 
 
 def test_range_with_low_above_high_is_refused(tmp_path: Path) -> None:
     wrong = tmp_path / CERTIFIED.name
     wrong.write_text(CERTIFIED.read_text().replace("[0, 20_000]", "[5, 5]"))
     with pytest.raises(ConfigError, match="low < high"):
-        read_config(wrong)
+        read_config(wrong, AGREEMENT)

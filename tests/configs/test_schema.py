@@ -13,6 +13,7 @@ from configs.schema import (
     canonical_agreement,
     read_config,
 )
+from parties.vertical.methods.registry import AGREEMENT
 
 GOOD = """
 federation = "trial"
@@ -52,7 +53,7 @@ name = "digits"
 def read(folder: Path, text: str = GOOD, *changes: str) -> VerticalConfig:
     path = folder / "trial.toml"
     path.write_text(text)
-    return read_config(path, changes)
+    return read_config(path, AGREEMENT, changes)
 
 
 def refusal(folder: Path, text: str, *changes: str) -> str:
@@ -136,15 +137,15 @@ def test_duplicate_key_is_refused_with_its_line(tmp_path: Path) -> None:
 
 def test_absent_file_and_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read .*none.toml: No such file"):
-        read_config(tmp_path / "none.toml")
+        read_config(tmp_path / "none.toml", AGREEMENT)
     with pytest.raises(ConfigError, match=r"cannot read .*: Is a directory"):
-        read_config(tmp_path)
+        read_config(tmp_path, AGREEMENT)
 
 
 def test_config_that_is_not_utf8_is_refused_with_the_byte(tmp_path: Path) -> None:
     (tmp_path / "trial.toml").write_bytes(b"# \xff\n")
     with pytest.raises(ConfigError, match="not UTF-8 at byte 2"):
-        read_config(tmp_path / "trial.toml")
+        read_config(tmp_path / "trial.toml", AGREEMENT)
 
 
 def test_no_party_of_that_name_is_refused_with_the_parties(tmp_path: Path) -> None:
@@ -243,8 +244,8 @@ def test_override_from_the_command_line_is_applied(tmp_path: Path) -> None:
 def test_override_of_party_settings_in_the_file_is_applied(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text(GOOD + SETTINGS)
-    plain = read_config(path)
-    changed = read_config(path, ["settings.shop.data.sample={fraction=0.5, seed=4}"])
+    plain = read_config(path, AGREEMENT)
+    changed = read_config(path, AGREEMENT, ["settings.shop.data.sample={fraction=0.5, seed=4}"])
     sample = changed.settings("shop").data.sample
     assert sample is not None
     assert (sample.fraction, sample.seed) == (0.5, 4)

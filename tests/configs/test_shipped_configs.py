@@ -10,6 +10,7 @@ import pytest
 from configs.schema import VerticalConfig, read_config
 from parties.data.holding import Holding, read_holding
 from parties.data.preprocess import declared_preprocessing, fit_preprocessing
+from parties.vertical.methods.registry import AGREEMENT
 from tests.data_folder import needed
 
 SHIPPED = sorted((Path(__file__).parents[2] / "configs").glob("vertical/*.toml"))
@@ -125,7 +126,7 @@ def test_all_expected_configs_are_shipped() -> None:
 
 @pytest.mark.parametrize("path", SHIPPED, ids=NAMES)
 def test_config_reads_with_the_settings_of_every_party(path: Path) -> None:
-    config = read_config(path)
+    config = read_config(path, AGREEMENT)
     assert config.agreement.federation == path.stem
     assert set(config.inline) == set(config.agreement.parties) == set(DOCUMENTED[path.stem])
     assert len(config.agreement.unlearn) >= 1
@@ -187,6 +188,6 @@ def test_rows_with_one_id_come_from_one_record() -> None:
 @pytest.mark.parametrize("path", SHIPPED, ids=NAMES)
 def test_fedora_steps_are_at_most_the_learning_rate(path: Path) -> None:
     """Adam with a much larger learning rate than in training would ruin the model."""
-    agreed = read_config(path).agreement
+    agreed = read_config(path, AGREEMENT).agreement
     plan, rate = agreed.unlearning.fedora, agreed.training.learning_rate
     assert plan.primal != "optimiser" or plan.first_step(rate) <= 4 * rate

@@ -22,9 +22,10 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402
 
-from configs.agreement import VerticalAgreement  # noqa: E402
+from configs.agreement import VerticalAgreement, vertical_agreement  # noqa: E402
 from configs.party_settings import VerticalPartySettings  # noqa: E402
 from configs.schema import validate_table  # noqa: E402
+from configs.unlearning import unlearning_table  # noqa: E402
 from parties.common.progress import ProgressReporter  # noqa: E402
 from parties.common.traffic import TrafficCounter  # noqa: E402
 from parties.data.holding import Holding  # noqa: E402
@@ -39,6 +40,8 @@ from psi import buckets  # noqa: E402
 from psi.id_list import IdList  # noqa: E402
 
 FEDERATION, HUB = "people", "hub"
+# Without the methods, so that this process does not import torch for them.
+AGREEMENT = vertical_agreement(unlearning_table({"fine-tune": None}, ("fine-tune",), (), ()))
 
 
 def names(parties: int) -> list[str]:
@@ -90,7 +93,7 @@ def agreement(parties: int, **changes: Any) -> VerticalAgreement:
         "limits": {"join_seconds": 300.0, "step_seconds": 60.0},
         **changes,
     }
-    return validate_table(VerticalAgreement, content, ROOT, "")
+    return validate_table(AGREEMENT, content, ROOT, "")
 
 
 def people(number: int, count: int) -> IdList:

@@ -13,6 +13,7 @@ from whole_run import run
 
 from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, ModuleBottom, PartyEntry
 from configs.errors import ConfigError
+from parties.cli.modes import AGREEMENTS
 from parties.session.simulation import SimulationPlan
 from parties.vertical.engine.networks import build_bottom, module_source_digest
 from parties.vertical.in_process import run_in_process
@@ -106,7 +107,9 @@ def test_a_run_on_image_halves_with_cnns(tmp_path: Path) -> None:
     )  # fmt: skip
     text = config.read_text().replace("fashion-mnist/", "")
     (tmp_path / "images.toml").write_text(text)
-    run_plan = SimulationPlan(tmp_path / "images.toml", changes, tmp_path / "runs", tmp_path)
+    run_plan = SimulationPlan(
+        tmp_path / "images.toml", changes, tmp_path / "runs", tmp_path, agreements=AGREEMENTS
+    )
     metrics = run_in_process(run_plan, lambda event: None)
     assert metrics["run"]["common_rows"] == 160
     losses = [epoch["loss"] for epoch in metrics["training"]["epochs"]]

@@ -7,7 +7,7 @@ import pytest
 from three_parties import agreement
 from whole_run import TRAINING, run
 
-from configs.agreement import VerticalAgreement
+from parties.vertical.methods.registry import AGREEMENT
 
 
 def losses(folder: Path, **training: Any) -> list[float]:
@@ -43,4 +43,4 @@ def test_unlearning_runs_in_every_overlap_mode(tmp_path: Path, overlap: str) -> 
 def test_an_odd_batch_cannot_be_halved() -> None:
     plan = agreement(training={"batch": 15, "overlap": "microbatch"})
     with pytest.raises(ValueError, match="an even number"):
-        VerticalAgreement.model_validate(plan, strict=False)
+        AGREEMENT.model_validate(plan, strict=False)

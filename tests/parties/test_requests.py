@@ -11,7 +11,6 @@ from safetensors.torch import load_file
 from three_parties import PARTIES, agreement, inputs, open_split_model, party_settings, write_data
 from whole_run import run
 
-from configs.agreement import VerticalAgreement
 from configs.errors import ConfigError
 from configs.schema import validate_table
 from parties.common.errors import DataError, PolicyError
@@ -19,6 +18,7 @@ from parties.report.page import vertical_page
 from parties.report.terminal import vertical_tables
 from parties.vertical.engine.requests import select_request_rows
 from parties.vertical.engine.rows import split_rows
+from parties.vertical.methods.registry import AGREEMENT
 from parties.vertical.purge import purge_request
 from protocol import vfl_pb2
 
@@ -190,7 +190,7 @@ def common_ids(folder: Path) -> list[str]:
 def training_ids(folder: Path, count: int) -> str:
     """IDs of training rows, computed as a party computes them."""
     ids = common_ids(folder)
-    plan = validate_table(VerticalAgreement, agreement(), folder, "")
+    plan = validate_table(AGREEMENT, agreement(), folder, "")
     encoded = [name.encode() for name in ids]
     rows = split_rows(plan, encoded, np.zeros(len(ids), bool))
     return "".join(f"{ids[row]}\n" for row in rows.train[:count])

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from configs.agreement import VerticalAgreement
 from configs.party_settings import VerticalPartySettings
 from configs.schema import VerticalConfig, validate_table
 from parties.common.errors import abort_reason
@@ -21,6 +20,7 @@ from parties.session.memory_port import MemoryPort
 from parties.session.setup import StartOptions
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.methods.registry import AGREEMENT
 from parties.vertical.passive import PassiveSession
 from parties.vertical.resume import party_checkpoints, start_split_model
 from parties.vertical.setup import set_up_party
@@ -123,7 +123,7 @@ def party(
     requests: Iterable[str] = (),
 ) -> VerticalParty:
     """One party, set up."""
-    read = validate_table(VerticalAgreement, dict(plan), folder, "")
+    read = validate_table(AGREEMENT, dict(plan), folder, "")
     config = VerticalConfig(folder / "trio.toml", read, party_settings(folder, requests))
     place = StartOptions(folder / "runs", folder, folder / "certs")
     return set_up_party(config, name, place, events.append)

@@ -10,7 +10,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
-from configs.agreement import VerticalAgreement
 from configs.party_settings import SklearnData, VerticalPartySettings
 from configs.schema import canonical_agreement
 from parties.common.progress import ProgressReporter
@@ -20,6 +19,7 @@ from parties.session import handshake
 from parties.session.handshake import SpokePort
 from parties.session.memory_port import MemoryPort
 from parties.vertical.engine.party import VerticalParty
+from parties.vertical.methods.registry import AGREEMENT
 from parties.vertical.setup import admit_passive_party
 from protocol import vfl_pb2 as pb
 from protocol.channel import Channel
@@ -67,7 +67,7 @@ def party(
     keyring, watch = read_keyring(keys, name), ProgressReporter(name, events.append)
     correct_party = VerticalParty(
         name=name,
-        agreement=VerticalAgreement.model_validate_json(json.dumps(variant.plan), strict=True),
+        agreement=AGREEMENT.model_validate_json(json.dumps(variant.plan), strict=True),
         settings=VerticalPartySettings(data=SklearnData(kind="sklearn", name="digits")),
         holding=cast(Holding, UnreadableRows()),
         keyring=keyring,
@@ -158,7 +158,7 @@ def changed(content: dict[str, Any], path: tuple[str, ...]) -> str:
 
 
 AGREED: dict[str, Any] = json.loads(
-    canonical_agreement(VerticalAgreement.model_validate_json(json.dumps(PLAN), strict=True))
+    canonical_agreement(AGREEMENT.model_validate_json(json.dumps(PLAN), strict=True))
 )
 FIELDS = list(leaves(AGREED))
 

@@ -167,10 +167,11 @@ def _writing(folder: Path) -> Iterator[None]:
 
 def _everything(config: Path, out: Path, days: int, console: Console) -> None:
     from configs.any_file import read_any
+    from parties.cli.modes import AGREEMENTS
     from protocol.certificate_request import read_pin
     from protocol.keyring import issue_certificate, make_authority
 
-    agreement = read_any(config).agreement
+    agreement = read_any(config, AGREEMENTS).agreement
     with _writing(out):
         make_authority(out, agreement.federation, days)
     for name in agreement.parties:
@@ -183,9 +184,10 @@ def _everything(config: Path, out: Path, days: int, console: Console) -> None:
 
 def _authority(config: Path, out: Path, days: int, console: Console) -> None:
     from configs.any_file import read_any
+    from parties.cli.modes import AGREEMENTS
     from protocol.keyring import AUTHORITY, AUTHORITY_KEY, make_authority
 
-    federation = read_any(config).agreement.federation
+    federation = read_any(config, AGREEMENTS).agreement.federation
     with _writing(out):
         make_authority(out, federation, days)
     console.print(
@@ -240,8 +242,9 @@ def _show(pin: str, console: Console) -> None:
 def _federation(config: Path, party: str) -> str:
     from configs.any_file import read_any
     from configs.errors import ConfigError
+    from parties.cli.modes import AGREEMENTS
 
-    agreement = read_any(config).agreement
+    agreement = read_any(config, AGREEMENTS).agreement
     if party not in agreement.parties:
         raise ConfigError(
             f"{config} has no party {party!r}",

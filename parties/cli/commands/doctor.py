@@ -135,13 +135,14 @@ def _party(
 ) -> "ExaminedVerticalParty | ExaminedHorizontalParty | ExaminedLanguageParty":
     from configs.any_file import read_any
     from configs.federated_file import HorizontalConfig, LanguageConfig
+    from parties.cli.modes import AGREEMENTS
     from parties.doctor.check import (
         ExaminedHorizontalParty,
         ExaminedLanguageParty,
         ExaminedVerticalParty,
     )
 
-    config = read_any(options.config, options.changes)
+    config = read_any(options.config, AGREEMENTS, options.changes)
     settings = config.settings(options.party)
     beside = config.path.parent
     folder = options.data or beside / (settings.folder or Path())

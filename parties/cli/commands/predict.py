@@ -109,9 +109,10 @@ def _predict(run: _Run, console: Console) -> None:
     from configs.any_file import read_any
     from configs.errors import ConfigError
     from configs.federated_file import FederatedConfig, HorizontalConfig
+    from parties.cli.modes import AGREEMENTS
     from parties.session.run_folder import lock_run_folder
 
-    config = read_any(run.config, run.changes)
+    config = read_any(run.config, AGREEMENTS, run.changes)
     config.settings(run.party)
     if isinstance(config, HorizontalConfig):
         _predict_alone(run, config, console)

@@ -8,6 +8,8 @@ from typing import Any, TypeAlias
 from configs.agreement import VerticalAgreement
 from parties.experiments.bench.plan import PlannedRun
 from parties.report.method_names import RETRAIN, is_independent_retrain, is_retrain
+from parties.vertical.methods.fedora import FedoraSettings
+from parties.vertical.methods.ico_like import IcoLikeSettings
 
 Values: TypeAlias = dict[str, float]  # by measure; a measure without a value is absent
 Extract: TypeAlias = Callable[[PlannedRun, Mapping[str, Any]], dict[str, Values]]  # by method
@@ -103,7 +105,7 @@ BYTES = {"float32": 4, "float64": 8}
 
 def payload_formula_applies(agreement: VerticalAgreement) -> bool:
     """Return whether ``expected_fedora_bytes`` applies to a run with these settings."""
-    plan = agreement.unlearning.fedora
+    plan = agreement.unlearning.of(FedoraSettings)
     return plan.policy == "uniform" and plan.start == "original" and not plan.calibrate
 
 
@@ -117,7 +119,7 @@ def expected_fedora_bytes(
     B. An evaluation of the validation rows transfers 4 · d_h n_v bytes per passive party; the first
     evaluation takes place before the first iteration.
     """
-    plan, steps = agreement.unlearning.fedora, request["iterations"]
+    plan, steps = agreement.unlearning.of(FedoraSettings), request["iterations"]
     wide = sum(agreement.parties[name].width or 0 for name in agreement.passive)
     number = BYTES[agreement.dtype] * wide
     size, retained = plan.batch or agreement.training.batch, int(request["retained"])
@@ -144,17 +146,16 @@ def count_rounds(
     over the fixed subset of D_r for ICO-like, and one epoch of CVFU. This definition of a round is
     vfl's own, because the paper gives none.
     """
-    plan, done = agreement.unlearning, (record.get("facts") or {}).get("losses") or ()
-    portion = plan.ico_like.share * request["retained"]
+    done = (record.get("facts") or {}).get("losses") or ()
+    epochs = (record.get("facts") or {}).get("epochs") or ()
+    plan = agreement.unlearning.of(IcoLikeSettings)
+    portion = plan.share * request["retained"]
     counts: dict[str, float] = {
         "fedora": len(request["iterations"] or ()),
         "gradient-ascent": len(done),
-        "ico-like": plan.ico_like.steps / ceil(portion / agreement.training.batch),
+        "ico-like": plan.steps / ceil(portion / agreement.training.batch),
         "cvfu": len(done),
-        "fine-tune": plan.fine_tune.epochs,
-        "relabel": plan.relabel.epochs,
-        "top-only": plan.top_only.epochs,
-        "shrink-perturb": plan.shrink_perturb.epochs,
     }
-    count = agreement.training.epochs if name.startswith("retrain") else counts.get(name, 0)
+    count = agreement.training.epochs if name.startswith("retrain") else counts.get(name)
+    count = len(epochs) if count is None else count
     return float(count) or None

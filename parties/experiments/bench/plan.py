@@ -22,6 +22,7 @@ from configs.schema import VerticalConfig, canonical_agreement, read_config
 from configs.table import ConfigTable, Count
 from configs.toml_file import read_toml
 from parties.report import VERSION
+from parties.vertical.methods.registry import AGREEMENT
 
 QUICK = "quick"  # name of the variant with short training
 
@@ -99,7 +100,7 @@ def _vertical_runs(
             own = _forget(request, each.backdoor if poisoned else None)
             for seed in range(min(seeds, each.poisoned) if poisoned else seeds):
                 named = (*changes, *own, f"seed={seed}")
-                config = read_config(path, named)
+                config = read_config(path, AGREEMENT, named)
                 yield PlannedRun(
                     experiment=each.name,
                     variant=variant,
@@ -118,7 +119,7 @@ def _request(each: ExperimentEntry, path: Path) -> RowRequest | None:
     """Return the rows to forget; None for the request of the config itself."""
     if each.first is None:
         return each.request
-    classes = read_config(path).agreement.labels.classes[1 : 1 + each.first.classes]
+    classes = read_config(path, AGREEMENT).agreement.labels.classes[1 : 1 + each.first.classes]
     return RowRequest(name="request", classes=classes, fraction=each.first.fraction)
 
 

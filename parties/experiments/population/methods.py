@@ -1,17 +1,17 @@
 """Unlearning methods of the vertical mode on a population of models, in one process."""
 
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
-from configs.unlearning import Baseline, FedoraSettings
 from models.ensemble import Ensemble
 from parties.common.errors import PolicyError
 from parties.experiments.population.run import PopulationRun, with_agreement
 from parties.experiments.population.trained import TrainedPopulation
 from parties.requests.driver import NOT_FINITE, Method, carry_out
+from parties.vertical.methods.fedora import FedoraSettings
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.registry import METHODS
 
-Way: TypeAlias = Literal["fedora"] | Baseline
+Way: TypeAlias = str  # the name of a method
 
 
 def run_population_method(
@@ -28,7 +28,7 @@ def run_population_method(
         unlearning = agreement.unlearning.model_copy(update={"fedora": plan})
         agreement = agreement.model_copy(update={"unlearning": unlearning})
     if way == "fedora":
-        require_supported(agreement.unlearning.fedora)
+        require_supported(agreement.unlearning.of(FedoraSettings))
     run = PopulationRun(with_agreement(trained, agreement))
     method = cast("Method[PopulationRun, Any, MethodResult]", METHODS[way])
     if carry_out(method, run).stopped == NOT_FINITE:

@@ -10,8 +10,9 @@ from pydantic import Field, ValidationError, model_validator
 from configs.agreement import VerticalAgreement
 from configs.errors import ConfigError
 from configs.table import ConfigTable, Count
-from configs.unlearning import AdaptiveStepSettings, FedoraSettings
+from configs.unlearning import table_name
 from parties.experiments.population.methods import Way
+from parties.vertical.methods.fedora import AdaptiveStepSettings, FedoraSettings
 
 # FedORA as in the paper: from the original, with adaptive plain steps and without calibration.
 PAPER: dict[str, Any] = {
@@ -21,8 +22,6 @@ PAPER: dict[str, Any] = {
     "adaptive": AdaptiveStepSettings(),
     "calibrate": False,
 }
-
-TABLES = {"gradient_ascent": "ascent"}  # config tables whose name differs from the method
 
 
 class Population(ConfigTable):
@@ -58,18 +57,19 @@ class StudyMethod(ConfigTable):
         Raises:
             ConfigError: the settings are invalid.
         """
-        table, fedora, long = self.way.replace("-", "_"), agreed.unlearning.fedora, {}
+        table, fedora = table_name(self.way), agreed.unlearning.of(FedoraSettings)
+        long = {}
         if self.as_long:
             epochs = math.ceil(fedora.iterations * fedora.retain_share)
             long = {"epochs": epochs, "learning_rate": agreed.training.learning_rate}
         if not (long or self.settings):
             return agreed
-        plan = getattr(agreed.unlearning, TABLES.get(table, table))
+        plan = getattr(agreed.unlearning, table)
         try:
             own = type(plan).model_validate(plan.model_dump() | long | self.settings)
         except ValidationError as error:
             raise ConfigError(f"row {self.name!r} of the study is invalid: {error}") from error
-        changed = agreed.unlearning.model_copy(update={TABLES.get(table, table): own})
+        changed = agreed.unlearning.model_copy(update={table: own})
         return agreed.model_copy(update={"unlearning": changed})
 
 

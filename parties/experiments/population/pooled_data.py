@@ -19,6 +19,7 @@ from parties.data.holding import Holding, read_holding
 from parties.vertical.engine.features import DTYPES
 from parties.vertical.engine.networks import ActiveNetwork, build_bottom
 from parties.vertical.engine.rows import RowSets, split_rows
+from parties.vertical.methods.registry import AGREEMENT
 from psi.alignment import common_order, order_words
 from psi.id_list import IdList
 
@@ -129,7 +130,7 @@ def read_pooled_data(
     Raises:
         LookupError: a party lacks the features or labels that its role requires.
     """
-    read = read_config(config, tuple(changes))
+    read = read_config(config, AGREEMENT, tuple(changes))
     agreement = read.agreement
     holdings = {
         name: read_holding(

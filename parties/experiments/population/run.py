@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from configs.agreement import VerticalAgreement
-from configs.table import ConfigTable
+from configs.unlearning import MethodSettings
 from models.ensemble import Ensemble, broadcast_per_model, squared_norm_per_model
 from parties.common.errors import PolicyError
 from parties.common.progress import ProgressReporter
@@ -18,7 +18,7 @@ from parties.experiments.population.forget_sets import ForgetSet
 from parties.experiments.population.trained import TrainedPopulation
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT, ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule, build_optimiser
-from parties.vertical.engine.rows import Batches, RowSets
+from parties.vertical.engine.rows import Batches, RowSets, Sample
 from parties.vertical.engine.run import (
     PLAIN,
     Act,
@@ -26,13 +26,13 @@ from parties.vertical.engine.run import (
     Norms,
     ShrinkShares,
     Votes,
-    settings_of,
 )
 from parties.vertical.methods.epochs import train_epoch
+from parties.vertical.methods.fedora import FedoraSettings
 from protocol import vfl_pb2
 
 T = TypeVar("T")
-Settings = TypeVar("Settings", bound=ConfigTable)
+Settings = TypeVar("Settings", bound=MethodSettings)
 PASS_ROWS = 1024  # rows of each model in one batch of a pass
 
 
@@ -41,6 +41,7 @@ class PopulationRun:
 
     Attributes:
         models: the present models.
+        sets: the row sets of each model.
     """
 
     stops_early = False
@@ -60,6 +61,7 @@ class PopulationRun:
                 )
         self._trained, self._pooled = trained, trained.pooled
         self.models = trained.original.copy()
+        self.sets: Sequence[RowSets] = trained.sets
         self._copies = {ORIGINAL: trained.original, EARLY_CHECKPOINT: trained.early}
         self._good = trained.original.copy()
         self._rule: UpdateRule = PLAIN
@@ -78,11 +80,6 @@ class PopulationRun:
         return self._pooled.agreement
 
     @property
-    def sets(self) -> Sequence[RowSets]:
-        """The row sets of each model."""
-        return self._trained.sets
-
-    @property
     def labels(self) -> Tensor:
         """The labels of all common rows, ``[common_rows]``."""
         return self._pooled.labels
@@ -94,7 +91,7 @@ class PopulationRun:
 
     def settings(self, kind: type[Settings]) -> Settings:
         """Return the agreed table of settings of the type ``kind``."""
-        return settings_of(self.agreement, kind)
+        return self.agreement.unlearning.of(kind)
 
     # --- journal: a study repeats a whole method after a crash -----------------------------------
 
@@ -128,17 +125,21 @@ class PopulationRun:
         """Keep a copy of all models in ``slot``."""
         self._copies[slot] = self.models.copy()
 
-    def start(self, slot: str, stream: str, rule: UpdateRule = PLAIN) -> None:
+    def start(
+        self, slot: str, stream: str, rule: UpdateRule = PLAIN, sample: Sample | None = None
+    ) -> None:
         """Restore the copy with the name ``slot`` of all models."""
         self._rule = rule
         self._use(self._copies[slot].copy())
-        self._use_stream(stream)
+        self._use_stream(stream, sample)
 
-    def initialise(self, stream: str, _rows: vfl_pb2.Rows, rule: UpdateRule) -> None:
+    def initialise(
+        self, stream: str, _rows: vfl_pb2.Rows, rule: UpdateRule, sample: Sample | None = None
+    ) -> None:
         """Start with fresh models; the preprocessing of a population is the same for all models."""
         self._rule = rule
         self._use(self._pooled.fresh(self._trained.streams(stream)))
-        self._use_stream(stream)
+        self._use_stream(stream, sample)
 
     def shrink(self, shares: ShrinkShares, stream: str) -> None:
         """Move all parameters towards fresh values of the stream, and start the rule again."""
@@ -153,7 +154,8 @@ class PopulationRun:
         self._top_optimiser = None
         self._anchor = [each.detach().clone() for each in models.with_prefix()]
 
-    def _use_stream(self, stream: str) -> None:
+    def _use_stream(self, stream: str, sample: Sample | None) -> None:
+        self.sets = [replace(each, sample=sample) for each in self._trained.sets]
         pairs = zip(self.sets, self._trained.streams(stream), strict=True)
         self._batches = [Batches(sets, own) for sets, own in pairs]
 
@@ -327,7 +329,7 @@ def train_originals(draw: ForgetSet, purpose: str, rows: vfl_pb2.Rows) -> Traine
     sets = [draw.rows(run) for run in range(draw.runs)]
     run = PopulationRun(TrainedPopulation(draw.pooled, sets, names, fresh, fresh))
     run.start(ORIGINAL, purpose, UpdateRule.like_training(plan, plan.learning_rate))
-    kept = max(1, round(draw.pooled.agreement.unlearning.fedora.rewind * plan.epochs))
+    kept = max(1, round(draw.pooled.agreement.unlearning.of(FedoraSettings).rewind * plan.epochs))
     for epoch in range(1, plan.epochs + 1):
         train_epoch(run, rows, epoch)
         if epoch == kept:

@@ -20,6 +20,7 @@ from parties.experiments.population.methods import run_population_method
 from parties.experiments.population.plan import Population, Study
 from parties.experiments.population.pooled_data import read_pooled_data
 from parties.experiments.population.run import train_originals
+from parties.vertical.methods.fedora import FedoraSettings
 from protocol import vfl_pb2
 from unlearning.audit.epsilon import AttackCounts, EpsilonBound, epsilon_bound
 from unlearning.audit.equivalence import Equivalence, equivalence_test
@@ -93,7 +94,9 @@ def audit_population(
     audited = {ORIGINAL: asdict(population_audit.audit_method(original.original))}
     for row in study.rows(population):
         describe(f"{name}: {row.name}")
-        form = row.form(pooled.agreement.unlearning.fedora, study.paper_form_of(population))
+        form = row.form(
+            pooled.agreement.unlearning.of(FedoraSettings), study.paper_form_of(population)
+        )
         agreed = replace(original.pooled, agreement=row.agreement(pooled.agreement))
         try:
             models = run_population_method(replace(original, pooled=agreed), row.way, form)

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from configs.agreement import VerticalAgreement
-from configs.table import ConfigTable
+from configs.unlearning import MethodSettings
 from models.tops import ConcatHead, SumHead
 from parties.common.progress import ProgressReporter
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.optimiser import UpdateRule
-from parties.vertical.engine.rows import RowSets
+from parties.vertical.engine.rows import RowSets, Sample
 from parties.vertical.engine.run import (
     DESCEND,
     LAST_GOOD,
@@ -25,7 +25,6 @@ from parties.vertical.engine.run import (
     Norms,
     ShrinkShares,
     Votes,
-    settings_of,
 )
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.training_loop import (
@@ -37,7 +36,7 @@ from parties.vertical.engine.training_loop import (
 from protocol import vfl_pb2
 
 T = TypeVar("T")
-Settings = TypeVar("Settings", bound=ConfigTable)
+Settings = TypeVar("Settings", bound=MethodSettings)
 TASK = vfl_pb2.UNLEARN
 
 
@@ -86,7 +85,7 @@ class NetworkRun:
 
     def settings(self, kind: type[Settings]) -> Settings:
         """The agreed table of settings of the type ``kind``."""
-        return settings_of(self.agreement, kind)
+        return self.agreement.unlearning.of(kind)
 
     # --- journal ---------------------------------------------------------------------------------
 
@@ -119,15 +118,19 @@ class NetworkRun:
         if LAST_GOOD in self.split_model.local_model.slots:
             self.split_model.drop_copy(LAST_GOOD, TASK)
 
-    def start(self, slot: str, stream: str, rule: UpdateRule = PLAIN) -> None:
+    def start(
+        self, slot: str, stream: str, rule: UpdateRule = PLAIN, sample: Sample | None = None
+    ) -> None:
         """Restore the copy with the name ``slot``; the steps that follow use ``rule``."""
         self._frozen = None
-        self.split_model.restore_copy(slot, stream, TASK, rule)
+        self.split_model.restore_copy(slot, stream, TASK, rule, sample)
 
-    def initialise(self, stream: str, rows: vfl_pb2.Rows, rule: UpdateRule) -> None:
+    def initialise(
+        self, stream: str, rows: vfl_pb2.Rows, rule: UpdateRule, sample: Sample | None = None
+    ) -> None:
         """Start with a fresh model, whose preprocessing is fitted on ``rows``."""
         self._frozen = None
-        self.split_model.initialise(stream, rows, TASK, rule=rule)
+        self.split_model.initialise(stream, rows, TASK, None, rule, sample)
 
     def shrink(self, shares: ShrinkShares, stream: str) -> None:
         """Move all parameters towards fresh values of the stream, and start the rule again."""

@@ -21,7 +21,7 @@ from parties.vertical.engine.local_model import EARLY_CHECKPOINT, LocalModel, Pa
 from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.party import VerticalParty
-from parties.vertical.engine.rows import Batches, RowSets, SubsetShares
+from parties.vertical.engine.rows import Batches, RowSets, Sample
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
 from unlearning.audit.reconstruction import reconstruction_quality
@@ -91,7 +91,8 @@ class PartyState:
                     self.local_model, self.rows, command.test_reconstruction.slot
                 )
             case "restore_copy":
-                self.use_stream(command.restore_copy.stream)
+                restored = command.restore_copy
+                self.use_stream(restored.stream, sample=_sample(restored))
         return self.local_model.execute(command, task)
 
     def plant_trigger(self, rows: Index) -> None:
@@ -131,12 +132,17 @@ class PartyState:
             return self.trigger.stamp(batch, model.inputs.fitted)
         return batch
 
-    def use_stream(self, stream: str, shard: int | None = None) -> None:
+    def use_stream(
+        self, stream: str, shard: int | None = None, sample: Sample | None = None
+    ) -> None:
         """Use the random stream ``stream`` for later batches.
 
-        If ``shard`` is not None, later batches contain only rows of this shard.
+        Args:
+            stream: random stream of the batch order.
+            shard: later batches contain only rows of this shard; None for all rows.
+            sample: the row set ``SAMPLE``; None: it has no rows.
         """
-        self._rows, self._shard = replace(self._rows, stream=stream), shard
+        self._rows, self._shard = replace(self._rows, stream=stream, sample=sample), shard
         if shard is None:
             self.batches = Batches(self._rows, stream)
             return
@@ -181,6 +187,8 @@ class PartyState:
         rows = {name: _tensor(part) for name, part in self.rows.arrays().items()}
         rows |= {"map": _tensor(self.features.rows), "dropped": _tensor(self.requested_rows)}
         values = model.values | {"stream": self.batches.stream, "shard": self._shard}
+        sample = self.rows.sample
+        values["sample"] = sample and [sample.stream, sample.share]
         values["trigger"] = None
         if self.trigger is not None:
             rows["stamped"] = _tensor(self.trigger.rows)
@@ -196,19 +204,20 @@ class PartyState:
         arrays = {name: part.numpy() for name, part in rows.items()}
         row_map, requested = arrays.pop("map"), arrays.pop("dropped")
         stamped = arrays.pop("stamped", None)
-        seed, shares = party.agreement.seed, SubsetShares.of(party.agreement)
-        sets = RowSets(seed=seed, shares=shares, stream="", **arrays)
+        sets = RowSets(seed=party.agreement.seed, stream="", **arrays)  # type: ignore[arg-type]
         state = cls(party, row_map, build, sets)
         state.requested_rows = requested
         if stamped is not None:
             state.features.trigger = BackdoorTrigger(stamped, **content.values["trigger"])
-        state.use_stream(content.values["stream"], content.values["shard"])
+        sample = content.values["sample"] and Sample(*content.values["sample"])
+        state.use_stream(content.values["stream"], content.values["shard"], sample)
         state.local_model.load(content, state._build_model)
         return state
 
     def _initialise(self, fresh: vfl_pb2.Initialise, task: vfl_pb2.Task) -> None:
         shard = fresh.shard if fresh.HasField("shard") else None
-        self.use_stream(fresh.stream, shard)  # the stream draws the rows of a shadow model
+        # The stream draws the rows of a shadow model.
+        self.use_stream(fresh.stream, shard, _sample(fresh))
         inputs = (
             self.features.fit(self.rows, fresh.preprocessing_rows)
             if self.features.present
@@ -220,7 +229,7 @@ class PartyState:
 
     def _set_rows(self, rows: RowSets, stream: str) -> None:
         self._rows = rows
-        self.use_stream(stream, self._shard)
+        self.use_stream(stream, self._shard, rows.sample)
 
     def _row_words(self) -> Words:
         """64 random bits for each row ID, [common_rows]."""
@@ -243,6 +252,10 @@ class PartyState:
         """A network with given statistics; its weights will be loaded from a checkpoint."""
         inputs = None if statistics is None else self.features.inputs(read_statistics(statistics))
         return PartyNetwork(self._build("", inputs), inputs)
+
+
+def _sample(command: vfl_pb2.Initialise | vfl_pb2.RestoreCopy) -> Sample | None:
+    return Sample.of_message(command.sample) if command.HasField("sample") else None
 
 
 def _tensor(rows: Index) -> torch.Tensor:

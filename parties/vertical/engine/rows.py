@@ -25,22 +25,34 @@ from protocol.errors import RemoteProtocolError
 
 
 @dataclass(frozen=True, slots=True)
-class SubsetShares:
-    """Sizes of two fixed samples of D_r, as fractions of the rows in D_r.
+class Sample:
+    """A fixed part of D_r: the row set ``SAMPLE``.
 
     Attributes:
-        reference: fraction of D_r on which the reference model is trained (``REFERENCE_SAMPLE``).
-        correction: fraction of D_r for the correction steps of ICO-like (``CORRECTION_SAMPLE``).
+        stream: random stream of the draw.
+        share: fraction of the rows of D_r.
     """
 
-    reference: float
-    correction: float
+    stream: str
+    share: float
+
+    def message(self) -> vfl_pb2.Sample:
+        """The protocol message of this sample."""
+        return vfl_pb2.Sample(stream=self.stream, share=self.share)
 
     @classmethod
-    def of(cls, agreement: VerticalAgreement) -> "SubsetShares":
-        """The sample sizes that an agreement sets."""
-        plan = agreement.unlearning
-        return cls(plan.fedora.reference_share, plan.ico_like.share)
+    def of_message(cls, message: vfl_pb2.Sample) -> "Sample":
+        """The sample in a protocol message.
+
+        Raises:
+            RemoteProtocolError: the share is not above 0 and at most 1.
+        """
+        if not 0 < message.share <= 1:
+            raise RemoteProtocolError(
+                f"the active party sent a sample with share = {message.share}; expected a number "
+                "above 0 and at most 1"
+            )
+        return cls(message.stream, message.share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +61,6 @@ class RowSets:
 
     Attributes:
         seed: the agreed seed, from which every sample and every order is computed.
-        shares: sizes of the fixed samples of D_r.
         initial_train: [rows], all training rows at the start of the run; each epoch shuffles these
             rows.
         train: [rows], the set D of all training rows that no earlier request removed.
@@ -58,16 +69,17 @@ class RowSets:
         forgotten: [rows], D_u: the part of ``train`` that the current request removes.
         stream: random stream of the current model. For a shadow model, the stream also selects the
             half of D_r on which this model is trained.
+        sample: the row set ``SAMPLE``; None: it has no rows.
     """
 
     seed: int
-    shares: SubsetShares
     initial_train: Index
     train: Index
     validation: Index
     test: Index
     forgotten: Index
     stream: str = ""
+    sample: Sample | None = None
 
     def arrays(self) -> dict[str, Index]:
         """The five index arrays, each [rows], by name."""
@@ -97,8 +109,7 @@ class RowSets:
             vfl_pb2.VALIDATION: lambda: self.validation,
             vfl_pb2.TEST: lambda: self.test,
             vfl_pb2.TRIGGERED: lambda: self.test,
-            vfl_pb2.REFERENCE_SAMPLE: lambda: self._part("reference", self.shares.reference),
-            vfl_pb2.CORRECTION_SAMPLE: lambda: self._part("correction", self.shares.correction),
+            vfl_pb2.SAMPLE: self._sampled,
             vfl_pb2.SHADOW_HALF: lambda: self._halves()[0],
             vfl_pb2.SHADOW_OTHER_HALF: lambda: self._halves()[1],
         }
@@ -161,10 +172,12 @@ class RowSets:
         middle = len(retain) // 2
         return np.sort(retain[order[:middle]]), np.sort(retain[order[middle:]])
 
-    def _part(self, purpose: str, share: float) -> Index:
+    def _sampled(self) -> Index:
+        if self.sample is None:
+            return np.empty(0, np.int64)
         retain = self.retain
-        order = permutation(derive_key(self.seed, purpose), len(retain))
-        return np.sort(retain[order[: ceil(share * len(retain))]])
+        order = permutation(derive_key(self.seed, self.sample.stream), len(retain))
+        return np.sort(retain[order[: ceil(self.sample.share * len(retain))]])
 
 
 class Batches:
@@ -234,7 +247,6 @@ def split_rows(
     train, validation_rows, test_rows = (np.flatnonzero(chosen) for chosen in parts.values())
     return RowSets(
         seed=agreement.seed,
-        shares=SubsetShares.of(agreement),
         initial_train=train,
         train=train,
         validation=validation_rows,

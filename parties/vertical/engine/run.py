@@ -14,16 +14,15 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from configs.agreement import VerticalAgreement
-from configs.table import ConfigTable
-from configs.unlearning import ShrinkTop
+from configs.unlearning import MethodSettings, ShrinkTop
 from parties.requests.driver import Run
 from parties.vertical.engine.optimiser import UpdateRule
-from parties.vertical.engine.rows import RowSets
+from parties.vertical.engine.rows import RowSets, Sample
 from parties.vertical.engine.training_loop import SentGradients
 from protocol import vfl_pb2
 
 T = TypeVar("T")
-Settings = TypeVar("Settings", bound=ConfigTable)
+Settings = TypeVar("Settings", bound=MethodSettings)
 PLAIN: Final = UpdateRule()
 LAST_GOOD = "last good model"  # slot of the last good model of a method
 DESCEND = vfl_pb2.Gradient(descend=vfl_pb2.Descend())
@@ -194,6 +193,7 @@ class VerticalRun(Run, Protocol):
         slot: str,
         stream: str,
         rule: UpdateRule = PLAIN,
+        sample: Sample | None = None,
     ) -> None:
         """Restore the copy with the name ``slot`` of all models.
 
@@ -201,9 +201,12 @@ class VerticalRun(Run, Protocol):
             slot: the name of the copy.
             stream: random stream of the batch order.
             rule: the update rule of the steps that follow.
+            sample: the row set ``SAMPLE``; None: it has no rows.
         """
 
-    def initialise(self, stream: str, rows: vfl_pb2.Rows, rule: UpdateRule) -> None:
+    def initialise(
+        self, stream: str, rows: vfl_pb2.Rows, rule: UpdateRule, sample: Sample | None = None
+    ) -> None:
         """Start with fresh models, whose preprocessing is fitted on ``rows``."""
 
     def shrink(self, shares: ShrinkShares, stream: str) -> None:
@@ -275,15 +278,3 @@ def hold_forget_gradient(run: VerticalRun) -> list[float]:
 
     run.run_batches(run.pass_requests(vfl_pb2.FORGOTTEN), forget_loss)
     return total.tolist()
-
-
-def settings_of(agreement: VerticalAgreement, kind: type[Settings]) -> Settings:
-    """The agreed table of settings of the type ``kind``, of an unlearning method.
-
-    Raises:
-        LookupError: no method has settings of this type.
-    """
-    for _, table in agreement.unlearning:
-        if isinstance(table, kind):
-            return table
-    raise LookupError(f"no unlearning method has settings of the type {kind.__name__}")

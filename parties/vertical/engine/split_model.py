@@ -16,7 +16,7 @@ from parties.vertical.engine.networks import build_active_network
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.party import SECONDS_PER_ROW, VerticalParty
 from parties.vertical.engine.party_state import PartyState
-from parties.vertical.engine.rows import RowSets
+from parties.vertical.engine.rows import RowSets, Sample
 from parties.vertical.engine.training_loop import CachedTrainingLoop, RowOutputs, TrainingLoop
 from parties.vertical.privacy.labels import UsedLabels
 from protocol import vfl_pb2
@@ -92,8 +92,7 @@ class SplitModel:
         self.run, self._number = run, number
         self._journal = Journal.read(content)
         begin = {name: rows.numpy() for name, rows in content.tensors["start"].items()}
-        shares = state.rows.shares
-        self._start = RowSets(seed=state.rows.seed, shares=shares, stream="", **begin)
+        self._start = RowSets(seed=state.rows.seed, stream="", **begin)  # type: ignore[arg-type]
         if self._journal.replaying:
             state.reset_rows(self._start)
         self.loop.labels = content.tensors["labels"]["labels"]
@@ -227,6 +226,7 @@ class SplitModel:
         task: vfl_pb2.Task,
         shard: int | None = None,
         rule: UpdateRule | None = None,
+        sample: Sample | None = None,
     ) -> None:
         """Initialise a new model at all parties.
 
@@ -236,20 +236,27 @@ class SplitModel:
             task: the task that starts.
             shard: train on the rows of this shard only; None for all rows.
             rule: the update rule of the training; None for Newton steps.
+            sample: the row set ``SAMPLE``; None: it has no rows.
         """
         fresh = vfl_pb2.Initialise(
             stream=stream,
             preprocessing_rows=fit,
             shard=shard,
             rule=None if rule is None else rule.message(),
+            sample=None if sample is None else sample.message(),
         )
         self._change_all(task, vfl_pb2.ModelCommand(initialise=fresh))
-        self._state.use_stream(stream, shard)
+        self._state.use_stream(stream, shard, sample)
         self.ensemble = ()
         self.loop.diverged = False
 
     def restore_copy(
-        self, slot: str, stream: str, task: vfl_pb2.Task, rule: UpdateRule | None = None
+        self,
+        slot: str,
+        stream: str,
+        task: vfl_pb2.Task,
+        rule: UpdateRule | None = None,
+        sample: Sample | None = None,
     ) -> None:
         """Restore the copy or the ensemble named ``slot``.
 
@@ -258,11 +265,12 @@ class SplitModel:
             stream: random stream of the batch order.
             task: the task that starts.
             rule: the update rule of the steps that follow; None if no steps follow.
+            sample: the row set ``SAMPLE``; None: it has no rows.
         """
         if slot in self._kept_ensembles:
             self.use_ensemble(self._kept_ensembles[slot])
             return
-        self._restore_copy(slot, stream, task, rule)
+        self._restore_copy(slot, stream, task, rule, sample)
         self.ensemble = ()
 
     def use_ensemble(self, slots: Sequence[str]) -> None:
@@ -272,12 +280,21 @@ class SplitModel:
         self.ensemble = tuple(slots)
 
     def _restore_copy(
-        self, slot: str, stream: str, task: vfl_pb2.Task, rule: UpdateRule | None = None
+        self,
+        slot: str,
+        stream: str,
+        task: vfl_pb2.Task,
+        rule: UpdateRule | None = None,
+        sample: Sample | None = None,
     ) -> None:
-        settings = None if rule is None else rule.message()
-        restore = vfl_pb2.RestoreCopy(slot=slot, stream=stream, rule=settings)
+        restore = vfl_pb2.RestoreCopy(
+            slot=slot,
+            stream=stream,
+            rule=None if rule is None else rule.message(),
+            sample=None if sample is None else sample.message(),
+        )
         self._change_all(task, vfl_pb2.ModelCommand(restore_copy=restore))
-        self._state.use_stream(stream)
+        self._state.use_stream(stream, sample=sample)
         self.loop.diverged = False
 
     def keep_copy(self, slot: str, task: vfl_pb2.Task) -> None:

@@ -71,14 +71,6 @@ class TrainingPlan:
     early: int | None = None
 
 
-def early_checkpoint_epoch(agreement: VerticalAgreement) -> int | None:
-    """The epoch after which the early checkpoint is kept; None without an early checkpoint."""
-    plan = agreement.unlearning
-    if not agreement.unlearn or plan.method != "fedora" or plan.fedora.start != "rewind":
-        return None
-    return max(1, round(plan.fedora.rewind * agreement.training.epochs))
-
-
 def train_epochs(split_model: SplitModel, plan: TrainingPlan) -> list[EpochResult]:
     """Train on ``plan.rows``; with patience, restore the model with the lowest validation loss.
 

@@ -33,6 +33,7 @@ from parties.vertical.evaluation.output_metrics import (
     utility_metrics,
 )
 from parties.vertical.evaluation.row_groups import RowGroups
+from parties.vertical.methods.fedora import FedoraSettings
 from unlearning.audit.forgetting import predictive_entropy
 from unlearning.audit.membership import MembershipResult
 from unlearning.audit.metric import Measurement, metric_table
@@ -178,7 +179,7 @@ def _cost(cost: Cost, full: Cost) -> dict[str, float | None]:
 
 
 def _threshold(split_model: SplitModel, comparison: Comparison) -> dict[str, Any]:
-    weight = split_model.agreement.unlearning.fedora.weight
+    weight = split_model.agreement.unlearning.of(FedoraSettings).weight
 
     def score(name: str) -> float:
         logits = comparison.outcome(name).logits["forgotten"]

@@ -9,16 +9,19 @@ gradient.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
 
-from configs.unlearning import CvfuSettings
+from configs.agreement import VerticalAgreement
+from configs.table import Count, Name, Positive
+from configs.unlearning import MethodSettings
 from parties.common.shared_randomness import Index, torch_seed
-from parties.requests.driver import JsonObject, StepRecord, Stop
+from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.run import HOLD, Batch, Loss, VerticalRun
 from parties.vertical.engine.training_loop import SentGradients
@@ -26,6 +29,45 @@ from parties.vertical.methods.method import MethodResult
 from protocol import vfl_pb2
 from unlearning.cvfu import EarlyStopping, estimate_full_change, online_shares
 from unlearning.guarantee import Guarantee
+
+
+class CvfuSettings(MethodSettings):
+    """Baseline CVFU, for top.kind = 'sum': train on remaining rows with a stored sum of logits."""
+
+    learning_rate: Positive = 0.1  # learning rate η; epoch i uses η / √i
+    batch: Count = 64
+    epochs: Count = 8  # number of epochs, each of which passes twice over D_r, the remaining rows
+    # Weight of ∇CE(D_u), which is subtracted in the first step; D_u are the forgotten rows.
+    ascent: Annotated[float, Field(ge=0)] = 1.0
+    patience: Count = 3  # epochs without progress after which the method ends
+    # Standard deviation of the noise on the gradients of the sum.
+    noise: Annotated[float, Field(ge=0)] = 0.0
+    # Passive parties that do not take part; the change of their votes is estimated.
+    offline: tuple[Name, ...] = ()
+
+    def check(self, agreement: VerticalAgreement) -> None:
+        """Check that the top model is a sum, and that a party which takes part can be trained.
+
+        Raises:
+            ValueError: a rule is broken; the message names the key to change.
+        """
+        if agreement.top.kind != "sum":
+            raise ValueError(
+                "the method cvfu works only if the top model sums the outputs of the parties' "
+                "bottom models: set top.kind = 'sum' and width = number of classes at every party, "
+                "or remove 'cvfu' from the table [unlearning]"
+            )
+        if agreement.privacy.embed_once:
+            raise ValueError(
+                "with privacy.embed_once the parties' bottom models cannot change, but the method "
+                "cvfu must change the bottom models: remove 'cvfu' from the table [unlearning]"
+            )
+        if not set(self.offline) < set(agreement.passive):
+            raise ValueError(
+                "unlearning.cvfu.offline must name passive parties, but not all of them (got "
+                f"{', '.join(sorted(self.offline))}); the passive parties are "
+                f"{', '.join(agreement.passive)}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +97,13 @@ class CvfuMethod:
     """CVFU, a heuristic: its (ε, δ) claim would need strong convexity and bounded gradients."""
 
     name: ClassVar = "cvfu"
+    settings: ClassVar = CvfuSettings
     guarantee: ClassVar = Guarantee.HEURISTIC
     state: ClassVar = CvfuState
+
+    def needs(self, _agreement: VerticalAgreement) -> Needs:
+        """Nothing."""
+        return NOTHING
 
     def count(self, run: VerticalRun) -> int:
         """The largest number of batches."""

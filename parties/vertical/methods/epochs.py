@@ -7,7 +7,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from parties.requests.driver import JsonObject, StepRecord, Stop
+from configs.agreement import VerticalAgreement
+from configs.unlearning import MethodSettings
+from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
 from parties.vertical.engine.run import ACCUMULATE, DESCEND, Batch, Loss, VerticalRun
 from parties.vertical.methods.method import MethodResult
 from protocol import vfl_pb2
@@ -23,10 +25,15 @@ class EpochMethod(ABC):
     """A method of epochs; a subclass prepares the start model and gives rows and labels."""
 
     name: ClassVar[str]
+    settings: ClassVar[type[MethodSettings]]
     guarantee: ClassVar[Guarantee] = Guarantee.HEURISTIC
     state: ClassVar[type[EpochState]] = EpochState
     rows: ClassVar[vfl_pb2.Rows] = vfl_pb2.RETAIN
     only_top: ClassVar[bool] = False  # whether only the top model is trained
+
+    def needs(self, _agreement: VerticalAgreement) -> Needs:
+        """Nothing."""
+        return NOTHING
 
     @abstractmethod
     def epochs(self, run: VerticalRun) -> int:

@@ -2,17 +2,26 @@
 
 from typing import ClassVar
 
-from configs.unlearning import FineTuneSettings
+from configs.table import Count, Positive
+from configs.unlearning import MethodSettings
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.run import VerticalRun
 from parties.vertical.methods.epochs import EpochMethod
 
 
+class FineTuneSettings(MethodSettings):
+    """Baseline: continue training on the remaining rows."""
+
+    learning_rate: Positive = 1e-3
+    epochs: Count = 2
+
+
 class FineTuneMethod(EpochMethod):
     """Fine-tuning on D_r, a trivial baseline: no term of the loss removes the effect of D_u."""
 
     name: ClassVar = "fine-tune"
+    settings: ClassVar = FineTuneSettings
 
     def epochs(self, run: VerticalRun) -> int:
         """The number of epochs."""

@@ -4,14 +4,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from configs.unlearning import AscentSettings
-from parties.requests.driver import JsonObject, StepRecord, Stop
+from configs.agreement import VerticalAgreement
+from configs.table import Count, Positive
+from configs.unlearning import MethodSettings
+from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.run import VerticalRun, hold_forget_gradient
 from parties.vertical.engine.training_loop import SentGradients
 from parties.vertical.methods.method import MethodResult
 from unlearning.baselines import clip_factor, reaches_uniform_loss
 from unlearning.guarantee import Guarantee
+
+
+class AscentSettings(MethodSettings):
+    """Baseline: gradient ascent on the forgotten rows."""
+
+    learning_rate: Positive = 0.005
+    steps: Count = 10
+    clip: Positive = 1.0  # largest norm of the gradient of all parties together
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +41,13 @@ class GradientAscentMethod:
     """Gradient ascent on D_u by all parties; the norm of the joint gradient is clipped."""
 
     name: ClassVar = "gradient-ascent"
+    settings: ClassVar = AscentSettings
     guarantee: ClassVar = Guarantee.HEURISTIC
     state: ClassVar = AscentState
+
+    def needs(self, _agreement: VerticalAgreement) -> Needs:
+        """Nothing."""
+        return NOTHING
 
     def count(self, run: VerticalRun) -> int:
         """The number of passes over D_u."""

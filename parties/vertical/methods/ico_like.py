@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import ClassVar
 
-from configs.unlearning import IcoLikeSettings
-from parties.requests.driver import JsonObject, StepRecord, Stop
+from configs.agreement import VerticalAgreement
+from configs.table import Count, Fraction, Positive
+from configs.unlearning import MethodSettings
+from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
+from parties.vertical.engine.rows import Sample
 from parties.vertical.engine.run import (
     DESCEND,
     Batch,
@@ -25,6 +28,17 @@ from parties.vertical.methods.method import MethodResult
 from protocol import vfl_pb2
 from unlearning.baselines import Contribution
 from unlearning.guarantee import Guarantee
+
+
+class IcoLikeSettings(MethodSettings):
+    """Baseline: subtract the estimated effect of forgotten rows; train on remaining rows."""
+
+    step: Positive = 20.0  # step η_c: the contribution of D_u is (η_c n_u / n) ∇CE(D_u)
+    # Largest norm r of the contribution, relative to the norm of all parameters.
+    limit: Positive = 0.05
+    share: Fraction = 0.25  # fraction ν of D_r, the remaining rows, that the correction uses
+    steps: Count = 100  # steps K of the correction
+    learning_rate: Positive = 0.05  # learning rate of plain SGD
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +59,13 @@ class IcoLikeMethod:
     """
 
     name: ClassVar = "ico-like"
+    settings: ClassVar = IcoLikeSettings
     guarantee: ClassVar = Guarantee.HEURISTIC
     state: ClassVar = IcoLikeState
+
+    def needs(self, _agreement: VerticalAgreement) -> Needs:
+        """Nothing."""
+        return NOTHING
 
     def count(self, run: VerticalRun) -> int:
         """The pass over D_u, and the correction steps."""
@@ -55,7 +74,8 @@ class IcoLikeMethod:
     def init(self, run: VerticalRun) -> IcoLikeState:
         """Start from the original model, and hold the gradient of the loss on D_u."""
         plan = run.settings(IcoLikeSettings)
-        run.start(ORIGINAL, self.name, UpdateRule("sgd", plan.learning_rate))
+        rule, sample = UpdateRule("sgd", plan.learning_rate), Sample("correction", plan.share)
+        run.start(ORIGINAL, self.name, rule, sample)
         hold_forget_gradient(run)
         return IcoLikeState(run.sent_gradients)
 
@@ -107,5 +127,5 @@ def _correct(run: VerticalRun) -> list[float]:
 def _requests(run: VerticalRun) -> Iterator[vfl_pb2.BatchRequest]:
     """Requests for the K batches, epoch after epoch."""
     steps, size = run.settings(IcoLikeSettings).steps, run.agreement.training.batch
-    epochs = (run.epoch_requests(vfl_pb2.CORRECTION_SAMPLE, epoch, size) for epoch in count(1))
+    epochs = (run.epoch_requests(vfl_pb2.SAMPLE, epoch, size) for epoch in count(1))
     yield from islice((request for epoch in epochs for request in epoch), steps)

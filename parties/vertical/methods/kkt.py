@@ -1,9 +1,8 @@
 """FedORA's KKT report: residuals of the final model, from full-batch gradients."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from configs.unlearning import FedoraSettings
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.run import HOLD, Batch, Loss, VerticalRun
 from protocol import vfl_pb2
@@ -14,7 +13,24 @@ ANCHOR = "start of fedora"  # slot of θ₀, if FedORA has a proximal term
 _ADD = vfl_pb2.Gradient(add_to_held=vfl_pb2.AddToHeld())
 
 
-def kkt_report(run: VerticalRun, gamma: float, dual: float | None) -> dict[str, Any] | None:
+@dataclass(frozen=True, slots=True)
+class KktTerms:
+    """The settings of FedORA on which the KKT report depends.
+
+    Attributes:
+        weight: weight ω in the forgetting score.
+        proximal: ρ, weight of the proximal term.
+        tolerance: largest relative residual that counts as converged.
+    """
+
+    weight: float
+    proximal: float
+    tolerance: float
+
+
+def kkt_report(
+    run: VerticalRun, gamma: float, dual: float | None, terms: KktTerms
+) -> dict[str, Any] | None:
     """The KKT residuals of a single model.
 
     The computation takes one pass over D_r and one pass over D_u.
@@ -23,28 +39,31 @@ def kkt_report(run: VerticalRun, gamma: float, dual: float | None) -> dict[str, 
         run: the model.
         gamma: the threshold γ.
         dual: the dual Ω; None for the literal dual, or if FedORA ran no iteration.
+        terms: the settings of FedORA.
 
     Returns:
         The residuals; None if ``dual`` is None, or if a residual is not finite.
     """
     if dual is None:
         return None
-    plan, score = run.settings(FedoraSettings), [0.0]
+    score = [0.0]
     retained, forgotten = run.row_count(vfl_pb2.RETAIN), run.row_count(vfl_pb2.FORGOTTEN)
 
     def retain(batch: Batch) -> Loss:
         return Loss(batch.cross_entropy_sum() / retained, HOLD)
 
     def forget(batch: Batch) -> Loss:
-        scores = forgetting_scores(batch.logits.flatten(0, 1), plan.weight)
+        scores = forgetting_scores(batch.logits.flatten(0, 1), terms.weight)
         mean = batch.sums(scores) / forgotten
         score[0] += mean.item()
         return Loss(-dual * mean, _ADD)
 
     run.run_batches(run.pass_requests(vfl_pb2.RETAIN), retain)
-    (ours,) = run.norms(*_proximal_term(plan))
+    # Without a proximal term ρ is 0, and the anchor does not matter.
+    anchor = ANCHOR if terms.proximal else ORIGINAL
+    (ours,) = run.norms(anchor, terms.proximal)
     run.run_batches(run.pass_requests(vfl_pb2.FORGOTTEN), forget)
-    (both,) = run.norms(*_proximal_term(plan))
+    (both,) = run.norms(anchor, terms.proximal)
     if not run.finite:
         return None
     residuals = kkt_residuals(
@@ -52,11 +71,6 @@ def kkt_report(run: VerticalRun, gamma: float, dual: float | None) -> dict[str, 
         dual=dual,
         threshold=gamma,
         forgetting=score[0],
-        tolerance=plan.tolerance,
+        tolerance=terms.tolerance,
     )
     return asdict(residuals)
-
-
-def _proximal_term(plan: FedoraSettings) -> tuple[str, float]:
-    """The anchor and ρ; without a proximal term ρ is 0, and the anchor does not matter."""
-    return ANCHOR if plan.proximal else ORIGINAL, plan.proximal

@@ -1,9 +1,11 @@
-"""The registry of unlearning methods: from the name in a config to the method."""
+"""The registry of unlearning methods, and the class of an agreement with their settings."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from configs.unlearning import MethodName
+from configs.agreement import vertical_agreement
+from configs.unlearning import unlearning_table
 from parties.requests.driver import Method
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.network_run import NetworkRun
@@ -21,22 +23,36 @@ from parties.vertical.methods.shrink_perturb import ShrinkPerturbMethod
 from parties.vertical.methods.top_only import TopOnlyMethod
 
 AnyMethod: TypeAlias = Method[NetworkRun, Any, MethodResult]
-METHODS: Final[Mapping[MethodName, AnyMethod]] = {
-    "fedora": FedOraMethod(),
-    "fine-tune": FineTuneMethod(),
-    "gradient-ascent": GradientAscentMethod(),
-    "newton-cg": NewtonCgMethod(),
-    "sharded": ShardedMethod(),
-    "relabel": RelabelMethod(),
-    "top-only": TopOnlyMethod(),
-    "shrink-perturb": ShrinkPerturbMethod(),
-    "ico-like": IcoLikeMethod(),
-    "cvfu": CvfuMethod(),
-    "retrain-paired": RetrainMethod(PAIRED, ORIGINAL),
-}
+EXACT: Final[tuple[AnyMethod, ...]] = (
+    NewtonCgMethod(),
+    ShardedMethod(),
+    RetrainMethod(PAIRED, ORIGINAL),
+)
+BASELINES: Final[tuple[AnyMethod, ...]] = (
+    FineTuneMethod(),
+    GradientAscentMethod(),
+    RelabelMethod(),
+    TopOnlyMethod(),
+    ShrinkPerturbMethod(),
+    IcoLikeMethod(),
+    CvfuMethod(),
+)
+METHODS: Final[Mapping[str, AnyMethod]] = MappingProxyType(
+    {each.name: each for each in (FedOraMethod(), *EXACT, *BASELINES)}
+)
+ALWAYS: Final = ("fine-tune", "relabel")  # trivial baselines, in every comparison
+NOT_BY_DEFAULT: Final = ("cvfu",)  # needs top.kind = 'sum'
+AGREEMENT: Final = vertical_agreement(
+    unlearning_table(
+        {name: each.settings for name, each in METHODS.items()},
+        baselines=tuple(each.name for each in BASELINES),
+        compared=tuple(each.name for each in BASELINES if each.name not in NOT_BY_DEFAULT),
+        always=ALWAYS,
+    )
+)
 
 
-def vertical_method(name: MethodName) -> AnyMethod:
+def vertical_method(name: str) -> AnyMethod:
     """The method with the name ``name`` in the config."""
     return METHODS[name]
 

@@ -4,7 +4,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from configs.unlearning import RelabelSettings
+from configs.table import Count, Positive
+from configs.unlearning import MethodSettings
 from parties.common.shared_randomness import derive_key, random_words
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
@@ -14,6 +15,13 @@ from protocol import vfl_pb2
 from unlearning.baselines import wrong_labels
 
 
+class RelabelSettings(MethodSettings):
+    """Baseline: train on the remaining rows, and on the forgotten rows with wrong labels."""
+
+    learning_rate: Positive = 1e-3
+    epochs: Count = 2
+
+
 class RelabelMethod(EpochMethod):
     """Training on wrong labels, a trivial baseline: the wrong predictions make D_u conspicuous.
 
@@ -21,6 +29,7 @@ class RelabelMethod(EpochMethod):
     """
 
     name: ClassVar = "relabel"
+    settings: ClassVar = RelabelSettings
     rows: ClassVar = vfl_pb2.TRAIN_ROWS
 
     def epochs(self, run: VerticalRun) -> int:

@@ -2,17 +2,29 @@
 
 from typing import ClassVar
 
-from configs.unlearning import ShrinkPerturbSettings
+from configs.table import Count, Fraction, Positive
+from configs.unlearning import MethodSettings, ShrinkTop
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.run import ShrinkShares, VerticalRun
 from parties.vertical.methods.epochs import EpochMethod
 
 
+class ShrinkPerturbSettings(MethodSettings):
+    """Baseline: move every bottom model towards new random weights, then fine-tune."""
+
+    share: Fraction = 0.3  # share s in θ <- (1 - s) θ + s θ_new
+    # Top model. keep: unchanged. shrink: moved like the bottoms. fresh: a new top model.
+    top: ShrinkTop = "keep"
+    learning_rate: Positive = 1e-3
+    epochs: Count = 6
+
+
 class ShrinkPerturbMethod(EpochMethod):
     """Shrink and perturb: a random change weakens the effect of D_u; training restores utility."""
 
     name: ClassVar = "shrink-perturb"
+    settings: ClassVar = ShrinkPerturbSettings
 
     def epochs(self, run: VerticalRun) -> int:
         """The number of epochs."""

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from parties.requests.driver import JsonObject, StepRecord, Stop
+from configs.agreement import VerticalAgreement
+from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
 from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.methods.method import MethodResult
 from unlearning.guarantee import Guarantee
@@ -30,11 +31,16 @@ class SingleStepMethod(ABC):
     """A method of one step; the epochs or Newton steps in this step are recorded one by one."""
 
     guarantee: ClassVar[Guarantee] = Guarantee.EXACT
+    settings: ClassVar[None] = None
     state: ClassVar[type[SingleState]] = SingleState
 
     @abstractmethod
     def unlearn(self, run: NetworkRun) -> SingleState:
         """Carry out the whole method."""
+
+    def needs(self, _agreement: VerticalAgreement) -> Needs:
+        """Nothing."""
+        return NOTHING
 
     def count(self, _run: NetworkRun) -> None:
         """None: the parts of the step display their own progress."""

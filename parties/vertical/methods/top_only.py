@@ -2,11 +2,19 @@
 
 from typing import ClassVar
 
-from configs.unlearning import TopOnlySettings
+from configs.table import Count, Positive
+from configs.unlearning import MethodSettings
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.run import FRESH_TOP, VerticalRun
 from parties.vertical.methods.epochs import EpochMethod
+
+
+class TopOnlySettings(MethodSettings):
+    """Baseline: train a new top model; embeddings of the remaining rows are sent only once."""
+
+    learning_rate: Positive = 2e-3
+    epochs: Count = 20
 
 
 class TopOnlyMethod(EpochMethod):
@@ -16,6 +24,7 @@ class TopOnlyMethod(EpochMethod):
     """
 
     name: ClassVar = "top-only"
+    settings: ClassVar = TopOnlySettings
     only_top: ClassVar = True
 
     def epochs(self, run: VerticalRun) -> int:

@@ -8,6 +8,7 @@ from command_trial import AGREEMENT, SETTINGS, Trial, make_trial
 
 from configs.schema import canonical_agreement, read_config
 from parties.session.checkpoint import CheckpointContent, Checkpoints
+from parties.vertical.methods import registry
 from tests.conftest import SPOKE
 
 
@@ -37,7 +38,10 @@ def test_resume_without_a_checkpoint_is_refused(trial: Trial) -> None:
 def test_checkpoints_of_another_agreement_are_refused_with_the_difference(trial: Trial) -> None:
     other = trial.write(AGREEMENT.replace("epochs = 2", "epochs = 3") + SETTINGS, "other.toml")
     folder = leave_checkpoints(
-        trial, canonical_agreement(read_config(other).agreement), "", range(1, 4)
+        trial,
+        canonical_agreement(read_config(other, registry.AGREEMENT).agreement),
+        "",
+        range(1, 4),
     )
     words = ("training.epochs was 3, is 2", "--begin fresh")
     trial.start().expect(7, str(folder), *words)
@@ -46,7 +50,10 @@ def test_checkpoints_of_another_agreement_are_refused_with_the_difference(trial:
 
 def test_checkpoints_of_other_data_are_refused(trial: Trial) -> None:
     leave_checkpoints(
-        trial, canonical_agreement(read_config(trial.config).agreement), "00", range(1, 4)
+        trial,
+        canonical_agreement(read_config(trial.config, registry.AGREEMENT).agreement),
+        "00",
+        range(1, 4),
     )
     trial.start().expect(
         9, "the data of shop differs from the data of the unfinished run", "--begin fresh"

@@ -9,6 +9,7 @@ from configs.experiments import read_experiments
 from configs.schema import read_config
 from parties.experiments.bench.blocks import read_fedora_blocks
 from parties.experiments.bench.plan import Scope, plan_vertical_runs, run_digest, source_digest
+from parties.vertical.methods.registry import AGREEMENT
 
 SHIPPED = Path(__file__).parents[3] / "configs" / "bench" / "fedora.toml"
 
@@ -53,8 +54,10 @@ def test_scope_limits_tables_and_seeds(tmp_path: Path) -> None:
 def test_digest_depends_on_agreement_and_settings(tmp_path: Path, change: str) -> None:
     write_list(tmp_path)
     path = tmp_path / "tiny.toml"
-    plain, other = read_config(path), read_config(path, [change])
-    assert run_digest(plain, processes=False) == run_digest(read_config(path), processes=False)
+    plain, other = read_config(path, AGREEMENT), read_config(path, AGREEMENT, [change])
+    assert run_digest(plain, processes=False) == run_digest(
+        read_config(path, AGREEMENT), processes=False
+    )
     assert run_digest(plain, processes=False) != run_digest(other, processes=False)
     assert run_digest(plain, processes=False) != run_digest(plain, processes=True)
 

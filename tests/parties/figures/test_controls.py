@@ -5,12 +5,13 @@ import pytest
 import torch
 from three_parties import agreement
 
-from configs.agreement import RowRequest, VerticalAgreement
+from configs.agreement import RowRequest
 from configs.schema import validate_table
 from parties.vertical.evaluation.compare import Comparison, Cost, MethodOutcome
 from parties.vertical.evaluation.metrics import all_metrics
 from parties.vertical.evaluation.model_outputs import ModelOutputs
 from parties.vertical.evaluation.row_groups import RowGroups
+from parties.vertical.methods.registry import AGREEMENT
 
 SIZES = {"forgotten": 80, "retained": 200, "validation": 40, "test": 240}
 CLASSES, RETRAINS = 3, ("retrain", "retrain-2", "retrain-3")
@@ -68,7 +69,7 @@ def figures_of() -> dict[str, dict]:
         seed=3,
     )
     changes = {"evaluation": {"classifier_permutations": 19}}
-    plan = validate_table(VerticalAgreement, agreement(**changes), "", "")  # type: ignore[arg-type]
+    plan = validate_table(AGREEMENT, agreement(**changes), "", "")  # type: ignore[arg-type]
     comparison = Comparison(RowRequest(name="request", classes=("a",)), "fedora", outcomes)
     figures = all_metrics(ModelOutputs(plan, comparison, ground))
     return {name: {each["name"]: each for each in some} for name, some in figures.items()}

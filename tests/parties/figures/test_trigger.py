@@ -10,7 +10,6 @@ import torch
 from three_parties import agreement, inputs, open_split_model
 from whole_run import run
 
-from configs.agreement import VerticalAgreement
 from configs.evaluation import BackdoorSettings
 from parties.common.errors import DataError, PolicyError
 from parties.data.holding import Holding
@@ -18,6 +17,7 @@ from parties.data.preprocess import FittedPreprocessing, NumericColumn
 from parties.vertical.active import _select_rows
 from parties.vertical.engine.features import BackdoorTrigger, make_trigger
 from parties.vertical.engine.requests import plant_in_training_rows
+from parties.vertical.methods.registry import AGREEMENT
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError, RemoteProtocolError
 
@@ -122,14 +122,12 @@ def test_rows_of_the_target_class_only_are_refused(tmp_path: Path) -> None:
 )
 def test_impossible_backdoor_is_refused(change, message) -> None:
     with pytest.raises(ValueError, match=message):
-        VerticalAgreement.model_validate_json(_json(agreement(unlearn=[ASK | change])))
+        AGREEMENT.model_validate_json(_json(agreement(unlearn=[ASK | change])))
 
 
 def test_two_backdoors_are_refused() -> None:
     with pytest.raises(ValueError, match="a run can measure only one"):
-        VerticalAgreement.model_validate_json(
-            _json(agreement(unlearn=[ASK, ASK | {"name": "second"}]))
-        )
+        AGREEMENT.model_validate_json(_json(agreement(unlearn=[ASK, ASK | {"name": "second"}])))
 
 
 def _json(plan) -> str:

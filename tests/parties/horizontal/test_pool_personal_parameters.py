@@ -11,6 +11,7 @@ from local_cohort import LocalCohort
 from torch import Tensor
 
 from configs.federated_file import read_horizontal
+from parties.cli.modes import AGREEMENTS
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
 from parties.horizontal.local.local_task import LocalTask
@@ -115,7 +116,7 @@ def test_interrupted_simulation_with_personal_parameters_starts_again(tmp_path: 
     path = tmp_path / "wards.toml"
     path.write_text(PERSONAL.replace("unlearn =", "simulation = { workers = 1 }\nunlearn ="))
     changes = ("unlearn=[]", "limits.checkpoint_seconds=0")
-    plan = SimulationPlan(path, changes, tmp_path / "runs", None)
+    plan = SimulationPlan(path, changes, tmp_path / "runs", None, agreements=AGREEMENTS)
     first, notes = simulate_federated(ROW_MODE, plan, lambda _: None), list[str]()
     party = set_up_horizontal_party(
         read_horizontal(path, changes), "server", write_certificates(tmp_path), lambda _: None

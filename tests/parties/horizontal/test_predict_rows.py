@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 from configs.federated_file import read_horizontal
 from configs.party_settings import CsvData
 from parties.cli.main import app
+from parties.cli.modes import AGREEMENTS
 from parties.common.errors import DataError
 from parties.data.holding import read_holding
 from parties.horizontal.client_store import ClientStore
@@ -128,7 +129,11 @@ def test_a_simulated_client_predicts_with_the_server_s_model(tmp_path: Path) -> 
     path.write_text(SIMULATED.replace("parties = {", 'parties = { ash = { role = "client" },'))
     settings = 'data = { kind = "sklearn", name = "digits", label = true }'
     (tmp_path / "ash.party.toml").write_text(settings)
-    simulate_federated(ROW_MODE, SimulationPlan(path, (), tmp_path / "runs", None), lambda _: None)
+    simulate_federated(
+        ROW_MODE,
+        SimulationPlan(path, (), tmp_path / "runs", None, agreements=AGREEMENTS),
+        lambda _: None,
+    )
     for name in ("client-0", "ash"):
         out = tmp_path / f"{name}.csv"
         result = predict(path, tmp_path / "runs", name, "--out", str(out))

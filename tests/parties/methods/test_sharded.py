@@ -12,11 +12,11 @@ from test_resume import assert_equal_metrics, prepare, run_parties
 from three_parties import agreement
 from whole_run import run
 
-from configs.agreement import VerticalAgreement
 from configs.schema import validate_table
 from parties.common.json_files import canonical_json
 from parties.report.page import vertical_page
 from parties.vertical.engine.rows import split_rows
+from parties.vertical.methods.registry import AGREEMENT
 
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.02},)
 
@@ -44,7 +44,7 @@ def test_shard_members_predict_as_in_the_test(tmp_path: Path) -> None:
     truth = [line.split(",")[-1] for line in (tmp_path / "hub.csv").read_text().splitlines()[1:]]
     rows = load_file(tmp_path / "runs" / "trio" / "hub" / "rows.safetensors")["rows"].numpy()
     ids = [own[row].encode() for row in rows]
-    agreed = validate_table(VerticalAgreement, agreement(**plan), tmp_path, "")
+    agreed = validate_table(AGREEMENT, agreement(**plan), tmp_path, "")
     test = [own[rows[at]] for at in split_rows(agreed, ids, np.zeros(len(ids), bool)).test]
     predictions = predict_rows(tmp_path, test, agreement(**plan))
     label = dict(zip(own, truth, strict=True))

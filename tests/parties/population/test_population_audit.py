@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from configs.agreement import RowRequest, VerticalAgreement
+from configs.agreement import RowRequest
 from models.ensemble import Ensemble
 from parties.common.errors import PolicyError
 from parties.experiments.population.audit import PopulationAudit, population_accuracies
@@ -17,6 +17,7 @@ from parties.experiments.population.pooled_data import PooledData
 from parties.experiments.population.run import train_originals
 from parties.experiments.population.trained import TrainedPopulation
 from parties.vertical.engine.rows import RowSets, SubsetShares
+from parties.vertical.methods.registry import AGREEMENT
 from protocol import vfl_pb2
 from unlearning.audit.epsilon import epsilon_bound
 from unlearning.audit.forgetting import label_log_odds
@@ -33,7 +34,7 @@ def pooled() -> PooledData:
     labels = torch.arange(ROWS * 3) % 2
     signal = (2.0 * labels - 1.0).unsqueeze(1) * 0.5
     values = torch.randn(len(labels), 12, generator=generator) + signal
-    agreement = VerticalAgreement.model_validate(
+    agreement = AGREEMENT.model_validate(
         {
             "federation": "small",
             "labels": {"classes": ["dark", "bright"]},

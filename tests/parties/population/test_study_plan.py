@@ -1,20 +1,19 @@
 """Tests of the study file: methods with their own settings, and unsupported settings."""
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 from three_parties import agreement
 
-from configs.agreement import VerticalAgreement
 from configs.errors import ConfigError
 from configs.unlearning import FedoraSettings
 from parties.common.errors import PolicyError
 from parties.experiments.population.methods import require_supported
 from parties.experiments.population.plan import Study, StudyMethod
-from parties.experiments.population.trained import TrainedPopulation
+from parties.vertical.methods.registry import AGREEMENT
 
-AGREED = VerticalAgreement.model_validate(
+AGREED = AGREEMENT.model_validate(
     agreement(
         unlearning={"fedora": {"iterations": 7, "retain_share": 0.3}},
         training={"learning_rate": 0.02},

@@ -22,7 +22,6 @@ from safetensors.torch import load_file
 from three_parties import PARTIES, agreement
 from whole_run import TRAINING, run
 
-from configs.agreement import VerticalAgreement
 from configs.schema import validate_table
 from parties.common.errors import DataError, Diverged, PolicyError
 from parties.data.holding import Holding
@@ -31,6 +30,7 @@ from parties.data.requested_ids import all_ids, parse_ids, read_ids
 from parties.session import handshake
 from parties.session.memory_port import MemoryPort
 from parties.vertical.engine.rows import split_rows
+from parties.vertical.methods.registry import AGREEMENT
 from parties.vertical.prediction.active import Predictor, predict_vertical_rows
 from protocol import vfl_pb2
 from protocol.errors import Aborted, LineBroken, RemoteProtocolError
@@ -71,7 +71,7 @@ def test_predictions_equal_those_of_the_training_run(trained_folder: Path) -> No
     own = [row["id"].encode() for row in table(trained_folder, "hub").values()]
     rows = load_file(trained_folder / "runs" / "trio" / "hub" / "rows.safetensors")["rows"].numpy()
     ids = [own[row] for row in rows]
-    agreed = validate_table(VerticalAgreement, agreement(training=TRAINING), trained_folder, "")
+    agreed = validate_table(AGREEMENT, agreement(training=TRAINING), trained_folder, "")
     test = [ids[row].decode() for row in split_rows(agreed, ids, np.zeros(len(ids), bool)).test]
     predictions = predict_rows(trained_folder, test)
     truth = table(trained_folder, "hub")

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from three_parties import agreement
 
-from configs.agreement import VerticalAgreement
 from configs.schema import validate_table
 from parties.report.sentences import NO_FORMAL_PRIVACY
+from parties.vertical.methods.registry import AGREEMENT
 from parties.vertical.privacy.accounting import epsilon_of
 from parties.vertical.privacy.claims import PrivacyClaim, claims_summary, privacy_claims
 from parties.vertical.privacy.ledger import PrivacySpending
@@ -69,7 +69,7 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, PrivacySpending], list[str]]] =
 
 def claims_for(changes: dict[str, Any], spent: dict[str, PrivacySpending]) -> list[PrivacyClaim]:
     return privacy_claims(
-        validate_table(VerticalAgreement, agreement(**changes), Path("trio.toml"), ""), spent
+        validate_table(AGREEMENT, agreement(**changes), Path("trio.toml"), ""), spent
     )
 
 

@@ -12,6 +12,7 @@ from configs.federated_file import read_language
 from models.language.folder import base_model_digest
 from models.language.loading import load_language_model
 from parties.cli.main import app
+from parties.cli.modes import AGREEMENTS
 from parties.common.errors import PolicyError
 from parties.horizontal.simulation.simulate import simulate_federated
 from parties.language.engine.merged_model import write_merged_model
@@ -59,7 +60,9 @@ def figures(metrics: dict[str, Any], name: str) -> dict[str, Any]:
 @pytest.mark.slow
 def test_a_simulated_run_forgets_compared_with_retrain(world: Path, tmp_path: Path) -> None:
     path = simulation_config(world, REQUEST.format(when=""), FULL, rounds=30)
-    metrics = simulate_federated(LANGUAGE_MODE, SimulationPlan(path, (), tmp_path, None), ignore)
+    metrics = simulate_federated(
+        LANGUAGE_MODE, SimulationPlan(path, (), tmp_path, None, agreements=AGREEMENTS), ignore
+    )
     known = figures(metrics, "text_probability")
     assert list(known) == ["original", "primal-dual", "npo", "retrain"]
     assert known["original"] > 1.3 * known["retrain"]
@@ -98,7 +101,9 @@ def test_a_request_during_the_training_runs_then_and_products_are_aggregated(
 ) -> None:
     lora = LORA + '\nmerging = "product_svd"'
     path = simulation_config(world, REQUEST.format(when="round = 2"), lora, rounds=3)
-    metrics = simulate_federated(LANGUAGE_MODE, SimulationPlan(path, (), tmp_path, None), ignore)
+    metrics = simulate_federated(
+        LANGUAGE_MODE, SimulationPlan(path, (), tmp_path, None, agreements=AGREEMENTS), ignore
+    )
     assert [each["round"] for each in metrics["training"]["rounds"]] == [0, 1, 2]
     gaps = metrics["run"]["merging_gaps"]
     assert len(gaps) == 3 + 2 + 1 + 2, "training, two methods, and a Retrain of two rounds"
@@ -116,9 +121,13 @@ def test_secure_sums_that_would_reveal_a_few_clients_are_refused(
     masks = REQUEST.format(when="") + '\n[aggregation]\nkind = "masks"\n'
     path = simulation_config(world, masks, LORA, rounds=1)
     with pytest.raises(PolicyError, match="names rows of only 2 of the clients that"):
-        simulate_federated(LANGUAGE_MODE, SimulationPlan(path, (), tmp_path, None), ignore)
+        simulate_federated(
+            LANGUAGE_MODE, SimulationPlan(path, (), tmp_path, None, agreements=AGREEMENTS), ignore
+        )
     metrics = simulate_federated(
-        LANGUAGE_MODE, SimulationPlan(path, ("seed=2",), tmp_path / "other", None), ignore
+        LANGUAGE_MODE,
+        SimulationPlan(path, ("seed=2",), tmp_path / "other", None, agreements=AGREEMENTS),
+        ignore,
     )
     assert len(metrics["requests"][0]["leaving"]) == 3
 
@@ -142,7 +151,9 @@ def test_processes_with_their_own_texts_save_adapters_only(
         text += f'data = {{ kind = "jsonl", path = "{name}.jsonl" }}\n'
     path = tmp_path / "ferries.toml"
     path.write_text(text)
-    metrics = simulate_processes(SimulationPlan(path, (), tmp_path / "runs", None), ignore)
+    metrics = simulate_processes(
+        SimulationPlan(path, (), tmp_path / "runs", None, agreements=AGREEMENTS), ignore
+    )
     methods = [each["name"] for each in metrics["requests"][0]["methods"]]
     assert methods == ["original", "npo", "retrain"]
     assert metrics["requests"][0]["purged"] == {"ash": [], "elm": ["16 rows"]}
