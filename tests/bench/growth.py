@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 from ledger import Row, at_most, shown
 from steps import open_split_model
+from three_parties import start_training
 from torch.nn.functional import cross_entropy
 
+from parties.vertical.engine.run import DESCEND
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.engine.train import DESCEND
 from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
 from protocol import vfl_pb2
 
@@ -74,7 +75,7 @@ def _measured(rows: int, passives: int, report: Callable[[str], None]) -> tuple[
     with TemporaryDirectory() as name, TemporaryDirectory() as out:
         config = write(Path(name), rows, passives)
         with open_split_model(config, Path(name), (), Path(out)) as (split_model, children):
-            split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+            start_training(split_model, "original")
             epochs = max(1, MIN_STEPS * BATCH // len(split_model.rows.train))
             times = [_epoch(split_model, epoch) for epoch in range(1, 3 + epochs)]
             return median(times[1:]), _peak(children[0])

@@ -10,14 +10,15 @@ from time import perf_counter
 import torch
 from ledger import Row, at_least, shown
 from one_process import OneProcess, one_process
+from three_parties import start_training
 from torch.nn.functional import cross_entropy
 
 from parties.cli.modes import AGREEMENTS
 from parties.session import handshake
 from parties.session.setup import StartOptions
 from parties.session.simulation import SimulationPlan, _start, reserved_port, trial_certificates
+from parties.vertical.engine.run import ACCUMULATE, DESCEND
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.engine.train import ACCUMULATE, DESCEND
 from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
 from parties.vertical.resume import start_split_model
 from parties.vertical.run_party import open_line_server
@@ -87,7 +88,7 @@ def _measure(config: Path, data: Path, changes: Sequence[str]) -> tuple[float, f
         TemporaryDirectory() as out,
         open_split_model(config, data, changes, Path(out)) as (split_model, _),
     ):
-        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        start_training(split_model, "original")
         rates: dict[str, list[float]] = {"ours": [], "one": [], "two": []}
         for number in range(1, ROUNDS + 1):
             rates["ours"].append(_parties(split_model, number))

@@ -12,6 +12,7 @@ from growth import BATCH, write
 from ledger import Row
 from one_process import OneProcess, one_process
 from steps import open_split_model
+from three_parties import start_training
 from torch.nn.functional import cross_entropy
 
 from parties.cli.modes import AGREEMENTS
@@ -19,8 +20,8 @@ from parties.session import handshake
 from parties.session.memory_port import MemoryPort
 from parties.session.setup import StartOptions
 from parties.session.simulation import SimulationPlan, trial_certificates
+from parties.vertical.engine.run import DESCEND
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.engine.train import DESCEND
 from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
 from parties.vertical.passive import run_passive
 from parties.vertical.resume import start_split_model
@@ -88,7 +89,7 @@ def _losses(split_model: SplitModel) -> list[float]:
         losses.append(loss.item())
         return BatchLoss(loss, DESCEND)
 
-    split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+    start_training(split_model, "original")
     for epoch in range(1, EPOCHS + 1):
         split_model.loop.run_epoch(vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, epoch, BATCH, act)
     return losses

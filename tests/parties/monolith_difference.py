@@ -7,15 +7,24 @@ from typing import Any
 
 import numpy as np
 import torch
+from fixed_threshold import run_fedora
 from monolith import Fedora, Monolith
-from three_parties import PAPER, forget_some, inputs, networks, open_split_model
+from three_parties import (
+    PAPER,
+    forget_some,
+    inputs,
+    networks,
+    open_split_model,
+    start_training,
+)
 from torch import nn
 
+from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.networks import build_active_network
+from parties.vertical.engine.run import HOLD, hold_forget_gradient
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.engine.train import HOLD, TrainingPlan, hold_forget_gradient, train_epochs
+from parties.vertical.engine.train import TrainingPlan, train_epochs
 from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
-from parties.vertical.methods import fedora
 from parties.vertical.passive import PassiveSession
 from protocol import vfl_pb2
 from unlearning.objectives import forgetting_scores
@@ -49,9 +58,9 @@ def gradient_difference(folder: Path) -> float:
     """Largest difference between the gradients of L_r and S_u."""
     with open_split_model(folder) as (split_model, sessions):
         forget_some(split_model)
-        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        start_training(split_model, "original")
         model, rows = copy_to_one_process(split_model, sessions), split_model.rows.forgotten
-        hold_forget_gradient(split_model, vfl_pb2.GRADIENT_ASCENT)
+        hold_forget_gradient(NetworkRun(split_model))
         of_loss = _held_difference(split_model, sessions, model.gradient(model.loss(rows)))
 
         def score(batch: TrainingBatch) -> BatchLoss:
@@ -68,12 +77,10 @@ def training_difference(folder: Path, optimiser: str = "adam") -> tuple[int, flo
     """Number of steps, and the largest difference between the parameters after them."""
     training = {"optimiser": optimiser, "learning_rate": 0.01, "batch": BATCH, "epochs": EPOCHS}
     with open_split_model(folder, training=training) as (split_model, sessions):
-        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        start_training(split_model, "original")
         model, steps = copy_to_one_process(split_model, sessions), 0
         descent = OPTIMISERS[optimiser](model.parameters, 0.01)
-        train_epochs(
-            split_model, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, EPOCHS, BATCH)
-        )
+        train_epochs(split_model, TrainingPlan("training", vfl_pb2.TRAIN_ROWS, EPOCHS, BATCH))
         for batch in islice(
             _batches(split_model, vfl_pb2.TRAIN_ROWS), EPOCHS * _per_epoch(split_model)
         ):
@@ -97,12 +104,9 @@ def fedora_difference(
         sessions,
     ):
         forget_some(split_model)
-        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        train_epochs(
-            split_model, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 2, BATCH)
-        )
+        start_training(split_model, "original")
+        train_epochs(split_model, TrainingPlan("training", vfl_pb2.TRAIN_ROWS, 2, BATCH))
         split_model.keep_copy("original", vfl_pb2.TRAIN)
-        split_model.restore_copy("original", "original", vfl_pb2.UNLEARN)
         model = copy_to_one_process(split_model, sessions)
         if changes.get("start") == "shrink":
             shrink_towards(model, new_networks(split_model, sessions, "start of fedora"), 0.3, 1.0)
@@ -110,13 +114,13 @@ def fedora_difference(
             settings_of_single_process or {}
         )
         single_process = Fedora(model, **settings)
-        result = fedora.run_fedora(split_model, settings["gamma"], 0.0)
+        result = run_fedora(split_model, settings["gamma"], 0.0)
         batches = _batches(split_model, vfl_pb2.RETAIN)
         share = changes.get("retain_share", SHARE)
         steps = retain_steps(share, len(split_model.rows.retain), BATCH) if share else 0
         for _ in range(ITERATIONS):
             single_process.iterate(split_model.rows.forgotten, list(islice(batches, steps)))
-        multiplier = result.iterations[-1].multiplier or 0.0
+        multiplier = result.iterations[-1]["multiplier"] or 0.0
         return (
             multiplier,
             single_process.multiplier,

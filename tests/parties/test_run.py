@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from fixed_threshold import run_fedora
 from rich.console import Console
 from safetensors.torch import load_file
 from three_parties import (
@@ -20,6 +21,7 @@ from three_parties import (
     forget_some,
     open_split_model,
     party,
+    start_training,
     write_data,
 )
 from whole_run import run
@@ -28,11 +30,13 @@ from parties.common.errors import Diverged, PolicyError
 from parties.common.json_files import canonical_json
 from parties.report.page import vertical_page
 from parties.report.terminal import vertical_tables
+from parties.requests.driver import carry_out
 from parties.session.memory_port import MemoryPort
 from parties.vertical.active import run_active
+from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.train import TrainingPlan, train_epochs
-from parties.vertical.methods import fedora
-from parties.vertical.methods.gradient_ascent import run_gradient_ascent
+from parties.vertical.methods.fine_tune import FineTuneMethod
+from parties.vertical.methods.gradient_ascent import GradientAscentMethod
 from parties.vertical.passive import run_passive
 from protocol import vfl_pb2
 from protocol.errors import Aborted, PeerSilent, RemoteProtocolError
@@ -142,7 +146,7 @@ def test_passive_parties_receive_the_reason_of_the_stop(tmp_path: Path) -> None:
 def test_silent_party_is_named_with_task_and_step(tmp_path: Path) -> None:
     limits = {"join_seconds": 20.0, "step_seconds": 0.5, "idle_seconds": 20.0}
     with open_split_model(tmp_path, limits=limits) as (split_model, sessions):
-        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        start_training(split_model, "original")
         stuck, over = sessions["right"], Event()
         embed, count = stuck._embed, SimpleNamespace(requests=0)
 
@@ -157,38 +161,34 @@ def test_silent_party_is_named_with_task_and_step(tmp_path: Path) -> None:
             PeerSilent,
             match=r"right: the peer sent no message for 0.5 s \(train, epoch 1, step 3\)",
         ):
-            train_epochs(
-                split_model, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 1, 16)
-            )
+            train_epochs(split_model, TrainingPlan("training", vfl_pb2.TRAIN_ROWS, 1, 16))
         over.set()
 
 
 def test_non_finite_embeddings_stop_training_and_name_the_party(tmp_path: Path) -> None:
     with open_split_model(tmp_path) as (split_model, sessions):
-        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        start_training(split_model, "original")
         poison(sessions["left"])
         with pytest.raises(RemoteProtocolError, match="the embeddings of left are not finite"):
-            train_epochs(
-                split_model, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 1, 16)
-            )
+            train_epochs(split_model, TrainingPlan("training", vfl_pb2.TRAIN_ROWS, 1, 16))
 
 
 def test_fedora_rolls_back_when_a_party_diverges(tmp_path: Path) -> None:
     with open_split_model(tmp_path, unlearning={"fedora": PAPER}) as (split_model, sessions):
         forget_some(split_model)
-        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        start_training(split_model, "original")
         split_model.keep_copy("original", vfl_pb2.TRAIN)
-        split_model.restore_copy("original", "original", vfl_pb2.UNLEARN)
         before = split_model.logits(vfl_pb2.VALIDATION)
-        keep = split_model.keep_copy
+        restore = split_model.restore_copy
 
-        def keep_then_poison(slot: str, task: vfl_pb2.Task) -> None:
-            keep(slot, task)
-            poison(sessions["left"])
+        def restore_then_poison(slot: str, stream: str, task: vfl_pb2.Task, *rule) -> None:
+            restore(slot, stream, task, *rule)
+            if rule:  # for the steps of FedORA, and not for the rollback
+                poison(sessions["left"])
 
-        split_model.keep_copy = keep_then_poison  # type: ignore[method-assign]
-        result = fedora.run_fedora(split_model, 1.0, 0.0)
-        assert result.decision.value == "not finite"
+        split_model.restore_copy = restore_then_poison  # type: ignore[method-assign]
+        result = run_fedora(split_model, 1.0, 0.0)
+        assert result.stopped == "not finite"
         assert torch.equal(split_model.logits(vfl_pb2.VALIDATION), before)
 
 
@@ -201,15 +201,12 @@ def test_fedora_rolls_back_when_it_costs_too_much_accuracy(tmp_path: Path) -> No
     settings = {"check_every": 1, "utility_loss": 1e-6, "primal_step": 1.0}
     with open_split_model(tmp_path, unlearning={"fedora": PAPER | settings}) as (split_model, _):
         forget_some(split_model)
-        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        train_epochs(
-            split_model, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 5, 16)
-        )
+        start_training(split_model, "original")
+        train_epochs(split_model, TrainingPlan("training", vfl_pb2.TRAIN_ROWS, 5, 16))
         split_model.keep_copy("original", vfl_pb2.TRAIN)
         before = split_model.logits(vfl_pb2.VALIDATION)
-        split_model.restore_copy("original", "original", vfl_pb2.UNLEARN)
-        result = fedora.run_fedora(split_model, 2.19, 1.0)
-        assert result.decision.value == "utility lost"
+        result = run_fedora(split_model, 2.19, 1.0)
+        assert result.stopped == "utility lost"
         assert torch.equal(split_model.logits(vfl_pb2.VALIDATION), before)
 
 
@@ -218,11 +215,10 @@ def test_fedora_variants_run(tmp_path: Path, settings: dict) -> None:
     plan = PAPER | {"iterations": 3, "check_every": 9, "utility_loss": 1.0, **settings}
     with open_split_model(tmp_path, unlearning={"fedora": plan}) as (split_model, _):
         forget_some(split_model)
-        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        start_training(split_model, "original")
         split_model.keep_copy("original", vfl_pb2.TRAIN)
         before = split_model.logits(vfl_pb2.FORGOTTEN)
-        split_model.restore_copy("original", "original", vfl_pb2.UNLEARN)
-        result = fedora.run_fedora(split_model, 2.19, 0.0)
+        result = run_fedora(split_model, 2.19, 0.0)
         assert len(result.iterations) == 3
         assert not torch.equal(split_model.logits(vfl_pb2.FORGOTTEN), before)
 
@@ -235,23 +231,22 @@ def test_every_threshold_policy_gives_a_reachable_score(tmp_path: Path, policy: 
 
 
 def test_bytes_of_one_fedora_iteration_equal_the_formula(tmp_path: Path) -> None:
-    """Payload per passive party: 2 · itemsize · width · (n_u + R · B), and one look at the end."""
+    """Payload per passive party: 2 · itemsize · width · (n_u + R · B), and two evaluations."""
     plan = {"iterations": 1, "check_every": 9, "utility_loss": 1.0, "batch": 16}
     plan = PAPER | {"retain_share": 0.05, **plan}
     with open_split_model(tmp_path, unlearning={"fedora": plan}) as (split_model, _):
         forget_some(split_model)
-        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        start_training(split_model, "original")
         split_model.keep_copy("original", vfl_pb2.TRAIN)
-        split_model.restore_copy("original", "original", vfl_pb2.UNLEARN)
         before = unlearning_payload(split_model)
-        fedora.run_fedora(split_model, 1.0, 0.0)
+        run_fedora(split_model, 1.0, 0.0)
         transferred = unlearning_payload(split_model) - before
         steps = max(1, -(-round(0.05 * len(split_model.rows.retain)) // 16))
         widths, forgotten = {"left": 4, "right": 2}, len(split_model.rows.forgotten)
         # FedORA (paper 004) Table II, in bytes: embeddings and their gradients of n_u + R B rows.
         iteration = sum(2 * 8 * width * (forgotten + steps * 16) for width in widths.values())
         validation = 8 * (4 + 2) * len(split_model.rows.validation)  # embeddings without gradients
-        assert transferred == iteration + validation
+        assert transferred == iteration + 2 * validation  # of the original and of the last model
 
 
 def unlearning_payload(split_model) -> int:
@@ -266,11 +261,12 @@ def test_diverged_training_is_reported(tmp_path: Path) -> None:
 
 
 def test_gradient_ascent_is_rolled_back_when_a_party_diverges(tmp_path: Path) -> None:
-    with open_split_model(tmp_path, unlearning={"ascent": {"steps": 3}}) as (split_model, sessions):
+    plan = {"gradient_ascent": {"steps": 3}}
+    with open_split_model(tmp_path, unlearning=plan) as (split_model, sessions):
         forget_some(split_model)
-        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        start_training(split_model, "original")
+        train_epochs(split_model, TrainingPlan("training", vfl_pb2.TRAIN_ROWS, 5, 16))
         split_model.keep_copy("original", vfl_pb2.TRAIN)
-        split_model.restore_copy("original", "original", vfl_pb2.GRADIENT_ASCENT)
         before = split_model.logits(vfl_pb2.VALIDATION)
         climb = split_model.ascent_step
 
@@ -279,19 +275,19 @@ def test_gradient_ascent_is_rolled_back_when_a_party_diverges(tmp_path: Path) ->
             poison(sessions["left"])
 
         split_model.ascent_step = ascend_then_poison  # type: ignore[method-assign]
-        assert len(run_gradient_ascent(split_model).losses) == 1
+        result = carry_out(GradientAscentMethod(), NetworkRun(split_model))
+        assert len(result.figures["losses"]) == 1
+        assert result.stopped == "not finite"
         assert torch.equal(split_model.logits(vfl_pb2.VALIDATION), before)
 
 
 def test_non_finite_loss_is_reported_with_its_place(tmp_path: Path) -> None:
     with open_split_model(tmp_path) as (split_model, _):
-        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        start_training(split_model, "original")
         with torch.no_grad():
             next(split_model.local_model.model.network.top.parameters()).fill_(torch.nan)
         with pytest.raises(Diverged, match=r"train, epoch 1, step 0"):
-            train_epochs(
-                split_model, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 1, 16)
-            )
+            train_epochs(split_model, TrainingPlan("training", vfl_pb2.TRAIN_ROWS, 1, 16))
 
 
 @pytest.mark.parametrize("name", ["hub", "left"])
@@ -301,9 +297,8 @@ def test_divergence_in_the_last_sub_step_is_detected_before_the_model_is_kept(
     plan = PAPER | {"iterations": 3, "check_every": 1, "utility_loss": 1.0}
     with open_split_model(tmp_path, unlearning={"fedora": plan}) as (split_model, sessions):
         forget_some(split_model)
-        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        start_training(split_model, "original")
         split_model.keep_copy("original", vfl_pb2.TRAIN)
-        split_model.restore_copy("original", "original", vfl_pb2.UNLEARN)
         before = split_model.logits(vfl_pb2.VALIDATION)
         sweep, half = (
             split_model.loop.run_batches,
@@ -319,8 +314,8 @@ def test_divergence_in_the_last_sub_step_is_detected_before_the_model_is_kept(
                 next(half.model.network.parameters()).fill_(torch.nan)
 
         split_model.loop.run_batches = sweep_then_poison  # type: ignore[method-assign]
-        result = fedora.run_fedora(split_model, 1.0, 0.0)
-        assert result.decision.value == "not finite"
+        result = run_fedora(split_model, 1.0, 0.0)
+        assert result.stopped == "not finite"
         assert torch.equal(split_model.logits(vfl_pb2.VALIDATION), before)
 
 
@@ -335,15 +330,17 @@ def test_too_large_step_is_rolled_back_without_ending_the_run(tmp_path: Path) ->
 def test_method_after_a_divergence_starts_from_the_original(tmp_path: Path) -> None:
     with open_split_model(tmp_path) as (split_model, _):
         forget_some(split_model)
-        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        start_training(split_model, "original")
         split_model.keep_copy("original", vfl_pb2.TRAIN)
         with torch.no_grad():
             next(split_model.local_model.model.network.top.parameters()).fill_(torch.nan)
-        run_gradient_ascent(split_model)
-        split_model.restore_copy("original", "fine-tune", vfl_pb2.FINE_TUNE)
-        train_epochs(
-            split_model, TrainingPlan("fine-tune", vfl_pb2.FINE_TUNE, vfl_pb2.RETAIN, 1, 16)
-        )
+        split_model.logits(vfl_pb2.VALIDATION)
+        assert split_model.diverged
+        for method in (GradientAscentMethod(), FineTuneMethod()):
+            result = carry_out(method, NetworkRun(split_model))
+            assert result.stopped is None
+            assert not split_model.diverged
+        assert all(np.isfinite(each["loss"]) for each in result.figures["epochs"])
 
 
 def test_diverged_reference_falls_back_to_heldout(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from parties.session import handshake
 from parties.session.checkpoint import CheckpointOffer
 from parties.session.memory_port import MemoryPort
 from parties.session.setup import StartOptions
+from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.methods.registry import AGREEMENT
@@ -194,6 +195,15 @@ def inputs(
 def now() -> datetime:
     """The clock."""
     return datetime.now(UTC)
+
+
+def start_training(
+    split_model: SplitModel, stream: str, rows: vfl_pb2.Rows = vfl_pb2.TRAIN_ROWS
+) -> None:
+    """Initialise a model that the agreed optimiser trains; fit the preprocessing on ``rows``."""
+    training = split_model.agreement.training
+    rule = UpdateRule.like_training(training, training.learning_rate)
+    split_model.initialise(stream, rows, vfl_pb2.TRAIN, rule=rule)
 
 
 def forget_some(split_model: SplitModel, count: int = 20) -> None:

@@ -16,7 +16,7 @@ FEDORA = {"iterations": 2, "check_every": 2, "reference_epochs": 1, "utility_los
 QUICK = {
     "compare": ("fine-tune", "gradient-ascent", "relabel"),
     "retrains": 2,
-    "ascent": {"steps": 1},
+    "gradient_ascent": {"steps": 1},
     "fine_tune": {"epochs": 1},
     "relabel": {"epochs": 1},
 }

@@ -18,6 +18,7 @@ from message_examples import (
     HUB,
     KEY_SHARE,
     PLACE,
+    RULE,
     SESSION,
     SPOKE,
     example,
@@ -178,6 +179,9 @@ def _contents() -> dict[str, tuple[bytes, str]]:
     empty.ClearField("body")  # type: ignore[arg-type]
     blank.batch_request.ClearField("index")
     strange.batch_request.rows = 99  # type: ignore[assignment]
+    rule_cut, rule_strange = (_header(Message(_restore())) for _ in range(2))
+    rule_cut.model_command.restore_copy.rule.ClearField("learning_rate")
+    rule_strange.model_command.restore_copy.rule.optimiser = 99  # type: ignore[assignment]
     legal_phase = frame(Message(pb.StartAlignment(rows=1, completed_buckets=0)), sent_by(Side.HUB))
     ours = frame(Message(pb.Done()), sent_by(Side.HUB))
     return {
@@ -193,12 +197,25 @@ def _contents() -> dict[str, tuple[bytes, str]]:
             raw(strange.SerializeToString()),
             "BatchRequest lacks a legal value of rows",
         ),
+        "rule-field-absent": (
+            raw(rule_cut.SerializeToString()),
+            "ModelCommand lacks a legal value of restore_copy.rule.learning_rate",
+        ),
+        "rule-optimiser-unknown": (
+            raw(rule_strange.SerializeToString()),
+            "ModelCommand lacks a legal value of restore_copy.rule.optimiser",
+        ),
         "wrong-turn": (
             legal_phase,
             "the peer (hub) must not send StartAlignment in phase 'ready'; legal here: Abort, B",
         ),
         "wrong-side": (ours, "the peer (hub) must not send Done in phase 'ready'"),
     }
+
+
+def _restore() -> pb.ModelCommand:
+    restore = pb.RestoreCopy(slot="original", stream="second", rule=RULE)
+    return pb.ModelCommand(restore_copy=restore)
 
 
 def _shaped(*shapes: pb.TensorShape, payload: bytes = bytes(24)) -> bytes:

@@ -42,9 +42,21 @@ WELCOME = pb.Welcome(nonce=b"m" * 32, clock=2.0, software="vfl", certificate=b"c
 HELLO = pb.Hello(
     oldest_version=2, newest_version=2, nonce=b"n" * 32, agreement="{}", clock=1.0, software="vfl"
 )
+RULE = pb.UpdateRule(
+    optimiser=pb.ADAM, learning_rate=0.05, momentum=0.0, weight_decay=0.0, proximal=0.1
+)
+SAMPLE = pb.Sample(stream="draw", share=0.25)
 COMMANDS = (
+    pb.ModelCommand(
+        initialise=pb.Initialise(
+            stream="first", preprocessing_rows=pb.TRAIN_ROWS, rule=RULE, sample=SAMPLE
+        )
+    ),
     pb.ModelCommand(initialise=pb.Initialise(stream="first", preprocessing_rows=pb.TRAIN_ROWS)),
     pb.ModelCommand(keep_copy=pb.KeepCopy(slot="original")),
+    pb.ModelCommand(
+        restore_copy=pb.RestoreCopy(slot="original", stream="second", rule=RULE, sample=SAMPLE)
+    ),
     pb.ModelCommand(restore_copy=pb.RestoreCopy(slot="original", stream="second")),
     pb.ModelCommand(drop_copy=pb.DropCopy(slot="original")),
     pb.ModelCommand(report_norms=pb.ReportNorms()),
@@ -61,7 +73,7 @@ COMMANDS = (
     pb.ModelCommand(newton=pb.Newton(direction=pb.Newton.Direction(momentum=0.5))),
     pb.ModelCommand(newton=pb.Newton(apply=pb.Newton.Apply(length=1.0))),
     pb.ModelCommand(newton=pb.Newton(noise=pb.Newton.Noise(sigma=0.1))),
-    pb.ModelCommand(report_norms=pb.ReportNorms(slot="original", anchor="start")),
+    pb.ModelCommand(report_norms=pb.ReportNorms(slot="original", anchor="start", proximal=0.1)),
     pb.ModelCommand(use_ensemble=pb.UseEnsemble(slots=["original/0", "original/1"])),
     pb.ModelCommand(report_digest=pb.ReportDigest(slot="original/0")),
     pb.ModelCommand(shrink=pb.Shrink(stream="third", bottom=0.3, top=1.0)),

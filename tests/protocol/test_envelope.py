@@ -68,6 +68,8 @@ MAY_BE_ABSENT = {
     "Embedding.report",
     "Hello.prediction",
     "Hello.run",
+    "Initialise.rule",
+    "Initialise.sample",
     "Initialise.shard",
     "LiteralDual.step_size",
     "LocalTask.clip",
@@ -81,6 +83,9 @@ MAY_BE_ABSENT = {
     "Metrics.probability",
     "Present.digest",
     "ReportNorms.anchor",
+    "ReportNorms.proximal",
+    "RestoreCopy.rule",
+    "RestoreCopy.sample",
     "SwitchBranch.parent",
     *(f"BlockReport.{name}" for name in ("held_square", "change_square", "diverged")),
     *(f"BlockReport.{name}" for name in ("inner_product", "residual_square")),
@@ -215,9 +220,48 @@ def test_absent_field_of_the_content_is_refused_by_name(kind: str, name: str) ->
             require_complete(body, len(message.tensors), fault)
 
 
+@pytest.mark.parametrize("command", ["initialise", "restore_copy"])
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        (part, field.name)
+        for part, kind in (("rule", pb.UpdateRule), ("sample", pb.Sample))
+        for field in kind.DESCRIPTOR.fields
+    ],
+)
+def test_absent_field_of_a_part_is_refused_by_name(command: str, part: str, name: str) -> None:
+    body = next(
+        each
+        for each in COMMANDS
+        if each.WhichOneof("command") == command and getattr(each, command).HasField(part)
+    )
+    altered = pb.ModelCommand()
+    altered.CopyFrom(body)
+    getattr(getattr(altered, command), part).ClearField(name)
+    require_complete(body, 0, RemoteProtocolError)
+    with pytest.raises(RemoteProtocolError, match=rf"value of {command}\.{part}\.{name}$"):
+        require_complete(altered, 0, RemoteProtocolError)
+
+
 @pytest.mark.parametrize(
     ("body", "error_text"),
     [
+        (
+            pb.ModelCommand(
+                restore_copy=pb.RestoreCopy(
+                    slot="x",
+                    stream="y",
+                    rule=pb.UpdateRule(
+                        optimiser=pb.OPTIMISER_UNSPECIFIED,
+                        learning_rate=1.0,
+                        momentum=0.0,
+                        weight_decay=0.0,
+                        proximal=0.0,
+                    ),
+                )
+            ),
+            "value of restore_copy.rule.optimiser$",
+        ),
         (pb.ModelCommand(), "ModelCommand lacks a legal value of command"),
         (
             pb.ModelCommand(newton=pb.Newton()),

@@ -142,7 +142,7 @@ class CvfuMethod:
         for watcher, loss, norm in zip(state.watchers, losses, norms, strict=True):
             moves = not watcher.should_stop
             watchers.append(watcher.after_epoch(loss, norm) if moves else watcher)
-            better.append(moves and watchers[-1].progressed)
+            better.append(run.finite and moves and watchers[-1].progressed)
         best = k + 1 if better[0] else state.best
         figures = {"loss": losses[0], "gradient": norms[0]}
         after = replace(after, watchers=watchers, best=best)

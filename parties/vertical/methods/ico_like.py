@@ -83,8 +83,8 @@ class IcoLikeMethod:
         self, run: VerticalRun, state: IcoLikeState, k: int
     ) -> tuple[IcoLikeState, StepRecord] | Stop:
         """First subtract the contribution of D_u, then correct on a part of D_r."""
-        if k == 0:
-            return state, StepRecord({"contribution": _subtract_contribution(run)})
+        if k == 0:  # without a correction, and unchecked: not a model to restore
+            return state, StepRecord({"contribution": _subtract_contribution(run)}, good=False)
         if k == 1:
             losses = _correct(run)
             run.logits(vfl_pb2.VALIDATION)  # shows whether all numbers are finite

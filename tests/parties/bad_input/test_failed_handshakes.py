@@ -47,7 +47,7 @@ VARIANTS: dict[str, Any] = {
     "unlearning.fedora.proximal": 0.01,
     "unlearning.fedora.anneal.warmup": 0.2,
     "unlearning.fine_tune.epochs": 3,
-    "unlearning.ascent.clip": 2.0,
+    "unlearning.gradient_ascent.clip": 2.0,
     "limits.step_seconds": 6.0,
     "limits.magnitude": 100.0,
     "limits.rows": 1000,

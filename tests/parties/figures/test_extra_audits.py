@@ -10,6 +10,7 @@ from three_parties import forget_some, networks, open_split_model
 
 from models.arithmetic import squared_distance
 from parties.common.errors import NoCopy
+from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.evaluation.extra_audits import (
     _accuracies,
     _shadow_outputs,
@@ -100,11 +101,12 @@ def test_relearning_stops_when_the_rows_are_learned(tmp_path: Path) -> None:
         forget_some(split_model)
         split_model.initialise("original", vfl_pb2.RETAIN, vfl_pb2.TRAIN)
         split_model.keep_copy("slot", vfl_pb2.TRAIN)
-        split_model.restore_copy("slot", "relearn-1", vfl_pb2.RELEARN)
         plan = split_model.agreement.evaluation.relearn
+        rule = UpdateRule("sgd", plan.learning_rate)
+        split_model.restore_copy("slot", "relearn-1", vfl_pb2.RELEARN, rule)
         steps = steps_to_relearn(_accuracies(split_model, plan), 0.9, plan.max_steps)
         assert 1 < steps < 60
-        split_model.restore_copy("slot", "relearn-1", vfl_pb2.RELEARN)
+        split_model.restore_copy("slot", "relearn-1", vfl_pb2.RELEARN, rule)
         assert (
             steps_to_relearn(_accuracies(split_model, plan), 0.9, plan.max_steps) == steps
         )  # the same again
@@ -116,6 +118,7 @@ def test_diverged_relearning_counts_as_the_maximum(tmp_path: Path) -> None:
         forget_some(split_model)
         split_model.initialise("original", vfl_pb2.RETAIN, vfl_pb2.TRAIN)
         split_model.keep_copy("slot", vfl_pb2.TRAIN)
-        split_model.restore_copy("slot", "relearn-1", vfl_pb2.RELEARN)
         plan = split_model.agreement.evaluation.relearn
+        rule = UpdateRule("sgd", plan.learning_rate)
+        split_model.restore_copy("slot", "relearn-1", vfl_pb2.RELEARN, rule)
         assert steps_to_relearn(_accuracies(split_model, plan), 1.0, plan.max_steps) == 7

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from three_parties import open_split_model
+from three_parties import open_split_model, start_training
 
 from parties.vertical.engine.train import TrainingPlan, train_epochs
 from parties.vertical.evaluation.extra_audits import reconstruction_attacks
@@ -16,11 +16,9 @@ def test_steps_on_one_row_reveal_the_row(tmp_path: Path, count: int) -> None:
     training = {"optimiser": "sgd", "learning_rate": 0.1, "batch": 16, "epochs": 2}
     with open_split_model(tmp_path, training=training) as (split_model, _):
         split_model.forget(np.sort(split_model.rows.train[:count]))
-        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        start_training(split_model, "original")
         split_model.keep_copy("original", vfl_pb2.TRAIN)
-        train_epochs(
-            split_model, TrainingPlan("one row", vfl_pb2.FINE_TUNE, vfl_pb2.FORGOTTEN, 2, 16)
-        )
+        train_epochs(split_model, TrainingPlan("one row", vfl_pb2.FORGOTTEN, 2, 16))
         results = reconstruction_attacks(split_model, "original")
     if count > 1:
         assert results == {}

@@ -6,17 +6,19 @@ from pathlib import Path
 
 import pytest
 from monolith import Monolith
-from three_parties import forget_some, inputs, networks, open_split_model
+from three_parties import forget_some, inputs, networks, open_split_model, start_training
 from whole_run import run
 
 from parties.common.json_files import canonical_json
 from parties.report.page import vertical_page
+from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.train import TrainingPlan, train_epochs
-from parties.vertical.methods.kkt import ANCHOR, kkt_report
+from parties.vertical.methods.kkt import ANCHOR, KktTerms, kkt_report
 from protocol import vfl_pb2
 
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
 GAMMA, PRICE, RHO = 0.5, 0.4, 0.2
+TERMS = KktTerms(weight=2.0, proximal=RHO, tolerance=1e-3)
 
 
 def norm(tensors: list[object]) -> float:
@@ -27,17 +29,15 @@ def test_residuals_equal_one_process(tmp_path: Path) -> None:
     fedora = {"proximal": RHO}
     with open_split_model(tmp_path, unlearning={"fedora": fedora}) as (split_model, sessions):
         forget_some(split_model)
-        split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        start_training(split_model, "original")
         split_model.keep_copy(ANCHOR, vfl_pb2.TRAIN)
         start = [
             p.detach().clone()
             for name in ("hub", "left", "right")
             for p in networks(split_model, sessions)[name].parameters()
         ]
-        train_epochs(
-            split_model, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 1, 16)
-        )
-        report = kkt_report(split_model, GAMMA, PRICE)
+        train_epochs(split_model, TrainingPlan("training", vfl_pb2.TRAIN_ROWS, 1, 16))
+        report = kkt_report(NetworkRun(split_model), GAMMA, PRICE, TERMS)
         party_networks, features = networks(split_model, sessions), inputs(split_model, sessions)
         model = Monolith.copy(party_networks, features, split_model.labels)
         rows = split_model.rows
@@ -74,4 +74,4 @@ def test_report_is_printed_and_not_counted_in_the_cost(tmp_path: Path) -> None:
 
 def test_literal_dual_has_no_kkt_report(tmp_path: Path) -> None:
     with open_split_model(tmp_path) as (split_model, _):
-        assert kkt_report(split_model, GAMMA, None) is None
+        assert kkt_report(NetworkRun(split_model), GAMMA, None, TERMS) is None

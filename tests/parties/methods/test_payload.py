@@ -1,17 +1,21 @@
 """The bytes of tensors equal the formula, for each method and passive party."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from three_parties import agreement, forget_some, open_split_model
+from fixed_threshold import run_fedora
+from three_parties import agreement, forget_some, open_split_model, start_training
 
+from parties.requests.driver import carry_out
 from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.network_run import NetworkRun
+from parties.vertical.engine.rows import Sample
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import TrainingPlan, train_epochs
-from parties.vertical.methods import fedora
 from parties.vertical.methods.cvfu import CvfuMethod
 from parties.vertical.methods.fine_tune import FineTuneMethod
 from parties.vertical.methods.gradient_ascent import GradientAscentMethod
@@ -34,7 +38,7 @@ UNLEARNING = {
         "utility_loss": 1.0,
     },
     "fine_tune": {"epochs": EPOCHS},
-    "ascent": {"steps": STEPS, "learning_rate": 1e-6},
+    "gradient_ascent": {"steps": STEPS, "learning_rate": 1e-6},
     "top_only": {"epochs": 2},
     "relabel": {"epochs": 2},
     "shrink_perturb": {"epochs": 2},
@@ -69,17 +73,14 @@ def split_model(tmp_path: Path) -> Any:
     ) as opened:
         split_model, _ = opened
         forget_some(split_model)
-        split_model.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        train_epochs(
-            split_model, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 4, BATCH)
-        )
+        start_training(split_model, ORIGINAL)
+        train_epochs(split_model, TrainingPlan("training", vfl_pb2.TRAIN_ROWS, 4, BATCH))
         split_model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
         yield split_model
 
 
 def test_fedora(split_model: SplitModel) -> None:
     """n_u + R B rows an iteration (Table II); the last batch of an epoch may be shorter."""
-    split_model.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
     rows, plan = split_model.rows, split_model.agreement.unlearning.fedora
     sub_steps = max(1, ceil(plan.retain_share * len(rows.retain) / BATCH))
     per_epoch = ceil(len(rows.retain) / BATCH)
@@ -88,59 +89,71 @@ def test_fedora(split_model: SplitModel) -> None:
     batches = [sizes[step % per_epoch] for step in range(plan.iterations * sub_steps)]
     assert short < BATCH
     assert short in batches  # the short batch is included
-    payload_sent = payload_of(split_model, lambda: fedora.run_fedora(split_model, 1.0, 0.0))
+    payload_sent = payload_of(split_model, lambda: run_fedora(split_model, 1.0, 0.0))
     both_ways = plan.iterations * len(rows.forgotten) + sum(batches)
-    assert payload_sent == formula(
-        both_ways, rows_shown=len(rows.validation)
-    )  # one evaluation, at the end
+    # Two evaluations: of the original model, and of the last one.
+    assert payload_sent == formula(both_ways, rows_shown=2 * len(rows.validation))
 
 
 def test_retrain(split_model: SplitModel) -> None:
     """Every epoch passes over D_r, and evaluates the validation rows."""
     rows = split_model.rows
     payload_sent = payload_of(
-        split_model, lambda: RetrainMethod("retrain", "retrain").run(split_model)
+        split_model, lambda: carry_out(RetrainMethod("retrain", "retrain"), NetworkRun(split_model))
     )
     assert payload_sent == formula(EPOCHS * len(rows.retain), EPOCHS * len(rows.validation))
 
 
 def test_gradient_ascent(split_model: SplitModel) -> None:
-    """Every step passes over D_u; one evaluation at the end checks for finite numbers."""
+    """D_u once for the first gradient, and once after each step, for the next gradient."""
     rows = split_model.rows
-    payload_sent = payload_of(split_model, lambda: GradientAscentMethod().run(split_model))
-    assert payload_sent == formula(STEPS * len(rows.forgotten), len(rows.validation))
+    payload_sent = payload_of(
+        split_model, lambda: carry_out(GradientAscentMethod(), NetworkRun(split_model))
+    )
+    assert payload_sent == formula((STEPS + 1) * len(rows.forgotten))
 
 
 def test_fine_tune_equals_one_process(split_model: SplitModel) -> None:
-    payload_sent = payload_of(split_model, lambda: FineTuneMethod().run(split_model))
+    payload_sent = payload_of(
+        split_model, lambda: carry_out(FineTuneMethod(), NetworkRun(split_model))
+    )
     assert payload_sent == formula(EPOCHS * len(split_model.rows.retain))
 
 
 def test_top_only(split_model: SplitModel) -> None:
     """Embeddings of D_r are sent once, and no gradient is sent back."""
-    payload_sent = payload_of(split_model, lambda: TopOnlyMethod().run(split_model))
+    payload_sent = payload_of(
+        split_model, lambda: carry_out(TopOnlyMethod(), NetworkRun(split_model))
+    )
     assert payload_sent == formula(0, rows_shown=len(split_model.rows.retain))
 
 
 def test_relabel(split_model: SplitModel) -> None:
-    payload_sent = payload_of(split_model, lambda: RelabelMethod().run(split_model))
+    payload_sent = payload_of(
+        split_model, lambda: carry_out(RelabelMethod(), NetworkRun(split_model))
+    )
     assert payload_sent == formula(2 * len(split_model.rows.train))
 
 
 def test_shrink_perturb(split_model: SplitModel) -> None:
     """Shrinking sends no rows."""
-    payload_sent = payload_of(split_model, lambda: ShrinkPerturbMethod().run(split_model))
+    payload_sent = payload_of(
+        split_model, lambda: carry_out(ShrinkPerturbMethod(), NetworkRun(split_model))
+    )
     assert payload_sent == formula(2 * len(split_model.rows.retain))
 
 
 def test_ico_like(split_model: SplitModel) -> None:
     """D_u once, then K batches; the last of an epoch over the fixed part is short."""
     rows = split_model.rows
-    portion = len(rows.select(vfl_pb2.CORRECTION_SAMPLE))
+    sample = replace(rows, sample=Sample("correction", 0.3))
+    portion = len(sample.select(vfl_pb2.SAMPLE))
     sizes = [min(BATCH, portion - start) for start in range(0, portion, BATCH)]
     batches = [sizes[step % len(sizes)] for step in range(7)]
     assert min(batches) < BATCH
-    payload_sent = payload_of(split_model, lambda: IcoLikeMethod().run(split_model))
+    payload_sent = payload_of(
+        split_model, lambda: carry_out(IcoLikeMethod(), NetworkRun(split_model))
+    )
     assert payload_sent == formula(len(rows.forgotten) + sum(batches), len(rows.validation))
 
 
@@ -151,9 +164,11 @@ def test_cvfu(tmp_path: Path) -> None:
     changes = {"dtype": "float32", "parties": parties, "top": {"kind": "sum"}, "unlearning": plan}
     with open_split_model(tmp_path, **changes) as (split_model, _):
         forget_some(split_model)
-        split_model.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        start_training(split_model, ORIGINAL)
         split_model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
         rows, stay = split_model.rows, len(split_model.rows.retain)
-        payload_sent = payload_of(split_model, lambda: CvfuMethod().run(split_model))
+        payload_sent = payload_of(
+            split_model, lambda: carry_out(CvfuMethod(), NetworkRun(split_model))
+        )
         both_ways, shown = len(rows.forgotten) + 2 * stay, len(rows.train) + 2 * stay
         assert payload_sent == dict.fromkeys(WIDTHS, ITEM * 3 * (2 * both_ways + shown))

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from fixed_threshold import run_fedora
 from test_every_method import votes
-from three_parties import forget_some, open_split_model
+from three_parties import forget_some, open_split_model, start_training
 
-from parties.common.errors import Diverged
+from parties.requests.driver import carry_out
 from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import TrainingPlan, train_epochs
 from parties.vertical.methods import fedora
@@ -25,10 +27,8 @@ from protocol import vfl_pb2
 def trained(folder: Path, unlearning: dict[str, Any], **changes: Any) -> Iterator[SplitModel]:
     with open_split_model(folder, unlearning=unlearning, **changes) as (split_model, _):
         forget_some(split_model)
-        split_model.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        train_epochs(
-            split_model, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 4, 16)
-        )
+        start_training(split_model, ORIGINAL)
+        train_epochs(split_model, TrainingPlan("training", vfl_pb2.TRAIN_ROWS, 4, 16))
         split_model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
         yield split_model
 
@@ -41,10 +41,9 @@ def test_fresh_top_is_rolled_back_if_it_does_not_recover(
         warnings: list[str] = []
         monkeypatch.setattr(split_model.party.progress, "warn", warnings.append)
         before = split_model.logits(vfl_pb2.VALIDATION)
-        split_model.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
-        result = fedora.run_fedora(split_model, 1.0, 1.0)
+        result = run_fedora(split_model, 1.0, 1.0)
         assert len(result.iterations) == 4  # evaluated after each iteration, without an early stop
-        assert result.decision.value == "utility lost"
+        assert result.stopped == "utility lost"
         assert len(warnings) == 1
         assert "'utility lost': all parties restored" in warnings[0]
         assert "may still contain the forgotten rows" in warnings[0]
@@ -55,9 +54,8 @@ def test_recovered_start_is_kept(tmp_path: Path) -> None:
     plan = {"iterations": 3, "check_every": 1, "start": "shrink", "utility_loss": 1.0}
     with trained(tmp_path, {"fedora": plan}) as split_model:
         before = split_model.logits(vfl_pb2.VALIDATION)
-        split_model.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
-        result = fedora.run_fedora(split_model, 1.0, 0.5)
-        assert result.decision.value == "out of iterations"
+        result = run_fedora(split_model, 1.0, 0.5)
+        assert result.stopped == "out of iterations"
         assert not torch.equal(split_model.logits(vfl_pb2.VALIDATION), before)
 
 
@@ -65,7 +63,7 @@ def test_ico_like_is_rolled_back_on_non_finite_numbers(tmp_path: Path) -> None:
     plan = {"learning_rate": 1e30, "steps": 5}
     with trained(tmp_path, {"ico_like": plan}) as split_model:
         before = split_model.logits(vfl_pb2.VALIDATION)
-        result = IcoLikeMethod().run(split_model)
+        result = carry_out(IcoLikeMethod(), NetworkRun(split_model))
         assert result.stopped == "not finite"
         assert torch.equal(split_model.logits(vfl_pb2.VALIDATION), before)
 
@@ -74,14 +72,14 @@ def test_cvfu_is_rolled_back_on_non_finite_numbers(tmp_path: Path) -> None:
     plan = {"learning_rate": 1e30, "epochs": 5, "batch": 16}
     with trained(tmp_path, {"cvfu": plan}, **votes()) as split_model:
         before = split_model.logits(vfl_pb2.VALIDATION)
-        assert CvfuMethod().run(split_model).figures["kept"] == 0
+        assert carry_out(CvfuMethod(), NetworkRun(split_model)).figures["kept"] == 0
         assert torch.equal(split_model.logits(vfl_pb2.VALIDATION), before)
 
 
 def test_cvfu_ends_at_the_model_of_the_last_epoch_that_made_progress(tmp_path: Path) -> None:
     plan = {"learning_rate": 3.0, "epochs": 12, "batch": 16, "patience": 1}
     with trained(tmp_path, {"cvfu": plan}, **votes()) as split_model:
-        figures = CvfuMethod().run(split_model).figures
+        figures = carry_out(CvfuMethod(), NetworkRun(split_model)).figures
         assert figures["kept"] == len(figures["losses"]) - 1 < 12
 
 
@@ -91,7 +89,7 @@ def test_noise_of_cvfu_is_drawn_from_the_seed(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         with trained(folder, {"cvfu": {"epochs": 1, "noise": noise}}, **votes()) as split_model:
-            CvfuMethod().run(split_model)
+            carry_out(CvfuMethod(), NetworkRun(split_model))
             outputs.append(split_model.logits(vfl_pb2.VALIDATION))
     without, one, again = outputs
     assert torch.equal(one, again)
@@ -102,7 +100,7 @@ def test_offline_party_gets_no_request_and_keeps_its_parameters(tmp_path: Path) 
     plan = {"epochs": 2, "batch": 16, "offline": ("left",)}
     with trained(tmp_path, {"cvfu": plan}, **votes()) as split_model:
         rows_before = embedded_rows(split_model, "left")
-        CvfuMethod().run(split_model)
+        carry_out(CvfuMethod(), NetworkRun(split_model))
         assert embedded_rows(split_model, "left") == rows_before + len(
             split_model.rows.train
         )  # for the cache alone
@@ -116,13 +114,20 @@ def embedded_rows(split_model: SplitModel, name: str) -> int:
     )
 
 
-def test_diverged_fresh_top_is_reported(tmp_path: Path) -> None:
+def test_diverged_fresh_top_is_stopped_and_rolled_back(tmp_path: Path) -> None:
     with trained(tmp_path, {}) as split_model:
         with torch.no_grad():
             next(split_model.local_model.model.network.bottom.parameters()).fill_(torch.nan)
         split_model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
-        with pytest.raises(Diverged, match="fresh top model is not finite"):
-            TopOnlyMethod().run(split_model)
+        before = [each.clone() for each in split_model.local_model.model.block]
+        result = carry_out(TopOnlyMethod(), NetworkRun(split_model))
+        assert result.stopped == "not finite"
+        assert [each["epoch"] for each in result.figures["epochs"]] == [1]
+        after = split_model.local_model.model.block
+        assert all(
+            torch.equal(one.nan_to_num(7.0), other.nan_to_num(7.0))
+            for one, other in zip(before, after, strict=True)
+        )
 
 
 def test_forgotten_class_is_excluded_from_utility(tmp_path: Path) -> None:
@@ -131,6 +136,6 @@ def test_forgotten_class_is_excluded_from_utility(tmp_path: Path) -> None:
         rows, labels = split_model.rows, split_model.labels
         truth, classes = labels[rows.validation], len(split_model.agreement.labels.classes)
         never_class_0 = torch.nn.functional.one_hot(truth.clamp(min=1), classes).double()
-        assert fedora._utility(split_model, never_class_0) < 1.0
+        assert fedora._utility(NetworkRun(split_model), never_class_0) < 1.0
         split_model.forget(rows.train[labels[rows.train].numpy() == 0])
-        assert fedora._utility(split_model, never_class_0) == 1.0
+        assert fedora._utility(NetworkRun(split_model), never_class_0) == 1.0

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,20 @@ from monolith_difference import (
     new_networks,
     shrink_towards,
 )
-from three_parties import agreement, forget_some, open_split_model
+from three_parties import agreement, forget_some, open_split_model, start_training
 
+from parties.requests.driver import carry_out
 from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.network_run import NetworkRun
+from parties.vertical.engine.rows import RowSets, Sample
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import TrainingPlan, train_epochs
 from parties.vertical.methods.cvfu import CvfuMethod
 from parties.vertical.methods.fine_tune import FineTuneMethod
 from parties.vertical.methods.gradient_ascent import GradientAscentMethod
 from parties.vertical.methods.ico_like import IcoLikeMethod
-from parties.vertical.methods.method import VerticalMethod
-from parties.vertical.methods.relabel import RelabelMethod, wrong_forget_labels
+from parties.vertical.methods.registry import AnyMethod
+from parties.vertical.methods.relabel import RelabelMethod
 from parties.vertical.methods.retrain import RetrainMethod
 from parties.vertical.methods.shrink_perturb import ShrinkPerturbMethod
 from parties.vertical.methods.top_only import TopOnlyMethod
@@ -42,26 +46,22 @@ def trained(folder: Path, unlearning: dict[str, Any], **changes: Any) -> Iterato
     """A split model with a trained model in the slot ``original``, and its copy in one process."""
     with open_split_model(folder, unlearning=unlearning, **changes) as (split_model, sessions):
         forget_some(split_model)
-        split_model.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        train_epochs(
-            split_model, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 2, BATCH)
-        )
+        start_training(split_model, ORIGINAL)
+        train_epochs(split_model, TrainingPlan("training", vfl_pb2.TRAIN_ROWS, 2, BATCH))
         split_model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
         yield split_model, sessions, copy_to_one_process(split_model, sessions)
 
 
-def parameter_distance(parties: Trained, method: VerticalMethod) -> float:
+def parameter_distance(parties: Trained, method: AnyMethod) -> float:
     """Run the method between the parties; return the distance from the single process."""
     split_model, sessions, model = parties
-    method.run(split_model)
+    carry_out(method, NetworkRun(split_model))
     return largest_difference(split_model, sessions, model)
 
 
-def batches(
-    split_model: SplitModel, rows: vfl_pb2.Rows, stream: str, epochs: int
-) -> Iterator[np.ndarray]:
+def batches(sets: RowSets, rows: vfl_pb2.Rows, stream: str, epochs: int) -> Iterator[np.ndarray]:
     for epoch in range(1, epochs + 1):
-        yield from single_process.shuffled(split_model.rows.shuffled(rows, stream, epoch), BATCH)  # type: ignore[misc]
+        yield from single_process.shuffled(sets.shuffled(rows, stream, epoch), BATCH)  # type: ignore[misc]
 
 
 def adam(model: Monolith) -> torch.optim.Optimizer:
@@ -71,14 +71,14 @@ def adam(model: Monolith) -> torch.optim.Optimizer:
 def test_fine_tune_equals_one_process(tmp_path: Path) -> None:
     with trained(tmp_path, {"fine_tune": {"epochs": 2, "learning_rate": RATE}}) as parties:
         split_model, _, model = parties
-        orders = batches(split_model, vfl_pb2.RETAIN, "fine-tune", 2)
+        orders = batches(split_model.rows, vfl_pb2.RETAIN, "fine-tune", 2)
         single_process.descend(model, orders, adam(model), model.labels)
         assert parameter_distance(parties, FineTuneMethod()) < 1e-8
 
 
 def test_gradient_ascent(tmp_path: Path) -> None:
     plan = {"learning_rate": 0.05, "steps": 4, "clip": 0.5}
-    with trained(tmp_path, {"ascent": plan}) as parties:
+    with trained(tmp_path, {"gradient_ascent": plan}) as parties:
         split_model, _, model = parties
         single_process.ascend(model, split_model.rows.forgotten, 0.05, 0.5, 4)
         assert parameter_distance(parties, GradientAscentMethod()) < 1e-8
@@ -87,10 +87,10 @@ def test_gradient_ascent(tmp_path: Path) -> None:
 def test_relabel(tmp_path: Path) -> None:
     with trained(tmp_path, {"relabel": {"epochs": 2, "learning_rate": RATE}}) as parties:
         split_model, _, model = parties
-        wrong = wrong_forget_labels(split_model)
+        wrong = RelabelMethod().labels(NetworkRun(split_model))[0]
         changed = (wrong != split_model.labels).nonzero().flatten().tolist()
         assert changed == sorted(split_model.rows.forgotten.tolist())
-        orders = batches(split_model, vfl_pb2.TRAIN_ROWS, "relabel", 2)
+        orders = batches(split_model.rows, vfl_pb2.TRAIN_ROWS, "relabel", 2)
         single_process.descend(model, orders, adam(model), wrong)
         assert parameter_distance(parties, RelabelMethod()) < 1e-8
 
@@ -100,7 +100,7 @@ def test_top_only(tmp_path: Path) -> None:
         split_model, sessions, model = parties
         shrink_towards(model, new_networks(split_model, sessions, "top-only"), 0.0, 1.0)
         top = torch.optim.Adam(model.networks["hub"].top.parameters(), RATE)  # type: ignore[union-attr]
-        orders = batches(split_model, vfl_pb2.RETAIN, "top-only", 3)
+        orders = batches(split_model.rows, vfl_pb2.RETAIN, "top-only", 3)
         single_process.descend(model, orders, top, model.labels)
         sent = split_model.party.traffic.total("Embedding").rows
         assert parameter_distance(parties, TopOnlyMethod()) < 1e-8
@@ -116,7 +116,7 @@ def test_shrink_perturb(tmp_path: Path, word: str, top: float) -> None:
     with trained(tmp_path, {"shrink_perturb": plan}) as parties:
         split_model, sessions, model = parties
         shrink_towards(model, new_networks(split_model, sessions, "shrink-perturb"), 0.4, top)
-        orders = batches(split_model, vfl_pb2.RETAIN, "shrink-perturb", 1)
+        orders = batches(split_model.rows, vfl_pb2.RETAIN, "shrink-perturb", 1)
         single_process.descend(model, orders, adam(model), model.labels)
         assert parameter_distance(parties, ShrinkPerturbMethod()) < 1e-8
 
@@ -126,12 +126,12 @@ def test_ico_like(tmp_path: Path, limit: float) -> None:
     plan = {"step": 2.0, "limit": limit, "share": 0.5, "steps": 9, "learning_rate": 0.1}
     with trained(tmp_path, {"ico_like": plan}) as parties:
         split_model, _, model = parties
-        rows = split_model.rows
+        rows = replace(split_model.rows, sample=Sample("correction", 0.5))
         step = 2.0 * len(rows.forgotten) / len(rows.train)
         factor = single_process.ico(model, rows.forgotten, step, limit)
         assert (factor < step) is (limit < 1)
-        assert len(rows.select(vfl_pb2.CORRECTION_SAMPLE)) == -(-len(rows.retain) // 2)
-        orders = batches(split_model, vfl_pb2.CORRECTION_SAMPLE, "ico-like", 9)
+        assert len(rows.select(vfl_pb2.SAMPLE)) == -(-len(rows.retain) // 2)
+        orders = batches(rows, vfl_pb2.SAMPLE, "ico-like", 9)
         sgd = torch.optim.SGD(model.parameters, 0.1)
         single_process.descend(model, single_process.first(orders, 9), sgd, model.labels)
         assert parameter_distance(parties, IcoLikeMethod()) < 1e-8
@@ -155,7 +155,7 @@ def test_cvfu(tmp_path: Path, offline: tuple[str, ...]) -> None:
         one = single_process.Cvfu(model, rows.forgotten, rows.retain, offline, 0.1, BATCH)
         for number in range(1, 4):
             one.epoch(number, 0.5 if number == 1 else 0.0)
-        result = CvfuMethod().run(split_model)
+        result = carry_out(CvfuMethod(), NetworkRun(split_model))
         assert result.figures["kept"] == 3  # every epoch made progress, so the last model stays
         assert largest_difference(split_model, sessions, model) < 1e-8
 
@@ -163,9 +163,9 @@ def test_cvfu(tmp_path: Path, offline: tuple[str, ...]) -> None:
 def test_retrain(tmp_path: Path) -> None:
     training = {"learning_rate": RATE, "batch": BATCH, "epochs": 2}
     with trained(tmp_path, {}, training=training) as (split_model, sessions, _):
-        split_model.initialise("retrain", vfl_pb2.RETAIN, vfl_pb2.TRAIN)
+        start_training(split_model, "retrain", vfl_pb2.RETAIN)
         model = copy_to_one_process(split_model, sessions)
-        orders = batches(split_model, vfl_pb2.RETAIN, "retrain", 2)
+        orders = batches(split_model.rows, vfl_pb2.RETAIN, "retrain", 2)
         single_process.descend(model, orders, adam(model), model.labels)
         assert (
             parameter_distance((split_model, sessions, model), RetrainMethod("retrain", "retrain"))

@@ -93,7 +93,7 @@ def recorded(
             patch.setattr(three_parties, "certify", lambda folder: None)
         three_parties.public_statistics(folder)
         with three_parties.open_split_model(folder, **changes) as (split_model, sessions):
-            split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+            three_parties.start_training(split_model, "original")
             yield split_model, sessions, wire
 
 

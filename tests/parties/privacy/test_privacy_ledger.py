@@ -228,16 +228,10 @@ def test_a_delta_of_one_in_so_many_rows_is_refused(tmp_path: Path) -> None:
 def test_visits_are_a_hard_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = {"grad_noise": {"sigma": 0.1, "visits": 4}}
     with recorded(tmp_path, monkeypatch, privacy=plan) as (split_model, _, wire):
-        train_epochs(
-            split_model,
-            TrainingPlan("original", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, epochs=2, batch=16),
-        )
+        train_epochs(split_model, TrainingPlan("original", vfl_pb2.TRAIN_ROWS, epochs=2, batch=16))
         sent = len(wire.messages("hub", "Step")) + len(wire.messages("hub", "Gradient"))
         with pytest.raises(PolicyError, match="sent 5 times, but the agreed limit is visits = 4"):
-            train_epochs(
-                split_model,
-                TrainingPlan("more", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, epochs=1, batch=16),
-            )
+            train_epochs(split_model, TrainingPlan("more", vfl_pb2.TRAIN_ROWS, epochs=1, batch=16))
         assert len(wire.messages("hub", "Step")) + len(wire.messages("hub", "Gradient")) == sent
 
 

@@ -211,7 +211,7 @@ def test_unlearning_reads_only_the_cache(tmp_path: Path, monkeypatch: pytest.Mon
             split_model.logits(rows)
         before = len(wire.embeddings("left"))
         three_parties.forget_some(split_model)
-        for rows in (vfl_pb2.FORGOTTEN, vfl_pb2.RETAIN, vfl_pb2.REFERENCE_SAMPLE):
+        for rows in (vfl_pb2.FORGOTTEN, vfl_pb2.RETAIN, vfl_pb2.SAMPLE):
             assert len(split_model.logits(rows)) == len(split_model.rows.select(rows))
         assert len(wire.embeddings("left")) == before
 

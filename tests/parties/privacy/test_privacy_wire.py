@@ -74,10 +74,7 @@ def test_noise_on_gradients_on_the_wire(tmp_path: Path, monkeypatch: pytest.Monk
     plan = {"grad_noise": {"sigma": 10.0, "clip": 1e-6}}
     settings: dict[str, Any] = {"parties": parties(WIDE), "dtype": "float64", "privacy": plan}
     with recorded(tmp_path, monkeypatch, **settings) as (split_model, _, wire):
-        train_epochs(
-            split_model,
-            TrainingPlan("original", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, epochs=2, batch=16),
-        )
+        train_epochs(split_model, TrainingPlan("original", vfl_pb2.TRAIN_ROWS, epochs=2, batch=16))
         steps = [*wire.messages("hub", "Step"), *wire.messages("hub", "Gradient")]
         sent = [each.tensors[0] for each in steps if each.tensors[0].shape[1] == WIDE]
         assert len(sent) == 2 * np.ceil(len(split_model.rows.train) / 16)
@@ -167,9 +164,7 @@ def test_training_with_a_cache_sends_no_gradient(
         before = raw(sessions["left"], vfl_pb2.TEST)
         epochs = train_epochs(
             split_model,
-            TrainingPlan(
-                "original", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, epochs=3, batch=16, patience=3
-            ),
+            TrainingPlan("original", vfl_pb2.TRAIN_ROWS, epochs=3, batch=16, patience=3),
         )
         assert epochs[-1].loss < epochs[0].loss
         assert torch.equal(raw(sessions["left"], vfl_pb2.TEST), before)
@@ -180,10 +175,7 @@ def test_training_with_a_cache_sends_no_gradient(
 def test_evaluation_is_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = {"embed_train": {"sigma": 0.1}}
     with recorded(tmp_path, monkeypatch, privacy=plan) as (split_model, _, _wire):
-        train_epochs(
-            split_model,
-            TrainingPlan("original", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, epochs=2, batch=16),
-        )
+        train_epochs(split_model, TrainingPlan("original", vfl_pb2.TRAIN_ROWS, epochs=2, batch=16))
         assert released(tmp_path, "left") == 2
         split_model.logits(vfl_pb2.TRAIN_ROWS)
         assert released(tmp_path, "left") == 3
