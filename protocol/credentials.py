@@ -112,8 +112,8 @@ class Trust:
         name = uris[0].removeprefix(prefix)
         if not uris[0].startswith(prefix) or not name or "/" in name:
             raise IdentityError(
-                f"the URI name of a party's certificate does not name a party of federation "
-                f"{self.federation!r}; expected {prefix}NAME"
+                "the URI in a party's certificate belongs to no party of the federation "
+                f"{self.federation!r}; expected a URI of the form {prefix}NAME"
             )
         if not names.get_values_for_type(x509.DNSName):
             raise IdentityError("a party's certificate has no DNS name; expected at least one")

@@ -62,7 +62,7 @@ def _purge(split_model: SplitModel) -> dict[str, list[str]]:
 
 
 def residues(state: PartyState, checkpoints: Checkpoints) -> list[str]:
-    """Names of one party's data that still contains rows of the last request; empty if none."""
+    """The places at one party that still contain rows of the last request; empty if none."""
     return [*_in_memory(state), *_in_files(checkpoints, state.requested_rows)]
 
 

@@ -50,7 +50,9 @@ def language_tiny_command(  # noqa: PLR0913  a command has the options that it h
     ] = 0,
     threads: Annotated[
         int,
-        typer.Option(min=1, help="Number of CPU threads; this number changes the trained model."),
+        typer.Option(
+            min=1, help="Number of CPU threads; with another number, sums are rounded differently."
+        ),
     ] = 1,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,

@@ -1,8 +1,8 @@
 """CKKS by TenSEAL: contexts, ciphertexts, and the checks that TenSEAL does not make.
 
 TenSEAL accepts empty bytes as a ciphertext. With a wrong key, TenSEAL's decryption returns noise
-and raises no error. TenSEAL also serialises secret keys by default. All parameters are constants of
-this module; other parameters from a peer are refused.
+and raises no error. TenSEAL also serialises secret keys by default. This module fixes the
+encryption parameters as constants, and refuses a peer's context that has other parameters.
 """
 
 from collections.abc import Iterator, Sequence
