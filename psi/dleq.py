@@ -64,7 +64,7 @@ def prove_dleq(
 def verify_dleq(
     statement: DleqStatement, proof: bytes, who: str, parallel_map: ParallelMap
 ) -> None:
-    """Check the ``proof`` of the member ``who``, after the caller has checked the points D_i.
+    """Check the ``proof`` of the member ``who``; the caller must check the points D_i before.
 
     Raises:
         PsiError: the commitment is not a point, or the proof has a wrong length or is invalid.

@@ -47,7 +47,10 @@ def forgetting_command(  # noqa: PLR0913  one parameter per option
         ),
     ] = Path("runs/forgetting"),
     docs: Annotated[
-        Path, typer.Option(help="Write the page, the plot and the figures into this folder.")
+        Path,
+        typer.Option(
+            help="Write the page with the results, its plot and its JSON file into this folder."
+        ),
     ] = Path("docs"),
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds per population.")] = 5,
     only: Annotated[
@@ -62,7 +65,8 @@ def forgetting_command(  # noqa: PLR0913  one parameter per option
     The command trains dozens of models at once, and each method unlearns different rows in each
     model. For each row, a likelihood-ratio test then tries to distinguish models that unlearned the
     row from models that were trained without the row. An AUC of 0.5 means that the test cannot
-    distinguish them. If the command is repeated, it reads finished results from their files.
+    distinguish the two kinds of models. If the command is repeated, it reads finished results from
+    their files.
 
     Exit codes: 2 usage, 3 config, 4 data, 7 storage.
     """

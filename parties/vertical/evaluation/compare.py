@@ -41,7 +41,7 @@ class Cost:
     messages: int = 0
 
     def since(self, start: "Cost") -> "Cost":
-        """Subtract the cost ``start`` of an earlier moment from this cost."""
+        """Return this cost minus ``start``, the cost at an earlier time."""
         return Cost(
             self.seconds - start.seconds,
             self.rows - start.rows,
@@ -57,7 +57,7 @@ class ModelReadout:
 
     Attributes:
         logits: for each row set, [rows, classes].
-        embeddings: [rows, total_width], for each row set whose embeddings a metric needs.
+        embeddings: [rows, total_width], for each row set for which a metric uses embeddings.
     """
 
     logits: dict[str, Tensor]
@@ -66,15 +66,15 @@ class ModelReadout:
 
 @dataclass(frozen=True, slots=True)
 class MethodOutcome:
-    """One model: its outputs on each row set, and the cost of its method.
+    """One model: its outputs on each row set, and the cost of the method that made the model.
 
     Attributes:
         name: name of the method.
         logits: for each row set, [rows, classes].
-        cost: the cost of the method.
-        guarantee: the guarantee of the run; None for the original model.
+        cost: the cost of the method that made the model.
+        guarantee: the method's guarantee in this run; None for the original model.
         result: the values that the method returned for the report and the audits.
-        embeddings: [rows, total_width], for each row set whose embeddings a metric needs.
+        embeddings: [rows, total_width], for each row set for which a metric uses embeddings.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """The pseudo-method that changes nothing, and so has the original model as its result."""
+    """A method that changes nothing: its result is the original model."""
 
     name: str = ORIGINAL
     guarantee: None = None
@@ -126,8 +126,8 @@ class Original:
 def compare_methods(split_model: SplitModel, request: RowRequest) -> Comparison:
     """Run all methods for one request; then restore the model of the chosen method.
 
-    Before the call, the original model must be trained, and ``SplitModel.forget`` must have been
-    called with the rows of the request.
+    Before this call, the caller must train the original model and call ``SplitModel.forget`` with
+    the rows of the request.
     """
     chosen = vertical_method(split_model.agreement.unlearning.method)
     comparison = Comparison(request, chosen.name)

@@ -93,9 +93,12 @@ def test_ids_like_numbers_and_dates_stay_distinct_texts(trial: DataTrial) -> Non
     [
         (
             f"{CANARY},1",
-            "expected 3 fields per line; found another number in 1 line of bank.csv (24)",
+            "expected 3 fields per line; found another number of fields in 1 line of bank.csv (24)",
         ),
-        (f"{CANARY},1,no,{NUMBER}", "expected 3 fields per line; found another number in 1 line"),
+        (
+            f"{CANARY},1,no,{NUMBER}",
+            "expected 3 fields per line; found another number of fields in 1 line",
+        ),
         (f'"{CANARY},1,no', "bank.csv: line 24 ends inside a quoted field"),
         (f'"{CANARY}"{NUMBER},1,no', "bank.csv: line 24: ',' expected"),
     ],
