@@ -124,7 +124,9 @@ class LanguageClientTask:
         return RowMetrics(len(rows), right, float(means.sum()), odds, float(chances.sum()))
 
     def run_task(self, kind: RowKind, task: LocalTask, slots: Slots) -> LocalUpdate:
-        """Train on the texts of one kind, and return the update; each slot is a vector ``[d]``.
+        """Train on the client's texts of one kind, and return the update.
+
+        ``slots`` are the vectors that the server sent, by name, ``[d]`` each.
 
         Raises:
             LocalTaskError: there are no rows of this kind, the task has no settings for texts, or

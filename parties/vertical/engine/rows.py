@@ -140,9 +140,12 @@ class RowSets:
         )
 
     def forget(self, requested: Index) -> "RowSets":
-        """The sets after a request for the ``requested`` rows, [rows].
+        """Return the row sets after a request to forget rows.
 
         Requested training rows become D_u. Requested validation and test rows are removed at once.
+
+        Args:
+            requested: the rows to forget, [rows].
         """
         return replace(
             self,
