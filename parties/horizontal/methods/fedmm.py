@@ -1,5 +1,6 @@
 """FedMM: error-maximising noise impairs the model, then error-minimising noise repairs it.
 
+Error-maximising noise has a large loss in the original model, error-minimising noise a small loss.
 The clients train on noise instead of rows (Chundawat et al. 2023; paper 003, §VI-A3). Each client
 generates noise for its own classes, and uses only the original model and its own personal
 parameters. Therefore, a client sends neither its descriptor nor its classes to the server. The
@@ -32,8 +33,8 @@ class FedMm:
         repair: rounds with error-minimising noise.
         noise: settings of the noise.
         share: weight of the leaving clients' update in the mean of an ``impair`` round.
-        target_client: the only client whose model is unlearned; None: the models of all remaining
-            clients are unlearned.
+        target_client: the only remaining client that the method uses and whose model is unlearned;
+            None: all remaining clients.
     """
 
     impair: RoundPlan

@@ -29,8 +29,10 @@ class SubsetShares:
     """Sizes of two fixed samples of D_r, as fractions of the rows in D_r.
 
     Attributes:
-        reference: fraction of D_r on which the reference model is trained (``REFERENCE_SAMPLE``).
-        correction: fraction of D_r for the correction steps of ICO-like (``CORRECTION_SAMPLE``).
+        reference: fraction of D_r on which FedORA trains its small reference model
+            (``REFERENCE_SAMPLE``).
+        correction: fraction of D_r on which the method ICO-like takes its correction steps
+            (``CORRECTION_SAMPLE``).
     """
 
     reference: float
@@ -49,7 +51,7 @@ class RowSets:
 
     Attributes:
         seed: the agreed seed, from which every sample and every order is computed.
-        shares: sizes of the fixed samples of D_r.
+        shares: sizes of the two fixed samples of D_r, as fractions of D_r.
         initial_train: [rows], all training rows at the start of the run; each epoch shuffles these
             rows.
         train: [rows], the set D of all training rows that no earlier request removed.
@@ -70,7 +72,7 @@ class RowSets:
     stream: str = ""
 
     def arrays(self) -> dict[str, Index]:
-        """The five index arrays, each [rows], by name."""
+        """The sets that are stored as index arrays, each [rows], by attribute name."""
         return {
             "initial_train": self.initial_train,
             "train": self.train,
@@ -114,7 +116,7 @@ class RowSets:
         """The indices of a row set in the order of one epoch, [rows].
 
         All initial training rows are shuffled, and rows outside the set are skipped. Therefore a
-        paired Retrain reads the rows of D_r in the same order as the original model.
+        Retrain with the same stream reads the rows of D_r in the same order as the trained model.
 
         ``words``, [common_rows], has one random word per row ID. If ``words`` is given, the order
         depends only on the random words of the rows in the set. Rows that were removed, or never
@@ -128,7 +130,7 @@ class RowSets:
         return order[np.isin(order, self.select(rows))]
 
     def restricted(self, members: Index) -> "RowSets":
-        """The sets of a model that is trained on ``members``, [rows], only.
+        """Return these row sets without the training rows that are not in ``members``, [rows].
 
         Validation and test rows do not change.
         """
@@ -142,7 +144,8 @@ class RowSets:
     def forget(self, requested: Index) -> "RowSets":
         """Return the row sets after a request to forget rows.
 
-        Requested training rows become D_u. Requested validation and test rows are removed at once.
+        Requested training rows become D_u. Requested validation and test rows are left out of the
+        returned sets.
 
         Args:
             requested: the rows to forget, [rows].

@@ -194,7 +194,7 @@ def test_tasks_without_texts_are_refused(clients: SimulatedTextClients, trained:
     slots = {"model": trained}
     with pytest.raises(LocalTaskError, match="client-1 has no forgotten texts"):
         client.run_task("forgotten", TASK, slots)
-    with pytest.raises(LocalTaskError, match="no settings for texts"):
+    with pytest.raises(LocalTaskError, match="contains no settings for texts"):
         client.run_task("learn", replace(TASK, aim="fit", text=None), slots)
 
 
