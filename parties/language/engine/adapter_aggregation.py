@@ -3,7 +3,8 @@
 An adapter changes a weight by ΔW = (α/r) B A. If the factors A and B are averaged over clients, the
 product of the two means differs from the mean of the clients' products. With ``product_svd``, the
 new adapters are the best approximation of the mean product by adapters of the same rank. The
-distance between the product of the mean factors and the mean product is recorded.
+records contain the distance between two matrices: the mean B times the mean A, and the mean of the
+products B A.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -56,7 +56,7 @@ class ModelReadout:
     """The logits and embeddings of one model for each row set.
 
     Attributes:
-        logits: for each row set, [rows, classes].
+        logits: the logits by row set, [rows, classes] each.
         embeddings: [rows, total_width], for each row set for which a metric uses embeddings.
     """
 
@@ -70,7 +70,7 @@ class MethodOutcome:
 
     Attributes:
         name: name of the method.
-        logits: for each row set, [rows, classes].
+        logits: the logits by row set, [rows, classes] each.
         cost: the cost of the method that made the model.
         guarantee: the method's guarantee in this run; None for the original model.
         result: the values that the method returned for the report and the audits.

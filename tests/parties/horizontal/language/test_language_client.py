@@ -334,7 +334,7 @@ def test_a_text_task_with_invalid_numbers_is_refused(wrong: dict[str, float]) ->
     message = encode_text_task(TextTask(objective="npo"))
     for name, value in wrong.items():
         setattr(message, name, value)
-    with pytest.raises(RemoteProtocolError, match="received a local task on texts with a"):
+    with pytest.raises(RemoteProtocolError, match="received a local task on texts in which"):
         decode_text_task(message)
 
 
