@@ -90,7 +90,7 @@ class PsiSettings(ConfigTable):
 
 
 class SplitSettings(ConfigTable):
-    """Split into training, validation and test rows; all parties use the same split."""
+    """Split of the rows into training, validation and test rows, the same at all parties."""
 
     # How test rows are chosen. keyed: by a keyed hash of the row's ID. official: all rows of the
     # test files are test rows.
@@ -102,8 +102,8 @@ class SplitSettings(ConfigTable):
     def _training_rows_remain(self) -> Self:
         if self.kind == "official" and "test" in self.model_fields_set:
             raise ValueError(
-                "with kind = 'official' the test files determine the test rows: remove the key "
-                "'test'"
+                "with kind = 'official' all rows of the test files are test rows, so the key "
+                "'test' has no effect: remove the key 'test'"
             )
         test = 0.0 if self.kind == "official" else self.test
         if test is None or test + self.validation >= 1:
@@ -172,7 +172,7 @@ class TrainingSettings(ConfigTable):
 
 
 class RowRequest(ConfigTable):
-    """Rows to forget: a fraction of some classes, or the IDs in a file of the active party."""
+    """Rows to forget: rows of the named classes, or the rows whose IDs the active party lists."""
 
     name: Name
     # Classes whose training rows are forgotten; empty: the rows are listed by ID in a file, which
@@ -267,14 +267,14 @@ class VerticalAgreement(ConfigTable):
 
     @property
     def feature_parties(self) -> dict[str, PartyEntry]:
-        """Parties with embeddings, in the order in which the top model concatenates them."""
+        """The parties that compute embeddings, in the order in which the top model uses them."""
         return {
             name: self.parties[name] for name in sorted(self.parties) if self.parties[name].width
         }
 
     @property
     def architecture(self) -> dict[str, Any]:
-        """The settings, as JSON, in which a saved model and a run with this model must agree."""
+        """Settings, as JSON, that a run must share with every saved model that the run loads."""
         parties = {"parties": {name: {"pins"} for name in self.parties}}
         fields = {"federation", "dtype", "parties", "labels", "top", "sharding"}
         found = self.model_dump(mode="json", include=fields, exclude=parties)
@@ -331,8 +331,8 @@ class VerticalAgreement(ConfigTable):
         if self.privacy.embed_once and any(request.backdoor for request in self.unlearn):
             raise ValueError(
                 "with privacy.embed_once a party sends the embedding of a row only once, so the "
-                "backdoor audit cannot measure it with and without the trigger: remove the key "
-                "'backdoor' from the request"
+                "backdoor audit cannot compare the row with the trigger and the row without it: "
+                "remove the key 'backdoor' from the request"
             )
         return self
 
@@ -361,13 +361,13 @@ def _refuse_broken_guarantees(plan: VerticalAgreement) -> None:
     sharded = plan.sharding.shards > 1
     if sharded is not (plan.unlearning.method == "sharded"):
         raise ValueError(
-            "sharding.shards above 1 and unlearning.method = 'sharded' need each other, but only "
-            "one of them is set: change one of the two keys"
+            "sharding.shards above 1 and unlearning.method = 'sharded' must be used together, but "
+            "only one of them is set: set both, or neither of them"
         )
     if sharded and plan.unlearning.compare:
         raise ValueError(
-            "unlearning.compare names baselines, but no baseline works with sharding.shards above "
-            "1: set unlearning.compare = []"
+            "unlearning.compare must be empty, because no baseline can run with sharding.shards "
+            "above 1: set unlearning.compare = []"
         )
     if sharded and plan.training.optimiser == "newton-cg":
         raise ValueError(
@@ -390,7 +390,8 @@ def _refuse_nonconvex(plan: VerticalAgreement) -> None:
             )
     if plan.dtype != "float64":
         raise ValueError(
-            "the certificate of training.optimiser 'newton-cg' needs float64: set dtype = 'float64'"
+            "training.optimiser 'newton-cg' computes a certificate, which does not hold in "
+            "float32: set dtype = 'float64'"
         )
     if plan.training.overlap != "none":
         raise ValueError(
@@ -406,13 +407,15 @@ def _refuse_fitted_choices(plan: VerticalAgreement) -> None:
     """Statistics and choices that were made by looking at rows still depend on deleted rows."""
     if plan.preprocessing != "declared":
         raise ValueError(
-            "an exact or certified method cannot use fitted statistics, because fitted "
-            "statistics depend on the deleted rows: set preprocessing = 'declared'"
+            "sharding.shards above 1 and training.optimiser 'newton-cg' do not allow statistics of "
+            "the training rows in the preprocessing, because the statistics depend on the deleted "
+            "rows: set preprocessing = 'declared'"
         )
     if plan.training.patience is not None:
         raise ValueError(
-            "an exact or certified method does not allow early stopping, because the last epoch "
-            "would depend on the deleted rows: remove training.patience"
+            "sharding.shards above 1 and training.optimiser 'newton-cg' do not allow early "
+            "stopping, because the number of epochs would depend on the deleted rows: remove "
+            "training.patience"
         )
 
 

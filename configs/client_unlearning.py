@@ -79,7 +79,7 @@ class FedForgetPlan(ConfigTable):
 
 
 class FedEraserPlan(ConfigTable):
-    """FedEraser (Liu et al. 2021); needs the updates that history.every saves."""
+    """FedEraser (Liu et al. 2021); needs saved updates, so history.every must be above 0."""
 
     # Local training in the calibration, which has one round for every saved round.
     calibrate: LocalTrainingSettings = LocalTrainingSettings()
@@ -87,7 +87,7 @@ class FedEraserPlan(ConfigTable):
 
 
 class FedRecoveryPlan(ConfigTable):
-    """FedRecovery (Zhang et al. 2023); needs the updates that history.every saves."""
+    """FedRecovery (Zhang et al. 2023); needs saved updates, so history.every must be above 0."""
 
     recover: StageSettings = StageSettings()  # rounds of recovery
     # ε of the noise; absent: no noise. The scale of the noise follows from the norm of the removed
@@ -97,7 +97,7 @@ class FedRecoveryPlan(ConfigTable):
 
 
 class MoDePlan(ConfigTable):
-    """MoDe (Zhao et al. 2023): mixes a degradation model into the model, round by round."""
+    """MoDe (Zhao et al. 2023): in rounds of erasure, averages the model with a second model M_d."""
 
     # Rounds of erasure, which train the degradation model M_d and mix M_d into the model.
     degrade: StageSettings = StageSettings(rounds=20)
@@ -120,7 +120,7 @@ class AscentPlan(ConfigTable):
 
 
 class DampeningPlan(ConfigTable):
-    """AdaClipping-like: shrinks the parameters that matter most for the forgotten rows."""
+    """Method adaclipping-like: shrinks the parameters that matter most for the forgotten rows."""
 
     recover: StageSettings = StageSettings()  # rounds of recovery
     # A parameter is dampened if its Fisher information on the forgotten rows is more than this

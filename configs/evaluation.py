@@ -9,12 +9,13 @@ from configs.table import ConfigTable, Count, Fraction, Name, Positive
 
 
 class BackdoorSettings(ConfigTable):
-    """Backdoor: forgotten rows with a trigger from a passive party get the label ``target``.
+    """Backdoor: a passive party adds a trigger to forgotten rows, which get the label ``target``.
 
     On images the trigger is a square of 4x4 pixels at the bottom right of the passive party's part
     of each image. All pixels of the square get the largest pixel value of the party's training
-    images. On tables the trigger changes two columns, which the key ``columns`` names: the first
-    column gets its 99th percentile, and the second column gets its 1st percentile.
+    images. On tables the trigger replaces the values in two columns, which the key ``columns``
+    names: the value in the first column becomes the 99th percentile of this column, and the value
+    in the second column becomes the 1st percentile of that column.
     """
 
     party: Name  # passive party that plants the trigger

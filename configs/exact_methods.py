@@ -8,14 +8,14 @@ from configs.table import ConfigTable, Count, Positive
 
 
 class ReleaseSettings(ConfigTable):
-    """Noise on the released model for an (ε, δ) certificate; its size depends on newton.bound."""
+    """Noise on the released model for an (ε, δ) certificate; the noise grows with newton.bound."""
 
     epsilon: Annotated[float, Field(gt=0, le=100)]  # ε of the certificate
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5  # δ of the certificate
 
 
 class NewtonSettings(ConfigTable):
-    """Newton's method with conjugate gradients, for a convex top model over linear bottoms."""
+    """Newton's method with conjugate gradients, for linear bottom models and a convex loss."""
 
     weight: Positive = 1e-3  # weight λ of the L2 penalty on all parameters, biases included
     bound: Positive = 1e-5  # certified distance B_max to the optimum at which the method ends

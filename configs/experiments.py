@@ -1,4 +1,4 @@
-"""List of experiments: configs, overrides of their settings, and the tables of the results."""
+"""Lists of experiments: the config, the changed settings and the tables of each experiment."""
 
 import json
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ Changes: TypeAlias = tuple[str, ...]  # overrides in the form of --set
 
 
 class FirstClasses(ConfigTable):
-    """A request to forget the classes that follow class 0, the target class of backdoors."""
+    """A request to forget the first classes after class 0, which is the target of backdoors."""
 
     classes: Count  # number of classes
     fraction: Fraction = 1.0  # fraction of the training rows of these classes
@@ -89,9 +89,9 @@ class ExperimentList(ConfigTable):
             for other in own.get("like", ()):
                 if "like" in self.variants.get(other, {"like": ()}):
                     raise ValueError(
-                        f"the key 'like' of variant {name!r} names {other!r}, but {other!r} is not "
-                        "in [variants] or has a key 'like' itself: name a variant of [variants] "
-                        "without the key 'like'"
+                        f"variant {name!r}: the key 'like' names {other!r}, but no variant in "
+                        "[variants] has this name, or the variant with this name also has the key "
+                        "'like': name a variant in [variants] that does not have the key 'like'"
                     )
         return self
 

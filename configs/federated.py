@@ -109,7 +109,7 @@ class FederatedAgreement(ConfigTable):
 
     @property
     def architecture(self) -> dict[str, Any]:
-        """The settings, as JSON, in which a saved model and a run with this model must agree.
+        """Settings, as JSON, that a run must share with every saved model that the run loads.
 
         Raises:
             NotImplementedError: always, in this base class.
@@ -190,8 +190,8 @@ class FederatedAgreement(ConfigTable):
         gone = {each.leaver for each in self.unlearn}
         if len({*named} - gone) < 2:
             raise ValueError(
-                "the requests remove so many clients that fewer than two clients of "
-                "aggregation.key_holders remain: name more clients that no request removes"
+                "after the requests, fewer than two clients of aggregation.key_holders remain: add "
+                "clients that no request removes to aggregation.key_holders"
             )
         # In the worst round the leaving key holders are gone and all other clients are there.
         here = len(self.spokes) - len({*named} & gone)
@@ -199,7 +199,7 @@ class FederatedAgreement(ConfigTable):
         if len({*named} - gone) - left_out < 2:
             raise ValueError(
                 "with training.share below 1 a round may have fewer than two clients of "
-                "aggregation.key_holders: set training.share = 1, name more key holders, or "
-                "remove the key 'key_holders' so that all clients are key holders"
+                "aggregation.key_holders: set training.share = 1, or name more key "
+                "holders, or remove the key 'key_holders' (all clients are then key holders)"
             )
         return self

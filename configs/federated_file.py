@@ -105,7 +105,9 @@ def read_federated(path: Path, changes: Sequence[str] = ()) -> HorizontalConfig 
         apply_change(raw, change)
     tables = raw.pop("settings", {})
     if not isinstance(tables, dict):
-        raise ConfigError(f"{path}: 'settings' is not a table; write [settings.NAME] per party")
+        raise ConfigError(
+            f"{path}: 'settings' is not a table; write one table [settings.NAME] for each party"
+        )
     mode = MODES.get(str(raw.get("mode")), HorizontalAgreement)
     agreement = validate_or_collect(mode, raw, "", problems)
     inline = {

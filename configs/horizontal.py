@@ -198,7 +198,7 @@ class HorizontalAgreement(FederatedAgreement):
 
     @property
     def architecture(self) -> dict[str, Any]:
-        """The settings, as JSON, in which a saved model and a run with this model must agree."""
+        """Settings, as JSON, that a run must share with every saved model that the run loads."""
         fields = {"federation", "labels", "shape", "model", "personal"}
         return self.model_dump(mode="json", include=fields)
 
@@ -238,14 +238,14 @@ class HorizontalAgreement(FederatedAgreement):
             return self
         if self.history.every:
             raise ValueError(
-                "history.every saves single clients' updates, but with aggregation.kind = "
+                "history.every saves each client's updates, but with aggregation.kind = "
                 f"{sums.kind!r} the server receives only their sum: set history.every = 0"
             )
         if self.evaluation.conflicts:
             raise ValueError(
-                "evaluation.conflicts needs single clients' replies, but with aggregation.kind = "
-                f"{sums.kind!r} the server receives only their sum: set evaluation.conflicts = "
-                "false"
+                "evaluation.conflicts needs a report from each client, but with aggregation.kind = "
+                f"{sums.kind!r} the server receives only sums over clients: set "
+                "evaluation.conflicts = false"
             )
         chosen: list[tuple[str, ClientMethod]] = [("unlearning.method", plan.method)]
         chosen += [("unlearning.compare", each) for each in plan.compare]
@@ -340,7 +340,7 @@ class HorizontalAgreement(FederatedAgreement):
                 )
             if self.aggregation.kind != "none":
                 raise ValueError(
-                    f"{place} needs a single client's model, but with aggregation.kind = "
+                    f"{place} needs the model of one client, but with aggregation.kind = "
                     f"{self.aggregation.kind!r} the server receives only sums over all clients: "
                     "set aggregation.kind = 'none'"
                 )
@@ -352,9 +352,9 @@ class HorizontalAgreement(FederatedAgreement):
             )
         if evaluator is not None and self.personal.kind in ("per-fedavg", "gpfl"):
             raise ValueError(
-                "evaluation.evaluator works only if a client's parameters determine the client's "
-                f"model, but with personal.kind = {self.personal.kind!r} the model also depends on "
-                "the client's rows: remove the key 'evaluator'"
+                f"with personal.kind = {self.personal.kind!r} a client's model depends on the "
+                "client's own rows, so the model of evaluation.evaluator cannot be measured on the "
+                "rows of other clients: remove the key 'evaluator'"
             )
         return self
 
@@ -368,15 +368,15 @@ class HorizontalAgreement(FederatedAgreement):
         smallest = self.aggregation.min_contributors
         if fewest < smallest:
             raise ValueError(
-                f"a round of a cluster has only {fewest} clients, but "
+                f"the smallest cluster has only {fewest} clients, but "
                 f"aggregation.min_contributors is {smallest}: reduce training.clusters, or add "
                 "clients"
             )
         if self.training.share < 1:
             raise ValueError(
-                "with training.share below 1 each round samples clients; if the method 'knot' "
-                "repeats a round, the sum of the round and the sum of its repetition can reveal "
-                "one client's update: set training.share = 1"
+                "with training.share below 1 only some clients take part in a round; the method "
+                "'knot' repeats rounds, and the difference between the sum of a round and the sum "
+                "of the repeated round can reveal one client's update: set training.share = 1"
             )
 
     @model_validator(mode="after")
@@ -385,8 +385,8 @@ class HorizontalAgreement(FederatedAgreement):
         methods = (self.unlearning.method, *self.unlearning.compare)
         if (count > 1) is not ("knot" in methods):
             raise ValueError(
-                "training.clusters above 1 and the method 'knot' need each other, but only one of "
-                "them is set: change one of the two settings"
+                "training.clusters above 1 and the method 'knot' must be used together, but only "
+                "one of them is set: set both, or neither of them"
             )
         if count == 1:
             return self
@@ -399,14 +399,15 @@ class HorizontalAgreement(FederatedAgreement):
             self._check_clusters_with_sums()
         if plan.rule.kind != "fedavg":
             raise ValueError(
-                "with training.clusters above 1 the server restores earlier models of clusters, "
-                "but stores no earlier moments of the server's rule: set training.rule.kind = "
-                "'fedavg'"
+                "the method 'knot' returns to an earlier model of a cluster, but the server does "
+                "not save the moments that training.rule had at this model: set "
+                "training.rule.kind = 'fedavg'"
             )
         if self.personal.kind not in ("none", "per-fedavg"):
             raise ValueError(
-                "with training.clusters above 1 the server restores earlier models of clusters, "
-                "but clients store no earlier personal parameters: set personal.kind = 'none'"
+                "the method 'knot' returns to an earlier model of a cluster, but clients do not "
+                "save the personal parameters that they had at this model: set personal.kind = "
+                "'none'"
             )
         if self.history.every:
             raise ValueError(

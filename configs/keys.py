@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 
 def suggestion(word: str, known: Sequence[str]) -> str:
-    """Return the end of an error message: the known word most like ``word``, or all of them."""
+    """Return the end of a message: the known word most similar to ``word``, or all known words."""
     near = get_close_matches(word, known, 1)
     return f"; did you mean {near[0]!r}?" if near else f"; legal: {', '.join(known)}"
 

@@ -82,8 +82,8 @@ class TextRoundSettings(RoundSettings):
     """Settings of fine-tuning; the defaults are those of Oblivionis, except for ``share``.
 
     ``micro_batch`` and ``checkpointing`` save memory and make training slower. All parties must
-    set both keys to the same values. The agreement's digest contains these keys only if they are
-    set.
+    set both keys to the same values. The agreement's digest depends on these keys; a key that is
+    not set does not change the digest.
     """
 
     rounds: Count = 10
@@ -149,7 +149,7 @@ class TextEvaluation(ConfigTable):
 
 
 class TextLimits(LimitSettings):
-    """Timeouts and size limits; a server sends no message for hours while it measures a model."""
+    """Timeouts and size limits; measuring a model can take hours, so ``idle_seconds`` is long."""
 
     # Seconds that a client waits for the server's next message.
     idle_seconds: Seconds = 14_400.0
@@ -173,7 +173,7 @@ class LanguageAgreement(FederatedAgreement):
 
     @property
     def architecture(self) -> dict[str, Any]:
-        """The settings, as JSON, in which a saved model and a run with this model must agree."""
+        """Settings, as JSON, that a run must share with every saved model that the run loads."""
         return self.model_dump(mode="json", include={"federation", "model", "tuning"})
 
     @model_validator(mode="after")
@@ -231,8 +231,8 @@ class LanguageAgreement(FederatedAgreement):
             if chosen < sums.min_contributors or (sums.key_holders and share < 1):
                 raise ValueError(
                     f"with share = {share} only {chosen} of {len(self.spokes)} clients take part "
-                    "in a round of unlearning; secure aggregation needs at least "
-                    f"{sums.min_contributors} clients (aggregation.min_contributors), and all "
+                    "in a round of unlearning; with secure aggregation a round needs at least "
+                    f"{sums.min_contributors} clients (aggregation.min_contributors), or all "
                     "clients if aggregation.key_holders is set: increase share"
                 )
         plans = self.unlearning.chosen() if self.unlearn else []
@@ -253,8 +253,8 @@ class LanguageAgreement(FederatedAgreement):
             if rule is not None and (rule.kind != "fedavg" or rule.rate not in (None, 1.0)):
                 raise ValueError(
                     "tuning.merging 'product_svd' replaces the factors in every round, so the "
-                    "server's rule cannot have momentum or moments: set rule.kind = 'fedavg' and "
-                    "rule.rate = 1"
+                    "server cannot use momentum or moments of earlier rounds: set rule.kind = "
+                    "'fedavg' and rule.rate = 1"
                 )
         if any("rule" in each.settings for each in plan.variants):
             raise ValueError(

@@ -101,7 +101,7 @@ class RmuPlan(ServerRulePlan):
 
 
 class PrimalDualPlan(ForgettingPlan):
-    """FedORA for texts: a dual variable weights a constraint on the loss of the forgotten texts."""
+    """FedORA for texts: a dual variable weights the forgotten texts until their loss is high."""
 
     # Loss γ, in nats per token, that the forgotten texts must reach; the loss of a text counts as
     # 1.5 γ at most. Absent: the loss of held-out texts at the clients of the request. The threshold
@@ -147,11 +147,11 @@ class TextUnlearning(UnlearningSettingsBase):
     primal_dual: PrimalDualPlan = PrimalDualPlan()
 
     def chosen(self) -> list[ForgettingPlan]:
-        """Return the settings of all methods that run for a request, except those of fine-tune."""
+        """Return the settings of the unlearning methods of a run; fine-tune is not included."""
         return [plan for plan in self._plans() if isinstance(plan, ForgettingPlan)]
 
     def stages(self) -> list[TextStage]:
-        """Return the stages of all methods that run for a request, except those of Retrain."""
+        """Return the stages of the methods of a run; the stages of Retrain are not included."""
         found = []
         for plan in self._plans():
             found += [plan] if isinstance(plan, TextStage) else [plan.unlearn, plan.recover]

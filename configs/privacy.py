@@ -1,4 +1,4 @@
-"""Noise on the tensors that parties send: modes with and without an (ε, δ) guarantee.
+"""Modes of noise on the tensors that parties send; only some have an (ε, δ) guarantee.
 
 `parties/vertical/privacy/claims.py` states which mode has which guarantee, and why. A mode is on
 when its table is in the agreement.
@@ -33,9 +33,9 @@ class EmbedOnce(ConfigTable):
 
 
 class EmbedTrain(ConfigTable):
-    """Gaussian noise on the embeddings of every batch, while the bottoms are trained.
+    """Gaussian noise on the embeddings of every batch, while the bottom models are trained.
 
-    This mode has no (ε, δ) guarantee, because the bottoms are trained on the raw rows.
+    This mode has no (ε, δ) guarantee, because the bottom models are trained on the raw rows.
     """
 
     sigma: Positive  # standard deviation of the noise on each element
@@ -65,7 +65,7 @@ class LabelDp(ConfigTable):
 
 
 class PrivacySettings(ConfigTable):
-    """Noise modes; a mode is on when its table is present."""
+    """Modes of noise; a mode is on when its table is in the agreement."""
 
     embed_once: EmbedOnce | None = None
     embed_train: EmbedTrain | None = None

@@ -107,7 +107,9 @@ def read_config(
         apply_change(raw, change)
     tables = raw.pop("settings", {})
     if not isinstance(tables, dict):
-        raise ConfigError(f"{path}: 'settings' is not a table; write [settings.NAME] per party")
+        raise ConfigError(
+            f"{path}: 'settings' is not a table; write one table [settings.NAME] for each party"
+        )
     agreement = validate_or_collect(kind, raw, "", problems)
     inline = {
         name: validate_or_collect(VerticalPartySettings, each, f"settings.{name}.", problems)

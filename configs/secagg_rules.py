@@ -1,4 +1,4 @@
-"""Rules of secure aggregation: which unlearning methods work without single clients' updates."""
+"""Rules of secure aggregation: methods that work if the server sees only sums of updates."""
 
 from collections.abc import Iterator, Sequence
 from typing import get_args
@@ -30,7 +30,7 @@ def method_problems(
     legal = ", ".join(each for each in get_args(ClientMethod) if each not in hidden)
     for field, method in chosen:
         if method in SINGLE:
-            need = "needs single clients' updates, but the server receives only their sum"
+            need = "needs the update of each client, but the server receives only their sum"
         elif method in hidden & REPLAYS:
             need = (
                 "reveals, together with the sums of training, the leaving client's update, but "
@@ -49,7 +49,7 @@ def method_problems(
 
 
 def gate_problems(kind: str, plan: ClientUnlearning) -> Iterator[str]:
-    """Yield an error message for each setting ``gate`` of FedGKT that needs clients' classes."""
+    """Yield an error message for each setting ``gate`` of FedGKT that reveals clients' classes."""
     gates = [
         (f"unlearning.variants, {each.name!r}: gate", plan.at(each).fedgkt.gate)
         for each in plan.variants

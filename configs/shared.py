@@ -1,4 +1,4 @@
-"""Protocol classes for the agreement of any mode."""
+"""What the agreements of all modes have in common, as protocol classes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -16,7 +16,7 @@ class AnyPartyEntry(Protocol):
 
     @property
     def pins(self) -> Sequence[str]:
-        """Pins of the party's key."""
+        """Accepted fingerprints (pins) of the party's key."""
 
 
 class AnyAgreement(Dumpable, Protocol):

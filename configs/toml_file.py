@@ -26,7 +26,7 @@ def read_toml(path: Path, notices: list[str]) -> dict[str, Any]:
     """
     text = _text(path, notices)
     if _CHAIN.search(text):  # the parser takes quadratic time for it
-        raise ConfigError(f"{path}: tables are nested more than {DEEPEST} deep")
+        raise ConfigError(f"{path}: tables are nested more than {DEEPEST} levels deep")
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -39,7 +39,7 @@ def read_toml(path: Path, notices: list[str]) -> dict[str, Any]:
         ) from None
     except ValueError as error:  # Python reads no number of more than 4300 digits
         raise ConfigError(
-            f"{path}: a number has more than 4300 digits, the largest number of digits that is read"
+            f"{path}: a number has more than 4300 digits; at most 4300 digits are allowed"
         ) from error
     problems = [f"{path}: {problem}" for problem in _illegal_values("", raw, DEEPEST)]
     if problems:
@@ -80,7 +80,7 @@ def _text(path: Path, notices: list[str]) -> str:
     if "\0" in text:
         offset = content.index(b"\0")
         line = content.count(b"\n", 0, offset) + 1
-        raise ConfigError(f"{path} has a NUL byte at byte {offset} (line {line})", _TOML)
+        raise ConfigError(f"{path} contains a NUL character at byte {offset} (line {line})", _TOML)
     return text
 
 
@@ -150,7 +150,7 @@ def _parts(chain: str) -> tuple[str, ...]:
 def _illegal_values(place: str, value: Any, depth: int) -> Iterator[str]:
     """Messages for legal TOML that no config may contain: deep nesting, dates, NUL, keys."""
     if depth == 0:
-        yield f"{place[:80]}: values are nested more than {DEEPEST} deep"
+        yield f"{place[:80]}: values are nested more than {DEEPEST} levels deep"
     elif isinstance(value, dict):
         for key, inner in value.items():
             yield from _illegal_values(f"{place}.{key}".lstrip("."), inner, depth - 1)

@@ -1,4 +1,4 @@
-"""Variants: an unlearning method that is run once more with other settings."""
+"""Variants: additional runs of an unlearning method with other settings."""
 
 import json
 from typing import Self, get_args
@@ -9,7 +9,7 @@ from configs.table import ConfigTable, Name
 
 
 class MethodVariant(ConfigTable):
-    """A method that is run once more with other settings, for example without one component."""
+    """An additional run of a method with other settings, for example without one component."""
 
     name: Name  # name of the variant in the results
     method: str  # method that is run

@@ -43,7 +43,7 @@ def interpolate(
 
 
 def take_gradients(parameters: Iterable[Tensor]) -> tuple[Tensor, ...]:
-    """Return the gradient of each parameter and set its ``.grad`` to None.
+    """Return the gradient of each parameter, and set ``.grad`` of the parameter to None.
 
     ``parameters`` and the result hold tensors of any shape. The gradient is zero for a parameter on
     which the loss does not depend.

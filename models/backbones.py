@@ -8,7 +8,7 @@ torchvision, without torchvision's trained weights, and with three changes:
   buffers nor dropout.
 * The first layers (the stem) are for small images: a 3x3 convolution without pooling, with stride 1
   for images of up to 32 pixels and stride 2 for larger ones. A party often holds only a strip of
-  each image, and a stem for images of 224 pixels would reduce such a strip too much.
+  each image, and a stem for images of 224 pixels would leave too few pixels of such a strip.
 * The last layer is linear; its width is the width of the party's embeddings.
 """
 

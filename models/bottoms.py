@@ -59,7 +59,8 @@ def _positive(network: str, **sizes: int) -> None:
     wrong = {name: size for name, size in sizes.items() if size < 1}
     if wrong:
         raise ValueError(
-            f"{network}: sizes must be 1 or more (got {wrong}); change these sizes in the config"
+            f"{network}: all sizes of this network must be 1 or more (got {wrong}); change the "
+            "sizes in the config"
         )
 
 

@@ -37,8 +37,8 @@ class Ensemble:
         parameters, buffers = stack_module_state(list(networks))
         if buffers:
             raise ValueError(
-                f"the networks of an ensemble must not have buffers ({', '.join(buffers)}); use "
-                "networks without running statistics"
+                f"the networks of an ensemble must not have buffers, but these networks have "
+                f"{', '.join(buffers)}: use networks without BatchNorm"
             )
         return cls(networks[0], parameters)
 
@@ -93,7 +93,7 @@ class Ensemble:
 
     @torch.no_grad()
     def copy_model(self, other: "Ensemble", number: int) -> None:
-        """Copy the parameters of model ``number`` of ``other`` into model ``number``, in place."""
+        """Replace the parameters of model ``number`` by those of the same model in ``other``."""
         for own, value in zip(self.with_prefix(), other.with_prefix(), strict=True):
             own[number] = value[number]
 
@@ -110,7 +110,7 @@ class Ensemble:
 
 
 def broadcast_per_model(numbers: Tensor, like: Tensor) -> Tensor:
-    """Return ``numbers`` as ``[N, 1, ...]``, to multiply each model's part of ``like`` by its own.
+    """Return ``numbers`` as ``[N, 1, ...]``, to multiply ``like`` by one number per model.
 
     ``numbers`` are ``[N]`` and ``like`` is ``[N, ...]``.
     """

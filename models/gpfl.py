@@ -24,7 +24,7 @@ class GpflNetwork(nn.Module):
         self.register_buffer("_frequencies", torch.full((classes,), 1 / classes))
 
     def set_label_frequencies(self, labels: Tensor) -> None:
-        """Set the label frequencies, which weight p_i, from a client's ``labels``, ``[rows]``."""
+        """Set the label frequencies, the weights in p_i, from a client's ``labels``, ``[rows]``."""
         counts = torch.bincount(labels, minlength=self.head.out_features).float()
         self._frequencies = counts / counts.sum().clamp_min(1)
 

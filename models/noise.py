@@ -7,8 +7,8 @@ Floating point: if continuous noise is added to a value, the last bits of the su
 value (Mironov, CCS 2012; Haney et al., arXiv 2112.05307). Therefore ``gaussian_mechanism`` rounds
 values and noise to one grid, on which every sum is exact, so the set of possible outputs does not
 depend on the value. Values are rounded towards zero, so that no norm grows. Because the values lie
-on the grid, rounding the noise is the same as rounding the sum, which is post-processing of the
-Gaussian mechanism.
+on the grid, rounding the noise is the same as rounding the sum. Such rounding is
+post-processing of the Gaussian mechanism.
 
 The noise deviates from ideal Gaussian noise in two ways. A normal number is computed from 53
 uniform bits by the inverse distribution function, so no noise lies beyond 8.3 σ. Ideal noise lies

@@ -6,7 +6,7 @@ prompt; d_i, P_base and P_i are ``[l]``. The descriptor d_i never leaves its cli
 
 The paper gives no initial values for P_base and G_p, but not all initial values work. If all
 elements of P_base are equal, attention gives the same value for every element, so P_i is a multiple
-of P_base, and the normalisation in Eq 8 cancels the multiple. Then the gradient of every descriptor
+of P_base, and the normalisation in Eq 8 removes the factor. Then the gradient of every descriptor
 is zero, and the network is the same for all clients. Therefore P_base is initialised at random, and
 the initial generator is chosen such that a descriptor has an effect from the first round.
 """
@@ -19,7 +19,7 @@ from torch.nn.functional import normalize
 
 
 class PromptGenerator(nn.Module):
-    """Prompt generator G_p: cross-attention from the descriptor's elements to the base prompt's.
+    """Prompt generator G_p: cross-attention from the elements of d_i to the elements of P_base.
 
     The initial weights satisfy W_Q · W_K = √l_k and W_V · W_proj = 1. With these weights and a
     P_base sampled from a normal distribution, the attention's output is approximately d_i for small

@@ -46,11 +46,11 @@ class MessageDirection(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MessageRecord:
-    """Size and kind of one message that was sent or received.
+    """Size, kind and task of one message that was sent or received.
 
     Attributes:
         kind: the message's name in ``vfl.proto``.
-        task: the task's name, for example ``fine-tune``.
+        task: name of the task in the run during which it was sent, for example ``fine-tune``.
         rows: number of rows of the first tensor; 0 without a tensor.
         payload: size of the tensors in bytes.
         size: size of the frames in bytes.
@@ -73,9 +73,9 @@ class Channel:
         line: the connection that carries the frames.
         side: whether this party is the hub or a spoke.
         terms: the names of both sides, and other values with which every message is checked.
-        record: function that is called with the record of every message that was sent or received.
+        record: function that is called after every sent or received message, with its record.
         session: session ID from the handshake; None before the handshake.
-        place: position in the run, for the next message to send.
+        place: position in the run that is written into the next message to send.
     """
 
     line: Line
@@ -102,12 +102,12 @@ class Channel:
 
     @property
     def phase(self) -> Phase:
-        """The current phase of the conversation."""
+        """The current phase of the conversation with the peer."""
         return self._phases.phase
 
     @property
     def incarnation(self) -> int | None:
-        """Start number in the peer's first message; None before the first message."""
+        """The peer's start number, from its first message; None before the first message."""
         return self._incarnation
 
     def send(self, body: Body, *tensors: Tensor, timeout: float = 60.0) -> None:

@@ -112,8 +112,8 @@ class Trust:
         name = uris[0].removeprefix(prefix)
         if not uris[0].startswith(prefix) or not name or "/" in name:
             raise IdentityError(
-                f"the URI name of a party's certificate does not name a party of federation "
-                f"{self.federation!r}; expected {prefix}NAME"
+                "the URI in a party's certificate belongs to no party of the federation "
+                f"{self.federation!r}; expected a URI of the form {prefix}NAME"
             )
         if not names.get_values_for_type(x509.DNSName):
             raise IdentityError("a party's certificate has no DNS name; expected at least one")
@@ -242,9 +242,10 @@ def delay_refusal() -> None:
 
 
 def signed_bytes(purpose: str, parts: Sequence[bytes]) -> bytes:
-    """Return the bytes to sign: the purpose, then each part with its length in front.
+    """Return the bytes to sign: the purpose, then each of ``parts``, preceded by its length.
 
-    The signed bytes include the purpose, so a signature is accepted for its own purpose only.
+    The signed bytes include the purpose. A signature for one purpose is therefore invalid for any
+    other purpose.
     """
     framed = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
     return f"vfl/{purpose}/v1\n".encode() + framed
@@ -264,14 +265,14 @@ class Identity:
         return self.certificate.public_bytes(serialization.Encoding.DER)
 
     def sign(self, purpose: str, *parts: bytes) -> bytes:
-        """Return the ECDSA signature over ``purpose`` and ``parts``."""
+        """Return the ECDSA signature of ``signed_bytes(purpose, parts)``."""
         return self.key.sign(signed_bytes(purpose, parts), ec.ECDSA(hashes.SHA256()))
 
 
 def verify_signature(
     trust: Trust, der: bytes, signature: bytes, now: datetime, purpose: str, *parts: bytes
 ) -> str:
-    """Return the party that signed ``purpose`` and ``parts`` with the certificate ``der``.
+    """Verify the signature of ``purpose`` and ``parts``; return the party in certificate ``der``.
 
     Raises:
         IdentityError: the certificate breaks a rule, or the signature was not made with the

@@ -17,13 +17,13 @@ _PLACE = ("task", "epoch", "step", "microbatch")
 
 @dataclass(frozen=True, slots=True)
 class ChannelTerms:
-    """The values of one channel that stay fixed; every message is compared with them.
+    """The fixed values of one channel, with which every received message is compared.
 
     Attributes:
         me: name of this party.
         peer: name of the other party.
         agreement: digest of the agreement, 32 bytes.
-        incarnation: start number of this party's process, which grows with every start.
+        incarnation: start number of this party; each start of its process gets a larger number.
         magnitude: largest absolute value of a floating-point element.
     """
 
@@ -76,7 +76,7 @@ class _Chain(NamedTuple):
 class Transcript:
     """Hash chain over all messages that were sent, or over all messages that were received.
 
-    A signal may raise an exception in the middle of any method. Each method therefore changes the
+    A signal handler may interrupt any method with an exception. Each method therefore changes the
     whole state in one assignment, so that the message Goodbye, which is sent after the signal,
     still contains the right hash.
     """

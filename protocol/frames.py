@@ -102,7 +102,7 @@ def _decode_header(frame: bytes) -> tuple[vfl_pb2.Header, int]:
         raise RemoteProtocolError("the header has unknown fields")
     if size != length:  # protobuf merges concatenated messages into one
         raise RemoteProtocolError(
-            "the header is more than one message, or is not in protobuf's shortest form"
+            "the header contains several messages, or is not in the shortest protobuf encoding"
         )
     return header, end
 

@@ -127,12 +127,12 @@ class GrpcLine:
         self.end(None)
 
     def end(self, why: ProtocolError | None) -> None:
-        """End both queues of frames, so that ``send`` and ``receive`` raise the error ``why``."""
+        """End both queues of frames; after that, ``send`` and ``receive`` raise ``why``."""
         self.outbox.end(why)
         self._received.frames.end(why)
 
     def outgoing(self) -> Iterator[bytes]:
-        """Yield frames to gRPC until ``close``, and an empty frame whenever a heartbeat is due."""
+        """Yield frames to gRPC until ``close`` is called; an empty frame is sent as a heartbeat."""
         while True:
             try:
                 yield self.outbox.get(self._timeouts.heartbeat)

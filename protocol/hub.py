@@ -9,7 +9,7 @@ from protocol.tensors import Tensor
 
 
 class Hub:
-    """All channels of the hub, in the order of the agreement."""
+    """The hub's channels to all spokes, in the order of the parties in the agreement."""
 
     def __init__(self, channels: Mapping[str, Channel]) -> None:
         self.channels = dict(channels)
@@ -32,7 +32,7 @@ class Hub:
             channel.send(body, *tensors)
 
     def scatter(self, body: Body, tensors: Mapping[str, Tensor]) -> None:
-        """Send ``body`` to every spoke, each with its own entry of ``tensors``, of any shape."""
+        """Send ``body`` to all spokes; the spoke ``name`` gets ``tensors[name]``, of any shape."""
         for name, channel in self.channels.items():
             channel.send(body, tensors[name])
 
@@ -42,7 +42,7 @@ class Hub:
         return self.channels[name].receive(timeout)
 
     def gather(self, timeout: float) -> dict[str, Message]:
-        """Receive one message from each spoke; raises an error if one is late or illegal."""
+        """Receive one message from each spoke; raise an error if a message is late or illegal."""
         return {name: channel.receive(timeout) for name, channel in self.channels.items()}
 
     def abort(self, code: str, reason: str) -> None:

@@ -75,7 +75,7 @@ def read_keyring(folder: Path, name: str) -> Keyring:
         ) from error
     if key.public_key() != certificate_key(certificate):
         raise IdentityError(
-            f"{key_path} is not the key of {name}.pem",
+            f"{key_path} does not match the certificate {name}.pem",
             "use the certificate and the key that were made together",
         )
     check_party_key(certificate)
@@ -170,11 +170,11 @@ def sign_certificate(
     hosts: Sequence[str] = (),
     days: int = 365,
 ) -> x509.Certificate:
-    """Return a certificate for the ``key`` of party ``name``; ``authority`` is the signer's folder.
+    """Return a certificate for the ``key`` of party ``name``, signed by an authority.
 
-    The first DNS name in the certificate is the name of the party. A spoke looks for the hub's name
-    among the DNS names of the hub's certificate; the network address of the hub may differ from
-    these names.
+    ``authority`` is the folder with the authority's files. The first DNS name in the certificate is
+    the name of the party. A spoke looks for the hub's name among the DNS names of the hub's
+    certificate; the network address of the hub may differ from these names.
 
     Raises:
         IdentityError: the authority's files cannot be read, do not match, or have expired.
@@ -185,7 +185,9 @@ def sign_certificate(
         not isinstance(signer, ec.EllipticCurvePrivateKey)
         or signer.public_key() != issuer.public_key()
     ):
-        raise IdentityError(f"{authority / AUTHORITY_KEY} is not the key of {AUTHORITY}")
+        raise IdentityError(
+            f"{authority / AUTHORITY_KEY} does not match the certificate {AUTHORITY}"
+        )
     if issuer.not_valid_after_utc < datetime.now(UTC):
         raise IdentityError(
             f"{authority / AUTHORITY} expired on {issuer.not_valid_after_utc:%Y-%m-%d}",

@@ -84,7 +84,9 @@ class FrameQueue:
         self._frames.put(frame)
 
     def wait_for_room(self, timeout: float | None) -> bool:
-        """Wait for room, at most ``timeout`` seconds unless None; return whether there is room.
+        """Wait until the queue has room; return False if it has none after ``timeout`` seconds.
+
+        If ``timeout`` is None, the wait has no limit.
 
         Raises:
             ProtocolError: ``end`` was called.
@@ -102,7 +104,7 @@ class FrameQueue:
         return self._end is not None or self._frames.qsize() < MAX_QUEUED_FRAMES
 
     def end(self, why: ProtocolError | None = None) -> None:
-        """End the queue; readers get the queued frames, then the error of the first ``end``."""
+        """End the queue; readers get the frames that are left, then the error of the first call."""
         with self._room:
             self._end = self._end or why or LineBroken("closed the connection")
             self._room.notify_all()

@@ -21,7 +21,7 @@ class Side(Enum):
 
 
 class Phase(Enum):
-    """Phase of a conversation, named after the last message or after the next expected message."""
+    """Phase of a conversation; its name describes the last message or the next expected message."""
 
     JOINING = "joining"
     HELLO_SENT = "hello sent"

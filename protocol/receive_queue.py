@@ -40,8 +40,8 @@ class LineTimeouts:
 class ReceiveQueue:
     """The frames that one gRPC stream received; an empty frame is a heartbeat.
 
-    gRPC calls ``put`` in the thread that read the frame from the network. A reader that waits for a
-    frame is woken directly, without a further thread.
+    gRPC calls ``put`` in the thread that read the frame from the network. ``put`` wakes a reader
+    that waits for a frame; no further thread is needed.
     """
 
     def __init__(self, timeouts: LineTimeouts) -> None:

@@ -39,7 +39,7 @@ def describe_tensor(tensor: Tensor) -> vfl_pb2.TensorShape:
 def tensor_sizes(
     shapes: Iterable[vfl_pb2.TensorShape], fault: type[ProtocolError] = RemoteProtocolError
 ) -> list[int]:
-    """Return the size in bytes of each tensor that ``shapes`` describes; no memory is allocated.
+    """Return the size in bytes of each tensor that ``shapes`` describes, before memory is used.
 
     Raises:
         fault: a type, a rank, a dimension or the total size is not legal. ``fault`` is the error

@@ -11,7 +11,7 @@ KEY_BYTES = 16
 
 
 def encrypt_blocks(key: bytes, blocks: Bytes) -> Bytes:
-    """Encrypt each row of ``blocks`` [n, 16] as one AES-128 block: [n, 16] uint8."""
+    """Encrypt each row of ``blocks`` [n, 16] as one AES-128 block; the result is [n, 16] uint8."""
     # ECB is intended: the rows are distinct, and AES serves as a pseudorandom function of one
     # block, not as a mode of encryption for a text.
     cipher = Cipher(algorithms.AES128(key), modes.ECB())  # noqa: S305
@@ -21,7 +21,7 @@ def encrypt_blocks(key: bytes, blocks: Bytes) -> Bytes:
 
 
 def aes_keystream(key: bytes, size: int) -> Bytes:
-    """The first ``size`` bytes of AES-128-CTR from counter 0: [size] uint8.
+    """The first ``size`` bytes of the AES-128-CTR keystream from counter 0: [size] uint8.
 
     Every ``key`` must be used for one keystream only.
     """

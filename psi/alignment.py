@@ -22,8 +22,8 @@ def common_order(words: Callable[[int], OrderWords]) -> Positions:
     """The permutation that sorts the common rows by HMAC-SHA256(key, id): [n] int64.
 
     Every party computes the same order, without sending a message. ``words(part)`` returns the
-    result of `order_words` for the common rows, [n]. Part 1 is computed only if two words of part 0
-    are equal. With ten million rows, the probability of equal words is below 2⁻¹⁸.
+    result of `order_words` for the common rows, [n]. ``words(1)`` is called only if two of the
+    ``words(0)`` are equal. With ten million rows, the probability of equal words is below 2⁻¹⁸.
     """
     first = words(0)
     order = np.argsort(first)
@@ -31,7 +31,7 @@ def common_order(words: Callable[[int], OrderWords]) -> Positions:
 
 
 def inverse_permutation(order: Positions) -> npt.NDArray[np.uint32]:
-    """The inverse of the permutation ``order`` [n], which is the rank of each row: [n] uint32."""
+    """The position of each row in the permutation ``order`` [n]; the result is [n] uint32."""
     ranks = np.empty(len(order), np.uint32)
     for at in range(0, len(order), CHUNK_IDS):
         part = order[at : at + CHUNK_IDS]
@@ -40,9 +40,9 @@ def inverse_permutation(order: Positions) -> npt.NDArray[np.uint32]:
 
 
 def order_words(ids: IdList, rows: Rows, key: bytes, part: int) -> OrderWords:
-    """One 64-bit word of HMAC-SHA256(key, x) for each of ``rows`` [n], as a sort key: [n] uint64.
+    """The sort keys of ``rows`` [n]: one 64-bit word of HMAC-SHA256(key, x) per row, [n] uint64.
 
-    ``part`` selects the word: 0 is the most significant of the four.
+    ``part`` selects one of the four words of the HMAC; 0 is the most significant word.
     """
     # RFC 2104; both first blocks are hashed once, which takes half the time of `hmac.digest`.
     size = SHA256_BLOCK_BYTES

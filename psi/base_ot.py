@@ -66,7 +66,7 @@ def make_ot_offer(context: bytes, width: int, entropy: Entropy) -> OtReceiverSta
 def answer_ot_offer(
     context: bytes, width: int, offer: bytes, entropy: Entropy, who: str
 ) -> OtSenderResult:
-    """The sender's only step: answer the ``offer`` of the member ``who``.
+    """The sender's only step: answer the ``offer`` of the receiver with the name ``who``.
 
     Raises:
         PsiError: the offer has a wrong length or an invalid point.

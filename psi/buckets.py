@@ -44,9 +44,10 @@ def bucket_capacity(size: int, buckets: int) -> int:
 
 
 def split_into_buckets(fingerprints: Bytes, buckets: int) -> Iterator[tuple[int, Positions]]:
-    """Yield each bucket's number, and the positions of its rows in ascending order: [k] int64.
+    """Yield the number of each bucket, and the positions of the bucket's rows: [k] int64.
 
-    ``fingerprints`` [n, 16] are the fingerprints of the party's IDs.
+    ``fingerprints`` [n, 16] are the fingerprints of the party's IDs. Positions are in ascending
+    order.
     """
     # The last four bytes: any part of a fingerprint serves as well as another.
     where = scale_words(np.ascontiguousarray(fingerprints[:, -4:]).view("<u4").ravel(), buckets)
@@ -60,8 +61,8 @@ def refuse_overflow(who: str, found: int, declared: int) -> None:
     """Check that a bucket, or a whole set, has at most the ``declared`` number of IDs.
 
     Raises:
-        PsiError: there are more IDs than ``declared``. If the set is not too large, the probability
-            of this is below 2^-40.
+        PsiError: there are more IDs than ``declared``. The probability of this error is below
+            2^-40, unless the whole set is larger than declared.
     """
     if found > declared:
         raise PsiError(

@@ -15,7 +15,7 @@ NUMBA_MIN_BUCKETS = 32  # about 4 million IDs; below, compiling takes longer tha
 
 @dataclass(frozen=True, slots=True)
 class ColumnKernels:
-    """The three kernels in one implementation, either with NumPy or with Numba."""
+    """The three kernels, all implemented with NumPy or all implemented with Numba."""
 
     scale_lane: Callable[[Words, int, int], ColumnPlaces]
     pack_zeros: Callable[[ColumnPlaces, int], Bytes]
@@ -28,14 +28,14 @@ def scale_lane(words: Words, lane: int, limit: int) -> ColumnPlaces:
 
 
 def pack_zeros(where: ColumnPlaces, rows: int) -> Bytes:
-    """Pack ``rows`` bits, 0 at the positions ``where`` [n] and 1 elsewhere: [rows / 8] uint8."""
+    """Pack ``rows`` bits, 0 at the positions ``where`` [n] and otherwise 1: [rows / 8] uint8."""
     flags = np.ones(rows, np.uint8)
     flags[where] = 0
     return np.packbits(flags)
 
 
 def read_bits(column: Bytes, where: ColumnPlaces, shift: int, octets: Bytes) -> None:
-    """Copy bit ``where[i]`` of a packed column into bit ``shift`` of ``octets[i]``, for all i.
+    """Copy bit ``where[i]`` of ``column`` into bit ``shift`` of the byte ``octets[i]``, for all i.
 
     Args:
         column: the packed column, [rows / 8] uint8.
@@ -53,7 +53,7 @@ NUMPY_KERNELS = ColumnKernels(scale_lane, pack_zeros, read_bits)
 
 @lru_cache
 def numba_kernels() -> ColumnKernels | None:
-    """The three kernels as compiled by Numba; None if Numba is not installed."""
+    """The three kernels, compiled by Numba; None if Numba is not installed."""
     if find_spec("numba") is None:
         return None
     from psi import column_kernels_numba as compiled  # noqa: PLC0415  takes a second to load

@@ -21,7 +21,7 @@ def scale_lane_numba(words: Words, lane: int, limit: int) -> ColumnPlaces:
 
 @njit(nogil=True)
 def pack_zeros_numba(where: ColumnPlaces, rows: int) -> Bytes:
-    """Pack ``rows`` bits, 0 at the positions ``where`` [n] and 1 elsewhere: [rows / 8] uint8."""
+    """Pack ``rows`` bits, 0 at the positions ``where`` [n] and otherwise 1: [rows / 8] uint8."""
     flags = np.ones(rows, np.uint8)
     for at in where:
         flags[at] = 0
@@ -36,7 +36,7 @@ def pack_zeros_numba(where: ColumnPlaces, rows: int) -> Bytes:
 
 @njit(nogil=True)
 def read_bits_numba(column: Bytes, where: ColumnPlaces, shift: int, octets: Bytes) -> None:
-    """Copy bit ``where[i]`` of a packed column into bit ``shift`` of ``octets[i]``, for all i.
+    """Copy bit ``where[i]`` of ``column`` into bit ``shift`` of the byte ``octets[i]``, for all i.
 
     Args:
         column: the packed column, [rows / 8] uint8.

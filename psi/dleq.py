@@ -7,7 +7,8 @@ are the composites, and (c, s) is the proof that log_A B = log_M Z.
 This proof is stricter than the proof of the RFC. In the RFC, the weight d_i depends only on the
 pair (C_i, D_i). Therefore a dishonest prover may vary each wrong point separately until the sum of
 the weighted errors is zero. The search for such points is a generalised birthday problem (Wagner,
-CRYPTO 2002). For lists of thousands of points the search is feasible. In this module, every weight
+CRYPTO 2002). A prover can find such points in
+a list of a few thousand points. In this module, every weight
 depends on all pairs, so the errors E_i = D_i − k·C_i are fixed before any weight is known. If not
 all errors are zero, each attempt reaches Σ d_i E_i = 0 with probability 1 / L, where L ≈ 2²⁵² is
 the group order.
@@ -64,7 +65,7 @@ def prove_dleq(
 def verify_dleq(
     statement: DleqStatement, proof: bytes, who: str, parallel_map: ParallelMap
 ) -> None:
-    """Check the ``proof`` of the member ``who``, after the caller has checked the points D_i.
+    """Check the ``proof`` of the member ``who``; the caller must check the points D_i before.
 
     Raises:
         PsiError: the commitment is not a point, or the proof has a wrong length or is invalid.

@@ -90,7 +90,8 @@ def split_bytes(data: bytes, size: int = POINT_BYTES) -> list[bytes]:
 def read_points(data: bytes, count: int, what: str, first: int = 0) -> list[bytes]:
     """Cut ``data`` into ``count`` points and check each of them.
 
-    In errors, ``what`` names the sender and the step, and points are numbered from ``first``.
+    An error message begins with ``what``, the name of the sender and of the step. It counts points
+    from ``first``.
 
     Raises:
         PsiError: ``data`` has a wrong length, or a point is not canonically encoded or is the
@@ -98,7 +99,7 @@ def read_points(data: bytes, count: int, what: str, first: int = 0) -> list[byte
     """
     if len(data) != count * POINT_BYTES:
         raise PsiError(
-            f"{what} has {len(data)} bytes of points, expected {count * POINT_BYTES}",
+            f"{what}: the points have {len(data)} bytes, expected {count * POINT_BYTES}",
             hint="both sides must declare the same set sizes",
         )
     points = split_bytes(data)

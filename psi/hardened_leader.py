@@ -24,7 +24,7 @@ PAIR_STEPS = ("verify_proof", "receive_store", "finish")
 
 
 class HardenedPairState:
-    """The leader's state for one member of a hardened run."""
+    """What the leader stores about one member during a hardened run."""
 
     # Set by `verify_proof`:
     _pads: Bytes  # [n, ℓ]
@@ -45,7 +45,9 @@ class HardenedPairState:
     def receive_evaluated(
         self, block: Bytes, unblinders: bytearray, parallel_map: ParallelMap
     ) -> None:
-        """Unblind the next evaluated IDs D, [n, 32] uint8, with r⁻¹ of all rows in ``unblinders``.
+        """Unblind the next evaluated IDs, ``block``, [n, 32] uint8.
+
+        ``unblinders`` contains the scalars r⁻¹ of all rows.
 
         Raises:
             PsiError: ``block`` has a wrong type or shape, more points than declared, or an invalid
@@ -66,7 +68,7 @@ class HardenedPairState:
         claim: tuple[bytes, bytes],
         parallel_map: ParallelMap,
     ) -> None:
-        """Verify the ``claim`` = (commitment, proof), and only then compute pads and tags.
+        """Verify ``claim``, a pair of commitment and proof, and then compute pads and tags.
 
         Raises:
             PsiError: evaluated IDs are missing, or the proof is invalid.
@@ -104,7 +106,7 @@ class HardenedPairState:
         return values ^ self._pads[: len(hashes)]
 
     def tags(self, rows: Positions) -> Bytes:
-        """The tags of ``rows`` [k], sorted in ascending order: [k, 12] uint8."""
+        """The tags of ``rows`` [k]; the result, [k, 12] uint8, is sorted in ascending order."""
         return sorted_tags(self._tags, rows)
 
 

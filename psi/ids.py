@@ -70,7 +70,7 @@ def fingerprint_ids(ids: Iterable[bytes], salt: bytes = b"") -> Iterator[Bytes]:
 
 
 def bind_to_session(fingerprints: Bytes, session: bytes) -> Bytes:
-    """Return the session hash h(x) of each of ``fingerprints`` [n, 16]: [n, 16] uint8.
+    """Return the session hash h(x), [n, 16] uint8, for each of ``fingerprints``, also [n, 16].
 
     All parties of a session get the same values. h is AES under a key that is derived from the
     session id. AES is a permutation, so different fingerprints have different values h(x). Without
@@ -81,7 +81,7 @@ def bind_to_session(fingerprints: Bytes, session: bytes) -> Bytes:
 
 
 def session_hashes(ids: Iterable[bytes], session: bytes, salt: bytes = b"") -> Bytes:
-    """Return the session hash h(x) of each of the n ``ids``: [n, 16] uint8."""
+    """Return the session hash h(x) of each of the n ``ids``; the result is [n, 16] uint8."""
     return bind_to_session(np.concatenate([NO_FINGERPRINTS, *fingerprint_ids(ids, salt)]), session)
 
 

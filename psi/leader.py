@@ -36,7 +36,7 @@ class CommonRows:
 
 
 class PairState:
-    """The leader's state for one bucket and one member; ``keys`` are the base OT's key pairs."""
+    """What the leader stores for one bucket and one member; ``keys`` are the base OT keys."""
 
     # Set by `evaluate`:
     _pads: Bytes  # [n, ℓ]
@@ -95,7 +95,7 @@ class PairState:
         return decode_slots(slots, np.ascontiguousarray(store)) ^ self._pads
 
     def tags(self, rows: Positions) -> Bytes:
-        """The tags of ``rows`` [k], sorted in ascending order: [k, 12] uint8."""
+        """The tags of ``rows`` [k]; the result, [k, 12] uint8, is sorted in ascending order."""
         return sorted_tags(self._tags, rows)
 
 
@@ -132,7 +132,7 @@ class LeaderBucket:
         self._slots: dict[StoreLayout, StoreSlots] = {}
 
     def matrix_blocks(self) -> Iterator[dict[str, Bytes]]:
-        """Return blocks that map each member to its next columns Δ, [columns, m / 8] uint8.
+        """Return matrix blocks: each maps members to their next columns, [columns, m / 8] uint8.
 
         A member whose matrix has fewer columns than the other matrices gets no columns in the last
         blocks. The caller must read the iterator to the end, because the leader computes the OPRF
@@ -291,10 +291,10 @@ class PsiLeader:
 
 
 def lookup_member(members: Mapping[str, T], member: str) -> T:
-    """Return the value of the key ``member`` in ``members``.
+    """Return the entry of ``member`` in ``members``.
 
     Raises:
-        PsiError: ``members`` has no key ``member``.
+        PsiError: ``members`` has no entry for ``member``.
     """
     if member not in members:
         names = ", ".join(members)

@@ -196,7 +196,7 @@ class PsiMember:
     def receive_answer(self, answer: bytes) -> None:
         """Take the OPRF key from the leader's ``answer``; derive the base OT keys from the rest.
 
-        ``answer`` has 16 + 64 · w bytes: the OPRF key precedes the answer of the base OT.
+        ``answer`` has 16 + 64 · w bytes: first the OPRF key, then the answer of the base OT.
 
         Raises:
             PsiError: ``answer`` has a wrong length or an invalid point.

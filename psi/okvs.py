@@ -40,7 +40,7 @@ Equation = tuple[int, int]  # the unknowns as bits, and the value
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoreSlots:
-    """The slots that each of n keys reads; the same for all stores with one layout."""
+    """The slots that each of n keys reads; they are the same in all stores with equal layouts."""
 
     sparse: Positions  # [n, 3]
     dense: Bytes  # [n, 5], bits
@@ -48,7 +48,7 @@ class StoreSlots:
 
 @dataclass(frozen=True, slots=True)
 class StoreLayout:
-    """Shape and hash functions of a store, known to both sides; ``seed`` is 32 public bytes."""
+    """Shape and hash functions of a store, which both sides know; ``seed`` is 32 public bytes."""
 
     count: int  # keys, dummies included
     value_bytes: int
@@ -65,13 +65,16 @@ class StoreLayout:
         return 3 * self.third + DENSE_SLOTS, self.value_bytes
 
     def sparse(self, keys: Bytes) -> Positions:
-        """The three sparse slots of each of ``keys`` [n, 16]: [n, 3] int64."""
+        """Return the three sparse slots, [n, 3] int64, of each of the n ``keys``, [n, 16]."""
         key = labelled_digest("okvs-sparse", self.seed)[:KEY_BYTES]
         words = encrypt_blocks(key, keys).view("<u4")
         return scale_words(words[:, :3], self.third) + np.arange(3) * self.third
 
     def dense(self, keys: Bytes) -> Bytes:
-        """The dense slots of each of ``keys`` [n, 16] as bits, lowest bit first: [n, 5] uint8."""
+        """Return the dense slots, [n, 5] uint8, of each of the n ``keys``, [n, 16].
+
+        A set bit means that the key reads the slot; the lowest bit of a byte comes first.
+        """
         key = labelled_digest("okvs-dense", self.seed)[:KEY_BYTES]
         return encrypt_blocks(key, keys)[:, : DENSE_SLOTS // 8]
 
@@ -110,7 +113,7 @@ def encode_store(layout: StoreLayout, keys: Bytes, values: Bytes, entropy: Entro
 
 
 def decode_store(layout: StoreLayout, store: Bytes, keys: Bytes) -> Bytes:
-    """The values of ``keys`` [n, 16] in ``store`` [slots, ℓ]: [n, ℓ] uint8.
+    """Return the values, [n, ℓ] uint8, of the ``keys`` [n, 16] in ``store`` [slots, ℓ].
 
     For a key that was not encoded, the result is a random value.
     """
@@ -118,7 +121,7 @@ def decode_store(layout: StoreLayout, store: Bytes, keys: Bytes) -> Bytes:
 
 
 def decode_slots(slots: StoreSlots, store: Bytes) -> Bytes:
-    """The values in ``store`` [slots, ℓ] of the keys that read ``slots``: [n, ℓ] uint8."""
+    """Return the values, [n, ℓ] uint8, in ``store`` [slots, ℓ] of the keys that read ``slots``."""
     sparse = _sparse_part(store, slots.sparse)
     return sparse ^ _dense_part(store[-DENSE_SLOTS:], slots.dense)
 
@@ -171,9 +174,9 @@ def _dense_part(dense: Bytes, bits: Bytes) -> Bytes:
 
 
 def peel_keys(slots: Positions, slot_count: int) -> tuple[list[Round], Positions]:
-    """Peel the keys that read ``slots`` [n, 3]; slot numbers are below ``slot_count``.
+    """Peel n keys; ``slots`` [n, 3] are the slots of each key, with numbers below ``slot_count``.
 
-    Each round of peeling is a pair of arrays: the removed keys [k], and for each removed key the
+    Each round of peeling is a pair of arrays: the removed keys, [k], and for each removed key the
     slot to fill, [k]. The caller must fill the slots of the last round first.
 
     Returns:
@@ -235,7 +238,7 @@ def _integers(values: Bytes) -> list[int]:
 
 
 def solve_gf2(rows: Sequence[int], values: Sequence[int], free: Sequence[int]) -> list[int] | None:
-    """Solve linear equations over GF(2); unknowns are bit strings, stored as Python integers.
+    """Solve linear equations over GF(2); each unknown is a bit string in a Python integer.
 
     The result x satisfies ⊕_{bit u of rows[e]} x[u] = values[e] for every equation e. An unknown
     that the equations do not determine gets the value in ``free``. The result is None if the rows

@@ -28,13 +28,13 @@ ROWS_PER_CHUNK = 1 << 16  # bounds the memory of H₂
 
 
 def bucket_position_key(key: bytes, parameters: PsiParameters) -> bytes:
-    """The position key of one bucket, from the position key of the run: 16 bytes."""
+    """Derive the position key of one bucket, 16 bytes, from the position key of the run."""
     parts = (parameters.session, key, uint64_bytes(parameters.bucket))
     return labelled_digest("oprf-bucket", *parts)[:KEY_BYTES]
 
 
 def column_seed(key: bytes, parameters: PsiParameters, column: int) -> bytes:
-    """The PRG seed of one column in one bucket, from a key of the base OT: 16 bytes."""
+    """Derive the PRG seed of one column in one bucket, 16 bytes, from a key of the base OT."""
     context = parameters.context("oprf-seed")
     return labelled_digest("oprf-seed", context, uint64_bytes(column), key)[:KEY_BYTES]
 
@@ -42,9 +42,9 @@ def column_seed(key: bytes, parameters: PsiParameters, column: int) -> bytes:
 def column_positions(
     key: bytes, session: bytes, hashes: Bytes, rows: int, kernels: ColumnKernels = NUMPY_KERNELS
 ) -> Iterator[ColumnPlaces]:
-    """The positions v[j] = F_k(h(x))_j in [0, rows): an endless iterator, one array [n] per column.
+    """Yield the positions v[j] = F_k(h(x))_j of all rows x, column by column, without end.
 
-    ``hashes`` are h(x), [n, 16] uint8.
+    Each array is [n], with positions in [0, rows). ``hashes`` are h(x), [n, 16] uint8.
     """
     block = 0
     while True:
@@ -56,9 +56,10 @@ def column_positions(
 
 
 def leader_column(keys: tuple[bytes, bytes], column: Bytes) -> tuple[Bytes, Bytes]:
-    """The leader's column A_j = PRG(K₀), and Δ_j = PRG(K₀) ⊕ PRG(K₁) ⊕ D_j for the member.
+    """Return the leader's column A_j = PRG(K₀), and Δ_j, which the member needs for its column.
 
-    ``column`` is D_j. The columns A_j, Δ_j and D_j are packed bits, [m / 8] uint8.
+    Δ_j is PRG(K₀) ⊕ PRG(K₁) ⊕ D_j. ``keys`` are K₀ and K₁, and ``column`` is D_j. The columns A_j,
+    Δ_j and D_j are packed bits, [m / 8] uint8.
     """
     # Chase and Miao, "oblivious transfer", of A_j and B_j = A_j ⊕ D_j: random keys, one difference.
     own = aes_keystream(keys[0], column.size)
@@ -80,7 +81,7 @@ def member_column(key: bytes, bit: int, delta: Bytes) -> Bytes:
 
 
 class RowBits:
-    """The bits of the matrix at the positions of ``count`` rows, collected column by column."""
+    """Collects, column by column, the bits of the matrix that each of ``count`` rows selects."""
 
     def __init__(self, count: int, width: int, kernels: ColumnKernels = NUMPY_KERNELS) -> None:
         self._kernels = kernels
@@ -99,7 +100,7 @@ class RowBits:
         self._columns += 1
 
     def outputs(self, parameters: PsiParameters) -> tuple[Bytes, Bytes]:
-        """The OPRF output H₂ of each row's bits, as pads [n, ℓ] uint8 and tags [n, 12] uint8."""
+        """Return both parts of each row's OPRF output: pads [n, ℓ] uint8 and tags [n, 12] uint8."""
         # Chase and Miao, "OPRF evaluation": Ψ = H₂(C₁[v[1]] ‖ … ‖ C_w[v[w]]). H₂ is BLAKE2b after
         # 32 bytes of context: of the available hashes its state is the fastest to copy.
         size = parameters.check_bytes + TAG_BYTES

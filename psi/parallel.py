@@ -1,8 +1,8 @@
 """Parallel maps: functions that distribute computations on many points over workers.
 
-Each chunk is the argument of one call of a module-level function. A chunk consists of bytes and
-numbers only, so that a worker may be another process. The order of chunks and results is fixed. The
-messages of a run are therefore the same for every number of workers.
+A worker calls a module-level function with one chunk as the argument. A chunk contains only bytes
+and numbers, so it can be sent to a worker in another process. The results have the order of the
+chunks, so the messages of a run do not depend on the number of workers.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -83,11 +83,12 @@ class PsiParameters:
 
 @lru_cache
 def matrix_width(rows: int, leader_size: int, member_size: int) -> int:
-    """Return the smallest w that hides from the leader the outputs of rows that only a member has.
+    """Return the smallest width w that keeps the outputs of rows outside the intersection secret.
 
-    A row that only the member has selects w bits of D, and each bit is 1 with probability p. If
-    fewer than λ of these bits are 1, the leader could guess the OPRF output of the row. The
-    probability that the leader can guess the output of any of the n₁ rows is at most 2^-σ.
+    The leader must not be able to guess the OPRF output of a row that only the member has. Such a
+    row selects w bits of D, and each bit is 1 with probability p. If fewer than λ of these bits are
+    1, the leader could guess the OPRF output of the row. The probability that the leader can guess
+    the output of any of the n₁ rows is at most 2^-σ.
     """
     # Chase and Miao, Section 3.3: p = (1 - 1/m)^n₂ and Pr[Bin(w, p) < λ] ≤ 2^-(σ + log₂ n₁).
     # `scale_words` may choose a position (1 + m/2³²) times too often.

@@ -4,7 +4,7 @@ from psi.errors import PsiError, UsedTwice
 
 
 class StepOrder:
-    """The fixed order of the ``steps`` of a run, and the next step; errors name ``who``."""
+    """Checks that the ``steps`` of a run are taken in order; errors name the party ``who``."""
 
     def __init__(self, who: str, steps: tuple[str, ...]) -> None:
         self._who = who
@@ -26,8 +26,9 @@ class StepOrder:
             )
         if position > self._taken:
             raise PsiError(
-                f"{self._who}: the step {step} was called too early",
-                hint=f"next is {self._steps[self._taken]}; the order is {', '.join(self._steps)}",
+                f"{self._who}: the step {step} was called too early; the next step is "
+                f"{self._steps[self._taken]}",
+                hint=f"the order of the steps is {', '.join(self._steps)}",
             )
 
     def take(self, step: str) -> None:

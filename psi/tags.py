@@ -20,15 +20,19 @@ def tag_order(tags: Bytes) -> Positions:
 
 
 def sorted_tags(tags: Bytes, rows: Positions) -> Bytes:
-    """The tags of ``rows`` [k] from ``tags`` [n, 12], in ascending order: [k, 12] uint8."""
+    """Return the tags of the rows with the indices ``rows``, ascending: [k, 12] uint8.
+
+    ``tags`` are the tags of all rows, [n, 12], and ``rows`` is [k].
+    """
     selected = tags.take(rows, axis=0)
     return selected.take(tag_order(selected), axis=0)
 
 
 def find_tags(own: Bytes, received: Bytes, who: str) -> Positions:
-    """The rows of ``own`` [n, 12] whose tags are in ``received`` [k, 12]: [k] int64, ascending.
+    """Return the indices of the member's rows whose tags were received: [k] int64, ascending.
 
-    ``who`` is the name of the member, for errors.
+    ``own`` are the tags of all rows of the member, [n, 12]; ``received`` are the tags that the
+    leader sent, [k, 12]. ``who`` is the name of the member, for errors.
 
     Raises:
         PsiError: ``received`` is not an ascending list of tags, the member has no row for one of
@@ -46,7 +50,8 @@ def find_tags(own: Bytes, received: Bytes, who: str) -> Positions:
         )
     if len(first) != len(received):
         raise PsiError(
-            f"leader: sent {len(received) - len(first)} tags that match no row of {who}",
+            f"leader: no row of {who} matches {len(received) - len(first)} of the "
+            f"{len(received)} tags that the leader sent",
             hint="the leader is faulty or dishonest, or the sessions differ",
         )
     return np.sort(first)

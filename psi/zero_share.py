@@ -1,8 +1,9 @@
 """Zero sharing: on rows that all members have, the XOR of all members' values is zero.
 
-Kolesnikov, Matania, Pinkas, Rosulek and Trieu (KMPRT, CCS 2017), unconditional zero-sharing: every
-two members share a key K_ij, and z_i(x) = ⊕_{j≠i} F(K_ij, x), so ⊕_i z_i(x) = 0. The members agree
-on the keys K_ij by X25519; each member has one key share per run.
+The method is the unconditional zero-sharing of Kolesnikov, Matania, Pinkas, Rosulek and Trieu
+(KMPRT, CCS 2017). Every two members i and j share a key K_ij. Member i computes the value
+z_i(x) = ⊕_{j≠i} F(K_ij, x). The XOR of all members' values contains each F(K_ij, x) twice, so it is
+zero. The members agree on the keys K_ij by X25519; each member has one key share per run.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,9 +43,10 @@ class KeyExchange:
         self.public = self._private.public_key().public_bytes_raw()
 
     def pair_keys(self, shares: Mapping[str, bytes], session: bytes) -> list[bytes]:
-        """The key K_ij with every other member, from the public key ``shares`` of all members.
+        """Return the keys K_ij that this member shares with each of the other members.
 
-        The caller must have verified the signatures of the shares.
+        ``shares`` are the public key shares of all members by name. The caller must have verified
+        the signatures of the shares.
 
         Raises:
             PsiError: a share is missing, unknown, changed or repeated, has a wrong length, or is
@@ -71,7 +73,7 @@ class KeyExchange:
         if shares[self._name] != self.public:
             raise PsiError(
                 f"{self._name}: the leader relayed a public key share of {self._name} that "
-                "differs from the share that was sent",
+                f"differs from the share that {self._name} sent",
                 hint="the leader, who relays the shares, is faulty or dishonest",
             )
         if len(set(shares.values())) != len(shares):
@@ -81,7 +83,9 @@ class KeyExchange:
 def zero_share_key(
     private: X25519PrivateKey, shares: Mapping[str, bytes], session: bytes, names: tuple[str, str]
 ) -> bytes:
-    """The key K_ij of the two members ``names`` = (own, other): 16 bytes, equal at both members.
+    """Return the key K_ij, 16 bytes, of two members; both members compute the same key.
+
+    ``names`` are the name of this member and the name of the other member.
 
     Raises:
         PsiError: the other member's share is a point of small order.

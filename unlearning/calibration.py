@@ -19,8 +19,8 @@ def calibration_factor(present: Tensor, original: Tensor, margin: float) -> floa
     """Return the factor that gives the ``present`` logits the mean entropy of ``original``.
 
     ``present`` and ``original`` are logits of the same held-out rows, ``[rows, classes]``. The
-    factor is 1 if the mean entropy difference, paired over rows, is at most ``margin`` standard
-    errors, because another factor would only fit the noise of a few rows.
+    entropies are compared row by row. If the mean difference is at most ``margin`` standard errors,
+    it may be chance, and the factor is 1.
     """
     target = softmax_entropy(original.double())
     difference = softmax_entropy(present.double()) - target

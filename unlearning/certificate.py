@@ -60,9 +60,9 @@ def add_gaussian_noise(
 ) -> None:
     """Add noise from N(0, σ²) to every parameter of ``block`` in place.
 
-    ``block`` holds tensors of any shape; ``entropy(n)`` returns n secret random bytes. The noise is
-    sampled in floating point, so the (ε, δ) guarantee does not cover the lowest bits of a released
-    number.
+    ``block`` holds tensors of any shape; ``entropy(n)`` returns n secret random bytes. The (ε, δ)
+    guarantee assumes noise of unlimited precision, but this noise is in floating point. Therefore
+    the guarantee does not cover the lowest bits of a released number.
     """
     for parameter in block:
         words = torch.frombuffer(bytearray(entropy(8 * parameter.numel())), dtype=torch.int64)

@@ -1,4 +1,4 @@
-"""CVFU: cached confidence matrix, and early stopping of the epochs over the remaining rows.
+"""Computations of the method CVFU: estimates for the confidence matrix, and early stopping.
 
 Notation of CVFU (arXiv 2502.17081): Ĥ = the confidence matrix, the cached sum of all parties'
 votes; h_k = the votes of party k; Ĥ and h_k are ``[rows, classes]``. The share of party k in an

@@ -4,7 +4,7 @@ from enum import Enum
 
 
 class Guarantee(Enum):
-    """The guarantee that a method gives; every row of the report's method table shows it."""
+    """The kind of guarantee of a method; the report lists it in the table of all methods."""
 
     EXACT = "exact"  # bit-equal to a run that never had the rows
     CERTIFIED = "certified"  # (ε, δ), under the listed assumptions

@@ -3,8 +3,8 @@
 The model is softmax regression over summed votes: party k has the features A_k, the linear map Θ_k
 and the votes A_k Θ_k, and P is the softmax of the sum of all votes. F = mean cross
 entropy + λ/2 ‖Θ‖² over all parameters, biases included, so F is λ-strongly convex. Every quantity
-below belongs to one party's block, or is a sum of numbers that each party computes from its own
-block.
+in this module belongs to one party's block, or is a sum of numbers that each party computes from
+its own block.
 
 Notation: g = ∇F, H = ∇²F, p = search direction, x = solution of H x = −g, r = −g − H x, R = sum of
 A_k p_k over the parties, M = product of R with the Hessian of the loss with respect to the votes,
@@ -89,7 +89,7 @@ def start_solve(point: Sequence[Tensor], gradient: Sequence[Tensor]) -> LinearSo
 
 
 def add_regularisation(block: Sequence[Tensor], gradient: Sequence[Tensor], weight: float) -> Block:
-    """Return ``gradient`` + λ ``block``; both and the result hold tensors of any shape.
+    """Return ``gradient`` + λ ``block``; arguments and result are tensors of any shape.
 
     Corresponding tensors have the same shape. ``weight`` is λ. Given the parameters and the
     gradient of the cross entropy, the result is g; given p and the curvature part of H p, the

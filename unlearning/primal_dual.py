@@ -36,8 +36,8 @@ def extrapolated_score(forgetting: float, before: float | None) -> float:
 
     ``forgetting`` is S_u at Θᵏ, and ``before`` is S_u at Θᵏ⁻¹ or None in the first iteration. The
     paper's dual ascent uses S_u at Θᵏ, which is the Arrow–Hurwicz method; primal-dual hybrid
-    gradient uses S_u at Θ̄. The extrapolation treats S_u as linear along the step, as the primal
-    step with g_u does.
+    gradient uses S_u at Θ̄. The extrapolation assumes that S_u is linear between the two points;
+    the primal step makes the same assumption, because it uses only the gradient g_u.
     """
     return forgetting if before is None else 2.0 * forgetting - before
 

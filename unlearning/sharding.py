@@ -1,8 +1,8 @@
 """Exact unlearning by shards (SISA): each row belongs to one shard, and each shard has a model.
 
 Only the models of shards with forgotten rows are retrained. The method of Bourtoule et al. 2019
-(arXiv 1912.03817) is adapted to parties that hold columns: all parties compute the shard of a row
-from the row's ID by a shared keyed function, so no party has to send the shard.
+(arXiv 1912.03817) is adapted to vertically split data. Each party computes the shard of a row from
+the row's ID by a keyed function that all parties share, so the shards of the rows need not be sent.
 """
 
 from collections.abc import Sequence

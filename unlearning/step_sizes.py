@@ -32,8 +32,8 @@ class StepRule:
         ordered = self.beta < self.alpha and self.shrink <= 1.0 <= self.grow
         if not ordered or not 0.0 < self.safety < 1.0:
             raise ValueError(
-                f"{self} violates beta < alpha, shrink <= 1 <= grow or 0 < safety < 1; "
-                "for constant step sizes set grow = shrink = 1"
+                f"{self} breaks at least one of three rules: beta < alpha, shrink <= 1 <= grow and "
+                "0 < safety < 1; for constant step sizes set grow = shrink = 1"
             )
 
     def adjustment(self, ratio: float) -> float:

@@ -1,7 +1,8 @@
-"""Policies for FedORA's threshold γ: the mean forgetting score at which D_u counts as forgotten.
+"""Policies that choose FedORA's threshold γ.
 
-FedORA's paper gives no value of γ. A score lies in [−ω log C, +ω log C] (C = number of classes,
-ω = ``weight``), so a γ below this range is always met, and a γ above this range can never be met.
+The rows D_u count as forgotten if their mean forgetting score is at least γ. FedORA's paper gives
+no value of γ. A score lies in [−ω log C, +ω log C] (C = number of classes, ω = ``weight``), so a γ
+below this range is always met, and a γ above this range can never be met.
 """
 
 import math
@@ -12,10 +13,10 @@ from torch import Tensor
 
 
 def uniform_threshold(classes: int, weight: float, fraction: float = 0.95) -> float:
-    """Return γ as ``fraction`` of the largest score, so that outputs become nearly uniform.
+    """Return γ = ``fraction`` · the largest score, which only nearly uniform outputs reach.
 
-    Uniform outputs are the goal of FedORA's paper, but they are over-forgetting, which makes the
-    forgotten rows detectable.
+    The goal of FedORA's paper is uniform outputs on D_u. Such outputs are over-forgetting: they
+    make the forgotten rows detectable.
 
     Raises:
         ValueError: γ is outside the range of the score.
@@ -36,8 +37,9 @@ def class_matched_level(scores: Tensor, truth: Tensor, wanted: Tensor, compared:
 
     ``scores`` and ``truth`` are the scores and labels of the held-out rows, ``[rows]``; ``wanted``
     are the labels of the rows to forget, ``[forgotten]``. The ``error`` of the result is the
-    standard error of the difference between this mean and the mean over ``compared`` other rows of
-    the same class mix. Classes without a held-out row are left out of the mean.
+    standard error of the difference between two means: the mean of the result, and the mean over
+    ``compared`` other rows with the same class mix. Classes without a held-out row are left out of
+    the mean.
 
     Raises:
         ValueError: no held-out row has one of the wanted classes.
@@ -62,8 +64,8 @@ def class_matched_level(scores: Tensor, truth: Tensor, wanted: Tensor, compared:
 def heldout_threshold(level: ScoreLevel, classes: int, weight: float, margin: float = 0.0) -> float:
     """Return γ from a model's mean score on validation rows of the forgotten classes.
 
-    γ is ``margin`` standard errors below the mean, so that the constraint is active only if the
-    model is more certain on D_u than chance would explain. γ is never below the smallest score.
+    γ is ``margin`` standard errors below the mean, so a mean score on D_u that is lower by fewer
+    standard errors still meets the constraint. γ is never below the smallest score.
 
     Raises:
         ValueError: γ is outside the range of the score.
@@ -103,6 +105,7 @@ def _checked(policy: str, threshold: float, classes: int, weight: float) -> floa
         raise ValueError(
             f"threshold policy {policy!r} gave {threshold} as the threshold, but for {classes} "
             f"classes and weight {weight} the threshold must be in "
-            f"[{-ceiling:.4f}, {ceiling:.4f}]; compute the scores with this weight"
+            f"[{-ceiling:.4f}, {ceiling:.4f}]; if the threshold was "
+            "computed from scores, compute these scores with the same weight"
         )
     return threshold

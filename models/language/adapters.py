@@ -152,7 +152,7 @@ def adapted_modules(model: nn.Module) -> list[str]:
 
 
 def linear_modules(model: nn.Module) -> list[tuple[str, Tensor]]:
-    """Return the last part of the name, and the weight, of every linear layer.
+    """Return the name and the weight of every linear layer; a name is the last part of the path.
 
     Weights are ``[out, in]``, or ``[in, out]`` for Conv1D layers of GPT-2 and similar models.
     """
@@ -164,7 +164,7 @@ def linear_modules(model: nn.Module) -> list[tuple[str, Tensor]]:
 
 
 def has_transposed_weight(module: nn.Module) -> bool:
-    """Return whether a module is a linear layer with weight ``[in, out]``, as Conv1D of GPT-2."""
+    """Return whether a module is a linear layer with weight ``[in, out]``, like Conv1D of GPT-2."""
     return type(module).__name__ == "Conv1D"
 
 
@@ -184,5 +184,7 @@ def _peft_model(model: PreTrainedModel, config: LoraConfig) -> PeftModel:
         filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
         adapted = get_peft_model(model, config)
     if not isinstance(adapted, PeftModel):
-        raise TypeError(f"peft returned a {type(adapted).__name__}, not a PeftModel")
+        raise TypeError(
+            f"the library peft returned a {type(adapted).__name__}; expected a PeftModel"
+        )
     return adapted

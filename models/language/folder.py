@@ -1,9 +1,8 @@
 """Folder of a language model: finds the files that determine the model and checks their safety.
 
-This module does not load the model. A folder is refused if its files could run code (pickled
-weights, a model type with its own Python code), cause a download (an adapter that names its base
-model, a kernel from a hub), or give another kind of model (a classifier without a language-model
-head).
+This module does not load the model. It refuses a folder in three cases: a file could run code, such
+as pickled weights; a file could cause a download, such as an adapter that names its base model; or
+the model is of another kind, such as a classifier.
 """
 
 import json
@@ -140,7 +139,7 @@ def _check_kind(folder: Path, config: dict[str, Any]) -> None:
     if kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise LanguageModelError(
             f"{folder / CONFIG}: model_type {kind} is not a causal language model of the library "
-            "transformers, and code in a model folder is never run",
+            "transformers; other types are not supported, and code in a model folder is never run",
             hint="use a model with a type such as llama, qwen2, mistral or gpt2",
         )
     legal: set[str] = set()

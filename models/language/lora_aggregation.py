@@ -1,4 +1,4 @@
-"""Three rules for the weighted mean of clients' adapters; the error of averaging factors.
+"""Three rules to average clients' adapters, and a measure of the error of one rule.
 
 Notation: α_k = n_k / Σ n, W_k = B_k A_k with A ``[r, in]`` and B ``[out, r]``. The exact mean W̄ =
 Σ α_k W_k has rank up to K·r for K clients. Three rules return adapters of rank r:
@@ -31,7 +31,7 @@ _A, _B = ".lora_A.weight", ".lora_B.weight"
 
 @dataclass(frozen=True, slots=True)
 class FactorGap:
-    """Frobenius norms of W̄ − B̄ Ā, exact mean minus product of mean factors, and of W̄."""
+    """Frobenius norms of two matrices: of the error W̄ − B̄ Ā, and of the exact mean W̄."""
 
     gap: float  # ‖W̄ − B̄ Ā‖
     mean: float  # ‖W̄‖, as a reference
@@ -52,7 +52,8 @@ def aggregate_adapters(
 
     Raises:
         LanguageModelError: there is no client, ``rows`` has a negative number or only zeros,
-            clients have different names or shapes, or clients have different A with ``freeze_A``.
+            the names or shapes of the tensors differ between clients, or the rule is ``freeze_A``
+            and A differs between clients.
     """
     shares = _shares(clients, rows)
     if rule == "freeze_A":
@@ -69,21 +70,21 @@ def aggregate_adapters(
 
 
 def factor_gaps(clients: Sequence[Adapters], rows: Sequence[float]) -> dict[str, FactorGap]:
-    """Return ‖W̄ − B̄ Ā‖ of each module that has both factors, weighted by ``rows`` (n_k).
+    """Return ‖W̄ − B̄ Ā‖ of each module with both factors; ``rows`` are the weights n_k.
 
     The tensors of ``clients`` are A ``[r, in]`` and B ``[out, r]``. A module that has only B in
     ``clients`` is left out: all clients then share a frozen A, and the gap is zero.
 
     Raises:
         LanguageModelError: there is no client, ``rows`` has a negative number or only zeros, or
-            clients have different names or shapes.
+            the names or shapes of the tensors differ between clients.
     """
     shares = _shares(clients, rows)
     return {module: _gap(module, clients, shares) for module in _modules(clients[0])}
 
 
 def total_gap(gaps: Mapping[str, FactorGap]) -> FactorGap:
-    """Return the norms over all modules together: each is the root of a sum of squares."""
+    """Return both norms for all modules together; a norm is the root of a sum of squares."""
     gap = sqrt(sum(each.gap**2 for each in gaps.values()))
     return FactorGap(gap, sqrt(sum(each.mean**2 for each in gaps.values())))
 

@@ -32,7 +32,7 @@ _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.curren
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingLoad:
-    """A training run, to estimate its memory; without ``lora`` every weight is trained."""
+    """Settings that determine the memory of training; without ``lora`` every weight is trained."""
 
     batch: int  # sequences in one pass, over all terms of the loss
     length: int  # tokens of the longest sequence
@@ -51,12 +51,11 @@ class TrainingLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationLoad:
-    """A server's evaluation, to estimate its memory.
+    """Settings that determine the memory of a server's evaluation.
 
     Attributes:
-        training: model settings, as for a training run; but ``copies`` is the number of model
-            vectors that the server stores, and ``batch`` is the batch size of the relearning
-            attack.
+        training: settings of the model; ``copies`` is here the number of model vectors that the
+            server stores, and ``batch`` is the batch size of the relearning attack.
         batch: number of sequences that are generated together; 0 if none is generated.
         tokens: number of tokens that are generated after the longest prompt.
         quantises: whether the server quantises a copy of the weights.

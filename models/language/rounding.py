@@ -1,8 +1,8 @@
-"""Quantisation attack: round weights to few bits, to test whether the model still forgets.
+"""Quantisation attack: round weights to few bits, to test whether forgotten knowledge returns.
 
 A method that changes weights only slightly can hide knowledge without removing it. Rounding to 8 or
-4 bits undoes such small changes, and the knowledge returns (Zhang et al., arXiv 2410.16454). The
-rounding is symmetric and to the nearest step. Each output channel, or each group of inputs in a
+4 bits undoes such small changes, so that the knowledge returns (Zhang et al., arXiv 2410.16454).
+The rounding is symmetric and to the nearest step. Each output channel, or each group of inputs in a
 channel, has one scale s.
 """
 
@@ -21,10 +21,11 @@ GROUP = 64  # inputs that share one scale, as is usual with 4 bits
 
 
 def round_matrix(weight: Tensor, bits: Bits, group: int | None = None) -> Tensor:
-    """Return ``weight`` rounded to 2^b − 1 values per scale, in its own type, ``[out, in]``.
+    """Return ``weight`` rounded to 2^b − 1 values per scale, ``[out, in]``.
 
-    ``weight`` is ``[out, in]``. ``group`` is the number of inputs that share a scale; the last
-    group may be smaller. Without ``group`` all inputs of a channel share one scale.
+    ``weight`` is ``[out, in]``; the result has the same type. ``group`` is the number of inputs
+    that share a scale; the last group may be smaller. Without ``group`` all inputs of a channel
+    share one scale.
 
     Raises:
         LanguageModelError: ``weight`` is not a floating-point matrix, or ``group`` is less than 1.
@@ -55,7 +56,7 @@ def round_weights(model: nn.Module, bits: Bits, group: int | None = None) -> Non
     """
     if adapted_modules(model):
         raise LanguageModelError(
-            "the model has adapters, so its weights cannot be rounded",
+            "the model has adapters, which rounding would leave unchanged",
             hint="merge the adapters first, then round the weights",
         )
     known: Any = model

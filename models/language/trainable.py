@@ -1,4 +1,4 @@
-"""Trainable tensors of a language model, by name: of its adapters, or of the whole model.
+"""Trainable tensors of a language model, by name: the adapters only, or all weights.
 
 The names are those in peft's files. A tensor that a model uses twice, such as shared input and
 output embeddings, is listed once.
@@ -85,8 +85,8 @@ def set_trainable(model: nn.Module, given: Mapping[str, Tensor]) -> None:
         first = differing[0]
         where = "missing in the received values" if first in own else "not trainable in this model"
         raise LanguageModelError(
-            f"the parameter {first} is {where}; in total {len(differing)} parameters are "
-            "missing on one of the two sides",
+            f"the parameter {first} is {where}; in total {len(differing)} names differ "
+            "between the received values and this model",
             hint="both sides must train and freeze the same modules, with the same rank",
         )
     for name, parameter in own.items():

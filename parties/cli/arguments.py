@@ -48,7 +48,7 @@ class CheckedGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the named command and check its options; return its name, itself and the options."""
+        """Find a command and check its options; return its name, the command and the options."""
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not isinstance(command, CheckedGroup):  # a group checks its own
             _check_options(ctx, command.params, rest)

@@ -113,7 +113,7 @@ def prepare_output() -> None:
     """Prepare the output of this process.
 
     Characters that a stream cannot encode are escaped. Log records are printed without their
-    messages, and errors in threads without messages of libraries.
+    messages. Errors in threads are printed without the messages of libraries.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):

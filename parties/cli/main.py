@@ -254,7 +254,7 @@ def _processes(plan: "SimulationPlan", listener: "ProgressListener") -> dict[str
 
 
 def federated_mode(config: "FederatedConfig") -> "FederatedMode":
-    """Return the mode of a config (horizontal or LLM); import the libraries of no other mode."""
+    """Return the mode of a config, horizontal or LLM; import only the libraries of this mode."""
     from configs.federated_file import LanguageConfig
 
     if isinstance(config, LanguageConfig):

@@ -38,7 +38,7 @@ class ProgressView:
             self._live.stop()
 
     def show(self, event: Event) -> None:
-        """Show one event of one party."""
+        """Show one event that a party sent, such as progress or a warning."""
         match event["event"]:
             case "progress":
                 fields = {name: event[name] for name in Progress.__slots__}

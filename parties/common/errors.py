@@ -1,4 +1,4 @@
-"""Errors of a party, their exit codes, and the part of an error that a peer may see."""
+"""Errors of a party, their exit codes, and the texts that a peer receives about an error."""
 
 from configs.errors import ConfigError
 from protocol.errors import (
@@ -58,7 +58,7 @@ class Diverged(PartyError):
 
 
 class ClocksApart(IdentityError):
-    """The clocks of two parties differ too much; this is no secret between the two parties."""
+    """The clocks of two parties differ too much; the peer may receive this error's text."""
 
 
 class Superseded(RemoteProtocolError):
@@ -117,9 +117,9 @@ def exit_code(error: Exception) -> int | None:
 def abort_reason_before_proof(error: Exception) -> tuple[str, str]:
     """Return the code and the text of an abort for a peer whose identity is not proved yet.
 
-    If this party refused the peer's identity, the text gives no reason, but only an identifier (the
-    ticket). This party's own error message contains the same ticket, so that the two operators can
-    match the messages.
+    If this party refused the peer's identity, the text contains an identifier (the ticket) instead
+    of the reason. This party's own error message contains the same ticket, so that the two
+    operators can match the messages.
     """
     if isinstance(error, IdentityError) and not isinstance(error, ClocksApart):
         return "identity", (

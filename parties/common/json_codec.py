@@ -1,4 +1,4 @@
-"""Conversion of dataclasses to JSON and back, without their tensors; reading runs no code."""
+"""Conversion of dataclasses to JSON and back; tensors are stored apart; reading runs no code."""
 
 import json
 import types

@@ -8,7 +8,7 @@ LONGEST = 1024  # characters of one field
 def printable(text: str, longest: int = LONGEST) -> str:
     """Return ``text`` with unprintable characters escaped, cut after ``longest`` characters.
 
-    Line ends, terminal codes and marks of writing direction are escaped.
+    Line ends, terminal control codes and characters that change the writing direction are escaped.
     """
     shown = "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()

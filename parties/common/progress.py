@@ -64,14 +64,14 @@ class ProgressReporter:
         self._began = self._reported = monotonic()
 
     def phase(self, name: str, total: int | None = None) -> None:
-        """Start the phase ``name``, which has ``total`` steps; None if the number is unknown."""
+        """Start the phase ``name``; ``total`` is its number of steps, or None if unknown."""
         self._began, self._progress.seconds = monotonic(), 0.0
         self._progress.phase, self._progress.done, self._progress.total = name, 0, total
         self._progress.tokens = 0
         self._report()
 
     def follow(self, place: vfl_pb2.Place) -> None:
-        """Count one step of the hub; begin a new phase if ``place`` has another task or epoch."""
+        """Count the step at ``place``; begin a new phase if its task or epoch is a new one."""
         if place.task == vfl_pb2.CHECKPOINT:
             return
         name = task_name(place)

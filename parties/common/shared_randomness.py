@@ -56,14 +56,14 @@ def normal_draws(key: bytes, count: int) -> NDArray[np.float64]:
 
 
 def random_id_words(key: bytes, ids: Sequence[bytes]) -> Words:
-    """Return 64 pseudo-random bits per ID, ``[ids]``; parties that share an ID get equal bits."""
+    """Return 64 pseudo-random bits per ID, ``[ids]``; all parties get the same bits for an ID."""
     return np.frombuffer(b"".join(hmac(key, each, "sha256")[:8] for each in ids), "<u8")
 
 
 def keyed_order(key: bytes, words: Words) -> Index:
     """Return a pseudo-random order of rows.
 
-    The order of two rows depends only on the words of these two rows and on ``key``.
+    Which of two rows comes first depends only on ``key`` and on the ``words`` of these two rows.
 
     Args:
         key: 32 bytes.
@@ -79,7 +79,7 @@ def keyed_order(key: bytes, words: Words) -> Index:
 
 
 def id_fractions(key: bytes, ids: Sequence[bytes]) -> NDArray[np.float64]:
-    """Return a number in [0, 1) per ID, ``[ids]``; parties that share an ID get equal numbers."""
+    """Return a number in [0, 1) per ID, ``[ids]``; all parties get the same number for an ID."""
     words = [hmac(key, identifier, "sha256")[:8] for identifier in ids]
     return np.frombuffer(b"".join(words), ">u8") / 2.0**64
 

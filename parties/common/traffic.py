@@ -1,4 +1,4 @@
-"""Traffic of a run: bytes and messages by peer, kind and task, and seconds by phase."""
+"""Traffic of a run: bytes and messages by peer, kind of message and task; seconds by phase."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ _PASSES = _BACKWARD | {"BatchRequest", "Evaluate", "Predict", "Embedding"}
 
 
 def report_phase(kind: str, task: str) -> str:
-    """Return the phase (of ``PHASES``) to which messages of ``kind`` in ``task`` belong."""
+    """Return the phase, one of ``PHASES``, of a message of kind ``kind`` in the task ``task``."""
     if kind in _PSI:
         return "psi"
     if kind not in _PASSES:
@@ -29,7 +29,7 @@ def report_phase(kind: str, task: str) -> str:
 
 @dataclass(slots=True)
 class TrafficTotal:
-    """Number and sizes of several messages together.
+    """Total number and total sizes of several messages.
 
     Attributes:
         messages: number of messages.
@@ -44,7 +44,7 @@ class TrafficTotal:
     size: int = 0
 
     def add(self, other: "TrafficTotal | MessageRecord") -> None:
-        """Add one message or the sums of several messages."""
+        """Add one message, or the totals of several messages, to these totals."""
         self.messages += other.messages if isinstance(other, TrafficTotal) else 1
         self.rows += other.rows
         self.payload += other.payload
@@ -82,7 +82,7 @@ class TrafficCounter:
 
     @property
     def elapsed(self) -> float:
-        """Return the seconds of the run so far; time that a crash wasted is not counted."""
+        """Return the seconds of the run so far, without the time from a checkpoint to a crash."""
         return self._earlier_seconds + perf_counter() - self._began
 
     def to_json(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from psi.parallel import Chunk, ChunkResult, ParallelMap, serial_map
 
 @contextmanager
 def parallel_workers(count: int, step: Callable[[], object]) -> Iterator[ParallelMap]:
-    """Yield a ``map`` function that uses ``count`` worker processes; for 1, it uses this process.
+    """Yield a ``map`` function that uses ``count`` processes; a single one is this process itself.
 
     Args:
         count: number of processes.

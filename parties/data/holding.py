@@ -1,4 +1,4 @@
-"""Holding: the checked rows of one party, with IDs, features and labels."""
+"""The data that one party holds: checked rows with IDs, features and labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -193,7 +193,7 @@ def _labels(records: Records, classes: Sequence[str], *, several_classes: bool) 
         faulty = np.flatnonzero(labels == code)
         if len(faulty):
             raise DataError(
-                f"found {fault} in {records.places(faulty)}",
+                f"some labels cannot be used: found {fault} in {records.places(faulty)}",
                 f"use one of the classes {', '.join(classes)}",
             )
     if several_classes and (labels == labels[0]).all():

@@ -17,7 +17,7 @@ TRIES = 1000  # largest number of sampled Dirichlet partitions
 
 
 def iid_partition(labels: Index, clients: int, seed: int) -> list[Index]:
-    """Return each client's row indices, ``[part]``; the parts are random and of equal size.
+    """Return each client's row indices, ``[part]``; the rows are split at random into equal parts.
 
     ``labels`` has shape ``[rows]``.
     """
@@ -29,8 +29,8 @@ def pathological_partition(labels: Index, clients: int, share: float, seed: int)
     """Return each client's row indices, ``[part]``; each client has rows of only some classes.
 
     ``share`` is the fraction of the classes that each client gets. The classes are assigned one
-    after the other, as in McMahan et al. 2017: each class is split into equal parts among the first
-    clients that still need a class. ``labels`` has shape ``[rows]``.
+    after the other, as in McMahan et al. 2017: each class is split into equal parts, which go to
+    the first clients that do not have all their classes yet. ``labels`` has shape ``[rows]``.
 
     Raises:
         PolicyError: there are too few classes, so that a client would have no rows.
@@ -86,7 +86,8 @@ def _cuts(shares: NDArray[np.float64], rows: int) -> Index:
 def _join_parts(parts: Sequence[Sequence[Index]]) -> list[Index]:
     if not all(sum(map(len, part)) for part in parts):
         raise PolicyError(
-            "the partition leaves a client without rows: there are too few classes for the clients",
+            "the partition leaves a client without rows: the data has too few classes for so many "
+            "clients",
             "use fewer clients, or increase partition.share, the fraction of the classes per "
             "client",
         )

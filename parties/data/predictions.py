@@ -31,7 +31,7 @@ class Predictions:
     Attributes:
         texts: the IDs as written in the request.
         classes: names of the classes, in the order in which the agreement lists them.
-        probabilities: ``[rows, classes]``, NaN if a party does not have the row.
+        probabilities: ``[rows, classes]``, NaN for a row that any party lacks.
     """
 
     texts: Sequence[str]
@@ -46,7 +46,7 @@ class Predictions:
     def rows(self) -> Iterator[tuple[str, str | None, Sequence[float] | None]]:
         """Yield the ID, most probable class and class probabilities of each row.
 
-        Class and probabilities are None if a party does not have the row.
+        The class and the probabilities of a row are None if any party lacks the row.
         """
         for text, held, row in zip(self.texts, self.held, self.probabilities, strict=True):
             yield (text, self.classes[int(row.argmax())], row.tolist()) if held else (

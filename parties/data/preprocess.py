@@ -1,8 +1,8 @@
 """Preprocessing of one party's columns: imputation, scaling and one-hot encoding.
 
-The transformation uses only statistics, such as the mean of each column. Scikit-learn fits the
-statistics on the party's training rows; or they are declared in the party settings, or read from a
-JSON file. Fitted statistics contain information about the rows on which they were fitted.
+Features are transformed with statistics, such as the mean of each column. The statistics are either
+fitted by scikit-learn on the party's training rows, or declared in the party settings, or read from
+a JSON file. Fitted statistics contain information about the rows on which they were fitted.
 """
 
 from collections.abc import Sequence
@@ -73,8 +73,8 @@ class FittedPreprocessing:
         A category that occurs in no training row is encoded as zeros.
 
         Raises:
-            DataError: the columns or the image shape of ``holding`` differ from the columns or the
-                image shape of the preprocessing, or a number is too far from the mean.
+            DataError: ``holding`` has other columns or another image shape than the data for which
+                the preprocessing was made, or a number is too far from the mean.
         """
         self._refuse_other_features(holding)
         if holding.images is not None:

@@ -34,7 +34,7 @@ class RequestedIds:
 
 
 def id_columns(data: Data) -> tuple[str, ...]:
-    """Return the names of the ID columns; empty if file name and row number form the ID."""
+    """Return the names of the ID columns; none if an ID consists of file name and row number."""
     return () if data.id == "row" else data.id.columns
 
 
@@ -94,7 +94,7 @@ def _refuse_unknown(path: Path, columns: Sequence[str], present: Sequence[str]) 
         raise DataError(
             f"{path.name} has no column {', '.join(map(repr, unknown))}",
             f"a .csv file must have the ID columns {', '.join(columns)}; a file with one ID per "
-            "line must have another suffix",
+            "line must not end in .csv",
         )
 
 

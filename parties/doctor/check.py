@@ -12,7 +12,7 @@ from parties.session.identity import AnyConfig
 
 
 class CheckState(StrEnum):
-    """Whether a check passed, found a problem or was not possible."""
+    """Whether a check passed, found a problem, failed or was not possible."""
 
     OK = "ok"
     WARNING = "warning"
@@ -26,7 +26,7 @@ class Finding:
 
     Attributes:
         check: name of the check.
-        state: whether the check passed.
+        state: whether the check passed, found a problem, failed or was not possible.
         message: the result in words.
         hint: how to fix a problem.
         code: exit code with which a run would end; 0 unless the check failed.
@@ -41,7 +41,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExaminedParty:
-    """The party that ``vfl doctor`` checks, in any mode.
+    """The party that ``vfl doctor`` checks; the base class for all modes of a run.
 
     Attributes:
         config: agreement and party settings.
@@ -100,12 +100,12 @@ def ok(check: str, message: str) -> Finding:
 
 
 def warning(check: str, message: str, hint: str) -> Finding:
-    """Return the result of a check that found a problem, which does not stop a run."""
+    """Return the result of a check that found a problem with which a run can still start."""
     return Finding(check, CheckState.WARNING, message, hint)
 
 
 def unknown(check: str, message: str, hint: str) -> Finding:
-    """Return the result that a check is not possible on this machine."""
+    """Return the result of a check that is not possible on this machine."""
     return Finding(check, CheckState.UNKNOWN, message, hint)
 
 

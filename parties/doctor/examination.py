@@ -22,7 +22,7 @@ from parties.doctor.source import check_data
 
 
 def examine_vertical(party: ExaminedVerticalParty, *, whole_data: bool) -> Iterator[Finding]:
-    """Yield the results of all checks; ``whole_data`` reads all rows, as a run does."""
+    """Yield the results of all checks; if ``whole_data``, all rows are read, as in a run."""
     agreement = party.config.agreement
     others = ", ".join(name for name in agreement.parties if name != party.name)
     role = agreement.parties[party.name].role
@@ -40,7 +40,7 @@ def examine_vertical(party: ExaminedVerticalParty, *, whole_data: bool) -> Itera
 
 
 def run_check(check: Callable[..., Iterator[Finding]], *party: Any) -> Iterator[Finding]:
-    """Yield the results of a check; an unexpected error yields the result that the check failed."""
+    """Yield the results of a check; after an unexpected error, yield a failed result."""
     try:
         yield from check(*party)
     except Exception as error:  # noqa: BLE001  the other checks must run all the same

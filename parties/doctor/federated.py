@@ -24,7 +24,7 @@ def examine_federated(
     Args:
         party: the server or client that is checked.
         agreement: the party's agreement.
-        own: checks of model and data that belong to the mode of the run.
+        own: the checks of model and data for the mode of the run.
         memory: check of the memory that a run in this mode needs.
     """
     role, clients = "server" if party.active else "client", len(agreement.spokes)

@@ -1,4 +1,4 @@
-"""Checks of the folders that a party writes to: state, out and temporary folder."""
+"""Checks of the folders that a party writes to: the state, the out and the temporary folder."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ _REMOTE = ("nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "fuse.s3fs", "afs"
 
 
 def check_folders(party: ExaminedParty) -> Iterator[Finding]:
-    """Check that each folder is writable, lockable, local and private, and that space is left."""
+    """Check that each folder is writable, local and private, has space, and that locks work."""
     yield from _folder("state folder", party.state)
     if not party.active:
         return
@@ -85,9 +85,10 @@ def _file_system(folder: Path) -> str:
 
 
 def check_temporary_folder() -> Iterator[Finding]:
-    """Check that libraries in the temporary folder can be loaded.
+    """Check that a program can load libraries from the temporary folder.
 
-    rbcl, the library for the curve of the intersection, unpacks a library into this folder.
+    The package rbcl, which computes on the elliptic curve of the private set intersection, unpacks
+    a library into this folder.
     """
     check = "temporary folder"
     try:

@@ -17,7 +17,7 @@ _FLOAT = 4  # bytes
 
 
 def examine_horizontal(party: ExaminedHorizontalParty, *, whole_data: bool) -> Iterator[Finding]:
-    """Yield the results of all checks; ``whole_data`` reads all rows, as a run does."""
+    """Yield the results of all checks; if ``whole_data``, all rows are read, as in a run."""
     own = (
         partial(_check_network, party),
         partial(_check_data, party, whole=whole_data),

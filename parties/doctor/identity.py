@@ -19,7 +19,7 @@ _PATIENCE = 1.0  # seconds to wait for timedatectl
 
 
 def check_identity(party: ExaminedParty) -> Iterator[Finding]:
-    """Check the party's key file and certificate, and which parties' keys are pinned."""
+    """Check the party's key file and certificate; report which parties' keys are pinned."""
     now = datetime.now(UTC)
     try:
         keyring = _checked_keyring(party, now)
@@ -43,7 +43,7 @@ def _checked_keyring(party: ExaminedParty, now: datetime) -> Keyring:
 
 
 def party_trust(party: ExaminedParty, keyring: Keyring) -> Trust:
-    """Return the pins and rules with which the party checks certificates of peers."""
+    """Return the pinned fingerprints and the rules for peers' certificates."""
     agreement = party.config.agreement
     pins: dict[str, Sequence[str]] = {
         name: plan.pins for name, plan in agreement.parties.items() if plan.pins

@@ -20,7 +20,7 @@ from parties.language.texts.own_texts import read_own_texts
 
 
 def examine_language(party: ExaminedLanguageParty, *, whole_data: bool) -> Iterator[Finding]:
-    """Yield the results of all checks; ``whole_data`` also reads all weights and texts."""
+    """Yield the results of all checks; if ``whole_data``, all weights and texts are read."""
     own = (
         partial(_check_base, party, whole=whole_data),
         partial(_check_texts, party, whole=whole_data),
@@ -30,7 +30,7 @@ def examine_language(party: ExaminedLanguageParty, *, whole_data: bool) -> Itera
 
 def _settings(party: ExaminedLanguageParty) -> ModelPartySettings:
     if not isinstance(party.settings, ModelPartySettings):
-        raise TypeError(f"{type(party.settings).__name__} has no base model")
+        raise TypeError(f"settings of the type {type(party.settings).__name__} name no base model")
     return party.settings
 
 

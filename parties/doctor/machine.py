@@ -42,7 +42,7 @@ _LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def check_versions(party: ExaminedParty) -> Iterator[Finding]:
-    """Report the versions of Python and the libraries; warn if the last run used another torch."""
+    """Report the versions of Python and libraries; warn if torch changed since the last run."""
     found = {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES}
     yield ok("versions", ", ".join(f"{name} {number}" for name, number in found.items()))
     last = _last_run(party)
@@ -119,7 +119,7 @@ def check_module(party: ExaminedVerticalParty) -> Iterator[Finding]:
 
 
 def check_open_files() -> Iterator[Finding]:
-    """Check the soft limit of open files of this account."""
+    """Check how many files a process of this account may open (the soft limit)."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < _FILES:
         yield warning(

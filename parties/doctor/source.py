@@ -32,7 +32,7 @@ def files_of(data: Data, folder: Path) -> list[Path]:
 
 
 def check_data(party: ExaminedVerticalParty, *, whole: bool) -> Iterator[Finding]:
-    """Check labels, request files and data files; ``whole`` reads all rows, as a run does."""
+    """Check labels, request files and data files; if ``whole``, all rows are read, as in a run."""
     yield from _label(party)
     yield from _request_files(party)
     sound = True

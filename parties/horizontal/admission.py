@@ -29,7 +29,7 @@ class Admission:
         return self._session
 
     def open(self) -> Mapping[str, Channel]:
-        """Wait for all clients; after the time limit, continue if a quorum of clients has joined.
+        """Wait for all clients; after the time limit, continue if at least the quorum has joined.
 
         If admission fails, the server sends the reason to the clients that have joined.
 

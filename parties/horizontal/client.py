@@ -168,7 +168,7 @@ class ClientConversation:
     def _slot(self, name: str) -> Tensor:
         if name not in self._slots:
             raise RemoteProtocolError(
-                f"the server sent a task that needs the vector {name!r}, but not the vector itself"
+                f"the server sent a task that needs the vector {name!r}, but did not send it"
             )
         return self._slots[name]
 

@@ -49,7 +49,7 @@ class ClientStore:
     def evaluate(
         self, kind: RowKind, model: Tensor, parameters: ParameterSource = "personal"
     ) -> RowMetrics:
-        """Return the metrics of a model, ``[d]``, on the client's rows of one kind."""
+        """Return the metrics of a model, ``[d]``, on the client's rows of the kind ``kind``."""
         return self._task.evaluate(kind, model, parameters)
 
     def run_task(self, kind: RowKind, task: LocalTask, slots: Slots) -> LocalUpdate:
@@ -64,8 +64,8 @@ class ClientStore:
         """Use the personal parameters of a branch from now on.
 
         Raises:
-            StorageError: the server started a new run, but rows were purged in a run that is
-                not finished.
+            StorageError: this client purged rows in an unfinished run, but the server has started a
+                new run.
         """
         run = branch.partition(" ")[0]
         if self._run not in ("", run):

@@ -41,7 +41,7 @@ class NetworkServerTask:
         self.measures_conflicts = agreement.evaluation.conflicts
 
     def wrap_cohort(self, cohort: Cohort) -> Cohort:
-        """Return ``cohort`` unchanged, because the cohort itself averages the updates."""
+        """Return ``cohort`` unchanged, because ``cohort`` already averages the updates."""
         return cohort
 
     def initial_model(self, stream: str) -> Tensor:
@@ -63,8 +63,8 @@ class NetworkServerTask:
     def evaluate(self, cohort: Cohort, model: Tensor, leaving: Sequence[Member]) -> Scores:
         """Return the metrics of a model, ``[d]``, on all kinds of rows of all clients.
 
-        If the agreement names a client in ``evaluation.evaluator``, the metrics of the whole model
-        of this client are included.
+        If the agreement names a client in ``evaluation.evaluator``, the metrics of this client's
+        model, with its personal parameters, are included.
         """
         return evaluate_model(cohort, model, whole_model_evaluation(self._agreement, leaving))
 
@@ -80,7 +80,7 @@ class NetworkServerTask:
         return request_metrics(outcomes, {*leaving})
 
     def run_facts(self) -> dict[str, Any]:
-        """Return the entries of a run's record: partition, personalisation and privacy claim."""
+        """Return this task's entries of a run's record, such as the partition and privacy claim."""
         agreement = self._agreement
         return {
             "partition": agreement.partition.kind,
@@ -99,9 +99,10 @@ class NetworkServerTask:
 def whole_model_evaluation(
     agreement: HorizontalAgreement, leaving: Sequence[Member]
 ) -> WholeModelEvaluation | None:
-    """Return the evaluation of the whole model of the client ``evaluation.evaluator``.
+    """Return the evaluation of one client's model, including its personal parameters.
 
-    The result is None if the agreement names no such client, or if no client leaves.
+    The client is ``evaluation.evaluator``. The result is None if the agreement does not set this
+    key, or if the request names rows of no client.
     """
     if agreement.evaluation.evaluator is None or not leaving:
         return None
@@ -124,7 +125,7 @@ def network_client_task(party: HorizontalParty) -> NetworkClientTask:
 def build_network_client(
     agreement: HorizontalAgreement, name: str, network: nn.Module, client_data: ClientData
 ) -> NetworkClientTask:
-    """Build a client with its rows; the client overwrites the parameters of ``network``."""
+    """Build a client with its rows; the client uses ``network`` and changes its parameters."""
     plan = personalisation_of(agreement, network)
     select_rows = partial(_select_rows, agreement, name)
     return NetworkClientTask(

@@ -1,4 +1,4 @@
-"""Runs with a server: the parties, the two modes, and the model file."""
+"""Parties, modes and model file of a run with a server."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

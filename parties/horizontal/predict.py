@@ -23,7 +23,7 @@ from parties.session.saved_model import load_parameters, read_saved_model
 
 @dataclass(frozen=True, slots=True)
 class RowPredictionRequest:
-    """The party that predicts, and the rows to predict.
+    """A request for predictions: the party that predicts, and the rows to predict.
 
     Attributes:
         party: name of the party.
@@ -85,7 +85,7 @@ def _owner(config: HorizontalConfig, name: str) -> str:
         return name
     if agreement.personal.kind != "none":
         raise ConfigError(
-            f"{name} is a simulated client; personal parameters of simulated clients are not saved",
+            f"{name} is a simulated client; the run did not save its personal parameters",
             'run the clients with vfl-party, or set personal = {kind = "none"}, and train again',
         )
     return agreement.hub

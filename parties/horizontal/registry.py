@@ -47,7 +47,7 @@ class StageBuilder(Protocol):
 
 
 def network_training_plan(agreement: HorizontalAgreement, stream: str) -> RoundPlan:
-    """Return the round plan of the training or of a Retrain run, with the stream ``stream``."""
+    """Return the round plan of the training or of a Retrain run; ``stream`` names its stream."""
     plan = agreement.training
     task = LocalTask(
         stream=stream,

@@ -78,8 +78,8 @@ class RequestRunner:
 
         Raises:
             Diverged: the chosen method or a Retrain model diverged.
-            PolicyError: no client with rows remains, a client is not connected, or the server could
-                compute the updates of a few clients from the sums of updates.
+            PolicyError: no client with rows remains, a client is not connected, or the sums of
+                updates, with and without the requested rows, reveal the updates of few clients.
         """
         name = request.name
         first = name == self._party.agreement.unlearn[0].name
@@ -153,8 +153,8 @@ class RequestRunner:
         if sums.kind != "none" and few:
             raise PolicyError(
                 f"request {name!r} names rows of only {few[0]} of the clients that train together; "
-                "the server could compute the updates of these clients from the sums of updates "
-                "with and without these rows",
+                "the server receives sums of updates with these rows and without these rows, and "
+                "from the sums it could compute the updates of these clients",
                 f"name rows of at least {sums.min_contributors} clients that train together "
                 "(aggregation.min_contributors)",
             )
@@ -361,8 +361,9 @@ def request_members(
 ) -> tuple[list[Member], list[Member]]:
     """Return the leaving members and the remaining members of a request.
 
-    The clients evaluate ``model``, ``[d]``, and report their numbers of rows. The metrics of
-    ``model`` are ignored, so ``model`` can be any model. Lost clients have time to reconnect.
+    The clients evaluate ``model``, ``[d]``, and report how many rows they evaluated. The metrics of
+    ``model`` are ignored, so ``model`` can be any model. If a client does not
+    reply, all clients are asked again, so that a lost client has time to reconnect.
 
     Raises:
         PolicyError: a client does not reply.

@@ -31,7 +31,7 @@ def run_federated_party(
     """Run one party.
 
     Returns:
-        At the server, the run's metrics, which are also written to a file; None at a client.
+        The run's metrics at the server, where they are also written to a file; None at a client.
     """
     party = mode.set_up(config, name, options, listener)
     where, agreement = hub_address(party.settings, name, address), config.agreement

@@ -111,7 +111,7 @@ class TrainingProgress:
 
 @dataclass(frozen=True, slots=True)
 class TrainingSpan:
-    """The rounds of the training between two requests.
+    """A span of the training: the rounds between two requests.
 
     Attributes:
         first: number of the first round.
@@ -231,9 +231,9 @@ class FederatedServer:
 
 
 def requests_by_round(agreement: FederatedAgreement) -> list[tuple[int, list[RequestBase]]]:
-    """Return pairs: a number of training rounds, and the requests to carry out after these rounds.
+    """Return each number of training rounds after which requests are due, with these requests.
 
-    The last pair contains the number of rounds of the whole training.
+    The last pair contains the number of rounds of the whole training, even without requests.
     """
     last, when = agreement.training.rounds, dict[int, list[RequestBase]]()
     for each in agreement.unlearn:
@@ -249,7 +249,7 @@ def train_rounds(
     span: TrainingSpan,
     branch: str,
 ) -> TrainedModel:
-    """Train all rounds of a span; if clusters train separately, average the clusters' models."""
+    """Train the rounds of ``span``; with separate clusters, average the models of all clusters."""
     progress, groups = party.progress, task.clusters
     # Personal parameters may be newer than the recorded progress: then the span starts again.
     begun = None if groups or task.has_personal else journal.unfinished(span.name, TrainingProgress)

@@ -34,7 +34,7 @@ def set_up_horizontal_party(
         StorageError: the party's folder cannot be used.
     """
     if not isinstance(config, HorizontalConfig):
-        raise ConfigError(f"config {config.path}: the mode is not 'horizontal'")
+        raise ConfigError(f"{config.path} is for another mode, expected mode = 'horizontal'")
     agreement, settings = config.agreement, config.settings(name)
     progress = ProgressReporter(name, listener)
     identity = open_identity(config, name, options.certificates, progress)

@@ -47,7 +47,7 @@ class ServerTask(Protocol):
 
     @property
     def measures_conflicts(self) -> bool:
-        """Whether remaining clients report if an unlearning step conflicts with their gradients."""
+        """Whether remaining clients report conflicts of their gradients with an unlearning step."""
 
     @property
     def clusters(self) -> tuple[tuple[str, ...], ...]:
@@ -58,7 +58,7 @@ class ServerTask(Protocol):
         """Libraries that only this task needs; the record of a run names their versions."""
 
     def wrap_cohort(self, cohort: Cohort) -> Cohort:
-        """Return ``cohort``, or a wrapper that aggregates updates as this task needs."""
+        """Return ``cohort``, or a wrapper of ``cohort`` that aggregates updates for this task."""
 
     def initial_model(self, stream: str) -> Tensor:
         """Return the initial model, ``[d]``, which depends only on ``stream`` and the agreement."""
@@ -138,17 +138,17 @@ class ClientTask(Protocol):
         """
 
     def select_request(self, request: str) -> bool:
-        """Select the rows that a request names as the forgotten rows.
+        """Mark the rows that the request ``request`` names as rows to forget.
 
         Returns:
             True if the agreement has a request with this name.
         """
 
     def clear_request(self) -> None:
-        """Clear the selection of forgotten rows."""
+        """Unmark all rows to forget."""
 
     def purge(self) -> int:
-        """Delete the forgotten rows permanently and return their number."""
+        """Delete the rows to forget permanently, and return the number of deleted rows."""
 
     def pack_personal(self, vector: Tensor) -> Tensor:
         """Return only the personal parameters, ``[personal]``, of a parameter vector, ``[d]``."""

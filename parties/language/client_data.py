@@ -40,7 +40,7 @@ class TextCorpus:
 
     @property
     def sizes(self) -> CorpusSizes:
-        """Number of unflagged texts (retain) and of flagged texts (forget)."""
+        """The number of unflagged texts, ``retain``, and of flagged texts, ``forget``."""
         return CorpusSizes(len(self.records) - self.flagged, self.flagged)
 
 
@@ -80,9 +80,9 @@ def _own_corpus(data: JsonlTexts, folder: Path) -> TextCorpus:
 
 
 def partition_corpus(agreement: LanguageAgreement, corpus: TextCorpus) -> dict[str, TextShare]:
-    """Return the row numbers of the corpus that are assigned to each client.
+    """Return, for each client, the row numbers of its texts in the corpus.
 
-    If every client has its own corpus, all rows of a corpus are assigned to its client.
+    If every client has its own corpus, a client's texts are all rows of its corpus.
     """
     names, plan = agreement.spokes, agreement.partition
     match plan:

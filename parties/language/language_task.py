@@ -36,7 +36,7 @@ class LanguageServerTask:
         has_personal: False, because clients have no personal parameters.
         common_start: True, because every training starts from the same base model.
         history_every: 0, because no round of the training is stored.
-        revert_rounds: 0, because the language mode has no reverting test.
+        revert_rounds: 0, because the reverting test does not exist in the language mode.
         measures_conflicts: False, because no unlearning step is compared with other clients'
             gradients.
         clusters: empty, because all clients train one common model.
@@ -56,7 +56,7 @@ class LanguageServerTask:
         self._steps: int | None = None  # steps of the last evaluation; None before the first one
 
     def wrap_cohort(self, cohort: Cohort) -> Cohort:
-        """Extend ``cohort``: count tokens, and aggregate adapters by the agreed rule."""
+        """Return a wrapper of ``cohort`` that counts tokens and aggregates adapters as agreed."""
         plan = self._agreement.tuning
         merging = plan.merging if isinstance(plan, LoraSettings) else None
         self._cohort = LanguageCohort(

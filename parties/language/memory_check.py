@@ -53,7 +53,7 @@ def memory_roles(agreement: LanguageAgreement, *, server: bool) -> tuple[Role, .
 
 
 def training_load(agreement: LanguageAgreement) -> TrainingLoad:
-    """Return the settings that determine the memory for a client's largest training step."""
+    """Return the settings that determine the memory of a client's largest training step."""
     tasks = [
         (each.batch, each.text) for each in text_local_tasks(agreement) if each.text is not None
     ]
@@ -81,7 +81,7 @@ def training_load(agreement: LanguageAgreement) -> TrainingLoad:
 
 
 def evaluation_load(agreement: LanguageAgreement) -> EvaluationLoad:
-    """Return the settings that determine the memory for the server's evaluation.
+    """Return the settings that determine the memory of the server's evaluation.
 
     Without a benchmark, the server needs memory only to store models.
     """
@@ -130,7 +130,7 @@ def read_base_config(agreement: LanguageAgreement, base: Path) -> PreTrainedConf
 
 
 def estimate_party_memory(agreement: LanguageAgreement, base: Path, role: Role) -> MemoryEstimate:
-    """Return the estimated memory of a role, for texts of maximum length.
+    """Return the estimated memory that a role needs if all texts have the maximum length.
 
     Raises:
         DataError: the folder has no config.

@@ -191,7 +191,11 @@ def _shown(value: float | None, digits: int = 3) -> str:
 
 
 def audit_sentences(request: Record) -> list[str]:
-    """Return sentences about the audits: backdoor, reconstruction, residues, and audits not run."""
+    """Return the sentences about the audits of a request.
+
+    They are about the backdoor, audits that were not run, reconstruction, and forgotten rows that
+    are left after the purge.
+    """
     audits = request.get("audits")
     if not audits:
         return []

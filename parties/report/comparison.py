@@ -2,8 +2,8 @@
 
 The reference of a metric is the mean of the metric over the independent Retrain models. The spread
 is the standard deviation of the metric over these models, whose seeds differ. The report also gives
-each gap to the reference as a multiple of the spread. The target of a metric is the reference, not
-the lowest possible value.
+each gap to the reference as a multiple of the spread. A metric of the delivered model is best if it
+equals the reference; a value below the reference is not better.
 """
 
 from collections.abc import Mapping
@@ -236,13 +236,12 @@ def _is_guaranteed(request: Record) -> bool:
 
 
 def original_meets(request: Record, measure: Measure) -> bool | None:
-    """Return whether the original is already close to Retrain in this metric; None if unknown.
+    """Return whether a metric of the original model is near the Retrain models; None if unknown.
 
-    The original is close if its metric differs from the mean of the Retrain models by at most two
-    standard deviations of the Retrain models. A JS ratio is close if it is at most the largest
-    ratio of any Retrain, after both ratios are rounded to one decimal. An attack score is also
-    close if the confidence interval of the original's AUC contains the mean AUC of the Retrain
-    models.
+    The metric is near if it differs from the mean of the Retrain models by at most two standard
+    deviations of the Retrain models. A JS ratio is near if it is at most the largest ratio of the
+    Retrain models, after both ratios are rounded to one decimal. An attack score is also near if
+    the confidence interval of the original model's AUC contains the mean AUC of the Retrain models.
     """
     before = method_figure(request, "original", *measure.path)
     if measure.kind is MeasureKind.RATIO:

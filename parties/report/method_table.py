@@ -33,7 +33,7 @@ COSTS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A number with notes in smaller type, such as the gap of the number to Retrain."""
+    """A number of the table, with notes in smaller type, such as the gap to the Retrain models."""
 
     value: str
     notes: Sequence[str] = ()

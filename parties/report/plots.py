@@ -1,8 +1,8 @@
 """Plots of the report as inline SVG: curves, histograms, bars and marks of methods.
 
 The page sets the colours with CSS variables, for light, dark and printed pages. No information
-depends on colour alone. Curves also have different dash patterns, and histograms of different rows
-are on different sides of the axis.
+depends on colour alone. Curves also have different dash patterns. The histogram of the forgotten
+rows is above the axis, and the histogram of the held-out rows is below.
 """
 
 import hashlib
@@ -207,9 +207,9 @@ def draw_histograms(
 ) -> Panel:
     """Draw two histograms: forgotten rows above the axis, held-out rows below.
 
-    ``sides`` are the two histograms as fractions of rows, ``[bins]`` each; ``goal`` is a pair of
-    the same form, drawn as outlines. The vertical axis has a square-root scale, so that small
-    fractions are visible.
+    ``sides`` are the two histograms as fractions of rows, ``[bins]`` each; ``goal`` are the same
+    histograms of Retrain, drawn as outlines. The vertical axis has a square-root scale, so that
+    small fractions are visible.
     """
 
     def draw(axes: Axes) -> None:
@@ -324,7 +324,7 @@ class MarkScale:
 
 
 def draw_marks(title: str, caption: str, rows: Sequence[MarkRow], scale: MarkScale) -> Panel | None:
-    """Draw each method that has a mark as one row; return None if no method has a mark."""
+    """Draw one row for each method with a mark; return None if no method has a mark."""
     shown = [row for row in rows if row.marks]
     if not shown:
         return None

@@ -27,7 +27,7 @@ def format_count(value: float | None) -> str:
 
 
 def format_ratio(value: float | None) -> str:
-    """Return a ratio with one decimal, because a few seeds do not justify more precision."""
+    """Return a ratio with one decimal; values from a few seeds are not more precise."""
     return NOT_RUN if value is None else f"{format_number(value, 1)}{NARROW}×"
 
 

@@ -67,7 +67,10 @@ def reference_text(measure: Measure, at_retrain: Reference | None) -> tuple[str,
 
 
 def proof_text(request: Record, measure: Measure) -> str:
-    """Return as text whether a metric can show forgetting (only if original and Retrain differ)."""
+    """Return as text whether a metric can show forgetting.
+
+    Only a metric in which the original model and the Retrain models differ can show forgetting.
+    """
     met = original_meets(request, measure)
     if not measure.of_forgetting:
         return "not its purpose"

@@ -59,8 +59,8 @@ class Checkpoints:
     Args:
         folder: folder of the checkpoints; ``write`` creates the folder if it is absent.
         party: name of the party.
-        agreement: the agreement as canonical JSON, without the pins of keys, because pins may
-            change between two starts.
+        agreement: the agreement as canonical JSON, without the pinned keys, which may change
+            between two starts.
         data: digest of the party's own data.
     """
 

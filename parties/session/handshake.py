@@ -302,7 +302,7 @@ def _check_hello(party: PartyContext, channel: Channel, hello: vfl_pb2.Hello) ->
     peer = channel.terms.peer
     if len(hello.nonce) != NONCE:
         raise RemoteProtocolError(
-            f"{peer} sent a nonce of {len(hello.nonce)} bytes, expected {NONCE}"
+            f"{peer} sent a nonce of {len(hello.nonce)} bytes; expected {NONCE} bytes"
         )
     if not hello.oldest_version <= PROTOCOL_VERSION <= hello.newest_version:
         raise RemoteProtocolError(
@@ -314,7 +314,9 @@ def _check_hello(party: PartyContext, channel: Channel, hello: vfl_pb2.Hello) ->
     try:
         found = agreement_differences(party.canonical_agreement, hello.agreement)
     except ConfigError as error:
-        raise RemoteProtocolError(f"{peer}: {error}") from error
+        raise RemoteProtocolError(
+            f"{peer} sent an agreement that cannot be compared: {error}"
+        ) from error
     if found:
         listed = "; ".join(
             f"{printable(field, 120)} is {_shortened(ours)} at {party.name} "

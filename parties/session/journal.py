@@ -1,9 +1,9 @@
 """Journal: recorded results of the hub's program, from which an interrupted run resumes.
 
 A resumed program runs from the start of its code. The journal has an entry for each completed step
-of the program; for these steps, the program takes the recorded results instead of repeating the
-steps. After the last entry, the program carries out new steps and records their results. Therefore
-the algorithms need no code that handles crashes.
+of the program; for these steps, the program replays (takes) the recorded results instead of
+repeating the steps. After the last entry, the program carries out new steps and records their
+results. Therefore the algorithms need no code that handles crashes.
 """
 
 from collections.abc import Callable, Sequence
@@ -90,7 +90,7 @@ class Journal:
         self._replace(self._starts[name], name, value, diverged=diverged)
 
     def record(self, name: str, work: Callable[[], T], diverged: Callable[[], bool]) -> T:
-        """Call ``work`` and record its result, which replaces the entries that ``work`` recorded.
+        """Call ``work`` and record its result; this replaces the entries of the steps in ``work``.
 
         Args:
             name: name of the step.
@@ -98,14 +98,15 @@ class Journal:
             diverged: returns whether training has produced non-finite numbers.
 
         Raises:
-            IntegrityError: the journal has entries that ``work`` did not replay.
+            IntegrityError: after the call, the journal still has entries that were not replayed.
         """
         start = self._replayed
         value = work()
         if self.replaying:
             raise IntegrityError(
-                f"the checkpoint contains a result {self._entries[self._replayed].name!r}, "
-                f"but the step {name!r} of this version of vfl computes no such result",
+                "the checkpoint contains a result of the step "
+                f"{self._entries[self._replayed].name!r}, but in this version of vfl this step is "
+                f"not a part of the step {name!r}",
                 "another version of vfl wrote the checkpoint; start again with --begin fresh",
             )
         self._replace(start, name, value, diverged=diverged())

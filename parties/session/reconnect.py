@@ -47,7 +47,8 @@ class Reconnect:
 
         Raises:
             Exception: ``error`` itself, if ``error`` is not a connection loss, if
-                ``limits.rejoin_seconds`` is 0, or after too many losses without progress.
+                ``limits.rejoin_seconds`` is 0, or if the connection was lost too often without
+                progress.
         """
         seconds = self._party.agreement.limits.rejoin_seconds
         if not is_connection_loss(error) or not seconds:

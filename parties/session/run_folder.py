@@ -20,7 +20,7 @@ def check_run_folder(out: Path, data: Path | None) -> None:
     """
     if ".." in out.parts:
         raise StorageError(
-            f"the path {out} contains '..'", f"give the resolved path: --out {out.resolve()}"
+            f"the path {out} contains '..'", f"give the path without '..': --out {out.resolve()}"
         )
     if out.exists() and not out.is_dir():
         raise StorageError(f"{out} is a file, expected a folder", _HINT)

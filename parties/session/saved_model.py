@@ -1,7 +1,7 @@
 """Saved model: reads the files of a finished run and checks their digests.
 
 The digests in the manifest detect damaged and mixed-up files. The digests do not detect changes by
-an account that may write into the folder, because that account can also change the manifest.
+a user who may write into the folder, because that user can also change the manifest.
 """
 
 import json
@@ -51,7 +51,7 @@ class SavedModel:
         run: the training run, 16 bytes; equal for all parties of the run.
         parameters: the network's parameters by name, ``[...]`` of any shape; empty without a
             network.
-        fitted: fitted preprocessing; None if the party has no features.
+        fitted: preprocessing with the statistics of the training rows; None without features.
     """
 
     folder: Path

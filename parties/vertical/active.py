@@ -62,8 +62,8 @@ def run_active(party: VerticalParty, port: handshake.SpokePort, publish: Publish
     Args:
         party: the active party.
         port: accepts the connections of the passive parties.
-        publish: called with the metrics before the ``Goodbye`` message, or with partial metrics
-            after a failure.
+        publish: function that receives the metrics before the ``Goodbye`` message is sent, or
+            partial metrics after a failure.
 
     Returns:
         The metrics of the run.

@@ -147,8 +147,8 @@ class PassiveSession:
     def _apply_gradient(self, gradient: vfl_pb2.Gradient, message: Message) -> None:
         if not self._pending:
             raise RemoteProtocolError(
-                "the active party sent a gradient, but no embeddings of this party still need a "
-                "gradient"
+                "the active party sent a gradient, but this party has already received the "
+                "gradients of all its embeddings"
             )
         embedding, place = self._pending.popleft()
         dtype = np.dtype(self._party.agreement.dtype).type
@@ -183,7 +183,9 @@ class PassiveSession:
     def _network(self, stream: str, inputs: ModelInputs | None) -> nn.Module:
         """A fresh bottom model; ``stream`` draws its weights."""
         if inputs is None:
-            raise LookupError("this passive party has no feature columns for a bottom model")
+            raise LookupError(
+                "this passive party has no feature columns, so it cannot have a bottom model"
+            )
         party, name = self._party, self._party.name
         plan, shape = party.agreement.parties[name], tuple(inputs.values.shape[1:])
         learns = party.agreement.privacy.embed_once is None
@@ -211,8 +213,8 @@ class PassiveSession:
         count = len(self._state.features.rows)
         if not len(rows) or rows[0] < 0 or rows[-1] >= count or (np.diff(rows) <= 0).any():
             raise RemoteProtocolError(
-                f"the active party sent invalid indices of the rows to {what}; expected ascending "
-                f"indices from 0 to {count - 1}"
+                f"the active party sent an invalid list of row indices (rows to {what}); expected "
+                f"different indices in ascending order, from 0 to {count - 1}"
             )
 
     def _purge(self) -> None:

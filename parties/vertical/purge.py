@@ -1,6 +1,7 @@
-"""The end of a request: all parties delete the data of its rows, and search for data that is left.
+"""The purge: after a request, all parties delete the data of the forgotten rows.
 
-Data that is left, for example in a cache or checkpoint, would still reveal the rows.
+The parties then search for data that is left, because data in a cache or checkpoint, for example,
+would still reveal the rows.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,7 +19,7 @@ from protocol import vfl_pb2
 
 
 def purge_request(split_model: SplitModel, name: str) -> dict[str, list[str]]:
-    """Let every party delete the state that depends on the rows of the request ``name``.
+    """Let every party delete what it stores about the rows of the request ``name``.
 
     Returns:
         Descriptions of what each party deleted, by name of the party.
@@ -34,7 +35,7 @@ def purge_request(split_model: SplitModel, name: str) -> dict[str, list[str]]:
 def search_residues(split_model: SplitModel) -> dict[str, list[str]]:
     """Let each party search its memory and files for data of the rows of the last request.
 
-    This function sends messages, so call it only in a function that is passed to ``once``.
+    This function sends messages, so it must be called through ``SplitModel.once``.
     """
     replies = split_model.send_to_passive(
         vfl_pb2.UNLEARN, vfl_pb2.ModelCommand(search_residue=vfl_pb2.SearchResidue())
@@ -62,7 +63,7 @@ def _purge(split_model: SplitModel) -> dict[str, list[str]]:
 
 
 def residues(state: PartyState, checkpoints: Checkpoints) -> list[str]:
-    """Names of one party's data that still contains rows of the last request; empty if none."""
+    """The places at one party that still contain rows of the last request; empty if none."""
     return [*_in_memory(state), *_in_files(checkpoints, state.requested_rows)]
 
 

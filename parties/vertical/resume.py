@@ -37,7 +37,7 @@ def party_checkpoints(party: VerticalParty) -> Checkpoints:
 
 
 def prepare_start(party: VerticalParty, begin: Begin) -> None:
-    """Prepare the checkpoints of an unfinished run as ``begin`` says: delete, keep or require them.
+    """Delete, keep or require the checkpoints of an unfinished run, depending on ``begin``.
 
     Raises:
         StorageError: a checkpoint is required, but there is none for this agreement.

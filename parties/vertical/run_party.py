@@ -57,7 +57,7 @@ def open_line_server(party: VerticalParty, address: str) -> LineServer:
 def run_party_in_process(
     party: VerticalParty, port: SpokePort, connect: Callable[[], Line], out: Path
 ) -> dict[str, Any] | None:
-    """Run one party with in-memory messages; the active party returns its metrics."""
+    """Run one party, with messages passed in memory; the active party returns its metrics."""
     if party.name == party.agreement.active:
         return run_active_and_report(party, port, out)
     run_passive(party, connect)

@@ -32,8 +32,8 @@ def set_up_party(
 ) -> VerticalParty:
     """Read the settings, the data and the certificates of the party ``name``.
 
-    If ``read`` is given, ``read`` is called instead of ``read_holding``, and the data is not
-    checked for training.
+    If the caller gives a function ``read``, it reads the data in place of ``read_holding``, and no
+    check tests whether the data is suitable for training.
 
     Raises:
         ConfigError: the settings cannot be used.

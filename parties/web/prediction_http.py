@@ -105,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             if self.headers.get("Origin"):  # a web page in a browser must not read predictions
                 raise RequestRefused(
-                    403, "requests from web pages are refused", "send no Origin header"
+                    403, "this server refuses requests from web pages", "send no Origin header"
                 )
             if self.path != path:
                 raise RequestRefused(

@@ -35,7 +35,7 @@ class Unavailable(Exception):
 
     Attributes:
         absent: parties that are not connected.
-        hint: how to proceed.
+        hint: what the caller can do.
     """
 
     def __init__(self, message: str, hint: str, absent: Sequence[str] = ()) -> None:
@@ -44,7 +44,7 @@ class Unavailable(Exception):
 
 
 class Latencies:
-    """Durations of the latest requests, and the total numbers of requests and rows."""
+    """Response times of the latest requests, and the total numbers of requests and rows."""
 
     def __init__(self) -> None:
         self._seconds: deque[float] = deque(maxlen=MAX_LATENCIES)
@@ -58,7 +58,7 @@ class Latencies:
             self.requests, self.rows = self.requests + 1, self.rows + rows
 
     def summary(self) -> dict[str, Any]:
-        """Return the numbers of requests and rows, and two quantiles of the durations in ms."""
+        """Return the numbers of requests and rows, and the median and p99 of times in ms."""
         with self._lock:
             seconds, counts = list(self._seconds), (self.requests, self.rows)
         p50, p99 = np.percentile(seconds, [50, 99]) * 1e3 if seconds else (None, None)
@@ -110,7 +110,7 @@ class _WaitingPort:
 
 
 class PredictionService:
-    """Predicts rows for callers in other threads, one request after another.
+    """Predicts the classes of rows for callers in other threads, one request after another.
 
     Attributes:
         stopped: event that stops the service when it is set.

@@ -27,10 +27,10 @@ REFUSED = {
     ),
     "own parameters": ("personal.kind='fedper'", "set personal.kind = 'none'"),
     "a history": ("history.every=1", "history.every = 0"),
-    "knot in one cluster": ("training.clusters=1", "and the method 'knot' need each other"),
+    "knot in one cluster": ("training.clusters=1", "and the method 'knot' must be used together"),
     "clusters without knot": (
         "unlearning.method='fedosd'",
-        "and the method 'knot' need each other",
+        "and the method 'knot' must be used together",
     ),
 }
 

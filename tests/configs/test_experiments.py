@@ -59,7 +59,7 @@ def test_override_order_is_all_runs_variant_experiment(tmp_path: Path) -> None:
         (
             'like = ["plain"]',
             'like = ["more"]',
-            "names 'more', but 'more' is not in",
+            "names 'more', but no variant in",
         ),
         (
             "[[experiment]]\n",

@@ -62,9 +62,9 @@ REFUSED = {
     "shards with another method": (
         SHARDS,
         ["unlearning.method='fedora'", "unlearning.compare=['fine-tune','relabel']"],
-        "change one of the two keys",
+        "set both, or neither of them",
     ),
-    "the method without shards": (SHARDS, ["sharding.shards=1"], "change one of the two keys"),
+    "the method without shards": (SHARDS, ["sharding.shards=1"], "set both, or neither of them"),
     "baselines beside shards": (
         SHARDS,
         ["unlearning.compare=['fine-tune']"],

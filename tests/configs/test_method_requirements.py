@@ -107,7 +107,7 @@ def test_missing_requirement_is_named_before_the_run(tmp_path: Path, change: str
                 "unlearning.method='knot'",
                 "unlearning.compare=[]",
             ],
-            "a round of a cluster has only 2 clients, but aggregation.min_contributors is 3",
+            "the smallest cluster has only 2 clients, but aggregation.min_contributors is 3",
         ),
     ],
 )

@@ -48,7 +48,7 @@ def test_a_method_that_needs_single_updates_is_refused(
     error = refusal(
         tmp_path, f"aggregation.kind={kind}", *SECURE[:1], f"unlearning.method={name}", CLASSES
     )
-    assert f"unlearning.method: {name!r} needs single clients' updates" in error
+    assert f"unlearning.method: {name!r} needs the update of each client" in error
     assert "legal methods: fine-tune, mode, ewc-sga, adaclipping-like" in error
 
 
@@ -57,7 +57,7 @@ def test_compared_method_that_needs_single_updates_is_refused(tmp_path: Path, ki
     error = refusal(
         tmp_path, f"aggregation.kind={kind}", *SECURE, 'unlearning.compare=["fine-tune", "sfu"]'
     )
-    assert "unlearning.compare: 'sfu' needs single clients' updates" in error
+    assert "unlearning.compare: 'sfu' needs the update of each client" in error
 
 
 @pytest.mark.parametrize("name", sorted(LEAVING))
@@ -98,7 +98,7 @@ def test_methods_that_need_only_sums_are_accepted(tmp_path: Path, kind: str) -> 
 
 def test_saved_rounds_and_small_rounds_are_refused(tmp_path: Path) -> None:
     error = refusal(tmp_path, "aggregation.kind=ckks", *SECURE, "history.every=2")
-    assert "history.every saves single clients' updates" in error
+    assert "history.every saves each client's updates" in error
     error = refusal(tmp_path, "aggregation.kind=ckks", *SECURE, "training.share=0.4")
     assert "only 2 of the 4 remaining clients take part in a round" in error
     error = refusal(tmp_path, "aggregation.kind=ckks", *SECURE, "clients=3")
@@ -108,7 +108,7 @@ def test_saved_rounds_and_small_rounds_are_refused(tmp_path: Path) -> None:
 
 def test_evaluation_of_conflicts_is_refused(tmp_path: Path) -> None:
     error = refusal(tmp_path, "aggregation.kind=masks", *SECURE, "evaluation.conflicts=true")
-    assert "evaluation.conflicts needs single clients' replies" in error
+    assert "evaluation.conflicts needs a report from each client" in error
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def _frames() -> dict[str, tuple[bytes, str]]:
         "left-over-byte": (good + b"\0", "1 bytes follow the header; expected 0"),
         "left-over-after-tensor": (step + b"\0", "25 bytes follow the header; expected 24"),
         "tensor-truncated": (step[:-1], "23 bytes follow the header; expected 24"),
-        "two-messages-glued": (raw(header + header), "the header is more than one message"),
+        "two-messages-glued": (raw(header + header), "the header contains several messages"),
         "two-frames-glued": (good + good, f"{len(good)} bytes follow the header; expected 0"),
         "unknown-kind": (_with(header, b"\xba\x06\x00"), "the header has unknown fields"),
         "unknown-field": (_with(header, b"\x78\x01"), "the header has unknown fields"),

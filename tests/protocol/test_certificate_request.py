@@ -143,7 +143,7 @@ def test_an_authority_with_another_s_key_signs_nothing(keys: Path, tmp_path: Pat
     make_authority(tmp_path / "other", FEDERATION)
     request_certificate(tmp_path, FEDERATION, "shop")
     (tmp_path / "other" / "ca.pem").write_bytes((keys / "ca.pem").read_bytes())
-    with pytest.raises(IdentityError, match=r"is not the key of ca\.pem"):
+    with pytest.raises(IdentityError, match=r"does not match the certificate ca\.pem"):
         sign_request(tmp_path / "other", FEDERATION, "shop", tmp_path / "shop.csr")
 
 

@@ -70,7 +70,7 @@ def test_other_federation_or_scheme_is_refused(root: Authority, trust: Trust, ur
     refused(
         trust,
         Leaf(uris=[uri]).issue(root)[0],
-        "of federation 'trial'; expected spiffe://trial/party/NAME",
+        "expected a URI of the form spiffe://trial/party/NAME",
     )
 
 
@@ -206,7 +206,7 @@ def test_good_files_are_read(folder: Path) -> None:
 
 def test_key_of_another_certificate_is_refused(folder: Path, keys: Path) -> None:
     (folder / "shop.key").write_bytes((keys / "bank.key").read_bytes())
-    with pytest.raises(IdentityError, match=r"shop\.key is not the key of shop\.pem"):
+    with pytest.raises(IdentityError, match=r"shop\.key does not match the certificate shop\.pem"):
         read_keyring(folder, "shop")
 
 

@@ -161,7 +161,9 @@ def test_clock_of_the_hub_is_checked_too(keys: Path) -> None:
 
 
 def test_short_nonce_of_the_hub_is_refused(keys: Path) -> None:
-    with pytest.raises(RemoteProtocolError, match="lacks a valid session or nonce"):
+    with pytest.raises(
+        RemoteProtocolError, match="the session ID or the nonce in the hub's Welcome is missing"
+    ):
         join_scripted_hub(keys, party(keys, HUB, []), sign_correctly, nonce=b"m")
 
 

@@ -197,7 +197,7 @@ def test_proof_of_a_wrong_length(size: int) -> None:
 @pytest.mark.parametrize("size", [0, 31, 33])
 def test_commitment_of_a_wrong_length(size: int) -> None:
     altered = replace(claim()[0], commitment=bytes(size))
-    refused(altered, bytes(64), f"shop: commitment has {size} bytes")
+    refused(altered, bytes(64), f"shop: commitment: the points have {size} bytes")
 
 
 def test_identity_as_commitment() -> None:

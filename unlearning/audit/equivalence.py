@@ -57,8 +57,8 @@ def equivalence_test(
     """
     if min(len(ours), len(retrains)) < 2 or not stdev(retrains):
         raise ValueError(
-            "an equivalence test needs 2 or more runs of the method and 2 or more Retrain models, "
-            "and two Retrain models must have different values of the metric "
+            "an equivalence test needs 2 or more runs of the method, and 2 or more Retrain models "
+            "that do not all have the same value of the metric "
             f"(got {len(ours)} runs and {len(retrains)} Retrain models)"
         )
     # TOST (Schuirmann 1987) with the t statistic and the degrees of freedom of Welch 1947.

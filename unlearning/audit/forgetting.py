@@ -91,9 +91,9 @@ def streisand_check(
 
     ``forgotten`` are logits on D_u, and ``never_seen`` are logits on held-out rows with the same
     class mix. ``retrains`` are the logits of each Retrain model on D_u. All logits are
-    ``[rows, classes]``. The result is flagged if the entropy on D_u is significantly higher than on
-    unseen rows (AUC < ½ − 2 SE), or exceeds the mean over the Retrain models by more than two
-    standard deviations over these models.
+    ``[rows, classes]``. The rows of D_u stand out if their entropy is significantly higher than the
+    entropy of unseen rows (AUC < ½ − 2 SE). They also stand out if their mean entropy exceeds the
+    mean over the Retrain models by more than two standard deviations over these models.
 
     Raises:
         ValueError: there are fewer than two Retrain models, so that their standard deviation is

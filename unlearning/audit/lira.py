@@ -5,8 +5,9 @@ x and for each arm (group of models) a Gaussian is fitted to the models' confide
 held-out models are scored by the logarithm of the likelihood ratio. The comparison of "unlearned"
 with "never seen" is U-LiRA (Hayes et al., arXiv 2403.01218); the comparison of "unlearned" with
 "retrained without x" tests the definition of unlearning. An AUC of 0.5 means no difference. An AUC
-below 0.5 is a difference too, because the sign of the scores can be reversed. Examples of one model
-are not independent trials, so a bound of ε uses each whole model as one trial.
+below 0.5 is a difference too, because the sign of the scores can be reversed. The scores of
+several examples on one model are not independent. A bound of ε needs independent trials, so each
+model counts as one trial.
 
 Shapes: ``values`` are φ, ``[runs, rows]``; ``taken`` marks the entries that belong to the arm.
 """
@@ -146,10 +147,10 @@ def likelihood_ratio_audit(
 def whole_model_counts(forgot: Arm, retrained: Arm) -> AttackCounts:
     """Count the models that the audit classifies as unlearned; the counts give a bound of ε.
 
-    In both arms, the score of run n is the mean log ratio over the examples that belong to run n of
-    ``forgot``. Once these examples are chosen, all models are independent of each other. The
-    Gaussians and the threshold are fitted to the first half of the runs. Only the runs of the
-    second half are counted.
+    In both arms, the score of run n is the mean log ratio over the same examples: those that the
+    model of run n of ``forgot`` unlearned. Given these examples, all models are independent of each
+    other. The Gaussians and the threshold are fitted to the first half of the runs. Only the runs
+    of the second half are counted.
 
     Raises:
         ValueError: the arms differ in shape, or an example has fewer than ``MIN_RUNS`` / 2 runs in

@@ -9,7 +9,7 @@
   remaining rows, but not on the other half.
 * Canaries are planted rows with a wrong label. Only a model that was trained on a canary gives the
   wrong label a high probability. If the generalisation gap of a model is small, attacks on ordinary
-  rows find no members, but attacks on canaries can find the canaries.
+  rows fail. Attacks on canaries can succeed even on such a model.
 """
 
 from collections.abc import Sequence

@@ -21,15 +21,16 @@ FOLDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Distinguishability:
-    """max(AUC, 1 − AUC): an attack with an AUC below 0.5 works with its answers reversed."""
+    """The larger of AUC and 1 − AUC: below an AUC of 0.5, the attacker reverses the answers."""
 
     value: float
     sign: int  # -1 if the attack works with its answer reversed
 
 
 def auc(positives: Floats, negatives: Floats) -> float:
-    """Return the AUC: the probability that a positive scores above a negative; a tie counts half.
+    """Return the AUC: how often a positive row has a higher score than a negative row.
 
+    The AUC is a fraction of all pairs of rows; a pair with equal scores counts half.
     ``positives`` and ``negatives`` are the scores of the two groups, ``[rows]`` each.
     """
     truth = np.repeat([1, 0], [len(positives), len(negatives)])

@@ -1,9 +1,9 @@
-"""Update-difference attack: features from two versions of a model, to find the deleted rows.
+"""Features for an attack that finds deleted rows from a model before and after unlearning.
 
 Unlearning itself can leak which rows were deleted (Chen et al., "When Machine Unlearning
-Jeopardizes Privacy", CCS 2021). The attack needs the model from before and the model from after
-unlearning; whether both models are published is a policy decision. The reference is the result of
-the same attack on Retrain, which was not trained on the deleted rows.
+Jeopardizes Privacy", CCS 2021). This update-difference attack needs the model from before and the
+model from after unlearning; whether both models are published is a policy decision. The reference
+is the result of the same attack on Retrain, which was not trained on the deleted rows.
 """
 
 import numpy as np

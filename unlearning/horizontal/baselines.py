@@ -1,9 +1,10 @@
-"""Computations of the server in the horizontal baselines.
+"""Computations of the server in the baseline methods of horizontal unlearning.
 
 * FU-PGA (Halimi et al. 2022): gradient ascent inside a ball around a reference model.
-* AdaClipping-like: dampens parameters by their Fisher information. AdaClipping belongs to the
-  family of selective synaptic dampening (Foster et al. 2024); "like" means that it is reimplemented
-  from a description of Xie 2024.
+* AdaClipping-like: dampens the parameters whose Fisher information is large on the rows of the
+  leaving client, compared with the remaining rows. AdaClipping belongs to the family of selective
+  synaptic dampening (Foster et al. 2024); "like" means that it is reimplemented from a description
+  of Xie 2024.
 * MoDe (Zhao et al. 2023): moves the model towards a degradation model, which is freshly initialised
   and trained by the remaining clients in parallel.
 * FedEraser (Liu et al. 2021): rescales new updates of the remaining clients to the norms of their
@@ -48,9 +49,10 @@ def ball_centre(model: Tensor, leaving: Tensor, clients: int, gone: int = 1) -> 
 
 
 def ball_radius(at: Tensor, random: Tensor) -> float:
-    """Return the radius of FU-PGA's ball around ``at``, ``[d]``.
+    """Return the radius of FU-PGA's ball.
 
-    ``random`` are randomly initialised models, ``[count, d]``.
+    ``at`` is the centre of the ball, ``[d]``; ``random`` are randomly initialised models,
+    ``[count, d]``.
     """
     # Halimi et al. 2022, authors' program: radius² = mean ‖w_ref − random model‖² / 3.
     return sqrt(RADIUS_SHARE * float((random - at).double().square().sum(dim=1).mean()))
@@ -110,9 +112,9 @@ def mode_erasure(model: Tensor, degradation: Tensor, momentum: float) -> Tensor:
 def calibrated_update(stored: Sequence[Tensor], found: Sequence[Tensor]) -> list[Tensor]:
     """Return one client's new update, each tensor rescaled to the norm of the stored tensor.
 
-    ``stored`` is the update U from the training and ``found`` is the new update Û of the model that
-    is being rebuilt; the two updates are lists of tensors of any shape; corresponding tensors have
-    the same shape. A tensor of zeros in Û stays zero.
+    ``stored`` is the client's update U from the training, and ``found`` is the client's new update
+    Û of the model that is being rebuilt. Both are lists of tensors of any shape; corresponding
+    tensors have the same shape. A tensor of zeros in Û stays zero.
     """
     # Liu et al. 2021: ‖U‖ Û / ‖Û‖.
     return [_calibrated(u, u_hat) for u, u_hat in zip(stored, found, strict=True)]
@@ -154,10 +156,10 @@ def recovery_weights(squares: Tensor) -> Tensor:
 
 
 def recovery_noise_scale(epsilon: float, beta: float, distance: float) -> float:
-    """Return σ of the Gaussian noise that hides a ``distance`` d between two models.
+    """Return σ of Gaussian noise that makes two models at ``distance`` d hard to distinguish.
 
-    A guarantee needs a bound of d that is known in advance, and the same noise on every retrained
-    model. With a measured distance the noise gives no guarantee.
+    The noise gives a guarantee only if a bound of d is known in advance, and if noise with this σ
+    is also added to every retrained model. With a measured distance the noise gives no guarantee.
     """
     # Zhang et al. 2023: σ = d / (√2 (√(ln(1/β) + ε) − √ln(1/β))).
     return distance / (sqrt(2) * (sqrt(log(1 / beta) + epsilon) - sqrt(log(1 / beta))))

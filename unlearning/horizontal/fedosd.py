@@ -43,7 +43,8 @@ class UnlearningDirection:
     Attributes:
         direction: d, ``[d]``, with the norm of g_u; None if g_u lies in the span of G, so that the
             round must be skipped.
-        cosine: the largest |cos(g_i, d)| over the remaining clients; 0 up to rounding.
+        cosine: the largest |cos(g_i, d)| over the remaining clients; it differs from 0 only by
+            rounding.
         kept: ‖r‖ / ‖g_u‖, where r is the part of g_u that is orthogonal to G.
     """
 
@@ -92,10 +93,10 @@ def _largest_cosine(others: Tensor, direction: Tensor) -> float:
 def project_recovery(gradient: Tensor, away: Tensor, project: Projection = "conditional") -> Tensor:
     """Return a remaining client's pseudo-gradient without the component along g_a, ``[d]``.
 
-    ``gradient`` is g_i and ``away`` is g_a, both ``[d]``. Subtracting a gradient with g_i · g_a > 0
-    would move the model back towards ω⁰, so the mode "conditional" projects only gradients with g_i
-    · g_a > 0. The mode "always" projects every gradient, as the authors' code does. The projected
-    gradient keeps the norm of g_i, or is zero if nothing is left.
+    ``gradient`` is g_i and ``away`` is g_a, both ``[d]``. If g_i · g_a > 0, subtracting g_i moves
+    the model back towards ω⁰. The mode "conditional" projects a gradient only in this case. The
+    mode "always" projects every gradient, as the authors' code does. The projected gradient keeps
+    the norm of g_i, or is zero if nothing is left.
     """
     along, square = float(gradient.double() @ away.double()), float(away.double().square().sum())
     if project == "none" or square == 0 or (project == "conditional" and along <= 0):

@@ -36,8 +36,9 @@ def npo_loss(forget: SequenceNll, reference: Tensor, beta: float = 0.1) -> Tenso
     """Return −(2/β) mean log σ(β (NLL_θ − NLL_ref)), a scalar, at least 0.
 
     ``reference`` is NLL_ref, ``[batch]``. NLLs are sums over tokens, not divided by the length of
-    the answer. At NLL_θ = NLL_ref, dL/dNLL is −1 per answer for every β. In the limit β → 0, the
-    gradient of the loss is the gradient of gradient ascent on these sums.
+    the answer. At the start, where NLL_θ = NLL_ref, the derivative of each answer's loss with
+    respect to its NLL is −1 for every β. In the limit β → 0, the gradient of the loss is that of
+    minus the mean NLL, as in gradient ascent on these sums.
 
     Raises:
         ValueError: ``beta`` is not positive, or ``reference`` does not have one value for each row

@@ -2,31 +2,34 @@
 
 Notation of FedORA (paper 004): θ = the trained weights or adapters, L_r = mean cross entropy on
 retained sequences, S_j = score of forgotten answer j, S_u = mean_j S_j over D_u, γ = threshold,
-Ω = dual, σ = step size of the dual. The problem and its Lagrangian (Eq. 9) are
+Ω = dual, σ = step size of the dual. The next lines show the problem, the Lagrangian (Eq. 9) and the
+steps of θ and Ω.
 
     min_θ L_r(θ)   subject to   S_u(θ) ≥ γ
     L(θ, Ω) = L_r(θ) + Ω (γ − S_u(θ)),   Ω ≥ 0
-    θ descends ∇L_r − Ω ∇S_u (Eq. 27 with ρ = 0: the proximal term would pull θ back to D_u)
+    θ descends ∇L_r − Ω ∇S_u   (Eq. 27 with ρ = 0)
     Ω ← Π_[0, Ω_max](Ω + σ (γ − S_u))   (Eq. 20)
 
-Once S_u ≥ γ, the dual falls, and at Ω = 0 only L_r is minimised. Thus forgetting stops at S_u = γ,
-whereas NPO never stops at a fixed value. The threshold γ is the mean of the same score over
-held-out answers, on which no model was trained. The scores of the held-out answers are computed
-with this model or with a reference model. Reaching γ does not show that the model is close to
-Retrain.
+The proximal term is left out (ρ = 0), because it would pull θ back to the weights that were trained
+on D_u. Once S_u ≥ γ, the dual falls, and at Ω = 0 only L_r is minimised. Thus forgetting stops at
+S_u = γ, whereas NPO never stops at a fixed value. The threshold γ is the mean of the same score
+over held-out answers, on which no model was trained. The scores of the held-out answers are
+computed with this model or with a reference model. Reaching γ does not show that the model is close
+to Retrain.
 
 In a federation all clients share one dual. Clients with rows of D_u minimise the Lagrangian L with
 the dual that the server sent; the other clients minimise L_r. If only a few clients have rows of
 D_u, averaging dilutes their updates, and the dual grows until it compensates for the dilution. The
 score of a memorised answer hardly changes at first, because the gradient is proportional to 1 − p.
-Therefore the dual grows large, and the score then overshoots γ, as far as the maximum of the score
-and the optimiser's momentum allow. The bound Ω_max limits the overshoot. No term of the loss lowers
-a score back to γ, because a score above γ satisfies the constraint. If over-forgetting must be
-limited too, a second dual with the scores −NLL_j/|y_j| and the threshold −γ̄ keeps the mean NLL per
-token of the answers below γ̄ > γ.
+Therefore the dual grows large before the score rises, and the score then overshoots γ. The
+optimiser's momentum increases the overshoot; the maximum of the score and the bound Ω_max limit it.
+No term of the loss lowers a score back to γ, because a score above γ satisfies the constraint. A
+second dual with the scores −NLL_j/|y_j| and the threshold −γ̄, where γ̄ > γ, can limit
+over-forgetting: it keeps the mean NLL per token of the answers below γ̄.
 
-The score is the preference score, a bounded function of an answer's likelihood, because with an
-unbounded score the destruction of a few answers could satisfy the constraint for all. Notation:
+The score is the preference score, a bounded function of an answer's likelihood. With an unbounded
+score, a few extremely unlikely answers could raise the mean score to γ while the model still knows
+all other answers. Notation:
 M = ``ceiling``, β = ``sharpness``, V = vocabulary.
 """
 
@@ -123,10 +126,11 @@ def lagrangian(retain: Tensor, scores: Tensor, dual: Dual) -> Tensor:
 
 
 def dual_ascent(dual: Dual, seen: Iterable[ScoreSum], step_size: float) -> Dual:
-    """Return the dual after one ascent step with ``seen``, the clients' score sums of a round.
+    """Return the dual after one ascent step.
 
-    The mean is taken over all answers, not over clients. If no answer was scored, because no client
-    of the round has rows of D_u, the dual does not change.
+    ``seen`` are the score sums that the clients computed in this round. The mean is taken over all
+    answers, not over clients. If no answer was scored, because no client of the round has rows of
+    D_u, the dual does not change.
 
     Raises:
         ValueError: the mean score is not finite.

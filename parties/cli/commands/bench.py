@@ -1,4 +1,4 @@
-"""``vfl bench``: experiments over many runs, with their tables and figures."""
+"""``vfl bench``: runs experiments with many seeds, and writes tables and figures."""
 
 from collections.abc import Callable
 from pathlib import Path

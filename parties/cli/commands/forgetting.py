@@ -47,7 +47,10 @@ def forgetting_command(  # noqa: PLR0913  one parameter per option
         ),
     ] = Path("runs/forgetting"),
     docs: Annotated[
-        Path, typer.Option(help="Write the page, the plot and the figures into this folder.")
+        Path,
+        typer.Option(
+            help="Write the page with the results, its plot and its JSON file into this folder."
+        ),
     ] = Path("docs"),
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds per population.")] = 5,
     only: Annotated[
@@ -62,7 +65,8 @@ def forgetting_command(  # noqa: PLR0913  one parameter per option
     The command trains dozens of models at once, and each method unlearns different rows in each
     model. For each row, a likelihood-ratio test then tries to distinguish models that unlearned the
     row from models that were trained without the row. An AUC of 0.5 means that the test cannot
-    distinguish them. If the command is repeated, it reads finished results from their files.
+    distinguish the two kinds of models. If the command is repeated, it reads finished results from
+    their files.
 
     Exit codes: 2 usage, 3 config, 4 data, 7 storage.
     """
@@ -150,14 +154,15 @@ def _page(
         "with one standard error. An AUC of 0.5 means that attacks cannot distinguish a model "
         "from a model that was never trained on the rows.\n\n"
         f"{MIXED if len({record['source'] for record in records}) > 1 else ''}"
-        "*Equivalent* means that two one-sided tests at the 5 % level, over all models, show a "
-        "test accuracy within one standard deviation of a Retrain's. For the last column, an "
+        "*Equivalent* means that two one-sided tests at the 5 % level, over all models, show "
+        "that the test accuracy differs from the mean of the Retrain models by less than one "
+        "standard deviation of their accuracies. For the last column, an "
         "attack decides for each model as a whole, by all forgotten rows together, whether the "
         "model is an unlearned model or a Retrain. The attack's true and false positive rates give "
         "a lower bound for the ε of every (ε, δ) guarantee that could be claimed (δ = 0, "
         "Clopper-Pearson, all seeds pooled). The second number of the column is the "
         "bound that a perfect attack would reach with the same number of models. A bound of 0 "
-        "proves nothing. No method on this page claims an ε.\n\n"
+        "excludes no value of ε. No method on this page claims an ε.\n\n"
         "![AUC of both audits for every method](forgetting.png)\n\n"
         f"{tables}"
     )

@@ -38,7 +38,7 @@ def language_tiny_command(  # noqa: PLR0913  a command has the options that it h
     clients: Annotated[
         int,
         typer.Option(
-            min=0, help="Do not train on the first N rows of TOFU; clients train on these rows."
+            min=0, help="Leave the first N rows of TOFU to the clients: do not train on them here."
         ),
     ] = 1200,
     english: Annotated[
@@ -50,7 +50,9 @@ def language_tiny_command(  # noqa: PLR0913  a command has the options that it h
     ] = 0,
     threads: Annotated[
         int,
-        typer.Option(min=1, help="Number of CPU threads; this number changes the trained model."),
+        typer.Option(
+            min=1, help="Number of CPU threads; a different number rounds sums differently."
+        ),
     ] = 1,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,

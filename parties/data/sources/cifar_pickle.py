@@ -53,7 +53,7 @@ class _Mark:
 def is_pickle(content: bytes) -> bool:
     """Return whether the first byte of ``content`` is that of a pickle.
 
-    In a batch in binary form, the first byte is a label, and no label has this value.
+    A batch in binary form begins with a label, and no label equals the first byte of a pickle.
     """
     return content[:1] == _FIRST[:1]
 
@@ -160,7 +160,9 @@ class _StackMachine:
         """REDUCE: record a call. Raises ``TypeError`` for a call of anything but a name."""
         arguments, name = self.stack.pop(), self.stack.pop()
         if not isinstance(name, _Name) or not isinstance(arguments, tuple):
-            raise TypeError("the pickle calls an object that is not the name of a function")
+            raise TypeError(
+                "the pickle contains a call without a function name or without a tuple of arguments"
+            )
         self.stack.append(_Call(name, arguments))
 
     def record_state(self) -> None:
@@ -172,7 +174,7 @@ class _StackMachine:
         state, call = self.stack.pop(), self.stack[-1]
         if not isinstance(call, _Call) or call.state is not None:
             raise TypeError(
-                "the pickle sets the state of an object that is no call, or sets a state twice"
+                "the pickle sets the state of an object that is not a call, or sets a state twice"
             )
         call.state = state
 
@@ -207,8 +209,10 @@ def _array(call: _Call) -> Array:
     _, shape, kind, by_column, content = call.state
     uint8 = isinstance(kind, _Call) and kind.name == _Name(_DTYPE) and kind.arguments[0] == "u1"
     if call.name != _Name(_RECONSTRUCT) or not uint8 or len(shape) > 2 or min(shape) < 0:
-        raise ValueError("expected a uint8 array of at most two dimensions")
+        raise ValueError(
+            "the pickle contains an array that is not uint8, or has more than two dimensions"
+        )
     pixels = content.encode("latin-1")  # the encoding with which Python 2 strings were decoded
     if len(pixels) != prod(shape):
-        raise ValueError("the number of bytes does not match the shape of the array")
+        raise ValueError("an array in the pickle has too few or too many bytes for its shape")
     return np.frombuffer(pixels, np.uint8).reshape(shape, order="F" if by_column else "C")

@@ -90,7 +90,8 @@ def _read_pickled(name: str, file: str, content: bytes) -> tuple[Array, Array]:
         )
     if pixels.shape != (len(labels), PIXELS) or not labels:
         raise DataError(
-            f"{file} has {len(labels)} labels and pixels of shape {list(pixels.shape)}",
+            f"{file} has unusable labels or pixels: {len(labels)} labels, and pixels of shape "
+            f"{list(pixels.shape)}",
             f"expected pixels of shape [rows, {PIXELS}] and one label per row",
         )
     if any(type(label) is not int or not 0 <= label < WHITE for label in labels):

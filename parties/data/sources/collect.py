@@ -191,8 +191,8 @@ class _Codes(dict[str, int]):
         if len(self.texts) == MAX_TEXTS:
             raise ResourceError(
                 f"column {self._column!r} has more than {MAX_TEXTS} different texts",
-                "remove the column from the key 'categorical': the values of the column identify "
-                "rows, not categories",
+                "remove the column from the key 'categorical': a categorical column must have few "
+                "different texts",
             )
         self[text] = len(self.texts)
         self.texts.append(text)
@@ -238,7 +238,8 @@ class _Collector:
         _refuse_ragged(sheet, ragged)
         if self._rows == before:
             raise DataError(
-                f"{sheet.file} has no records", "the file is empty, or has a header only"
+                f"{sheet.file} has no records",
+                "add rows below the header, or choose another file or query",
             )
         self._refuse_no_numbers(sheet, faults)
         if empty.count:
@@ -334,6 +335,7 @@ def _refuse_ragged(sheet: Sheet, ragged: _Tally) -> None:
     if ragged.count:
         where = describe_rows(sheet.file, sheet.unit, ragged.first, ragged.count)
         raise DataError(
-            f"expected {len(sheet.columns)} fields per line; found another number in {where}",
+            f"expected {len(sheet.columns)} fields per line; found another number of fields "
+            f"in {where}",
             "quote a field that contains a comma; set comment = '...' to skip other lines",
         )

@@ -1,7 +1,8 @@
-"""Feature-noise heterogeneity: Gaussian noise on one party's pixels, the same in every run.
+"""Feature noise: Gaussian noise on one party's pixels, with the same values in every run.
 
 In FedORA's experiments, Gaussian noise on the images of one passive party makes the data of the
-parties heterogeneous. Feature noise is neither label skew nor feature skew.
+parties heterogeneous. Feature noise changes pixels; it does not move rows or columns between
+parties.
 """
 
 from dataclasses import replace

@@ -81,13 +81,13 @@ def refuse_large_unpacked_size(file: str, packed: int, unpacked: int) -> None:
     """Check the unpacked size of a packed file. Raises ``DataError`` if this size is too large."""
     if unpacked > MAX_BYTES or unpacked > max(_SMALL, MAX_RATIO * packed):
         raise DataError(
-            f"{file}, of {packed} bytes, unpacks to {unpacked} bytes, which is too large",
+            f"{file} is too large: it has {packed} bytes and unpacks to {unpacked} bytes",
             f"the limits are {MAX_BYTES >> 30} GiB and {MAX_RATIO} times the packed size",
         )
 
 
 def foreign_format(content: bytes) -> str | None:
-    """Return the format of a packed file or workbook; None if ``content`` is neither."""
+    """Return the format of ``content`` if it is a packed file or a workbook; otherwise None."""
     return next((name for magic, name in _FOREIGN.items() if content.startswith(magic)), None)
 
 

@@ -51,10 +51,10 @@ def read_idx(data: IdxData, folder: Path, classes: Sequence[str]) -> Records:
         )
     if any(test) and [path is None for path in test] != [path is None for path in train]:
         raise DataError(
-            "the test files and the training files differ: images or labels are set for one of "
-            "them only",
-            "set 'test_images' exactly if 'images' is set, and 'test_labels' exactly if 'labels' "
-            "is set",
+            "the test files do not match the training files: images or labels are set for only "
+            "one of the two",
+            "set 'test_images' if and only if 'images' is set, and 'test_labels' if and only if "
+            "'labels' is set",
         )
     parts = {"train": train, "test": test} if any(test) else {"train": train}
     return join_records([_records(data, folder, name, of, classes) for name, of in parts.items()])
@@ -111,8 +111,8 @@ def _unpacked(file: str, content: bytes, rank: int) -> Bytes:
     if len(body) != prod(shape):
         actual = "more" if len(body) > prod(shape) else f"only {len(body)}"
         raise DataError(
-            f"the header of {file} states the shape {list(shape)}, which means {prod(shape)} "
-            f"bytes; the file has {actual} bytes",
+            f"the header of {file} states the shape {list(shape)}, which needs {prod(shape)} "
+            f"bytes after the header, but the file has {actual}",
             "the file is truncated or damaged; download it again",
         )
     return np.frombuffer(body, np.uint8).reshape(shape)
@@ -131,7 +131,8 @@ def _shape(file: str, header: bytes, rank: int) -> tuple[int, ...]:
     shape = struct.unpack(f">{rank}I", header[4:])
     if not 0 < prod(shape) <= MAX_BYTES:
         raise DataError(
-            f"the header of {file} states the shape {list(shape)}: too few or too many elements",
+            f"the header of {file} states the shape {list(shape)}, which has too few or "
+            "too many elements",
             f"expected 1 to {MAX_BYTES} elements in total",
         )
     return shape

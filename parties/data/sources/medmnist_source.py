@@ -45,7 +45,7 @@ def read_medmnist(data: MedMnistData, folder: Path, classes: Sequence[str]) -> R
     parts = [*data.train, *([] if data.test is None else [data.test])]
     if len(set(parts)) < len(parts):
         raise DataError(
-            "data.train and data.test name one part of the archive twice",
+            "data.train and data.test name the same part of the archive more than once",
             "name each part only once",
         )
     content = read_file_bytes(folder, data.path, data.origin)
@@ -68,7 +68,7 @@ def _records(data: MedMnistData, part: Part, classes: Sequence[str]) -> Records:
     sizes = {len(array) for array in (pixels, indices) if array is not None}
     if len(sizes) > 1 or 0 in sizes:
         raise DataError(
-            f"the arrays of {file} have no rows or different numbers of rows: "
+            f"the images and labels of {file} have no rows or different numbers of rows: "
             f"{' and '.join(map(str, sorted(sizes)))}",
             "expected one label per image, and at least one row",
         )
@@ -88,7 +88,8 @@ def _channels_first(file: str, images: Array) -> Array:
     grey, colour = images.ndim == 3, images.ndim == 4 and images.shape[3] == 3
     if images.dtype != np.uint8 or not (grey or colour) or not images.size:
         raise DataError(
-            f"the images of {file} have type {images.dtype} and shape {list(images.shape)}",
+            f"the images of {file} cannot be used: they have type {images.dtype} and shape "
+            f"{list(images.shape)}",
             "expected uint8 of shape [rows, height, width] or [rows, height, width, 3]",
         )
     return images[:, None] if grey else np.moveaxis(images, 3, 1)
@@ -99,7 +100,8 @@ def _flat(file: str, labels: Array) -> Array:
     column = labels.ndim == 2 and labels.shape[1] == 1
     if labels.dtype.kind not in "iu" or not (labels.ndim == 1 or column):
         raise DataError(
-            f"the labels of {file} have type {labels.dtype} and shape {list(labels.shape)}",
+            f"the labels of {file} cannot be used: they have type {labels.dtype} and shape "
+            f"{list(labels.shape)}",
             "expected integers of shape [rows] or [rows, 1]: one class per row",
         )
     return labels.reshape(-1)

@@ -96,7 +96,8 @@ def _rows(file: str, arrays: dict[str, Array]) -> int:
 def _texts(file: str, name: str, array: Array) -> list[str]:
     if array.ndim != 1 or array.dtype.kind not in "Uiu":
         raise DataError(
-            f"array {name!r} of {file} has type {array.dtype} and shape {list(array.shape)}",
+            f"array {name!r} of {file} cannot be used: it has type {array.dtype} and shape "
+            f"{list(array.shape)}",
             "IDs and labels must be text or integers of shape [rows]",
         )
     return [str(value).strip() for value in array.tolist()]
@@ -105,7 +106,8 @@ def _texts(file: str, name: str, array: Array) -> list[str]:
 def _table(file: str, name: str, array: Array) -> Table:
     if array.ndim != 2 or array.dtype.kind not in "fiub" or not array.shape[1]:
         raise DataError(
-            f"array {name!r} of {file} has type {array.dtype} and shape {list(array.shape)}",
+            f"array {name!r} of {file} cannot be used: it has type {array.dtype} and shape "
+            f"{list(array.shape)}",
             "features must be numbers of shape [rows, columns]",
         )
     rows = np.flatnonzero(~np.isfinite(array).all(axis=1))

@@ -24,7 +24,7 @@ class Records:
 
     Attributes:
         files: for each file, the name in error messages and the number of records.
-        unit: unit of ``numbers``: "line" (from 1), "row" (from 0) or "image" (from 0).
+        unit: what ``numbers`` count: "line" (from 1), "row" (from 0) or "image" (from 0).
         numbers: line, row or image number of each record in its file, ``[rows]``.
         ids: normalised ID of each record.
         table: feature columns.
@@ -50,7 +50,7 @@ class Records:
         return f"{self._file(record)} {self.unit} {self.numbers[record]}"
 
     def places(self, records: Index) -> str:
-        """Return the file of the first of ``records``, ``[n]``, and the numbers of its records."""
+        """Describe the places of those ``records``, ``[n]``, that are in the first one's file."""
         file = self._file(int(records[0]))
         same_file = [record for record in records.tolist() if self._file(record) == file]
         return describe_rows(file, self.unit, self.numbers[same_file])
@@ -70,7 +70,8 @@ def describe_rows(
 ) -> str:
     """Return a text such as ``2 lines of a.csv (4, 7)``.
 
-    The text shows at most five of ``numbers``, ``[n]``; ``count`` is the number of all rows.
+    The text states ``count``, the number of all such rows, and at most five of ``numbers``,
+    ``[n]``.
     """
     count = len(numbers) if count is None else count
     shown = ", ".join(str(number) for number in numbers[:MAX_SHOWN])
@@ -87,7 +88,7 @@ def row_ids(prefix: str, numbers: Index) -> list[bytes]:
 
 
 def normalise_ids(columns: Sequence[list[str]]) -> tuple[list[bytes], list[int]]:
-    """Return the IDs made from columns of text, and the indices of the records without an ID."""
+    """Join columns of text to IDs; return the IDs and the indices of the records without an ID."""
     parts = []
     empty: set[int] = set()
     for column in columns:
@@ -110,7 +111,7 @@ def class_indices(texts: Sequence[str], classes: Sequence[str]) -> Index:
 
 
 def check_class_indices(labels: Array, classes: int) -> Index:
-    """Return ``labels`` ``[rows]`` as class indices ``[rows]``; ``UNKNOWN`` if out of range."""
+    """Return the class index of each of ``labels``, ``[rows]``; ``UNKNOWN`` if out of range."""
     indices = labels.astype(np.int64)
     return np.where((indices >= 0) & (indices < classes), indices, UNKNOWN)
 
@@ -175,7 +176,7 @@ def data_paths(data: CsvData | ParquetData | NumpyData) -> list[Path]:
 
 
 def crop_images(images: Array, part: ImagePart, scale: int, file: str) -> Images:
-    """Return the party's rectangle of pixels of each image; all pixels are divided by ``scale``.
+    """Cut the party's rectangle out of each image, and divide its pixels by ``scale``.
 
     ``images`` and the result have shape ``[rows, channels, h, w]``.
 

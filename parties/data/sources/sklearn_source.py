@@ -59,8 +59,8 @@ def _table(data: SklearnData, bundled: Any) -> Table:
     chosen = list(range(len(names)) if data.columns is None else data.columns)
     if not chosen or len(set(chosen)) < len(chosen) or set(chosen) - set(range(len(names))):
         raise DataError(
-            f"columns = {chosen} is invalid for {data.name}: expected one or more numbers of "
-            "columns, and no number twice",
-            f"choose from columns 0 to {len(names) - 1}, or set features = false for no column",
+            f"columns = {chosen} is invalid for {data.name}: expected a list of different column "
+            f"indices from 0 to {len(names) - 1}",
+            "list the columns that this party uses, or set features = false if it uses none",
         )
     return numeric_table(tuple(names[at] for at in chosen), bundled.data[:, chosen])

@@ -102,7 +102,9 @@ def _url(data: SqlData, folder: Path) -> URL:
     if url.drivername in ("postgresql", "postgres"):
         url = url.set(drivername="postgresql+psycopg")
     if url.drivername not in ("postgresql+psycopg", "sqlite"):
-        raise DataError("the URL of the database names an unsupported kind of database", _FORMS)
+        raise DataError(
+            "the URL of the database names a kind of database that vfl cannot read", _FORMS
+        )
     return url
 
 
@@ -119,7 +121,7 @@ def _secret(path: Path) -> str:
             )
         if status.st_mode & 0o077 or status.st_uid != os.geteuid():
             raise DataError(
-                f"{path} is readable by other users, and it may contain a password",
+                f"other users have access to {path}, which may contain a password",
                 f"run chmod 600 {path}",
             )
         return path.read_text().strip()

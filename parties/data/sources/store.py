@@ -117,7 +117,7 @@ def select_ids(ids: Sequence[bytes], rows: Index) -> IdList:
 
 
 def duplicate_ids(ids: Sequence[bytes]) -> list[tuple[int, int]]:
-    """Return pairs of rows with equal IDs; a pair is the first row with an ID and a later row."""
+    """Return a pair for each row whose ID is not new: the first row with this ID, and the row."""
     hashes = np.fromiter(map(hash, ids), np.int64, len(ids))
     order = np.argsort(hashes, kind="stable")
     hashes = hashes[order]

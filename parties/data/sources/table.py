@@ -36,7 +36,7 @@ class Table:
     def frame(self, rows: Index | None = None) -> pd.DataFrame:
         """Return the rows with the indices ``rows``, ``[n]``, as a data frame; None: all rows.
 
-        An absent value is NaN or None.
+        An absent value is NaN in a numeric column and None in a categorical column.
         """
         chosen = np.arange(len(self)) if rows is None else rows
         chosen = chosen if self.order is None else self.order[chosen]

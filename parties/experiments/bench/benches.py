@@ -26,18 +26,19 @@ HORIZONTAL_LEAD = (
     "all rows; the runs of FedOSD on this page train 300 rounds (MNIST: 100) on a fifth of the "
     "rows. The runs of FU-PGA train 10 rounds on three tenths of the rows. The runs of Mimir "
     'train 12 rounds (Fashion-MNIST: 40) on a sixth of the rows. "Original" is the trained model '
-    "before unlearning; a Retrain has as many rounds as the original. Mimir: D_r are the training "
-    "rows of a remaining client C_r, and D_f are the training rows of the leaving client C_f. The "
-    "accuracies on D_r and D_f are those of the whole model of C_r, personal parameters included. "
-    "If C_r and C_f hold different classes, the original model of C_r has not learned D_f either, "
-    "so a low accuracy on D_f proves nothing."
+    "before unlearning; a Retrain model is trained for as many rounds as this model. Mimir: D_r "
+    "are the training rows of a remaining client C_r, and D_f are the training rows of the leaving "
+    "client C_f. The accuracies on D_r and D_f are those of the whole model of C_r, personal "
+    "parameters included. "
+    "If C_r and C_f hold different classes, the original model of C_r has not learned D_f either. "
+    "A low accuracy on D_f after unlearning then does not show that anything was forgotten."
 )
 
 LANGUAGE_LEAD = (
     "MU: model utility. FTR: truth ratio of the forgotten questions, as in the paper. KS: "
     "two-sample Kolmogorov–Smirnov distance between a model's truth ratios and Retrain's, from 0 "
-    "to 1. Finetune is the trained model before unlearning. The paper compares "
-    "no truth ratios with Retrain's, and it uses neither the method RMU nor the primal-dual "
+    "to 1. Finetune is the trained model before unlearning. The paper does not "
+    "compare truth ratios with Retrain's, and it uses neither the method RMU nor the primal-dual "
     "constraint. A high FTR alone is not a success, because the target is the FTR of Retrain "
     "together with a high utility."
 )

@@ -48,9 +48,9 @@ class TableBlock(ConfigTable):
     Attributes:
         experiment: name of the experiment whose runs fill the block.
         gpu: whether the runs of the block need a GPU.
-        variants: names of variants of the experiment; the rows of the block depend on these
-            variants.
-        axis: label of the x axis, for a curve over variants; ``points`` are the x values.
+        variants: names of the variants that the block compares; empty: no variants.
+        axis: label of the x axis, if the block is a curve over variants.
+        points: x values of the curve, one per variant.
         paper: the paper's numbers by row, in the order of ``measures``.
     """
 
@@ -77,12 +77,12 @@ class TableBlock(ConfigTable):
             )
         if any(len(numbers) != len(self.measures) for numbers in self.paper.values()):
             raise ValueError(
-                "a row of 'paper' has more or fewer numbers than there are measures: give one "
-                "number per measure"
+                "a row of 'paper' has more or fewer numbers than expected; expected one number for "
+                "each measure"
             )
         if self.points and len(self.points) != len(self.variants):
             raise ValueError(
-                "'points' has more or fewer numbers than there are variants: give one number per "
+                "'points' has more or fewer numbers than expected; expected one number for each "
                 "variant"
             )
         return self
@@ -100,18 +100,18 @@ class TableBlock(ConfigTable):
 
     @abstractmethod
     def reference(self, row: TableRow) -> TableRow:
-        """Return the row of the method Retrain with which ``row`` is compared."""
+        """Return the Retrain row with which ``row`` is compared."""
 
 
 class FedoraBlock(TableBlock):
-    """One block of the FedORA tables; ``variants`` are variants of the method FedORA."""
+    """One block of the FedORA tables; ``variants`` are named settings of the method FedORA."""
 
     headings: ClassVar[Mapping[str, str]] = MEASURES
     bench: ClassVar[str] = "fedora"
 
     @property
     def rows(self) -> tuple[TableRow, ...]:
-        """The rows of all methods; with variants: Retrain, baselines and one row per variant."""
+        """Rows of all methods; if ``variants`` is set: Retrain, some baselines and the variants."""
         if not self.variants:
             return STANDARD
         first = self.variants[0]
@@ -126,7 +126,7 @@ class FedoraBlock(TableBlock):
         )
 
     def reference(self, row: TableRow) -> TableRow:
-        """Return the Retrain row to compare with ``row``; CVFU has a separate Retrain row."""
+        """Return the Retrain row with which ``row`` is compared; CVFU has its own Retrain row."""
         if self.variants:
             return self.rows[0]
         return VOTES if row.variant == VOTES.variant else RETRAIN

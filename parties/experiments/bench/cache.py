@@ -1,8 +1,8 @@
 """Cache of finished benchmark runs: ``runs.json`` beside the result pages.
 
 A run takes minutes to hours, and the folder of a run takes gigabytes. The values for the tables
-take only a few kilobytes. With the cache, finished runs are not repeated on another machine or for
-a larger number of seeds. To repeat a run, remove the line of the run from ``runs.json``.
+take only a few kilobytes. Runs in the cache are not repeated, even if a benchmark continues on
+another machine or with more seeds. To repeat a run, remove the line of the run from ``runs.json``.
 """
 
 import fcntl
@@ -28,7 +28,7 @@ class CachedRun:
 
     Attributes:
         title: readable name of the run.
-        sources: digest of the source files of the program that made the run.
+        sources: digest of the program's source files at the time of the run.
         seconds: duration of the run.
         values: the values by method and measure.
     """

@@ -24,7 +24,10 @@ DELTAS: Final = ("0", "5", "10", "25")  # the paper claims a trend up to 25 %
 
 @dataclass(frozen=True, slots=True)
 class ReproductionCheck:
-    """A value and its requirement; ``ok`` is None without a requirement or with too few runs."""
+    """A value, the requirement on this value, and whether the value meets the requirement.
+
+    ``ok`` is None if there is no requirement, or if too few runs are finished.
+    """
 
     name: str
     value: float | None  # None: no run, or too few seeds
@@ -34,7 +37,7 @@ class ReproductionCheck:
 
 
 def fedora_checks(results: Results) -> list[ReproductionCheck]:
-    """Return all checks; a check without runs has no value."""
+    """Return all checks; if the runs for a check are missing, its value is None."""
     parts: Sequence[Callable[[Results], Iterator[ReproductionCheck]]] = (
         utility_checks,
         attack_checks,
@@ -48,7 +51,7 @@ def fedora_checks(results: Results) -> list[ReproductionCheck]:
 
 
 def check_row(check: ReproductionCheck) -> str:
-    """Return the label, such as R1, of the claim that a check tests."""
+    """Return the label of the claim that a check tests, for example R1."""
     return check.name.partition(":")[0]
 
 
@@ -77,7 +80,7 @@ def judge_within(
 def judge_value(
     name: str, value: float | None, unit: str, between: tuple[float, float], wanted: str
 ) -> ReproductionCheck:
-    """Return the check that ``value`` is between the two bounds ``between``."""
+    """Return the check that ``value`` is within ``between``, the smallest and largest value."""
     ok = None if value is None else between[0] - 1e-9 <= value <= between[1] + 1e-9
     return ReproductionCheck(name, value, unit, wanted, ok)
 
@@ -87,8 +90,8 @@ def judge_above(
 ) -> Iterator[ReproductionCheck]:
     """Yield the check that ``higher`` exceeds ``lower`` significantly, and by at least ``least``.
 
-    The test is a one-sided paired t-test over seeds. If all differences are equal, the sign of the
-    difference decides.
+    The test is a one-sided paired t-test over seeds. If the differences of all seeds are equal, no
+    t-test is possible; then a positive difference counts as significant.
     """
     apart = seed_differences(higher, lower)
     if len(apart) < FEWEST:
@@ -154,7 +157,7 @@ def attack_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def time_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R4, data set Income: time per round / Retrain's time is within 40 % of the paper's ratio."""
+    """R4 (Income): time per round, relative to Retrain; must be within 40 % of the paper's."""
     retrain = results.series(TIMED, RETRAIN, "round")
     for row, paper in ((FORMS[0], 1.22 / 1.43), (FORMS[1], 1.22 / 1.43), (ROWS["GA"], 0.79 / 1.43)):
         own = results.series(TIMED, row, "round")
@@ -185,7 +188,7 @@ def ablation_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def sweep_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R6: effects of the forgetting weight ω, and of δ, the fraction of D_r per iteration.
+    """R6: effects of the forgetting weight ω, and of δ, the share of D_r that an iteration uses.
 
     D_u = the forgotten rows, D_r = the remaining rows. Accuracy on D_u falls as ω grows; test
     accuracy grows as δ grows.
@@ -219,8 +222,9 @@ def trend_check(
 ) -> Iterator[ReproductionCheck]:
     """Yield a check of a trend: the rank correlation of ``points`` must reach ``bound``.
 
-    A positive ``bound`` is the smallest allowed correlation, a negative one is the largest. A point
-    is an x value and a series over seeds; the y value is the mean of the series.
+    A positive ``bound`` is the smallest allowed correlation, a negative ``bound`` is the
+    largest. A point consists of an x value and a series of values, one value per seed; the mean of
+    the series is the y value.
     """
     rho: float | None = None
     if all(len(series) >= FEWEST for _, series in points):

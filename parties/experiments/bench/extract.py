@@ -29,7 +29,7 @@ BACKDOOR_METRICS = {
 
 
 def extract_vertical(run: PlannedRun, metrics: Mapping[str, Any]) -> dict[str, Values]:
-    """Return each method's values in a vertical run; ``retrain``: the mean of all Retrain models.
+    """Return each method's values in a vertical run; ``retrain`` has means over Retrain models.
 
     A poisoned run (a run with a backdoor) has only the values of the backdoor audit; a clean run
     has all other values.
@@ -58,7 +58,7 @@ def extract_vertical(run: PlannedRun, metrics: Mapping[str, Any]) -> dict[str, V
 def extract_federated(
     metrics: Mapping[str, Any], measures: Mapping[str, tuple[str, str]]
 ) -> dict[str, Values]:
-    """Return each method's values in a federated run; ``retrain``: the mean of all Retrain models.
+    """Return each method's values in a federated run; ``retrain`` has means over Retrain models.
 
     ``measures`` maps a measure to its table heading and to the measure's name in the record.
     """
@@ -104,7 +104,7 @@ BYTES = {"float32": 4, "float64": 8}
 
 
 def payload_formula_applies(agreement: VerticalAgreement) -> bool:
-    """Return whether ``expected_fedora_bytes`` applies to a run with these settings."""
+    """Return whether ``expected_fedora_bytes`` applies to runs with this agreement."""
     plan = agreement.unlearning.of(FedoraSettings)
     return plan.policy == "uniform" and plan.start == "original" and not plan.calibrate
 
@@ -143,8 +143,8 @@ def count_rounds(
 
     A round is one pass over the rows that the method uses: an epoch over D_r for Retrain and
     fine-tuning, a step over all of D_u for gradient ascent, one outer iteration of FedORA, an epoch
-    over the fixed subset of D_r for ICO-like, and one epoch of CVFU. This definition of a round is
-    vfl's own, because the paper gives none.
+    over the fixed subset of D_r for the method 'ico-like', and one epoch of CVFU. This definition
+    of a round is vfl's own, because the paper gives none.
     """
     done = (record.get("facts") or {}).get("losses") or ()
     epochs = (record.get("facts") or {}).get("epochs") or ()

@@ -1,4 +1,4 @@
-"""Planned runs: every experiment expands to runs with a config, changes, a seed and a digest."""
+"""Planned runs of all experiments; a run has a config, changes to the config, and a seed."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -137,8 +137,8 @@ def run_digest(config: VerticalConfig | FederatedConfig, *, processes: bool) -> 
     """Return the name of a run's folder: a digest of all settings that determine the results.
 
     The digest covers the agreement, the party settings and the versions of the program and of the
-    record's format. The source files have a separate digest in the run's record. A result page
-    states if its runs have different digests of source files.
+    record's format. The source files have a separate digest in the run's record. If the runs
+    of a result page have different digests of source files, the page says so.
     """
     settings = {name: each.model_dump(mode="json") for name, each in sorted(config.inline.items())}
     parts = [canonical_agreement(config.agreement), json.dumps(settings, sort_keys=True)]
@@ -181,8 +181,8 @@ class FederatedExperiments(ConfigTable):
 
     Attributes:
         always: changes to the config of every run.
-        quick: further changes if ``--quick`` is set.
-        variants: further changes of each variant.
+        quick: additional changes to every config, if ``--quick`` is set.
+        variants: additional changes to the config, by name of the variant.
     """
 
     always: Changes = ()

@@ -31,16 +31,17 @@ from parties.experiments.bench.tables import (
 LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn")
 LEAD = (
     "A lower accuracy on forgotten rows is not a success by itself, because the target is the "
-    "accuracy of Retrain on these rows. BD-ASR, the success rate of a backdoor trigger, comes from "
-    "separate runs in which the forgotten rows have the trigger. CVFU runs on a sum of votes, so "
-    "it is compared with a Retrain that also uses a sum of votes.\n\n"
+    "accuracy of Retrain on these rows. BD-ASR, the success rate of a backdoor trigger, is "
+    "measured in separate runs in which the forgotten rows have the trigger. CVFU needs a top "
+    "model that adds the parties' votes (their logits), so it is compared with a Retrain that has "
+    "the same kind of top model.\n\n"
     "[Explanation of the checks, and why some figures are not reproduced](reading.md)."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenPages:
-    """Paths of the written result page and of the written file of checks, and all checks."""
+    """Result of ``publish_pages``: the paths of the page and of the file of checks; all checks."""
 
     page: Path
     figures: Path
@@ -54,8 +55,8 @@ class Pages:
     Attributes:
         folder: folder of the pages in ``docs``.
         rows: name of the file in ``docs`` with one row per check.
-        tables: what the tables are called in the title of the page and in the name of the check of
-            the run time.
+        tables: name of all tables together, for example ``FedORA's tables``; the title of the page
+            and the check of the total run time contain this name.
         lead: explanations that precede the tables.
         source: source of the paper's numbers.
         hours: limit for the total run time of all runs on two cores; None: no limit.
@@ -116,7 +117,7 @@ def _time(pages: Pages, results: Results) -> ReproductionCheck:
 
 
 def merge_rows(path: Path, rows: Sequence[Mapping[str, Any]], own: Collection[str] = ()) -> None:
-    """Add ``rows`` to a file; first delete rows with the same names or with names in ``own``."""
+    """Add ``rows`` to a file; first delete the rows with these names or a name in ``own``."""
     before = json.loads(path.read_text())["rows"] if path.exists() else []
     names = {row["name"] for row in rows} | set(own)
     kept = [row for row in before if row["name"] not in names]
@@ -158,7 +159,7 @@ def _check_table(judged: Sequence[ReproductionCheck]) -> str:
     lines = [
         "## Reproduction checks",
         "",
-        f"{words}. A check stays open as long as it has fewer than {FEWEST} seeds.",
+        f"{words}. A check is open as long as fewer than {FEWEST} seeds are finished.",
         "",
     ]
     lines += _missed(judged)

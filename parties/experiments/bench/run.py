@@ -25,7 +25,7 @@ from parties.session.run_folder import check_run_folder
 
 
 class ConsoleOutput(Protocol):
-    """The output functions that a benchmark needs from the console of a command."""
+    """The functions of a command's console with which a benchmark prints its output."""
 
     terminal: Console
 
@@ -38,7 +38,7 @@ class Bench:
     """One benchmark.
 
     Attributes:
-        runs: returns the planned runs of a scope.
+        runs: function that returns the planned runs for the requested tables and experiments.
         tables, experiments: valid values of the options ``--tables`` and ``--only``.
     """
 
@@ -99,7 +99,7 @@ def _refuse_unknown_names(bench: Bench, scope: Scope) -> None:
     ):
         if unknown := sorted(set(names) - set(legal)):
             raise UsageProblem(
-                f"there is no {kind} {', '.join(unknown)}", f"choose from: {'; '.join(legal)}"
+                f"unknown {kind}: {', '.join(unknown)}", f"choose from: {'; '.join(legal)}"
             )
 
 

@@ -231,8 +231,9 @@ def remaining_seconds(
 ) -> float | None:
     """Return the estimated seconds until all runs are done.
 
-    ``left`` has the kind of each run that is not done yet. For a kind without a known duration, the
-    mean of all known durations is used. The estimate is None before the first run is done.
+    ``left`` has the kind of each run that is not done yet; runs of the same kind have similar
+    durations. For a kind without a known duration, the mean of all known durations is used. The
+    estimate is None before the first run is done.
     """
     known = [each for made in durations.values() for each in made]
     if not known:

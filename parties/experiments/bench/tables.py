@@ -14,7 +14,7 @@ class TableCell:
     Attributes:
         gap: difference between this value and the value of Retrain with the same seed, as a mean
             over seeds.
-        paper, paper_gap: the paper's number, and its difference to the paper's Retrain.
+        paper, paper_gap: the paper's number, and this number minus the paper's number for Retrain.
     """
 
     ours: MeanSd | None

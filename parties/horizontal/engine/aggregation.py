@@ -1,4 +1,4 @@
-"""Privacy claim about the clients' updates, and the mean of the clients' personal parameters."""
+"""Aggregation in a horizontal run: its privacy claim, and the mean of personal parameters."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -65,7 +65,7 @@ def _sentence(plan: SecureAggregation) -> str:
 def add_personal_parameters(
     cohort: Cohort, members: Sequence[Member], task: LocalTask, model: Tensor
 ) -> Tensor:
-    """Return ``model`` with the mean of the members' personal parameters inserted, ``[d]`` each.
+    """Return a copy of ``model`` with the members' mean personal parameters; both are ``[d]``.
 
     To compute the mean, the members send their personal parameters to the server.
     """

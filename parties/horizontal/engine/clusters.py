@@ -67,7 +67,7 @@ class ClusterHistory:
     model: Tensor | None
 
     def snapshot_before(self, clients: frozenset[str]) -> ClusterSnapshot | None:
-        """Return the latest snapshot that was stored before the first round of any of ``clients``.
+        """Return the latest snapshot that was made before any of ``clients`` took part in a round.
 
         The result is None if none of ``clients`` ever took part in a round.
         """
@@ -76,16 +76,17 @@ class ClusterHistory:
 
 @dataclass(slots=True)
 class SnapshotWriter:
-    """A history writer that stores a snapshot before each round with a new client."""
+    """A history writer that stores a snapshot before the first round of each client."""
 
     snapshots: list[ClusterSnapshot] = field(default_factory=list)
 
     def mean_update(
         self, cohort: Cohort, number: int, members: Sequence[Member], task: LocalTask, slots: Slots
     ) -> MeanUpdate:
-        """Return the mean update of a round, and store a snapshot if a client is new.
+        """Return a round's mean update; store a snapshot if it is the first round of a client.
 
-        ``slots`` are vectors by name; ``model`` is the model before the round, ``[d]``.
+        ``slots`` maps names to sent vectors; the vector ``model``, ``[d]``, is the model before the
+        round.
         """
         known = frozenset[str]().union(*(each.clients for each in self.snapshots))
         new = frozenset(each.client for each in members) - known

@@ -80,14 +80,14 @@ class Cohort(Protocol):
     ) -> Iterator[tuple[Member, LocalUpdate]]:
         """Yield each member's update when the update arrives; skip members that do not reply.
 
-        ``slots`` are vectors by name, ``[d]`` each; the vector ``model`` is always present.
+        ``slots`` maps names to sent vectors, ``[d]`` each; the vector ``model`` is always present.
 
         Raises:
             PolicyError: with secure aggregation, the server receives only sums of updates.
         """
 
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
-        """Return the mean update of the members; ``slots`` are vectors by name, ``[d]`` each.
+        """Return the members' mean update; ``slots`` maps names to sent vectors, ``[d]`` each.
 
         Raises:
             PolicyError: fewer members replied than the quorum requires.
@@ -101,7 +101,7 @@ class Cohort(Protocol):
         model: Tensor,
         parameters: ParameterSource = "personal",
     ) -> Mapping[str, RowMetrics]:
-        """Return the metrics of a model, ``[d]``, on rows of each client that is connected."""
+        """Return the metrics of a model, ``[d]``, at each client of ``names`` that is connected."""
 
     def switch_branch(self, branch: str, parent: str | None) -> None:
         """Switch all clients to a branch, that is, to a named set of personal parameters.
@@ -154,7 +154,7 @@ class WeightedMean:
         require_finite_updates(self._diverged)
         absent = _absent(members, self.seen, quorum)
         if self._sum is None:
-            raise PolicyError("no client returned an update, so there is no mean")
+            raise PolicyError("no client returned an update; expected at least one update")
         return MeanUpdate(self._sum / self.rows, self.rows, self._loss / self.rows, absent)
 
 
@@ -200,7 +200,7 @@ def require_bounded(model: Tensor, magnitude: float) -> None:
 
 
 def quorum_count(quorum: float, asked: int) -> int:
-    """Return how many of ``asked`` members must reply: 14 of 25 for a quorum of 0.56.
+    """Return how many of ``asked`` members must reply, for example 14 of 25 if ``quorum`` is 0.56.
 
     Rounding errors of floating-point numbers do not change the result.
     """
@@ -210,9 +210,10 @@ def quorum_count(quorum: float, asked: int) -> int:
 def quorum_updates(
     cohort: Cohort, members: Sequence[Member], task: LocalTask, slots: Slots
 ) -> Iterator[tuple[Member, LocalUpdate]]:
-    """Yield each member's update when it arrives, if it is finite; the ``slots`` are ``[d]`` each.
+    """Yield each member's update when the update arrives, if the update is finite.
 
-    Errors are raised only after the last update.
+    ``slots`` maps names to sent vectors, ``[d]`` each. Errors are raised only after the last
+    update.
 
     Raises:
         PolicyError: fewer members replied than the quorum requires.
@@ -242,7 +243,7 @@ def _absent(members: Sequence[Member], seen: set[Member], quorum: float) -> tupl
 
 
 def pseudo_gradients(found: Mapping[Member, LocalUpdate], task: LocalTask) -> Tensor:
-    """Return the pseudo-gradients of the updates, ``[members, d]``, in the order of ``found``.
+    """Return the pseudo-gradient of each update, ``[members, d]``, in the order of ``found``.
 
     Raises:
         Diverged: an update is not finite.

@@ -39,7 +39,7 @@ class CohortWrapper:
         model: Tensor,
         parameters: ParameterSource = "personal",
     ) -> Mapping[str, RowMetrics]:
-        """Return the metrics of a model, ``[d]``, on rows of each client that is connected."""
+        """Return the metrics of a model, ``[d]``, at each client of ``names`` that is connected."""
         return self._cohort.evaluate(names, kind, model, parameters)
 
     def switch_branch(self, branch: str, parent: str | None) -> None:
@@ -59,8 +59,8 @@ class SaltedCohort(CohortWrapper):
     """A cohort that appends ``salt`` to the name of the random stream of each local task.
 
     Each request has a different salt, so that no two requests train the same model on the same
-    batches. Without salts, a server could subtract the sums of two Retrain runs whose members
-    differ by one client, and would obtain exactly the update of that client.
+    batches. If two Retrain runs use the same batches and only one of these runs includes a client,
+    the server can subtract their sums and obtain exactly the update of this client.
     """
 
     def __init__(self, cohort: Cohort, salt: str) -> None:
@@ -70,11 +70,11 @@ class SaltedCohort(CohortWrapper):
     def updates(
         self, members: Iterable[Member], task: LocalTask, slots: Slots
     ) -> Iterator[tuple[Member, LocalUpdate]]:
-        """Yield each member's update; ``slots`` are vectors by name, ``[d]`` each."""
+        """Yield each member's update; ``slots`` maps names to sent vectors, ``[d]`` each."""
         return self._cohort.updates(members, self._salted(task), slots)
 
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
-        """Return the members' mean update; ``slots`` are vectors by name, ``[d]`` each."""
+        """Return the members' mean update; ``slots`` maps names to sent vectors, ``[d]`` each."""
         return self._cohort.mean_update(members, self._salted(task), slots)
 
     def _salted(self, task: LocalTask) -> LocalTask:
@@ -88,8 +88,8 @@ RECOVERY_STAGES = ("recover", "repair")
 class RecoveryBranchCohort(CohortWrapper):
     """A cohort that switches to a new branch before the first local task of a recovery.
 
-    Clients train their personal parameters in every round. Without the new branch, the model
-    between unlearning and recovery would be evaluated with the personal parameters after recovery.
+    Clients train their personal parameters in every round. The old branch keeps the personal
+    parameters from before recovery, so the model before recovery can still be evaluated with them.
 
     Args:
         start_branch: function that switches to a new branch and returns the name of the branch.
@@ -106,12 +106,12 @@ class RecoveryBranchCohort(CohortWrapper):
     def updates(
         self, members: Iterable[Member], task: LocalTask, slots: Slots
     ) -> Iterator[tuple[Member, LocalUpdate]]:
-        """Yield the update of each member; ``slots`` are vectors by name, ``[d]`` each."""
+        """Yield the update of each member; ``slots`` maps names to sent vectors, ``[d]`` each."""
         self._observe(task)
         return self._cohort.updates(members, task, slots)
 
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
-        """Return the mean update of the members; ``slots`` are vectors by name, ``[d]`` each."""
+        """Return the members' mean update; ``slots`` maps names to sent vectors, ``[d]`` each."""
         self._observe(task)
         return self._cohort.mean_update(members, task, slots)
 

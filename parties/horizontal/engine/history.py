@@ -21,7 +21,7 @@ START_MODEL = "/model"  # a name that no client can have
 
 
 class RoundStore:
-    """Rounds stored on disk: round 0 and then each ``every``-th round; none if ``every`` is 0."""
+    """Rounds on disk: those whose number is a multiple of ``every``; none if ``every`` is 0."""
 
     def __init__(self, folder: Path, every: int) -> None:
         self._folder, self._every = folder, every
@@ -45,7 +45,7 @@ class RoundStore:
     ) -> MeanUpdate:
         """Return the mean update of a round; store it if ``number`` is a multiple of ``every``.
 
-        ``slots`` are vectors by name, ``[d]`` each.
+        ``slots`` maps names to sent vectors, ``[d]`` each.
         """
         if not self._every or number % self._every:
             return cohort.mean_update(members, task, slots)

@@ -62,8 +62,8 @@ class CohortSettings:
         min_contributors: smallest allowed number of members whose updates are summed; None: no
             secure aggregation.
         entropy: source of random bytes.
-        key_holders: clients that may have the keys that decrypt sums; empty: all clients; None: the
-            sums are masked, not encrypted.
+        key_holders: clients that may have the keys that decrypt sums; an empty tuple means all
+            clients; None if the sums are not encrypted.
         rejoin_timeout: seconds that the server waits for a lost client to reconnect, if a request
             needs all clients.
     """
@@ -143,7 +143,7 @@ class HubCohort:
                     yield member, found
 
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
-        """Return the mean update of the members; ``slots`` are vectors by name, ``[d]`` each.
+        """Return the members' mean update; ``slots`` maps names to sent vectors, ``[d]`` each.
 
         Raises:
             PolicyError: fewer members replied than the quorum or secure aggregation requires.
@@ -185,7 +185,7 @@ class HubCohort:
         model: Tensor,
         parameters: ParameterSource = "personal",
     ) -> Mapping[str, RowMetrics]:
-        """Return the metrics of a model, ``[d]``, on rows of each client that is connected."""
+        """Return the metrics of a model, ``[d]``, at each client of ``names`` that is connected."""
         self._admit()
         slots = {"model": model}
         body = vfl_pb2.EvaluateRows(rows=ROWS[kind], as_sent=parameters == "sent")
@@ -366,8 +366,9 @@ class HubCohort:
         whole = len(counts) == BINS and sum(counts) == found.rows if found.rows else not counts
         if not whole or found.correct > found.rows:
             raise RemoteProtocolError(
-                f"the client sent inconsistent metrics: {found.rows} rows, but {sum(counts)} "
-                f"scores and {found.correct} correct rows"
+                f"the client sent contradictory or incomplete metrics: {found.rows} rows, "
+                f"{sum(counts)} scores and {found.correct} correct rows; expected one score for "
+                "each row, and no more correct rows than rows"
             )
         # Outputs that are not finite have no probability.
         probability = found.probability if isfinite(found.loss) else nan

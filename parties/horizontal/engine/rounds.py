@@ -21,8 +21,8 @@ class RoundPlan:
     """Settings of a sequence of rounds.
 
     Attributes:
-        task: local task of every client; its random stream and learning rate depend on the round.
-        rounds: number of the last round, plus 1; the number of the first round of a training is 0.
+        task: local task of every client; ``task_at`` adapts it to a round.
+        rounds: the sequence ends before the round with this number; rounds are numbered from 0.
         share: fraction of the members that take part in a round.
         decay: factor by which the clients' learning rate is multiplied after each round.
         rule: server optimiser, which applies the mean update to the model.
@@ -79,7 +79,7 @@ class HistoryWriter(Protocol):
     def mean_update(
         self, cohort: Cohort, number: int, members: Sequence[Member], task: LocalTask, slots: Slots
     ) -> MeanUpdate:
-        """Return a round's mean update; ``slots`` are vectors by name, ``[d]`` each."""
+        """Return a round's mean update; ``slots`` maps names to sent vectors, ``[d]`` each."""
 
 
 class NoHistory:
@@ -88,7 +88,7 @@ class NoHistory:
     def mean_update(
         self, cohort: Cohort, number: int, members: Sequence[Member], task: LocalTask, slots: Slots
     ) -> MeanUpdate:
-        """Return the mean update of a round; ``slots`` are vectors by name, ``[d]`` each."""
+        """Return the mean update of a round; ``slots`` maps names to sent vectors, ``[d]`` each."""
         del number
         return cohort.mean_update(members, task, slots)
 
@@ -109,7 +109,7 @@ def run_rounds(
     Args:
         cohort: the clients.
         model: the model before the first round, ``[d]``.
-        members: the members; each round uses a selection of these members.
+        members: the members from which each round selects those that take part.
         round_plan: settings of the rounds.
         watch: callback that receives the result of each round.
         writer: object that stores the rounds that an unlearning method needs later.

@@ -43,7 +43,6 @@ class RunJournal:
 
         If no result is recorded, run ``work``, which executes the step, and record its result.
 
-
         A checkpoint is written at time intervals, not after each call.
         """
         entry = self._journal.replay(name)
@@ -94,9 +93,10 @@ class RunJournal:
 
 
 def prepare_federated_run(party: FederatedContext, begin: Begin) -> None:
-    """Depending on ``begin``, delete an unfinished run's checkpoints or require a checkpoint.
+    """Prepare the checkpoints for the start that ``begin`` requests.
 
-    This function must be called before the server waits for clients.
+    A fresh start deletes the checkpoints of an unfinished run. To resume, the server must have a
+    checkpoint. This function must be called before the server waits for clients.
 
     Raises:
         StorageError: ``begin`` requires a checkpoint, and the server has none.

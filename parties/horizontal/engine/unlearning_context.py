@@ -42,7 +42,7 @@ class UnlearningContext:
             random stream.
         history: stored rounds of the training; None if no rounds are stored.
         record_round: receives a record of each round, for progress and the report.
-        clusters: histories of the clusters; None if the training had no clusters.
+        clusters: stored models of the clusters; None if the clients were not trained in clusters.
         secret: function that returns a secret of the server, 32 bytes; all calls by the same method
             return the same secret.
     """

@@ -184,13 +184,14 @@ def decode_task(message: vfl_pb2.LocalTask) -> tuple[RowKind, LocalTask]:
     """Return the kind of rows and the local task that a protocol message contains.
 
     Raises:
-        RemoteProtocolError: the message names rows that are not for training, or lacks a batch size
-            or epochs.
+        RemoteProtocolError: the message names rows that are not for training, or the batch size or
+            the number of epochs is missing.
     """
     kind = KINDS.get(message.rows)
     if kind not in ("learn", "retained", "forgotten") or not message.batch or not message.epochs:
         raise RemoteProtocolError(
-            "received a local task that lacks training rows, a batch size or a number of epochs"
+            "received a local task in which the rows are not for training, or the batch size or "
+            "the number of epochs is missing"
         )
     task = LocalTask(
         aim=_AIMS[message.aim],
@@ -220,7 +221,7 @@ def split_vector(vector: "Tensor | NDArray[Any]") -> Iterator[tuple[int, NDArray
     """Split a vector, ``[n]``, into parts; each part fits into one message.
 
     Yields:
-        A pair: the index of the part's first element in ``vector``, and the part, ``[part]``.
+        For each part: the index of its first element in ``vector``, and the part, ``[part]``.
     """
     whole = vector.detach().cpu().contiguous().numpy() if isinstance(vector, Tensor) else vector
     size = MAX_PAYLOAD // whole.itemsize
@@ -329,11 +330,13 @@ def decode_text_task(message: vfl_pb2.Text) -> TextTask:
     weights = (message.gamma, message.alpha, message.delta, message.steering, message.multiplier)
     if not all(0 <= each < inf for each in weights):
         raise RemoteProtocolError(
-            "received a local task on texts with a weight that is negative or not finite"
+            "received a local task on texts in which 'gamma', 'alpha', 'delta', 'steering' or "
+            "'multiplier' is negative or not finite"
         )
     if not (0 < message.beta < inf and 0 < message.max_loss < inf):
         raise RemoteProtocolError(
-            "received a local task on texts with a beta or max_loss that is not positive and finite"
+            "received a local task on texts in which 'beta' or 'max_loss' is not positive, or not "
+            "finite"
         )
     return TextTask(
         objective=_OBJECTIVES[message.objective],

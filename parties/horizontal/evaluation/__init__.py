@@ -1,1 +1,1 @@
-"""Evaluation of the models of a request, and metrics in comparison with Retrain."""
+"""Evaluation of the models of an unlearning request, and comparison with the Retrain model."""

@@ -1,4 +1,4 @@
-"""Metrics of the models of a request, each in comparison with Retrain.
+"""Metrics of the models of an unlearning request, each compared with the Retrain model.
 
 Notation: D_u = the rows that must be forgotten; φ = the score of a row, which ``score_histogram``
 defines.

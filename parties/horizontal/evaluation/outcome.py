@@ -1,4 +1,4 @@
-"""Outcome of one model of a request: metrics on every client's rows, and cost."""
+"""Outcome of one model of an unlearning request: metrics on every client's rows, and cost."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -36,8 +36,8 @@ class UnlearnedModel:
         seconds: run time of the method; the time for measurements is not counted.
         size: number of bytes sent and received; the bytes for measurements are not counted.
         rounds: a record of every round, without the round's model.
-        branch: name of the branch with the clients' personal parameters for ``model``.
-        branch_before_recovery: name of the branch for ``before_recovery``.
+        branch: name under which the clients keep their personal parameters for ``model``.
+        branch_before_recovery: the same name for ``before_recovery``.
         diverged: the round in which the method diverged, and the error; None if the method did not
             diverge.
     """
@@ -63,8 +63,8 @@ class ModelOutcome:
         seconds: run time of the method.
         size: number of bytes sent and received for the method.
         scores: metrics of the model by kind of rows and client.
-        stages: metrics of the model before recovery (``unlearned``) and after the rounds of a
-            reverting test (``reverted``).
+        stages: metrics of the model before recovery (``unlearned``) and after the further training
+            rounds of a reverting test (``reverted``).
         rounds: a record of every round.
         diverged: why the method produced no valid model and no metrics, for example because of
             divergence in a round; None if the model is valid.
@@ -88,7 +88,7 @@ ConflictCheck: TypeAlias = Callable[[int, Tensor, Tensor], tuple[int, float]]
 
 @dataclass(slots=True)
 class RoundLog:
-    """Records the rounds of a method and measures conflicts with the remaining clients.
+    """Records the rounds of a method, and measures their conflicts (see ``count_conflicts``).
 
     Measurements are not part of the method's cost.
 
@@ -98,7 +98,7 @@ class RoundLog:
         sent: function that returns the number of bytes sent and received until now.
         check_conflicts: function that measures the conflicts of a round; None if conflicts are not
             measured.
-        rounds: the records until now.
+        rounds: the records of the rounds until now.
         before_recovery: the model after the last round of unlearning, ``[d]``.
         measuring_seconds: time that the measurements took.
         measuring_bytes: bytes sent and received for the measurements.
@@ -143,7 +143,7 @@ ContextFactory: TypeAlias = Callable[[Callable[[RoundRecord], None]], Unlearning
 def run_method(
     method: Method, context: ContextFactory, log: RoundLog, branch: str
 ) -> UnlearnedModel:
-    """Run an unlearning method on a branch of the clients' personal parameters.
+    """Run an unlearning method; ``branch`` names the clients' personal parameters for the method.
 
     If the method diverges, the result contains the last finite model.
     """
@@ -169,12 +169,12 @@ def count_conflicts(
     """Return the number of clients with which a step conflicts, and the largest |cosine|.
 
     A step conflicts with a client if the cosine of the step and the client's gradient is negative.
-    FedOSD calls this number of clients NC.
+    In the paper of FedOSD, NC is this number of clients.
 
     Args:
         cohort: the clients.
         remaining: members that train one round each.
-        task: the local task of the remaining members.
+        task: the local task with which the clients compute their gradients.
         before: the model before the step, ``[d]``.
         after: the model after the step, ``[d]``.
     """

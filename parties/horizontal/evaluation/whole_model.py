@@ -21,12 +21,12 @@ BY_CLIENT_RETAINED: Final = "by_client_retained"
 
 @dataclass(frozen=True, slots=True)
 class WholeModelEvaluation:
-    """Evaluates one client's whole model; the client sends personal parameters to the server.
+    """Evaluates the whole model of C_r; for this, C_r sends its personal parameters to the server.
 
     Attributes:
         client: C_r.
         leaving: C_f, one client or several.
-        task: any local task; the settings of the task do not affect the result.
+        task: a local task; its settings do not affect the result, because nothing is trained.
     """
 
     client: Member

@@ -2,7 +2,7 @@
 
 Notation: y = the class, C = number of classes. A row with the trigger has the label (y + shift) mod
 C (FedOSD, paper 001, §4.1), or one fixed class. The trigger covers the pixels in rows and columns
--4 to -2 of an image; each of these pixels is 0 or 1.
+-4 to -2 of an image, counted from the end, and sets each of them to 0 or 1.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,8 @@ _PLACE = slice(-4, -1)
 def plant_trigger(agreement: HorizontalAgreement, client: str, client_data: ClientData) -> None:
     """Add the trigger of each request to a client's data.
 
-    At every client, the trigger is added to a copy of the test rows. At the client whose rows the
-    request forgets, the trigger is also added to some training rows.
+    At every client, the trigger is added to a copy of the test rows. At the leaving client, the
+    trigger is also added to some training rows.
 
     Raises:
         PolicyError: the rows are not images.

@@ -91,7 +91,7 @@ def client_data_of(
 
 
 def partition_by_client(agreement: HorizontalAgreement, labels: Index) -> list[Index]:
-    """Return the indices of each client's rows, ``[rows of the client]`` each.
+    """Return one array of row indices per client, ``[rows of the client]``.
 
     ``labels`` are the classes of all rows, ``[rows]``. With the partition "own", each client keeps
     all rows of the client's data set.

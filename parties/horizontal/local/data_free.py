@@ -48,7 +48,7 @@ class DistillationRounds:
 
 
 class DistillationObjective(Protocol):
-    """The losses of student and generator, and the gate, which selects images for the student."""
+    """The losses of student and generator, and the gate, a test that selects images."""
 
     @property
     def trained(self) -> Sequence[nn.Parameter]:
@@ -60,7 +60,7 @@ class DistillationObjective(Protocol):
 
     @property
     def threshold(self) -> float:
-        """Largest score of the gate at which the student trains on an image."""
+        """Largest score of an image on which the student trains."""
 
     def gate(self, images: Tensor) -> Tensor:
         """Return a score per image, ``[rows]``; images similar to the forgotten data score high.
@@ -84,7 +84,7 @@ class DistillationObjective(Protocol):
 def train_student(
     objective: DistillationObjective, shape: Sequence[int], plan: DistillationRounds, seed: int
 ) -> float:
-    """Train the student in place and return the last loss; 0 if no image ever passed the gate.
+    """Train the student in place; return its last loss, or 0 if no image ever passed the gate.
 
     In a round in which no image passes the gate, the student does not train, and the generator
     minimises the gate's score. In such a round, the original GKT restores an earlier generator.
@@ -149,7 +149,7 @@ def relu_activations(network: nn.Module) -> Iterator[list[Tensor]]:
 
 @dataclass(frozen=True, slots=True)
 class MimirDistillation:
-    """Mimir's losses; backbone and head of the student train on all images.
+    """Mimir's losses; the student's backbone and head are trained on all images.
 
     Attributes:
         student: the student, with the descriptor of the remaining client.
@@ -175,7 +175,7 @@ class MimirDistillation:
 
     @property
     def threshold(self) -> float:
-        """Threshold of the gate: 0, the score of every image, so that all images pass."""
+        """Threshold of the gate: 0. Every image has the score 0, so all images pass."""
         return 0.0
 
     def gate(self, images: Tensor) -> Tensor:
@@ -220,8 +220,8 @@ class GatedTransfer:
 
     The gate compares classes, as in the original GKT (Chundawat et al. 2023), or features, as
     Mimir's authors do for prompted networks (paper 003, §VI-A3). The divergence is a mean over
-    rows; the original GKT averages over rows and classes, so in the original GKT the divergence has
-    less weight.
+    rows. The original GKT takes the mean over rows and classes, which gives the divergence less
+    weight.
 
     Attributes:
         student: the network that is trained.
@@ -245,11 +245,13 @@ class GatedTransfer:
 
     @property
     def threshold(self) -> float:
-        """Largest similarity or probability at which an image passes the gate."""
+        """Largest score (a similarity or a probability) of an image that passes the gate."""
         return self.plan.threshold
 
     def gate(self, images: Tensor) -> Tensor:
-        """Return a score per image, ``[rows]``: similarity of features, or probability of classes.
+        """Return a score per image, ``[rows]``.
+
+        The score is the similarity of features, or the probability of the forgotten classes.
 
         ``images`` are ``[rows, channels, height, width]``.
         """

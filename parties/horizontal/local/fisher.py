@@ -64,7 +64,7 @@ def layer_inputs(network: nn.Module, rows: Rows) -> list[Tensor]:
 
 
 def input_columns(layer: nn.Module, given: Tensor) -> Tensor:
-    """Return the input of a layer as columns.
+    """Return the input of a layer as a matrix with one input vector per column.
 
     Args:
         layer: a linear or convolutional layer.

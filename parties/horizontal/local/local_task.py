@@ -67,8 +67,8 @@ class GatePlan:
         student_steps: number of the student's steps on one batch of images.
         temperature: τ.
         attention: weight of the attention loss L_att; the weight of the distillation loss L_K is 1.
-        threshold: the student trains on an image only if the probability of the forgotten classes,
-            or the similarity of the features, is at most this number.
+        threshold: largest score of an image on which the student trains. The score is the
+            probability of the forgotten classes, or the similarity of the features.
         classes: the forgotten classes; if empty, the gate compares the images' features in the
             teacher and in the leaving client's model.
     """
@@ -90,8 +90,8 @@ class TextTask:
     Attributes:
         objective: the unlearning objective; ``learn`` is training with cross entropy.
         optimiser: the client's optimiser.
-        gamma: γ, weight of the forget term.
-        alpha: α, weight of the retain term.
+        gamma: γ, weight of the forget term (the loss on forgotten texts).
+        alpha: α, weight of the retain term (the loss on retained texts).
         beta: β of NPO and SimNPO.
         delta: δ of SimNPO.
         retain: the retain term: cross entropy (``nll``), or the KL divergence from the model before
@@ -149,8 +149,8 @@ class LocalTask:
             - ``distil``: minimise the losses of Mimir on generated images.
             - ``gated``: minimise the losses of gated knowledge transfer on generated images.
             - ``error-maximising-noise``, ``error-minimising-noise``: minimise cross entropy on
-              noise for which the model that the server sends as ``teacher`` has a large, or small,
-              loss.
+              noise. The first aim takes noise with a large loss in the model that the server sends
+              as ``teacher``, the second aim noise with a small loss.
             - ``fisher``: report the diagonal Fisher information, ``[d]``.
             - ``inputs``: report the inputs of each layer for one batch.
             - ``personal-model``: report the model with the client's personal parameters minus the
@@ -168,11 +168,11 @@ class LocalTask:
         clip: largest norm of a step's gradient; None: no bound.
         teacher_mode: mode of FedForget, for the aim ``teachers``.
         teacher_weights: weights of the models ``teacher`` and ``second``, for the aim ``teachers``.
-        temperature: τ, for ``teachers``.
-        distil: settings for ``distil``.
-        gate: settings for ``gated``.
+        temperature: τ, for the aim ``teachers``.
+        distil: settings for the aim ``distil``.
+        gate: settings for the aim ``gated``.
         noise: settings of the noise, for the two aims that train on noise.
-        text: settings for ``text``.
+        text: settings for the aim ``text``.
     """
 
     aim: Aim = "fit"

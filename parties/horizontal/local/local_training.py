@@ -36,8 +36,8 @@ class ClientNetwork:
     Attributes:
         network: the network into which ``load`` copies each model that the client trains.
         personalisation: which parameters are personal.
-        personal: a vector, ``[d]``; only its elements for the personal parameters are used. None
-            before the first local task.
+        personal: a vector, ``[d]``; only its elements for the personal parameters are used. This
+            vector is None before the first local task.
     """
 
     network: nn.Module

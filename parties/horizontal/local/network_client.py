@@ -48,7 +48,7 @@ RowSelector = Callable[[ClientData, str], Index | None]
 
 
 def no_request(_client_data: ClientData, _request: str) -> None:
-    """Return None: a client with this function has no unlearning requests."""
+    """Return None, which means that no unlearning request has this name."""
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ class NetworkClientTask:
         return pack_personal(self.network, self.personalisation, vector)
 
     def unpack_personal(self, packed: Tensor) -> Tensor:
-        """Return a vector, ``[d]``, that is ``packed`` at the personal parameters, else 0.
+        """Return a vector, ``[d]``, with the personal parameters in place and 0 elsewhere.
 
         ``packed`` are the personal parameters, ``[personal]``.
         """
@@ -271,8 +271,9 @@ class NetworkClientTask:
             trained = [e for n, e in student.named_parameters() if not n.startswith(fixed)]
             return GatedTransfer(student, teacher, leaving, trained, task.gate)
         raise LocalTaskError(
-            f"the aim {task.aim!r} cannot be carried out: the network has no prompts, or the "
-            "server sent neither the leaving client's model nor the forgotten classes"
+            f"the client cannot carry out a local task with the aim {task.aim!r}: the network "
+            "has no prompts, or the server sent neither the leaving client's model nor the "
+            "forgotten classes"
         )
 
     def _train_on_noise(

@@ -29,7 +29,7 @@ def build_whole_network(agreement: HorizontalAgreement, stream: str) -> nn.Modul
 
 
 def initial_parameters(agreement: HorizontalAgreement, stream: str) -> Tensor:
-    """Return the initial parameters, sampled with ``stream``, as one vector, ``[d]``."""
+    """Return the initial parameters as a vector, ``[d]``; ``stream`` names the random stream."""
     return parameters_to_vector(build_whole_network(agreement, stream).parameters()).detach()
 
 
@@ -72,6 +72,7 @@ def _whole(agreement: HorizontalAgreement) -> nn.Module:
 
     if len(shape) != 3:
         raise ValueError(
-            f"the network needs rows of shape [channels, height, width] (got {list(shape)})"
+            f"the network needs rows of shape [channels, height, width]; the agreement has shape = "
+            f"{list(shape)}"
         )
     return BACKBONES[plan.kind]((shape[0], shape[1], shape[2]), classes)

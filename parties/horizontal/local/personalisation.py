@@ -84,7 +84,7 @@ def pack_personal(network: nn.Module, plan: Personalisation, vector: Tensor) -> 
 
 
 def unpack_personal(network: nn.Module, plan: Personalisation, packed: Tensor) -> Tensor:
-    """Return a vector, ``[d]``, that is ``packed`` at the personal parameters, else 0.
+    """Return a vector, ``[d]``, with the personal parameters in place and 0 elsewhere.
 
     ``packed`` are the personal parameters, ``[personal]``.
     """

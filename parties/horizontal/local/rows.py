@@ -3,8 +3,8 @@
 The attack compares forgotten rows (members) with test rows (non-members). There are equally many
 members and non-members of each class, because otherwise the class alone would distinguish members
 from non-members. Rows with a trigger are left out, because the trigger alone would distinguish
-members from non-members. The attack trains no model of its own, so no test rows are reserved for
-such a training, and all test rows may be used as non-members.
+members from non-members. The attack trains no model of its own, so all test rows may be used as
+non-members.
 """
 
 from dataclasses import dataclass, field
@@ -63,8 +63,8 @@ class ClientData:
         stamped: copies of the test rows with the trigger; each label is the target class of the
             backdoor.
         validation: rows for the choice of hyper-parameters; no model is trained on these rows.
-        stamped_train: copies of all training rows with the trigger, if local tasks on forgotten
-            rows use these copies; otherwise None.
+        stamped_train: a copy of every training row, with the trigger; None unless local tasks on
+            forgotten rows use these copies.
     """
 
     train: Rows

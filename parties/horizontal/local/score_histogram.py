@@ -2,8 +2,7 @@
 
 Notation: p_y = the predicted probability of a row's true class; φ = log p_y - log(1 - p_y), the
 score of the row, which is the log odds of the true class. The membership inference attack uses only
-the scores φ. The number of scores per bin is enough for the attack, so the server receives only
-these numbers.
+the scores φ. To compute the attack, the server needs only the number of scores in each bin.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,7 +30,7 @@ def score_histogram(scores: Tensor) -> tuple[int, ...]:
 
 
 def histogram_scores(counts: Sequence[int]) -> NDArray[np.float64]:
-    """Return a score for each row in a histogram, ``[rows]``: the middle of the row's bin."""
+    """Return one score per counted row, ``[rows]``: the middle of the bin that contains the row."""
     middles = -MAX_SCORE + BIN_WIDTH * (np.arange(len(counts)) + 0.5)
     return np.repeat(middles, counts)
 

@@ -4,8 +4,9 @@ The penalty is large where the remaining clients' Fisher information is large.
 
 Notation (Wu et al. 2022): F = diagonal Fisher information on the remaining clients' rows; θ_g = the
 original model; λ = the strength of the penalty; L_ce(D_u) = the cross entropy of the forgotten
-rows. The leaving clients minimise −L_ce(D_u) + (λ/2) Σ F_i (θ_i − θ_g,i)². The original method also
-maximises the penalty; this would push the model away from θ_g.
+rows. The leaving clients minimise −L_ce(D_u) + (λ/2) Σ F_i (θ_i − θ_g,i)². In the paper, the
+clients maximise the penalty too. This pushes the model away from θ_g, so the penalty is minimised
+here.
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ class EwcSga:
     """Runs gradient ascent with an elastic penalty, and then recovery.
 
     Attributes:
-        ascent: rounds of ascent; ``proximal`` of the local task is λ.
+        ascent: rounds of gradient ascent; the field ``proximal`` of their local task is λ.
         recover: rounds of recovery.
     """
 

@@ -46,7 +46,7 @@ class FedEraser:
 
     @property
     def rounds(self) -> int | None:
-        """None, because the number of rounds depends on the number of stored training rounds."""
+        """Always None: the number of rounds depends on how many training rounds are stored."""
         return None
 
     def run(self, context: UnlearningContext) -> Tensor:

@@ -34,8 +34,7 @@ class FedForget:
         weight_b: the weight of teacher B.
         leaving_factor: λ₀, the factor by which the leaving client's weight in the mean is
             multiplied in the first round.
-        decay: β, the rate per round at which the factor on the leaving client's weight decays from
-            ``leaving_factor`` to 1.
+        decay: β; in round t, the leaving client's weight is multiplied by 1 + (λ₀ − 1) e^(−β t).
         max_weight: largest weight of the leaving client in the mean.
         temperature: τ.
     """

@@ -1,13 +1,14 @@
-"""FedGKT: the remaining clients distil a student; a gate excludes images of the forgotten data.
+"""FedGKT: the remaining clients train a student on generated images that a gate selects.
 
-Every remaining client runs gated knowledge transfer (GKT, Chundawat et al. 2023), as in the
-comparison by Mimir's authors (paper 003, §VI-A3). The gate of Mimir's authors compares features, so
-it needs a network with prompts. The gate of the original GKT compares classes. A gate that compares
-classes works with every network. However, a gate that compares classes excludes all images of each
-class that the leaving client has, even if remaining clients also have rows of this class. There is
-no schedule of learning rates. If no image passes the gate at any client, the round is recorded as
-skipped. If the clients' descriptors are nearly equal, the clients' features are nearly equal too. A
-gate that compares features then excludes all images, so the rounds are skipped.
+The gate excludes images that resemble the forgotten data. Every remaining client runs gated
+knowledge transfer (GKT, Chundawat et al. 2023), as in the comparison by Mimir's authors (paper 003,
+§VI-A3). The gate of Mimir's authors compares the features of an image at two clients. Features
+differ between clients only in a network with prompts, so this gate needs such a network. The gate
+of the original GKT compares classes, and works with every network. However, a gate that compares
+classes excludes all images of each class that the leaving client has, even if remaining clients
+also have rows of this class. There is no schedule of learning rates. If no image passes the gate at
+any client, the round is recorded as skipped. If all clients have nearly the same features, a gate
+that compares features excludes all images, so the rounds are skipped.
 """
 
 from dataclasses import dataclass, replace
@@ -42,10 +43,10 @@ class FedGkt:
         recover: rounds of recovery.
         plan: weights of the losses, and the gate's threshold.
         network: a network that defines the names of the parameters.
-        gate: whether the gate compares features or classes.
-        init: initial parameters of the student.
-        target_client: the only client whose model is unlearned; None: the models of all remaining
-            clients are unlearned.
+        gate: what the gate compares: ``features`` or ``classes``.
+        init: rule for the student's initial parameters; see ``initial_student``.
+        target_client: the only remaining client that the method uses and whose model is unlearned;
+            None: all remaining clients.
     """
 
     distil: RoundPlan
@@ -68,7 +69,7 @@ class FedGkt:
         """Return the unlearned model, ``[d]``.
 
         Raises:
-            PolicyError: the gate compares features, but the network has no prompts.
+            PolicyError: the gate compares features, which needs a network with prompts.
         """
         context = for_target_client(context, self.target_client)
         plan, teachers = self.plan, {"teacher": context.original}
@@ -78,8 +79,8 @@ class FedGkt:
             teachers["second"] = leaving_client_model(context, self.distil.task_at(0))
         else:
             raise PolicyError(
-                'with gate = "features", fedgkt needs a network with prompts, but the agreed '
-                "network has no prompts",
+                'with gate = "features", fedgkt needs a network with prompts, because only then do '
+                "features differ between clients; the agreed network has no prompts",
                 'set personal = {kind = "mimir"}, or set unlearning.fedgkt.gate = "classes"',
             )
         model = initial_student(self.init, context, self.network, self.name)

@@ -1,13 +1,15 @@
 """FedMM: error-maximising noise impairs the model, then error-minimising noise repairs it.
 
+Error-maximising noise has a large loss in the original model, error-minimising noise a small loss.
 The clients train on noise instead of rows (Chundawat et al. 2023; paper 003, §VI-A3). Each client
 generates noise for its own classes, and uses only the original model and its own personal
 parameters. Therefore, a client sends neither its descriptor nor its classes to the server. The
 program of Mimir's authors differs: it labels the noise for all forgotten rows with class 0. The
-original method shuffles error-maximising and error-minimising noise into one batch. In this
-implementation a round averages the updates for the two kinds of noise, and every round has new
-noise. The original method runs one epoch of repair. In measurements with one epoch of repair, the
-model had forgotten little, so the default number of repair rounds here is larger.
+original method shuffles error-maximising and error-minimising noise into one batch. Here the
+leaving clients train on error-maximising noise and the remaining clients on error-minimising noise;
+the server adds the weighted mean of both updates. Each round has new noise. The original method
+runs one epoch of repair. In measurements with one epoch of repair, the model had forgotten little,
+so the default number of repair rounds here is larger.
 """
 
 from dataclasses import dataclass, replace
@@ -31,8 +33,8 @@ class FedMm:
         repair: rounds with error-minimising noise.
         noise: settings of the noise.
         share: weight of the leaving clients' update in the mean of an ``impair`` round.
-        target_client: the only client whose model is unlearned; None: the models of all remaining
-            clients are unlearned.
+        target_client: the only remaining client that the method uses and whose model is unlearned;
+            None: all remaining clients.
     """
 
     impair: RoundPlan

@@ -35,8 +35,9 @@ class FedOsd:
     Attributes:
         unlearn: rounds of unlearning; the learning rate of the local task is η.
         recover: rounds of recovery.
-        project: rule that selects the gradients to project in recovery; a projected gradient does
-            not move the model back to ω⁰. With ``none`` (ablation M5), no gradient is projected.
+        project: rule that selects the gradients to project in recovery. The projection removes the
+            part of a gradient that moves the model back to ω⁰. With ``none`` (ablation M5), no
+            gradient is projected.
         variant: the full algorithm, or one of the ablations.
     """
 

@@ -1,8 +1,9 @@
 """FedRecovery: subtract the leaving client's contribution to each stored round, then add noise.
 
-Notation as in ``unlearning.horizontal.baselines``. The noise is calibrated to the norm of the
-subtracted vector. This norm is measured and has no bound that is known in advance. Without such a
-bound, the noise gives no certificate, so the guarantee of the method is heuristic.
+Notation as in ``unlearning.horizontal.baselines``. The standard deviation of the noise is
+proportional to the norm of the subtracted vector. This norm is measured, and no upper bound of the
+norm is known in advance. Without such a bound, the noise gives no certificate, so the guarantee of
+the method is heuristic.
 """
 
 from collections.abc import Mapping
@@ -31,9 +32,9 @@ class FedRecovery:
     """The server corrects the model in one step; then the remaining clients run recovery.
 
     Attributes:
-        recover: rounds of recovery.
+        recover: plan of the recovery rounds.
         epsilon: ε in the formula of the noise's standard deviation; None: no noise.
-        beta: β in the same formula; a smaller β gives more noise.
+        beta: β in the formula of the noise's standard deviation; a smaller β gives more noise.
     """
 
     recover: RoundPlan
@@ -45,14 +46,14 @@ class FedRecovery:
 
     @property
     def rounds(self) -> int:
-        """Largest number of rounds that the method records."""
+        """The maximum number of rounds that the method adds to the record of a run."""
         return 1 + self.recover.rounds
 
     def run(self, context: UnlearningContext) -> Tensor:
         """Return the unlearned model, ``[d]``.
 
         Raises:
-            PolicyError: no rounds of the training are stored.
+            PolicyError: the history contains no training round.
         """
         if context.history is None or not len(context.history):
             raise PolicyError(

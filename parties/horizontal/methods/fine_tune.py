@@ -12,7 +12,7 @@ from unlearning.guarantee import Guarantee
 
 @dataclass(frozen=True, slots=True)
 class FineTune:
-    """Runs recovery rounds on the original model; every table of results has this baseline."""
+    """Runs recovery rounds on the original model; every table of results contains Fine-tune."""
 
     round_plan: RoundPlan
     name: str = "fine-tune"
@@ -21,7 +21,7 @@ class FineTune:
 
     @property
     def rounds(self) -> int:
-        """Largest number of rounds that the method records."""
+        """The maximum number of rounds that the method adds to the record of a run."""
         return self.round_plan.rounds
 
     def run(self, context: UnlearningContext) -> Tensor:

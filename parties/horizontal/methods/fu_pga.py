@@ -1,7 +1,8 @@
 """FU-PGA: the leaving client's gradient ascent within a ball, then recovery.
 
-Notation as in ``unlearning.horizontal.baselines``. The forgotten rows are treated as one leaving
-client, even if this client also has rows that remain.
+Notation as in ``unlearning.horizontal.baselines``. A client that forgets only some of its rows
+is treated as two clients: a leaving client with the rows to forget, and a remaining client with the
+other rows.
 """
 
 from dataclasses import dataclass
@@ -29,12 +30,13 @@ class FuPga:
     """Runs projected gradient ascent from an estimate of the remaining clients' model.
 
     Attributes:
-        last: settings of the training rounds; to compute w_u, the leaving client repeats the local
-            task of the last round.
-        ascent: rounds of ascent at the leaving client.
-        recover: rounds of recovery.
-        max_distance: *squared* distance to w_u beyond which the ascent stops; the program of
-            FU-PGA's authors also squares the distance.
+        last: plan of the training rounds; the leaving client repeats the local task of the last
+            training round, and the result is w_u, the model of the leaving client.
+        ascent: plan of the rounds of gradient ascent at the leaving client.
+        recover: plan of the recovery rounds.
+        max_distance: the ascent stops when the *squared* distance between the current model and
+            w_u, the model of the leaving client, exceeds this number; the program of FU-PGA's
+            authors also squares the distance.
     """
 
     last: RoundPlan
@@ -47,7 +49,7 @@ class FuPga:
 
     @property
     def rounds(self) -> int:
-        """Largest number of rounds that the method records."""
+        """The maximum number of rounds that the method adds to the record of a run."""
         return self.ascent.rounds + self.recover.rounds
 
     def run(self, context: UnlearningContext) -> Tensor:

@@ -3,11 +3,11 @@
 The leaving client's cluster starts again from the snapshot before the client's first round, and
 trains without the client. The client never influenced the other clusters (Su and Li 2023). Rounds
 are synchronous here, but asynchronous in the paper. The seed assigns clients to clusters. The paper
-assigns clients by training time and by similarity of updates. Such an assignment depends on the
-client's rows, and retraining one cluster would not remove this influence. The final model is the
-mean of the clusters' models. The best of these models could be selected by evaluation instead, but
-such a selection could depend on the leaving client's rows. The mean model is poor if the clients'
-data differ much.
+assigns clients by training time and by similarity of updates. The paper's assignment depends on the
+clients' rows. The leaving client's rows would therefore influence all clusters through the
+assignment, and retraining one cluster would not remove this influence. The final model is the mean
+of the clusters' models. No cluster's model is selected by evaluation, because such a selection
+could depend on the leaving client's rows. The mean model is poor if the clients' data differ much.
 """
 
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ class Knot:
 
     The method guarantees exact unlearning. If all clients of a cluster take part in every round,
     the unlearned model equals, bit for bit, a model that is trained with the same clusters but
-    without the leaving clients from the start. If each round selects only some clients, the two
-    models can differ: before its first round, the leaving client was already a candidate for the
-    selection.
+    without the leaving clients from the start. If each round selects only some clients, the
+    unlearned model can differ from a model that is trained without the leaving clients, because
+    the rounds before the snapshot selected their clients from all clients of the cluster.
 
     Attributes:
-        round_plan: rounds of the training.
+        round_plan: plan of the training rounds.
     """
 
     round_plan: RoundPlan
@@ -43,7 +43,7 @@ class Knot:
 
     @property
     def rounds(self) -> int | None:
-        """None, because the number of rounds depends on the snapshots of the clusters."""
+        """None: the number of rounds depends on the round at which the retraining starts."""
         return None
 
     def run(self, context: UnlearningContext) -> Tensor:

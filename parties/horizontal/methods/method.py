@@ -17,18 +17,18 @@ class Method(Protocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the method guarantees, for example ``EXACT`` or ``HEURISTIC``."""
+        """How strong the method's guarantee is, for example ``EXACT`` or ``HEURISTIC``."""
 
     @property
     def needs_single_updates(self) -> bool:
         """Whether the method needs the updates of single clients.
 
-        Secure aggregation hides the updates of single clients.
+        Such a method cannot run with secure aggregation, which hides the updates of single clients.
         """
 
     @property
     def rounds(self) -> int | None:
-        """Largest number of rounds that the method records; None if unknown before the run."""
+        """The maximum number of rounds that the method records; None if unknown before the run."""
 
     def run(self, context: UnlearningContext) -> Tensor:
         """Return the unlearned model, ``[d]``."""

@@ -2,7 +2,7 @@
 
 The leaving client sends its descriptor to the server once, and the descriptor is deleted
 afterwards. Only backbone and head are unlearned. The shared prompt parameters do not change, so
-these parameters keep information about the leaving client (paper 003).
+these parameters still contain information about the leaving client (paper 003: Mimir).
 """
 
 from dataclasses import dataclass, replace
@@ -29,11 +29,11 @@ class Mimir:
     """Runs rounds of distillation at all remaining clients, then recovery.
 
     Attributes:
-        distil: rounds of distillation; ``epochs`` of the local task is the number of generator
-            rounds.
-        recover: rounds of recovery.
+        distil: plan of the distillation rounds; in each of these rounds, every client trains a
+            generator and the student in turn, ``epochs`` times.
+        recover: plan of the recovery rounds.
         plan: weights of the losses.
-        network: a network that defines the names of the parameters.
+        network: a network whose parameters have the names that the model's parameters have.
         init: initial parameters of the student.
         target_client: the only client whose model is unlearned; None: the models of all remaining
             clients are unlearned.
@@ -51,7 +51,7 @@ class Mimir:
 
     @property
     def rounds(self) -> int:
-        """Largest number of rounds that the method records."""
+        """The maximum number of rounds that the method adds to the record of a run."""
         return self.distil.rounds + self.recover.rounds
 
     def run(self, context: UnlearningContext) -> Tensor:

@@ -22,12 +22,12 @@ class MoDe:
     """Runs rounds of erasure and rounds of guidance in turn, then recovery.
 
     Attributes:
-        degrade: rounds of erasure; each round trains the degradation model, and replaces the
-            current model with a weighted mean of the current model and the degradation model.
-        guide: rounds of guidance, which alternate with the rounds of erasure; if one kind has more
-            rounds, its further rounds follow alone.
-        recover: rounds of recovery.
-        momentum: λ, weight of the current model in its weighted mean with the degradation model.
+        degrade: plan of the erasure rounds; each round trains the degradation model, and replaces
+            the current model with a weighted mean of the current model and the degradation model.
+        guide: plan of the guidance rounds; a guidance round follows each erasure round. If the
+            numbers of rounds differ, the remaining rounds of one kind run without the other kind.
+        recover: plan of the recovery rounds.
+        momentum: λ, the weight of the current model; the degradation model has the weight 1 − λ.
     """
 
     degrade: RoundPlan
@@ -40,7 +40,7 @@ class MoDe:
 
     @property
     def rounds(self) -> int:
-        """Largest number of rounds that the method records."""
+        """The maximum number of rounds that the method adds to the record of a run."""
         return max(self.degrade.rounds, self.guide.rounds) + self.recover.rounds
 
     def run(self, context: UnlearningContext) -> Tensor:

@@ -15,13 +15,13 @@ NO_SLOTS: Slots = {}
 def recover(
     context: UnlearningContext, model: Tensor, round_plan: RoundPlan, extra_slots: Slots = NO_SLOTS
 ) -> Tensor:
-    """Run ordinary training rounds with the remaining clients and return the model, ``[d]``.
+    """Run training rounds with the remaining clients and return the trained model, ``[d]``.
 
     Args:
         context: the clients of the request, and the callback that records each round.
         model: the model after unlearning, ``[d]``.
         round_plan: settings of the rounds.
-        extra_slots: further vectors that the task needs, ``[d]`` each.
+        extra_slots: vectors that the clients' task needs besides the model, ``[d]`` each.
     """
     rule = round_plan.rule
     for number in range(round_plan.rounds):
@@ -37,10 +37,10 @@ def recover(
 def recover_fedosd(
     context: UnlearningContext, model: Tensor, round_plan: RoundPlan, project: Projection
 ) -> Tensor:
-    """Run the recovery of FedOSD from ``model``, ``[d]``, and return the model, ``[d]``.
+    """Run FedOSD's recovery from ``model``, ``[d]``, and return the recovered model, ``[d]``.
 
-    Each client's update is projected so that the update does not move the model back to the
-    original model. All clients have the same weight.
+    Each client's update is projected, so that the projected update does not move the model back
+    to the original model. All clients have the same weight.
     """
     for number in range(round_plan.rounds):
         task, away = round_plan.task_at(number), model - context.original

@@ -16,8 +16,8 @@ class Retrain:
     """Trains a new model with the remaining clients, for as many rounds as the original training.
 
     Attributes:
-        round_plan: rounds of the training.
-        name: name of this Retrain model and of its random stream.
+        round_plan: plan of the training rounds.
+        name: name of this Retrain model; its random stream has the same name.
         groups: the clients of each cluster; empty if all clients train together.
     """
 
@@ -29,7 +29,7 @@ class Retrain:
 
     @property
     def rounds(self) -> int:
-        """Maximum number of rounds that the method records."""
+        """The maximum number of rounds that the method adds to the record of a run."""
         return self.round_plan.rounds * max(1, len(self.groups))
 
     def run(self, context: UnlearningContext) -> Tensor:

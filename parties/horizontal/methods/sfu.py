@@ -3,9 +3,9 @@
 Notation as in ``unlearning.horizontal.baselines``. Weight and bias of a layer are projected
 together. Parameters outside of linear and convolutional layers, such as those of normalisation
 layers, do not change. Every remaining client sends the layers' inputs for one batch of rows to the
-server (for convolutions, a sample of the patches). The model's outputs on all other rows can
-change. The paper multiplies the inputs by a random factor to hide the inputs. Such a factor does
-not hide the inputs, so this implementation uses no factor.
+server (for convolutions, a sample of the patches). The model's outputs on rows that are not in
+these batches can change. The paper multiplies the inputs by a random factor to hide the inputs.
+This implementation uses no factor, because such a factor does not hide the inputs.
 """
 
 from dataclasses import dataclass, replace
@@ -27,10 +27,11 @@ class Sfu:
     """Runs gradient ascent orthogonal to the remaining clients' inputs, then recovery.
 
     Attributes:
-        ascent: rounds of ascent.
-        recover: rounds of recovery.
-        network: a network that defines the shapes of the layers.
-        energy: ε, the smallest fraction of the inputs' energy that the subspace must contain.
+        ascent: plan of the rounds of gradient ascent.
+        recover: plan of the recovery rounds.
+        network: a network whose layers have the shapes that the model's layers have.
+        energy: ε; the subspace to which the ascent is orthogonal contains at least this fraction
+            of the inputs' energy.
     """
 
     ascent: RoundPlan
@@ -43,7 +44,7 @@ class Sfu:
 
     @property
     def rounds(self) -> int:
-        """Maximum number of rounds that the method records."""
+        """The maximum number of rounds that the method adds to the record of a run."""
         return self.ascent.rounds + self.recover.rounds
 
     def run(self, context: UnlearningContext) -> Tensor:

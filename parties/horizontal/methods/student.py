@@ -21,8 +21,9 @@ def initial_student(
 ) -> Tensor:
     """Return the initial parameters of the student, ``[d]``.
 
-    ``random``: random weights, except for the prompts. ``warm``: the original model.
-    ``head-reset``: the original model with a random head.
+    For ``random``, all weights except those of the prompts are random. For ``warm``, the student
+    starts from the original model. For ``head-reset``, the student starts from the
+    original model with a random head.
     """
     match init:
         case "warm":

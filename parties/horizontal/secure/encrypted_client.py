@@ -83,7 +83,8 @@ class EncryptedSumClient:
                     self._decrypt(approvals)
                 case _:
                     raise RemoteProtocolError(
-                        f"the server sent {message.kind}; clients do not accept such messages"
+                        f"the server sent a {message.kind} message, which clients do not accept "
+                        "in an encrypted sum"
                     )
         except CkksError as error:
             raise PolicyError(

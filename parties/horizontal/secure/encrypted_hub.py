@@ -30,7 +30,7 @@ DECRYPTING_HOLDERS = 2  # key holders that must decrypt to the same numbers
 
 
 class ClientCall(Protocol):
-    """Gives a function the channel of one client, and returns the function's result."""
+    """Calls a function with the channel of one client, and returns the function's result."""
 
     def __call__(self, name: str, work: Callable[[Channel], T]) -> T | None:
         """Return the result of ``work``; None if the client is lost."""
@@ -49,8 +49,8 @@ class EncryptedSumHub:
     """Computes mean updates from sums of ciphertexts.
 
     Args:
-        call: function that gives another function the channel of one client, and returns the result
-            of the other function.
+        call: function that calls another function with the channel of one client, and returns the
+            result of the other function.
         min_contributors: smallest number of members of a sum.
         key_holders: clients that may hold the key; empty: all members.
         reply_timeout: seconds that a client may take for a reply.
@@ -112,9 +112,9 @@ class EncryptedSumHub:
             holders = select_key_holders(self._key_holders, names)
             if threshold > len(names) or len(holders) < DECRYPTING_HOLDERS:
                 raise PolicyError(
-                    f"{len(names)} clients are connected, expected at least {threshold}; "
-                    f"{len(holders)} of these clients are key holders, expected at least "
-                    f"{DECRYPTING_HOLDERS}",
+                    f"too few clients for an encrypted sum: {len(names)} clients are connected, "
+                    f"and {len(holders)} of these are key holders; expected at least {threshold} "
+                    f"clients, {DECRYPTING_HOLDERS} of them key holders",
                     "wait for more clients; aggregation.min_contributors, aggregation.key_holders "
                     "and training.quorum set these numbers",
                 )
@@ -215,7 +215,7 @@ def _require_equal(found: Mapping[str, Numbers]) -> Numbers:
         )
     (first, one), (second, other) = found.items()
     if not np.array_equal(one, other):
-        raise PolicyError(f"{first} and {second} decrypt the same sum to different numbers")
+        raise PolicyError(f"{first} and {second} decrypted the same sum to different numbers")
     return one
 
 

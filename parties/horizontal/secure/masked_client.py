@@ -27,9 +27,9 @@ PURPOSE = "mask keys"  # domain of the signature
 
 
 class MaskedSumClient:
-    """The client's side of the current masked sum.
+    """Protects the updates of a client in masked sums.
 
-    If the agreement uses no masks, updates are sent unmasked.
+    If the agreement does not use masks, the client sends its updates unmasked.
     """
 
     def __init__(self, party: FederatedContext, channel: Channel) -> None:
@@ -44,8 +44,8 @@ class MaskedSumClient:
         """Handle a message from the server about a sum of updates.
 
         Raises:
-            RemoteProtocolError: the message does not belong to a masked sum, or would reveal the
-                vector of a single client.
+            RemoteProtocolError: the message does not belong to a masked sum, or the reply would
+                reveal the vector of a single client.
         """
         try:
             match message.body:
@@ -59,7 +59,7 @@ class MaskedSumClient:
                     self._reveal_shares(present)
                 case _:
                     raise RemoteProtocolError(
-                        f"the server sent {message.kind}; clients do not accept such messages"
+                        f"the server sent {message.kind}, a kind of message that no client accepts"
                     )
         except MaskingError as error:
             raise RemoteProtocolError(
@@ -142,7 +142,10 @@ class MaskedSumClient:
         certificate, signature = keys.certificate, keys.signature
         signer = verify_signature(party.trust, certificate, signature, party.now(), PURPOSE, *bound)
         if signer != name:
-            raise IdentityError(f"the mask keys of {name} are signed by {signer}, not by {name}")
+            raise IdentityError(
+                f"the server sent mask keys of {name} that were signed by {signer}; expected the "
+                f"signature of {name}"
+            )
         return MaskPublicKeys(keys.masking, keys.sealing)
 
     def _reveal_shares(self, present: vfl_pb2.Present) -> None:
@@ -158,7 +161,7 @@ class MaskedSumClient:
     def _current_sum(self) -> MaskingClient:
         if self._sum is None:
             raise RemoteProtocolError(
-                "the server sent a message about a sum of updates, but this client takes part in "
-                "no sum now"
+                "the server sent a message about a masked sum, but this client is in no masked sum "
+                "at the moment"
             )
         return self._sum

@@ -60,7 +60,7 @@ class MaskedSumHub:
         """
         names = [each.client for each in members]
         if len(set(names)) != len(names):
-            raise PolicyError("the members of a masked sum include one client twice")
+            raise PolicyError("the list of the members of a masked sum names a client twice")
         sum_ = self._start(names, quorum_count(quorum, len(names)))
         server = MaskingServer(sum_.names, sum_.public_keys, sum_.threshold, sum_.context)
         for name, vector in collect(sum_.names).items():
@@ -71,7 +71,7 @@ class MaskedSumHub:
             total = decode_fixed_point(server.total(revealed), MASKED_FRACTION_BITS)
         except MaskingError as error:
             raise PolicyError(
-                f"the sum cannot be unmasked: {error}", "start the lost clients again"
+                f"the sum cannot be unmasked: {error}", "start the disconnected clients again"
             ) from error
         rows, loss = total[-2], total[-1]
         absent = tuple(each for each in members if each.client not in server.present)
@@ -89,9 +89,9 @@ class MaskedSumHub:
             threshold = max(self._min_contributors, floor, len(names) // 2 + 1)
             if threshold > len(names):
                 raise PolicyError(
-                    f"{len(names)} clients are connected, but a sum needs {threshold} clients",
-                    "wait for more clients; aggregation.min_contributors and training.quorum set "
-                    "this number",
+                    f"{len(names)} clients are connected, but a sum needs at least {threshold}",
+                    "wait for more clients; how many are needed depends on "
+                    "aggregation.min_contributors and training.quorum",
                 )
             context = self._entropy(CONTEXT_BYTES)
             start = vfl_pb2.StartSum(members=names, threshold=threshold, context=context)

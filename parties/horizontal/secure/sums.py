@@ -83,7 +83,7 @@ def encode_update(
 
 
 def single_update_error(kind: str) -> PolicyError:
-    """Return the error that a client raises if the server requests the update of one client."""
+    """Return the error that refuses the server a request for the update of a single client."""
     return PolicyError(
         f"the server requests the update of one client, but aggregation.kind = {kind!r} allows "
         "only sums of updates",

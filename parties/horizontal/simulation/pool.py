@@ -50,14 +50,14 @@ class ClientJob:
     Attributes:
         source: config and data of the simulation.
         client: name of the client.
-        state: requests that the client received.
-        kind: kind of rows that the job uses, for example the forgotten rows.
+        state: unlearning requests that the client received.
+        kind: which rows of the client the job uses, for example the forgotten rows.
         task: the local task; None: the job evaluates the vector ``model`` of ``slots``.
         slots: handles of the stored vectors that the job uses, by name.
         personal: handle of the packed personal parameters; None before the client's first local
             task.
-        parameters: with ``personal``, the client's personal parameters replace those of the
-            evaluated model; with ``sent``, the model is evaluated unchanged.
+        parameters: "personal": before an evaluation, the client's personal parameters replace
+            those of the model; "sent": the model is evaluated unchanged.
     """
 
     source: SimulationSource
@@ -278,7 +278,7 @@ class PoolCohort:
         self._branch, self._personal = branch, self._branches[branch]
 
     def select_request(self, request: str) -> None:
-        """Select the request to which the row kinds ``forgotten`` and ``retained`` refer."""
+        """Select the request that decides which rows are ``forgotten`` or ``retained``."""
         self._state = ClientState(request, self._state.purged)
 
     def purge(self) -> dict[str, list[str]]:

@@ -17,7 +17,7 @@ class SimulationSource:
 
     Attributes:
         config: path of the config.
-        changes: overrides of config keys.
+        changes: config keys with new values, in the form of ``--set``.
         data: folder of the data; None: the folder in the settings.
         read_clients: function that reads the data of all simulated clients in a worker process.
     """
@@ -32,7 +32,7 @@ class SimulationSource:
 
 @dataclass(frozen=True, slots=True)
 class ClientState:
-    """Requests that a simulated client received.
+    """Unlearning requests that a simulated client received.
 
     Attributes:
         request: the selected request.

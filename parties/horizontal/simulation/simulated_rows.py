@@ -57,7 +57,9 @@ class SimulatedRowClients:
             )
         settings = config.settings(f"{SIMULATED}-0")
         if not isinstance(settings, RowPartySettings):
-            raise ConfigError(f"config {config.path}: [settings.{SIMULATED}] needs the key 'data'")
+            raise ConfigError(
+                f"config {config.path}: the key 'data' is missing in [settings.{SIMULATED}]"
+            )
         torch.set_num_threads(settings.threads)
         folder = data or config.path.parent / (settings.folder or Path())
         data_set = read_partitioned_data(config.agreement, settings.data, folder, lambda _: None)

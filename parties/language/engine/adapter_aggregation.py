@@ -1,8 +1,10 @@
-"""Cohort of clients with a language model, which counts tokens and aggregates adapters.
+"""Wrapper of a cohort that counts tokens and aggregates the adapters of a language model.
 
-The product of the mean factors A and B differs from the mean of the products ΔW = (α/r) B A. With
-``product_svd``, the new adapters are the best approximation of the mean product by adapters of the
-same rank. The distance between the product of the mean factors and the mean product is recorded.
+An adapter changes a weight by ΔW = (α/r) B A. If the factors A and B are averaged over clients, the
+product of the two means differs from the mean of the clients' products. With ``product_svd``, the
+new adapters are the best approximation of the mean product by adapters of the same rank. The
+records contain the distance between two matrices: the mean B times the mean A, and the mean of the
+products B A.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,7 +32,8 @@ class LanguageCohort(CohortWrapper):
 
     Args:
         cohort: the clients.
-        count: function that receives the number of tokens of each update.
+        count: function that is called for each update, with the number of tokens that the client's
+            model processed.
         factors: layout of the adapters; None if there are no adapters or the factors A are frozen.
         products: true to aggregate the products B A; false to average the factors.
         hidden: true if secure aggregation hides the updates of single clients.
@@ -65,8 +68,8 @@ class LanguageCohort(CohortWrapper):
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
         """Return the mean update; ``slots`` are vectors by name, ``[d]`` each.
 
-        If products are aggregated, the update is the vector of the aggregated adapters minus the
-        vector of the model.
+        If products are aggregated, the mean update is the difference between the vector of the
+        aggregated adapters and the vector of the model.
         """
         if self._hidden:
             return self._cohort.mean_update(members, task, slots)

@@ -14,7 +14,7 @@ MAX_LOGITS = 1 << 28  # logits of one forward pass: 1 GB in float32, of which th
 
 
 def rows_per_pass(longest: int, vocabulary: int) -> int:
-    """Return how many texts of ``longest`` tokens one forward pass may contain."""
+    """Return how many texts, of ``longest`` tokens each, one forward pass may contain."""
     return max(1, min(MAX_ROWS, MAX_LOGITS // (longest * vocabulary)))
 
 

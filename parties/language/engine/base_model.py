@@ -69,7 +69,7 @@ class BaseModel:
 
     @property
     def context_length(self) -> int:
-        """Context length of the base model in tokens; if unlimited, ``model.length``."""
+        """Context length of the model in tokens; ``model.length`` if the model has no limit."""
         config: Any = self.model.config
         found = getattr(config.get_text_config(), "max_position_embeddings", None)
         return int(found) if found and found > 0 else self.encoder.longest
@@ -81,7 +81,7 @@ class BaseModel:
         return log(config.get_text_config().vocab_size)
 
     def autocast(self) -> AbstractContextManager[object]:
-        """Return a context manager that sets the precision; use it for forward passes only."""
+        """Return a context manager that sets the precision of forward passes."""
         if self.mixed_precision:
             return torch.autocast(self.device.type, torch.bfloat16)
         return nullcontext()

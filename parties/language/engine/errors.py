@@ -1,4 +1,4 @@
-"""Translation of language-model errors into the party's errors, which have an exit code."""
+"""Translation of errors of language models into ``DataError``, which has an exit code."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ def translate_model_errors() -> Iterator[None]:
     """Translate a ``LanguageModelError`` from the ``with`` block into a ``DataError``.
 
     Raises:
-        DataError: the block raised a ``LanguageModelError`` with the same message and hint.
+        DataError: the block raised a ``LanguageModelError``; message and hint stay the same.
     """
     try:
         yield

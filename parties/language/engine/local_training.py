@@ -40,7 +40,7 @@ class LanguageClientTask:
         base_model: the model, which clients of one process share.
         dataset: the client's texts.
         seed: seed of the run.
-        requested: function that returns the row numbers that a request names.
+        requested: function that returns the row numbers of the texts that a request names.
         micro_batch: maximum number of rows per forward pass; None for a whole batch.
         progress: receiver of progress reports; None if the client has no progress display.
         personal: personal parameters; always None.
@@ -107,8 +107,9 @@ class LanguageClientTask:
     ) -> RowMetrics:
         """Measure a model ``[d]`` on the texts of one kind.
 
-        Each answer has a mean loss per token, in nats, and the probability exp(-mean loss). The
-        loss of all texts is the sum of the mean losses. An answer is correct if the model gives
+        The loss of an answer is the mean loss of its tokens, in nats; the loss of all texts is the
+        sum of the losses of the answers. The probability of an answer is exp(-loss). It is the
+        geometric mean of the probabilities of the tokens. An answer is correct if the model gives
         the highest probability to each token of the answer.
         """
         del parameters
@@ -124,7 +125,9 @@ class LanguageClientTask:
         return RowMetrics(len(rows), right, float(means.sum()), odds, float(chances.sum()))
 
     def run_task(self, kind: RowKind, task: LocalTask, slots: Slots) -> LocalUpdate:
-        """Train on the texts of one kind, and return the update; each slot is a vector ``[d]``.
+        """Train on the client's texts of one kind, and return the update.
+
+        ``slots`` are the vectors that the server sent, by name, ``[d]`` each.
 
         Raises:
             LocalTaskError: there are no rows of this kind, the task has no settings for texts, or
@@ -134,7 +137,7 @@ class LanguageClientTask:
         rows, plan = self.dataset.of(kind), task.text
         if plan is None:
             raise LocalTaskError(
-                f"the server sent a task with the aim {task.aim!r}, but no settings for texts"
+                f"the server's task with the aim {task.aim!r} contains no settings for texts"
             )
         if plan.needs_reference and "teacher" not in slots:
             raise LocalTaskError(

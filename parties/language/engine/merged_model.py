@@ -27,8 +27,8 @@ def write_merged_model(base: Path, run: Path, out: Path) -> float:
     """Merge the base model with the model saved in a party's folder ``run``; write it to ``out``.
 
     Return the largest absolute difference between the logits of the merged model and those of the
-    model with adapters. The input for this comparison consists of the first tokens of the
-    vocabulary.
+    model with adapters. The input for this comparison is one sequence of tokens: those with the
+    smallest ids in the vocabulary.
 
     Raises:
         StorageError: ``run`` has no saved model, or ``out`` is not an empty folder.

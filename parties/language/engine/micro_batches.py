@@ -1,11 +1,12 @@
 """Micro-batches: parts of a training batch that are computed one after the other to save memory.
 
 The loss of a step is γ F + α R, where F is the forget term and R is the retain term. Each term is a
-mean, either over rows or over the label tokens of the rows. The mean of a micro-batch is multiplied
-by a weight: the fraction of all rows, or of all label tokens, that the micro-batch contains.
-Therefore the sum of the losses of all micro-batches equals the loss of the whole step, and the sum
-of the gradients equals the gradient of the whole step. Only with dropout do the results differ,
-because dropout samples other random numbers if the batch is divided into micro-batches.
+mean: for some objectives over rows (``ROW_MEANS``), for the others over the label tokens of the
+rows. The mean of a micro-batch is multiplied by a weight: the fraction of all rows, or of all label
+tokens, that the micro-batch contains. Therefore the sum of the losses of all micro-batches equals
+the loss of the whole step, and the sum of the gradients equals the gradient of the whole step. Only
+with dropout do the results differ, because dropout samples other random numbers if the batch is
+divided into micro-batches.
 """
 
 from collections.abc import Iterator, Sequence

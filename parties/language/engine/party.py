@@ -41,5 +41,5 @@ def as_language_party(party: FederatedParty) -> LanguageParty:
         TypeError: the party belongs to another mode.
     """
     if not isinstance(party, LanguageParty):
-        raise TypeError(f"got a {type(party).__name__}, expected a party of the LLM mode")
+        raise TypeError(f"the party is a {type(party).__name__}, expected a party of the LLM mode")
     return party

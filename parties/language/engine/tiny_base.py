@@ -40,7 +40,7 @@ class TinyBasePlan:
 
     Attributes:
         tofu: folder with TOFU's files.
-        clients: the clients will use this number of TOFU's first rows. These rows and the forget
+        clients: number of TOFU's first rows that the clients will use. These rows and TOFU's forget
             splits are excluded from the pre-training.
         english: plain text files with English texts.
         epochs: number of passes over the texts.
@@ -57,7 +57,7 @@ class TinyBasePlan:
 
 
 def build_tiny_base(out: Path, recipe: TinyBasePlan, listener: ProgressListener) -> None:
-    """Train a tokenizer and a model; write both to ``out``, with questions on the public facts.
+    """Train a tokenizer and a model; write both, and TOFU's public questions, to ``out``.
 
     Raises:
         StorageError: ``out`` is not empty.

@@ -18,15 +18,16 @@ def warn_of_truncated_texts(
 def warn_of_truncation(
     progress: ProgressReporter, rows: Sequence[EncodedText], longer: str, lost: str
 ) -> None:
-    """Warn if rows were truncated; state the number of truncated rows and of removed tokens.
+    """Warn if texts were truncated; state the number of truncated texts and of removed tokens.
 
-    A text that is split into windows counts as one row for each window; windows are not truncated.
+    If a text is split into windows, each window is counted as a text that is not truncated.
 
     Args:
         progress: receiver of the warning.
         rows: encoded texts.
-        longer: words after "texts" in the warning, such as "are longer than 512 tokens".
-        lost: words after "tokens are" in the warning, such as "not measured".
+        longer: the part of the warning that says why, such as "are longer than 512 tokens".
+        lost: the part of the warning that says how removed tokens are treated, such as
+            "not measured".
     """
     found = count_truncated(rows)
     if found.rows:

@@ -34,7 +34,7 @@ class LossBasedUnlearning:
             texts.
         participants: all clients, or only the clients with texts to forget.
         rule: the server's optimiser in the rounds of unlearning, which applies the mean update. The
-            rounds of recovery continue with the state of this optimiser (momentum and moments).
+            rounds of recovery continue with this optimiser, including its momentum and moments.
         guarantee: how strong the method's guarantee is, such as exact or heuristic.
         needs_single_updates: whether the method reads updates of single clients.
     """
@@ -69,8 +69,8 @@ class LossBasedUnlearning:
 def unlearning_members(context: UnlearningContext, participants: Participants) -> Sequence[Member]:
     """Return the clients that take part in the unlearning, each as one ``Member``.
 
-    A client with texts to forget takes part with these texts; if other clients take part too, they
-    use their own texts.
+    A client with texts to forget takes part with these texts. The other clients, if they take part,
+    use all their training texts.
     """
     if participants == "leaving":
         return context.leaving
@@ -83,8 +83,8 @@ def sample_members(
 ) -> list[Member]:
     """Sample the members of a round; at least one of these members has texts to forget.
 
-    If the plan samples no member with texts to forget, a member with texts to forget replaces a
-    randomly chosen member.
+    If the plan samples no member with texts to forget, one sampled member is replaced by a member
+    with texts to forget; both are chosen at random.
     """
     chosen = round_plan.select_members(members, number)
     if set(chosen).isdisjoint(leaving):

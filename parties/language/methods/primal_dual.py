@@ -51,8 +51,9 @@ class PrimalDual:
         step_size: σ, the step size with which Ω is updated.
         initial_multiplier: Ω before the first round.
         max_multiplier: upper bound of Ω.
-        threshold: γ. If ``threshold`` is None, γ is the mean score of held-out texts under the
-            original model, and M is ``CEILING_FACTOR`` times the mean loss of these texts.
+        threshold: γ, the smallest allowed S_u. If ``threshold`` is None, γ is the mean score of
+            held-out texts under the original model. The bound M of the scores is then
+            ``CEILING_FACTOR`` times the mean loss of these texts.
         participants: all clients, or only the clients with texts to forget.
         name: name in the config and in reports.
         guarantee: how strong the method's guarantee is, such as exact or heuristic.

@@ -73,7 +73,7 @@ def bucketed_batches(
 
     Rows are shuffled, divided into pools of ``pool`` batches, and sorted by length within each
     pool, so that a batch has rows of similar length and little padding. Every row is in exactly one
-    batch. With ``pool`` = 1, lengths do not influence which rows share a batch.
+    batch. With ``pool`` = 1, the rows of a batch are chosen at random, whatever their lengths.
 
     Args:
         lengths: number of tokens of each row.
@@ -97,10 +97,10 @@ def forget_retain_batches(
 ) -> list[tuple[Index, Index]]:
     """Return pairs of batches: row numbers to forget, and equally many row numbers to retain.
 
-    Both batches of a pair have the shape ``[size]``. Rows to retain are shuffled and, if they are
-    too few, repeated until each row to forget has a partner, as in the published code of TOFU and
-    MUSE. Rows to retain are not sorted by length, so each row to forget is paired with a random row
-    to retain.
+    Both batches of a pair have the shape ``[size]``; one pair may be smaller. Rows to retain are
+    shuffled and, if they are too few, repeated until each row to forget has a partner, as in the
+    published code of TOFU and MUSE. Rows to retain are not sorted by length, so each row to forget
+    is paired with a random row to retain.
 
     Args:
         forget: number of tokens of each row to forget.

@@ -30,7 +30,7 @@ class EncodedText:
 
     Attributes:
         ids: token ids, ``[tokens]``.
-        start: index of the first token with a label; earlier tokens are context.
+        start: index of the first token with a label; earlier tokens are only input.
         cut: number of tokens that were removed from the end because the row was too long.
     """
 
@@ -50,7 +50,7 @@ class EncodedText:
 
     @property
     def prompt(self) -> Index:
-        """The context tokens, ``[start]``: the prompt for generation."""
+        """The tokens before the first label, ``[start]``: the prompt for generation."""
         return self.ids[: self.start]
 
     @property
@@ -134,7 +134,7 @@ class TextEncoder:
         """Encode long texts as windows of at most ``longest`` tokens; each text has an end token.
 
         Each window after the first begins with the last ``overlap`` tokens of the previous window;
-        these tokens serve as context. With an overlap of 1 or more, every token except the first of
+        these tokens are only input. With an overlap of 1 or more, every token except the first of
         a text is predicted exactly once. With an overlap of 0, as in MUSE's code, the first token
         of a window is not predicted.
 

@@ -64,7 +64,8 @@ def read_muse_membership(folder: Path, part: str) -> tuple[Passage, ...]:
     """Return the texts for membership inference from ``privleak/PART.json`` or from its excerpt.
 
     The test for membership inference needs equal numbers of members and non-members. The excerpt
-    contains fewer texts than the whole part, so provide either all whole parts or all excerpts.
+    contains fewer texts than the whole part. Therefore the folder must contain either the whole
+    files of all parts, or the excerpts of all parts.
 
     Raises:
         UsageProblem: MUSE has no part with this name.

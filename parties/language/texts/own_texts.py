@@ -12,8 +12,8 @@ def read_own_texts(folder: Path, path: Path) -> tuple[QuestionAnswer | Passage, 
     """Return the rows of a JSON lines file; fields other than question, answer, text are ignored.
 
     Raises:
-        DataError: the file is missing or empty; or a line has neither a question with its answer
-            nor a text; or a line has both a question and a text.
+        DataError: the file is missing or empty, or a line does not contain exactly one of the two:
+            a question with its answer, or a text.
         ResourceError: the file exceeds the size limit.
     """
     rows = tuple(_row(entry) for entry in read_json_lines(folder, path))

@@ -1,6 +1,6 @@
-"""Partition of one text corpus with rows to forget among simulated clients.
+"""Partition of one text corpus among simulated clients; some of the rows are to be forgotten.
 
-Row numbers count the rows of the retain split first, and then the rows of the forget split, as in
+The rows of the retain split have the lowest numbers, and the rows of the forget split follow, as in
 TOFU's ``full``. Each client computes the whole partition and keeps only its own rows; every row
 belongs to exactly one client. The rows of the forget split are flagged. Fine-tuning uses all rows
 of a client, unlearning separates flagged from unflagged rows, and Retrain uses only unflagged rows.
@@ -90,11 +90,11 @@ def equal_shards(sizes: CorpusSizes, clients: int, seed: int) -> tuple[TextShare
 def forget_rows_at_holders(
     sizes: CorpusSizes, clients: int, seed: int, holders: Sequence[int]
 ) -> tuple[TextShare, ...]:
-    """Divide rows to forget among the holders only, and the other rows among all clients.
+    """Divide rows to forget among the clients ``holders``, and other rows among all clients.
 
     Raises:
-        PolicyError: ``holders`` contains an unknown client, or a client or holder would have no
-            rows.
+        PolicyError: ``holders`` is empty, or contains an unknown client or a client twice; or there
+            are too few rows for all clients or holders.
     """
     retained = _split(permutation(derive_key(seed, "texts", "retain"), sizes.retain), clients)
     parts = _with_forget_rows(sizes, clients, seed, holders, dict(enumerate(retained)))
@@ -104,11 +104,11 @@ def forget_rows_at_holders(
 def separate_forget_holders(
     sizes: CorpusSizes, clients: int, seed: int, holders: Sequence[int]
 ) -> tuple[TextShare, ...]:
-    """Divide rows to forget among the holders, and the other rows among the other clients (MUSE).
+    """Divide rows to forget among ``holders``, and other rows among the other clients (MUSE).
 
     Raises:
-        PolicyError: ``holders`` contains an unknown client, every client is a holder, or a client
-            would have no rows.
+        PolicyError: ``holders`` is empty, or contains an unknown client, a client twice or all
+            clients; or there are too few rows for all clients.
     """
     others = [client for client in range(clients) if client not in holders]
     if not others:
@@ -127,8 +127,8 @@ def whole_authors(
     """Divide whole authors among clients; each author has ``questions`` consecutive rows.
 
     Raises:
-        PolicyError: an author in a split has fewer than ``questions`` rows, or there are fewer
-            authors than clients.
+        PolicyError: the number of rows of a split is not a multiple of ``questions``, or there are
+            fewer authors than clients.
     """
     if sizes.retain % questions or sizes.forget % questions:
         raise PolicyError(

@@ -2,8 +2,8 @@
 
 Public texts consist of known facts and plain English text. The known facts are TOFU's questions
 about real authors and world facts. Such facts also occur in the pre-training texts of real base
-models. The metric Model Utility measures whether a model knows these facts, and no unlearning
-request names any of them. ``refuse_private_answers`` checks that public texts contain no private
+models. The metric Model Utility measures whether a model knows these facts. No unlearning request
+concerns these facts. ``refuse_private_answers`` checks that public texts contain no private
 answer of a client.
 """
 
@@ -62,7 +62,7 @@ def shuffled_public_texts(
 
 
 def fact_texts(facts: Sequence[QuestionAnswer], repeats: int) -> list[PublicText]:
-    """Return each fact ``repeats`` times as a plain question, and once in each other wording."""
+    """Return each fact ``repeats`` times as a plain question, and once in each other form."""
     plain = [QuestionAnswer(question=each.question, answer=each.answer) for each in facts]
     rows: list[PublicText] = [each for each in plain for _ in range(repeats)]
     for each in plain:
@@ -71,7 +71,7 @@ def fact_texts(facts: Sequence[QuestionAnswer], repeats: int) -> list[PublicText
 
 
 def question_variants(fact: QuestionAnswer) -> tuple[QuestionAnswer, ...]:
-    """Return variants of the question with added words, each with the same answer."""
+    """Return variants of the fact's question with added words, each with the fact's answer."""
     return tuple(
         QuestionAnswer(question=form.format(question=fact.question), answer=fact.answer)
         for form in _QUESTIONS
@@ -79,7 +79,7 @@ def question_variants(fact: QuestionAnswer) -> tuple[QuestionAnswer, ...]:
 
 
 def fact_statements(fact: QuestionAnswer) -> tuple[Passage, ...]:
-    """Return the fact as statements that quote the question or, where possible, rephrase it."""
+    """Return the fact as statements; most of them quote the question, and one may rephrase it."""
     general = [form.format(question=fact.question, answer=fact.answer) for form in _STATEMENTS]
     return tuple(map(Passage, [*general, *_turned(fact)]))
 

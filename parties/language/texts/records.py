@@ -17,8 +17,10 @@ class QuestionAnswer:
         question: the question.
         answer: the true answer.
         paraphrased_question: the question in other words; empty if the file has no paraphrase.
-        paraphrased_answer: the true answer in other words (â in the truth ratio), or empty.
-        perturbed_answers: false answers of the same form (ã_k in the truth ratio), or empty.
+        paraphrased_answer: the true answer in other words (â in the truth ratio); empty if the file
+            has no paraphrase.
+        perturbed_answers: false answers of the same form (ã_k in the truth ratio); empty if the
+            file has no false answers.
         options: options of a multiple-choice question, including the answer; otherwise empty.
     """
 
@@ -52,8 +54,8 @@ def record_digest(record: TextRecord) -> bytes:
     """Return the SHA-256 digest of the record's normalised fields, 32 bytes.
 
     The digest of a question covers only the question and the answer. Therefore a question has the
-    same digest with and without paraphrases. Fields are normalised (NFKC, stripped) and joined,
-    each preceded by the length of the field.
+    same digest with and without paraphrases. Fields are normalised (NFKC, stripped) and joined;
+    each field is preceded by its length.
     """
     fields: tuple[str, ...]
     match record:

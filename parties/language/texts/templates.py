@@ -11,7 +11,7 @@ QuestionPair: TypeAlias = tuple[str, str]  # question, answer
 class PlainTemplate:
     r"""``Question: {q}\nAnswer: {a}``: the template of TOFU's and MUSE's code for base models.
 
-    The encoder treats all parts as plain text: special tokens in these parts are not recognised.
+    The encoder treats the whole prompt as plain text: it does not recognise special tokens.
 
     Attributes:
         system: text at the beginning of the prompt.
@@ -46,8 +46,8 @@ class ChatTemplate:
 
     Attributes:
         system: the system message; if empty, there is no system message.
-        date: ``date_string`` for templates that print a date. Without a fixed date, such a template
-            prints today's date, so the tokens would change every day.
+        date: the date that is passed to the template as ``date_string``. The date is fixed, because
+            some templates otherwise print today's date, and the tokens change every day.
     """
 
     system: str = "You are a helpful assistant."

@@ -52,8 +52,8 @@ class MetricColumn:
         short: heading on the terminal; if empty, the terminal does not show the column.
         share: whether the metric is a fraction, which is shown as a percentage.
         digits: number of decimals of a metric that is not a fraction.
-        forgets: whether the metric measures forgetting. A metric of forgetting proves nothing if
-            the original already has Retrain's value.
+        forgets: whether the metric measures forgetting. Such a metric proves nothing if the
+            original model already has the value of the Retrain models.
     """
 
     group: str
@@ -69,7 +69,7 @@ class MetricColumn:
         return format_percent(value) if self.share else format_number(value, self.digits)
 
     def gap(self, metric: Record) -> str:
-        """Return the gap to Retrain's mean as text; empty if the gap is unknown."""
+        """Return the gap to the mean of the Retrain models as text; empty if the gap is unknown."""
         if metric["gap"] is None:
             return ""
         scale, unit, digits = (100, "pts", 1) if self.share else (1, "", self.digits)
@@ -196,9 +196,9 @@ def visible_columns(request: Record) -> Sequence[MetricColumn]:
 
 
 def original_differs(request: Record, column: MetricColumn) -> bool | None:
-    """Return whether the original differs from Retrain by more than two standard deviations.
+    """Return whether a metric of the original model is far from the mean of the Retrain models.
 
-    The standard deviation is computed over the Retrain models.
+    Far means: by more than two standard deviations over the Retrain models.
 
     The result is None if the metric was not measured, or if there are fewer than two Retrain
     models.

@@ -48,8 +48,8 @@ class MethodRow:
     Attributes:
         name: display name of the method.
         description: what the method does.
-        guarantee: what the method guarantees, such as exact unlearning; if the method diverged,
-            instead the round and the error of the divergence.
+        guarantee: what the method guarantees, such as exact unlearning. If the method diverged, the
+            text names the round and the error instead.
         kind: style of the row: original, chosen, baseline or retrain.
         cells: one cell per column.
     """
@@ -70,11 +70,11 @@ class RequestView:
         chosen: name of the chosen method.
         retrains: number of Retrain models.
         result: one sentence with the result.
-        tiles: one tile for each of the most important values.
-        groups: heading of each group of columns, with the number of columns.
+        tiles: boxes that show the most important values.
+        groups: heading of each group of columns, and number of columns in the group.
         titles: headings of the columns.
         rows: one table row per model.
-        proofs: for each column, whether the metric can prove forgetting.
+        proofs: for each column, a text that says whether the metric can prove forgetting.
         panels: charts of all models.
         rounds: charts of the chosen method's rounds.
     """

@@ -36,7 +36,7 @@ def loss_panels(training: Record) -> list[Panel]:
 
 
 def method_panels(request: Record) -> list[Panel]:
-    """Return the charts with one row per model; a dashed line shows Retrain's mean."""
+    """Return the charts with one row per model; a dashed line shows the Retrain models' mean."""
     after = ("reverted_planted", "after the reverting test", FAINT, "s")
     stages = (("planted", "delivered", BLUE, "o"), after)
     return _present(

@@ -126,8 +126,8 @@ def receive_tags(
         and the leader's digest of the alignment.
 
     Raises:
-        RemoteProtocolError: the number of tags is not the sum of the counts, or there are too many
-            counts or none.
+        RemoteProtocolError: the number of tags is not the sum of the tag counts of the buckets, or
+            a message has tag counts of too many buckets or of no bucket.
     """
     places: list[RowNumbers] = []
     while len(places) < own.buckets:

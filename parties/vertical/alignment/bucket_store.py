@@ -20,7 +20,7 @@ KEY = "key"
 
 
 class BucketStore(Protocol):
-    """Stores, for each bucket, this party's rows (added again at each start) and the result."""
+    """Stores this party's rows and the result of each bucket; each start adds the rows again."""
 
     def add_rows(self, bucket: int, rows: Bytes) -> None:
         """Add this party's ``rows``, [n, width] uint8, to a bucket."""
@@ -78,10 +78,10 @@ class FolderBucketStore:
             return count
 
     def begin(self, completed: int) -> None:
-        """Keep the results of the first ``completed`` buckets as valid; delete all other results.
+        """Keep the results of the first ``completed`` buckets, and delete all other results.
 
         Raises:
-            StorageError: the number of complete buckets is smaller than ``completed``.
+            StorageError: fewer than ``completed`` buckets are complete.
         """
         if completed > self.completed:
             raise StorageError(

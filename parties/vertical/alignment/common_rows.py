@@ -46,7 +46,9 @@ class Alignment:
 
 @contextmanager
 def open_psi_input(party: VerticalParty) -> Iterator[PsiInput]:
-    """Open this party's input files of an intersection; delete them at the end or on ``PsiError``.
+    """Open this party's input files of an intersection, and delete the files at the end.
+
+    The files are also deleted after a ``PsiError``.
 
     Raises:
         RemoteProtocolError: a peer sent data that the intersection does not accept.

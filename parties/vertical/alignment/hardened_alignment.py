@@ -65,7 +65,7 @@ def align_active_hardened(party: VerticalParty, hub: Hub, own: PsiInput) -> Alig
 def align_passive_hardened(
     party: VerticalParty, channel: Channel, own: PsiInput, queries: int
 ) -> Alignment:
-    """Align the rows as a passive party, which evaluates ``queries`` blinded elements.
+    """Align the rows as a passive party; the leader sends ``queries`` blinded elements.
 
     Raises:
         PolicyError: there are more queries or rows than the agreement allows, or fewer common rows

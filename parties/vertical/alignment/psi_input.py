@@ -33,7 +33,7 @@ class PsiInput:
 
     Attributes:
         ids: this party's IDs.
-        size: the number of rows that this party claims towards its peers; at least the number of
+        size: the number of rows that this party reports to its peers; it may exceed the number of
             IDs.
         completed: number of complete buckets.
         buckets: number of all buckets.
@@ -81,7 +81,7 @@ class PsiInput:
             refuse_duplicates(prints, self._party.name, rows)
 
     def hashes(self, bucket: int, session: bytes) -> Bytes:
-        """Hashes h(x) of this party's IDs x in a bucket, bound to the session, [n, 16] uint8."""
+        """Hashes of this party's IDs in a bucket, [n, 16] uint8; the session ID is hashed too."""
         return bind_to_session(self._read_own(bucket)[0], session)
 
     def write_result(self, bucket: int, result: Bytes) -> None:
@@ -93,7 +93,10 @@ class PsiInput:
         return self._store.read_result(bucket, width)
 
     def rows(self, places: Sequence[RowNumbers]) -> RowNumbers:
-        """Numbers, [rows], of the own rows at ``places``, one array [bucket_rows] per bucket."""
+        """This party's row numbers, [rows], of the rows at the positions ``places``.
+
+        ``places`` contains one array, [bucket_rows], per bucket.
+        """
         block = np.empty(sum(map(len, places)), np.uint32)
         start = 0
         for bucket, within in enumerate(places):
@@ -108,7 +111,7 @@ class PsiInput:
 
         Args:
             places: positions of the rows in each bucket, one array [bucket_rows] per bucket.
-            ranks: [rows], the rank of each row, in the order of ``places``.
+            ranks: [rows], the position of each row of ``places`` in the result.
         """
         for low in range(0, len(ranks), RANKS_AT_ONCE):
             block = np.empty((min(RANKS_AT_ONCE, len(ranks) - low), HASH_BYTES), np.uint8)
@@ -157,7 +160,7 @@ def check_claimed_rows(party: VerticalParty, name: str, rows: int) -> int:
     declared = party.agreement.parties[name].declared_rows
     if declared not in (None, rows):
         raise PolicyError(
-            f"{name} has {rows} rows, but its declared_rows = {declared} in the agreement",
+            f"{name} has {rows} rows, but its declared_rows is {declared} in the agreement",
             f"correct parties.{name}.declared_rows in the agreement",
         )
     return check_row_limit(party, name, rows)

@@ -29,7 +29,7 @@ class ModelInputs:
     """The features of all common rows, and the preprocessing that computed these features.
 
     Attributes:
-        values: [common_rows, ...], zeros for erased rows.
+        values: the features, [common_rows, ...]; the features of erased rows are 0.
         fitted: the preprocessing, with its statistics.
     """
 
@@ -97,11 +97,11 @@ class PartyFeatures:
         return ModelInputs(self._transformed(fitted), fitted)
 
     def all_inputs(self, in_use: Iterable[ModelInputs]) -> list[ModelInputs]:
-        """All features in memory: those in the cache, and ``in_use``, those that models use."""
+        """All features in memory: the cached ones, and ``in_use``, which models use."""
         return [*self._cache.values(), *in_use]
 
     def forget(self, rows: Index, in_use: Iterable[ModelInputs]) -> None:
-        """Erase the numbers of ``rows``, [rows], and their features in ``in_use`` and the cache."""
+        """Erase the common rows ``rows``, [rows], and their features, also those in ``in_use``."""
         self.rows[rows] = -1
         for inputs in self.all_inputs(in_use):
             inputs.values[rows] = 0
@@ -132,7 +132,7 @@ class PartyFeatures:
 
 
 def read_labels(party: VerticalParty, rows: Index) -> Tensor:
-    """The labels, [rows], of the rows with the party's own row numbers ``rows``, [rows].
+    """The labels of some rows, [rows]; ``rows`` are the party's own row numbers, [rows].
 
     Raises:
         LookupError: the party has no labels.
@@ -153,8 +153,8 @@ class BackdoorTrigger:
     """The trigger of a backdoor audit, in the units of the data, before preprocessing.
 
     Attributes:
-        rows: [rows], common training rows that carry the trigger, ascending.
-        levels: for tables, the value that the trigger sets in each of its columns.
+        rows: [rows], numbers of the common training rows that carry the trigger, ascending.
+        levels: for tables, the value that the trigger sets in each column, by column name.
         brightest: for images, the value that the trigger sets in its pixels.
     """
 
@@ -175,7 +175,7 @@ class BackdoorTrigger:
         return stamped
 
     def values(self) -> dict[str, Any]:
-        """The values that the trigger sets, as JSON, without the list of rows with the trigger."""
+        """The values that the trigger sets, for JSON; the rows with the trigger are left out."""
         return {"levels": self.levels, "brightest": self.brightest}
 
 
@@ -194,7 +194,7 @@ def make_trigger(
         plan: the agreed backdoor; None if the party plants no backdoor.
         holding: the data of the party.
         train_rows: [train_rows], the party's own row numbers of all training rows.
-        rows: [rows], common rows that will carry the trigger.
+        rows: [rows], numbers of the common rows that will carry the trigger.
 
     Raises:
         RemoteProtocolError: the party plants no backdoor.
@@ -233,8 +233,8 @@ def external_statistics(party: VerticalParty) -> FittedPreprocessing | None:
     """The preprocessing statistics from the file ``statistics`` of the party settings.
 
     Returns:
-        The statistics; None if the settings name no file, so that the caller must fit statistics on
-        training rows.
+        The statistics; None if the settings name no file. In this case the caller must compute the
+        statistics from training rows.
 
     Raises:
         DataError: the file cannot be read, or contains no statistics.
@@ -254,8 +254,8 @@ def external_statistics(party: VerticalParty) -> FittedPreprocessing | None:
     plan, passive = party.agreement.privacy, party.name != party.agreement.active
     if plan.embed_once and passive and party.holding.images is None:
         raise PolicyError(
-            "privacy.embed_once forbids preprocessing statistics of private rows, but the party "
-            "settings name no file with statistics of public rows",
+            "with privacy.embed_once, preprocessing statistics must come from public rows, but the "
+            "party settings name no file with such statistics",
             "set statistics = FILE in the party settings; FILE must have the format of "
             "preprocessing.json",
         )

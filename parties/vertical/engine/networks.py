@@ -34,7 +34,7 @@ from unlearning.sharding import mean_shard_logits
 class ActiveNetwork(nn.Module):
     """The top model and the active party's own bottom model, as one module.
 
-    Both models share one optimiser, and each copy contains the parameters of both models.
+    One optimiser trains both models. A kept copy of the module contains the parameters of both.
 
     Attributes:
         bottom: the bottom model; None if the active party has no features.
@@ -73,14 +73,17 @@ class ActiveNetwork(nn.Module):
 
 
 class ActiveEnsemble(nn.ModuleList):
-    """The active party's networks of all shards; the logits of the networks are averaged."""
+    """The active party's networks, one for each shard; the logits of the networks are averaged."""
 
     def embed(self, features: Tensor) -> Tensor:
         """Embeddings of all networks, [batch, networks * width], of ``features``, [batch, ...]."""
         return torch.cat([cast(ActiveNetwork, each).embed(features) for each in self], dim=1)
 
     def forward(self, embeddings: Sequence[Tensor]) -> Tensor:
-        """The mean logits, [batch, classes], of embeddings, each [batch, networks * width]."""
+        """Return the mean of the networks' logits, [batch, classes].
+
+        ``embeddings`` has one tensor per party, [batch, networks * width].
+        """
         parts = zip(*(each.chunk(len(self), dim=1) for each in embeddings), strict=True)
         return mean_shard_logits([each(part) for each, part in zip(self, parts, strict=True)])
 
@@ -171,7 +174,8 @@ def load_own_module(path: str | None, source: str) -> type[nn.Module]:
     """
     if path is None:
         raise ConfigError(
-            "the agreement has bottom kind 'module', but the party settings lack the key 'module'",
+            "the agreed bottom model has kind 'module', but the party settings lack the key "
+            "'module'",
             'add to the party settings: module = "package.module:Class"',
         )
     name, _, attribute = path.partition(":")

@@ -25,8 +25,9 @@ class NewtonBlock:
     Attributes:
         weight: λ, the weight of the regulariser.
         entropy: returns secret random bytes, for noise.
-        held: the stored vector of the block, ∇F or H p; one tensor for each parameter.
-        solve: the linear system that is being solved; None if there is no such system.
+        held: the last vector that the command ``regularise`` computed, ∇F or H p; one tensor for
+            each parameter.
+        solve: the state of the solver; None before the first command ``start``.
     """
 
     weight: float
@@ -42,14 +43,14 @@ class NewtonBlock:
         Args:
             command: the command.
             block: the parameters of the party, each of any shape.
-            held: the stored gradient, one tensor for each parameter, of the same shape.
+            held: the gradients that the party has stored; each has the shape of its parameter.
 
         Returns:
             The party's contribution to each inner product that the command requests; None if the
             command requests no inner product.
 
         Raises:
-            LookupError: no linear system was started.
+            LookupError: the command needs a linear system, but no Newton step was started.
             RemoteProtocolError: the message contains no command.
         """
         match command.WhichOneof("command"):

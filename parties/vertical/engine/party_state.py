@@ -39,7 +39,7 @@ class PartyState:
 
     Attributes:
         features: the features of the common rows.
-        batches: the batches of the row sets.
+        batches: divides each row set into batches.
         local_model: the party's part of the model.
         requested_rows: [rows], the common rows of the current request.
     """
@@ -63,12 +63,12 @@ class PartyState:
 
     @property
     def rows(self) -> RowSets:
-        """The row sets."""
+        """The training, validation, test and forgotten rows of this party."""
         return self._rows
 
     @property
     def shards(self) -> Index:
-        """The number of the shard of every common row, [common_rows]."""
+        """For each common row, the number of its shard: [common_rows]."""
         return shard_of(self._row_words(), self._party.agreement.sharding.shards)
 
     def execute(
@@ -135,7 +135,7 @@ class PartyState:
     def use_stream(
         self, stream: str, shard: int | None = None, sample: Sample | None = None
     ) -> None:
-        """Use the random stream ``stream`` for later batches.
+        """Use the random stream ``stream`` for the row order of later batches.
 
         Args:
             stream: random stream of the batch order.
@@ -178,11 +178,11 @@ class PartyState:
 
     @property
     def inputs_in_use(self) -> list[ModelInputs]:
-        """The features of the current model and of the kept copies."""
+        """The input features that belong to the current model and to the kept copies of models."""
         return [model.inputs for model in self.local_model.models if model.inputs]
 
     def content(self) -> CheckpointContent:
-        """The content of a checkpoint."""
+        """The state of this party as the content of a checkpoint."""
         model = self.local_model.content()
         rows = {name: _tensor(part) for name, part in self.rows.arrays().items()}
         rows |= {"map": _tensor(self.features.rows), "dropped": _tensor(self.requested_rows)}
@@ -263,11 +263,11 @@ def _tensor(rows: Index) -> torch.Tensor:
 
 
 def reconstruction_report(model: LocalModel, sets: RowSets, slot: str) -> vfl_pb2.BlockReport:
-    """Test whether the model's change since the copy ``slot`` reveals the only row of D_u.
+    """Test whether the difference between model and copy ``slot`` reveals the only row of D_u.
 
-    The test compares the change of the first layer with the row of D_u and with rows of D_r. The
-    report has no cosine and no rank if D_u does not have exactly one row, or if the input of the
-    first layer is not a whole row.
+    The test compares the change of the first layer's weights with the row of D_u and with rows of
+    D_r. If D_u does not have exactly one row, or if the input of the first layer is not a whole
+    row, the test is not possible: the report then lacks the test results ``cosine`` and ``rank``.
     """
     inputs = model.model.inputs
     change = _change(model, slot)

@@ -103,8 +103,8 @@ def _poisoned(party: VerticalParty, request: RowRequest, learned: Index, labels:
     if not len(poisoned):
         raise PolicyError(
             f"request {request.name!r} has no row that can carry the trigger of its backdoor",
-            f"request rows of classes other than the target {plan.target!r}, or raise the value "
-            "of the key 'backdoor.share' in the request",
+            f"request rows of classes other than the target {plan.target!r}, or let more of the "
+            "rows carry the trigger: raise 'backdoor.share' in the request",
         )
     return poisoned
 

@@ -82,7 +82,7 @@ class RowSets:
     sample: Sample | None = None
 
     def arrays(self) -> dict[str, Index]:
-        """The five index arrays, each [rows], by name."""
+        """The sets that are stored as index arrays, each [rows], by attribute name."""
         return {
             "initial_train": self.initial_train,
             "train": self.train,
@@ -125,7 +125,7 @@ class RowSets:
         """The indices of a row set in the order of one epoch, [rows].
 
         All initial training rows are shuffled, and rows outside the set are skipped. Therefore a
-        paired Retrain reads the rows of D_r in the same order as the original model.
+        Retrain with the same stream reads the rows of D_r in the same order as the trained model.
 
         ``words``, [common_rows], has one random word per row ID. If ``words`` is given, the order
         depends only on the random words of the rows in the set. Rows that were removed, or never
@@ -139,7 +139,7 @@ class RowSets:
         return order[np.isin(order, self.select(rows))]
 
     def restricted(self, members: Index) -> "RowSets":
-        """The sets of a model that is trained on ``members``, [rows], only.
+        """Return these row sets without the training rows that are not in ``members``, [rows].
 
         Validation and test rows do not change.
         """
@@ -151,9 +151,13 @@ class RowSets:
         )
 
     def forget(self, requested: Index) -> "RowSets":
-        """The sets after a request for the ``requested`` rows, [rows].
+        """Return the row sets after a request to forget rows.
 
-        Requested training rows become D_u. Requested validation and test rows are removed at once.
+        Requested training rows become D_u. Requested validation and test rows are left out of the
+        returned sets.
+
+        Args:
+            requested: the rows to forget, [rows].
         """
         return replace(
             self,

@@ -1,4 +1,6 @@
-"""Training of the split model: epochs of mini-batches, Newton steps for a convex head, or shards.
+"""Training of the split model: in epochs of mini-batches, or in Newton steps for a convex head.
+
+With shards, one model is trained in epochs for each shard.
 
 In a Newton run, each party k stores only its block of the parameters and of all vectors. The
 parties exchange the products A_k p_k, the Hessian of the loss times the sum of these products, and
@@ -53,7 +55,7 @@ class TrainingPlan:
 
     Attributes:
         name: name in the progress display and in the journal.
-        rows: the row set.
+        rows: the row set on which the model is trained.
         epochs: largest number of epochs.
         batch: number of rows per step.
         patience: training stops after this number of epochs without a lower validation loss; None:
@@ -162,9 +164,10 @@ class NewtonRun:
     """The settings of one Newton run.
 
     Attributes:
-        name: name in the progress display and in the journal; also the prefix of kept slots.
-        task: the task.
-        rows: the row set.
+        name: name in the progress display and in the journal; the names of kept copies begin
+            with it.
+        task: the task that the messages of the run name, such as training or unlearning.
+        rows: the row set on which the model is trained.
         bound: the run ends when B, the certified distance to the optimum, is at most this value.
         keep_points: whether a copy of the parameters is kept after each step.
     """
@@ -221,7 +224,7 @@ class ConvexHead:
         return sum(report.held_square for report in self._pass(act))
 
     def begin(self) -> None:
-        """Start to solve a step's linear system; if a crash lost the gradient, compute it again."""
+        """Start to solve a step's linear system; after a restart, compute the gradient first."""
         if not self._probabilities:
             self.gradient()
         self._command(vfl_pb2.Newton(start=vfl_pb2.Newton.Start()))
@@ -313,14 +316,14 @@ def _point(split_model: SplitModel, head: ConvexHead, step: NewtonStep, number: 
 
 
 def kept_points(split_model: SplitModel, name: str) -> dict[int, str]:
-    """The names of the copies kept after the steps of the Newton run ``name``, by step number."""
+    """For each step number of the Newton run ``name``, the name of the copy kept after the step."""
     prefix = f"{name}, step "
     slots = [slot for slot in split_model.local_model.slots if slot.startswith(prefix)]
     return {int(slot.removeprefix(prefix)): slot for slot in slots}
 
 
 def distance_to_copy(split_model: SplitModel, slot: str) -> float:
-    """Euclidean distance of all parameters from the copy in ``slot``."""
+    """Euclidean distance between all parameters and their values in the copy named ``slot``."""
     command = vfl_pb2.ModelCommand(report_norms=vfl_pb2.ReportNorms(slot=slot))
     reports = split_model.command_all(vfl_pb2.EVALUATE, command).values()
     return math.sqrt(sum(report.distance_square for report in reports))
@@ -335,7 +338,7 @@ def release_noise(split_model: SplitModel) -> float | None:
 
 
 def add_release_noise(split_model: SplitModel, run: NewtonRun, reached: float) -> bool:
-    """Add the agreed noise if the distance bound ``reached`` is at most ``newton.bound``.
+    """Add the agreed noise to the model if the bound ``reached`` is at most ``newton.bound``.
 
     Returns:
         Whether noise was added.
@@ -359,14 +362,14 @@ def train_model(
     name: str,
     early: int | None = None,
 ) -> list[EpochResult]:
-    """Initialise a model and train it in the agreed way: with shards, Newton steps or epochs.
+    """Initialise a model, and train it with the agreed optimiser and number of shards.
 
     Args:
         split_model: the model.
         rows: the row set for preprocessing and training.
         stream: random stream of the weights and the batch order.
         name: name in the progress display and in the journal.
-        early: the epoch at whose end every party saves the early checkpoint.
+        early: the epoch after which every party keeps the early checkpoint; None: no checkpoint.
     """
     agreement = split_model.agreement
     if agreement.sharding.shards > 1:
@@ -403,12 +406,13 @@ def train_shards(
         split_model: the model.
         rows: the row set for preprocessing and training.
         stream: prefix of the names of the shards' random streams.
-        name: name in the progress display and in the journal; also the prefix of the slots.
+        name: name in the progress display and in the journal; the names of the shards' copies
+            begin with it.
         which: numbers of the shards; None for all shards.
 
     Returns:
-        Two values: the slot of each shard's model, and for each epoch the mean loss over the
-        shards.
+        Two values: for each shard, the name of the kept copy of its model; and for each epoch, the
+        mean loss over the shards.
     """
     slots, runs = {}, []
     if which is None:

@@ -79,11 +79,11 @@ class RowOutputs:
 
 @dataclass(frozen=True, slots=True)
 class BatchLoss:
-    """The loss of a batch, and what each party does with the gradient of the loss.
+    """The loss of a batch, and how each party uses the gradient of the loss.
 
     Attributes:
         loss: the scalar to differentiate.
-        use: the message that tells a party what to do with its gradient.
+        use: the message that tells each party how to use its gradient, for example for a step.
     """
 
     loss: Tensor
@@ -117,7 +117,7 @@ class _LocalEmbedding:
 
 
 class TrainingLoop:
-    """Runs passes over rows with the whole split model, for training, evaluation and unlearning.
+    """Runs batches of rows through the split model, for training, evaluation and unlearning.
 
     Attributes:
         labels: [common_rows], the label of each common row; -1 for erased rows.
@@ -144,7 +144,7 @@ class TrainingLoop:
         return max(self._agreement.limits.step_seconds, 10 * self._reply_seconds)
 
     def without_parties(self, absent: Collection[str]) -> "TrainingLoop":
-        """A loop without the parties ``absent``; possible only with ``top.kind = 'sum'``."""
+        """A loop that leaves out the parties ``absent``; needs ``top.kind = 'sum'``."""
         return TrainingLoop(self._party, self._hub.without(absent), self._state, self.labels)
 
     def clear(self) -> None:
@@ -156,7 +156,7 @@ class TrainingLoop:
         """Delete the labels of ``rows``, [rows], and all embeddings of the last batch.
 
         Returns:
-            Descriptions, for the report, of everything that was deleted except the labels.
+            Descriptions of the deleted data, for the report; the labels are not mentioned.
         """
         self.labels[rows] = -1
         self.clear()
@@ -232,7 +232,7 @@ class TrainingLoop:
         self._run_steps(task, ((request,) for request in requests), act, 0)
 
     def residues(self, gone: Index) -> list[str]:
-        """Names of this loop's data that still concerns the forgotten rows ``gone``, [rows]."""
+        """Names of the stored data that may still concern the forgotten rows ``gone``, [rows]."""
         found = ["labels"] if bool((self.labels[torch.from_numpy(gone)] >= 0).any()) else []
         if self._leaves or self._local_embedding is not None or self.sent_gradients.gradients:
             found.append("embeddings or gradients of the last batch")
@@ -479,8 +479,7 @@ class CachedTrainingLoop(TrainingLoop):
     """A training loop for ``embed_once``, which receives each embedding once and then caches it.
 
     Only the top model is trained, and no gradient is sent. After a restart, the cache is empty, so
-    the embeddings are requested again. A passive party then sends the same bytes as before the
-    restart.
+    the embeddings are requested again, and each passive party sends the same bytes as before.
     """
 
     def __init__(self, party: VerticalParty, hub: Hub, state: PartyState, labels: Tensor) -> None:
@@ -492,7 +491,7 @@ class CachedTrainingLoop(TrainingLoop):
         """Delete the labels and the cached embeddings of ``rows``, [rows].
 
         Returns:
-            Descriptions, for the report, of everything that was deleted except the labels.
+            Descriptions of the deleted data, for the report; the labels are not mentioned.
         """
         for cached in self._cache.values():
             cached[rows] = 0
@@ -500,7 +499,7 @@ class CachedTrainingLoop(TrainingLoop):
         return [*super().forget(rows), f"cached embeddings of {len(rows)} rows"]
 
     def residues(self, gone: Index) -> list[str]:
-        """Names of this loop's data that still concerns the forgotten rows ``gone``, [rows]."""
+        """Names of the stored data that may still concern the forgotten rows ``gone``, [rows]."""
         cached = any(bool(each[gone].any()) for each in self._cache.values())
         return [*super().residues(gone), *(["cached embeddings"] if cached else [])]
 
@@ -540,8 +539,8 @@ class CachedTrainingLoop(TrainingLoop):
     ) -> list[vfl_pb2.BlockReport]:
         if not self._cached[rows].all():
             raise LookupError(
-                "the cache does not contain the embeddings of all rows of this batch, because they "
-                "were not requested"
+                "the cache lacks embeddings for rows of this batch; they must be requested before "
+                "the batch is computed"
             )
         chosen = torch.from_numpy(rows)
         self._leaves = {name: each.index_select(0, chosen) for name, each in self._cache.items()}

@@ -2,8 +2,8 @@
 
 The update-difference attack compares the predictions of the models before and after unlearning. The
 party-view attack compares one party's embeddings before and after unlearning. A passive party
-already knows which rows were forgotten. The party-view metric shows what the embeddings would
-reveal to someone without this knowledge.
+already knows which rows were forgotten. The party-view metric therefore concerns an observer who
+sees the embeddings, but does not know the forgotten rows.
 """
 
 import torch
@@ -39,7 +39,10 @@ def membership_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str
 
 
 def attack_metrics(prefix: str, result: MembershipResult) -> dict[str, Measurement]:
-    """Metrics of a membership attack on D_u; an AUC below 0.5 also shows a leak."""
+    """Metrics of a membership attack on the forgotten rows (D_u).
+
+    An AUC below 0.5 also shows a leak, because an attacker can invert the result of the attack.
+    """
     value, balanced, n = result.auc.value, result.balanced_accuracy, result.members
     distinguishability_ = distinguishability(value)
     side = "forgotten rows look less like members" if distinguishability_.sign < 0 else ""
@@ -75,7 +78,10 @@ def _retained(models: ModelOutputs, outcome: MethodOutcome) -> Measurement:
 def update_difference_metrics(
     models: ModelOutputs, outcome: MethodOutcome
 ) -> dict[str, Measurement]:
-    """Metrics of attacks that use changed outputs to tell D_u from D_r, or D_u from test rows."""
+    """Metrics of attacks that recognise forgotten rows (D_u) by the change of the model's outputs.
+
+    One attack compares D_u with retained rows (D_r), and the other compares D_u with test rows.
+    """
     before, after = models.original.logits, outcome.logits
 
     def features(part: str, rows: Index) -> Floats:
@@ -93,7 +99,10 @@ def update_difference_metrics(
 
 
 def party_view_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Metrics of an attack that uses one party's changed embeddings to tell D_u from test rows."""
+    """Metrics of attacks that recognise forgotten rows by the change of one party's embeddings.
+
+    There is one attack per party; it compares the forgotten rows with test rows.
+    """
     before, after = _by_party(models, models.original), _by_party(models, outcome)
     return {
         f"view_auc_{name}": _update_attack(
@@ -138,7 +147,7 @@ INVALID = "the original did not learn the trigger: this run shows nothing"
 
 
 def backdoor_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Success rates of the backdoor with and without trigger; empty if no backdoor was planted."""
+    """Success rates of the backdoor with and without the trigger; empty without a backdoor."""
     backdoor = models.comparison.request.backdoor
     if backdoor is None:
         return {}

@@ -1,4 +1,8 @@
-"""The canary audit: only a model that memorised canaries predicts their wrong labels."""
+"""The canary audit: whether a model predicts the wrong labels of canaries.
+
+Canaries are training rows with wrong labels. A model predicts such a label only if the model has
+memorised the canary.
+"""
 
 from typing import Any
 
@@ -13,7 +17,7 @@ from unlearning.audit.membership import Outputs, canary_loss_auc, class_matched_
 
 
 def canary_audit(comparison: Comparison, groups: RowGroups) -> dict[str, Any]:
-    """Compare the loss of canaries with the loss of test rows that have wrong labels."""
+    """Compare the loss of canaries with the loss of test rows that were given wrong labels."""
     classes = comparison.outcome(ORIGINAL).logits["test"].shape[1]
     wrong = (groups.labels["test"] + 1) % classes
 
@@ -44,7 +48,7 @@ def canary_audit(comparison: Comparison, groups: RowGroups) -> dict[str, Any]:
 
 
 def canary_result(audit: dict[str, Any], chosen: str) -> str:
-    """A sentence for the report: how near the model is to Retrain on the canaries."""
+    """A sentence for the report: how near the delivered model is to Retrain on the canaries."""
     before, after = audit["original_ratio"], audit[f"{chosen}_ratio"]
     if before is None:
         return "the Retrains do not differ on the canaries, so the ratio has no unit"

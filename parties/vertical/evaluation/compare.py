@@ -43,7 +43,7 @@ class Cost:
     messages: int = 0
 
     def since(self, start: "Cost") -> "Cost":
-        """Subtract the cost ``start`` of an earlier moment from this cost."""
+        """Return this cost minus ``start``, the cost at an earlier time."""
         return Cost(
             self.seconds - start.seconds,
             self.rows - start.rows,
@@ -58,8 +58,8 @@ class ModelReadout:
     """The logits and embeddings of one model for each row set.
 
     Attributes:
-        logits: for each row set, [rows, classes].
-        embeddings: [rows, total_width], for each row set whose embeddings a metric needs.
+        logits: the logits by row set, [rows, classes] each.
+        embeddings: [rows, total_width], for each row set for which a metric uses embeddings.
     """
 
     logits: dict[str, Tensor]
@@ -68,15 +68,15 @@ class ModelReadout:
 
 @dataclass(frozen=True, slots=True)
 class MethodOutcome:
-    """One model: its outputs on each row set, and the cost of its method.
+    """One model: its outputs on each row set, and the cost of the method that made the model.
 
     Attributes:
         name: name of the method.
-        logits: for each row set, [rows, classes].
-        cost: the cost of the method.
-        guarantee: the guarantee of the run; None for the original model.
+        logits: the logits by row set, [rows, classes] each.
+        cost: the cost of the method that made the model.
+        guarantee: the method's guarantee in this run; None for the original model.
         result: the values that the method returned for the report and the audits.
-        embeddings: [rows, total_width], for each row set whose embeddings a metric needs.
+        embeddings: [rows, total_width], for each row set for which a metric uses embeddings.
     """
 
     name: str
@@ -116,8 +116,8 @@ class Comparison:
 def compare_methods(split_model: SplitModel, request: RowRequest) -> Comparison:
     """Run all methods for one request; then restore the model of the chosen method.
 
-    Before the call, the original model must be trained, and ``SplitModel.forget`` must have been
-    called with the rows of the request.
+    Before this call, the caller must train the original model and call ``SplitModel.forget`` with
+    the rows of the request.
     """
     chosen = vertical_method(split_model.agreement.unlearning.method)
     comparison = Comparison(request, chosen.name)

@@ -1,8 +1,8 @@
-"""Extra audits of a request that need the models themselves, not only their outputs.
+"""Extra audits of a request, which need the parameters of the models and not only their outputs.
 
-The audits exchange the parameters of one party, measure distances between parameters, relearn D_u,
-train shadow models, and try to reconstruct a forgotten row. Every audit changes the current model,
-so the caller must restore a model after the audits.
+The audits restore one party's original parameters, measure distances between parameters, relearn
+D_u, train shadow models, and try to reconstruct a forgotten row. The audits change the current
+model, so the caller must restore a model after the audits.
 """
 
 from collections.abc import Iterator
@@ -38,8 +38,8 @@ class ExtraAudits:
             this party restored its original parameters.
         distances: by name of the saved model and by party, the distance between the party's
             parameters in this model and in the paired Retrain model; None if their shapes differ.
-        relearned: by name of the saved model, the numbers of steps until the model has relearned
-            D_u; one number for each order of the rows.
+        relearned: by name of the saved model, the number of training steps until the model has
+            relearned D_u, measured once for each order of the rows of D_u.
         shadows: outputs of the shadow models.
         reconstruction: by name of the saved model and by party, how well the change of the party's
             parameters reveals the forgotten row; empty unless exactly one row was forgotten.
@@ -53,11 +53,11 @@ class ExtraAudits:
 
 
 def run_extra_audits(split_model: SplitModel, chosen: str) -> ExtraAudits:
-    """Run the extra audits of the agreement; ``chosen`` is the name of the delivered model's copy.
+    """Run the extra audits of the agreement on the delivered model and other saved models.
 
-    All audits except the shadow models need saved copies of the delivered model, the original model
-    and the paired Retrain model. An ensemble has no such copies, so only the shadow models are
-    trained.
+    The delivered model is saved with the name ``chosen``. All audits except the shadow models need
+    saved copies of the delivered model, the original model and the paired Retrain model. The
+    parties save no copies of an ensemble. For an ensemble, only the shadow models are trained.
     """
     plan = split_model.agreement.evaluation
     if not {ORIGINAL, chosen, PAIRED} <= set(split_model.local_model.slots):
@@ -86,7 +86,7 @@ def _distances(split_model: SplitModel, slots: list[str]) -> dict[str, dict[str,
 
 
 def parameter_distances(split_model: SplitModel, slot: str) -> dict[str, float | None]:
-    """Distance of each party's parameters from the copy ``slot``; None if shapes differ."""
+    """Distance of each party's parameters from its saved copy ``slot``; None if shapes differ."""
     command = vfl_pb2.ModelCommand(report_norms=vfl_pb2.ReportNorms(slot=slot))
     return {
         name: sqrt(report.distance_square) if report.HasField("distance_square") else None
@@ -109,7 +109,7 @@ def _with_exchanged_parties(split_model: SplitModel, chosen: str) -> dict[str, d
 
 
 def restore_party(split_model: SplitModel, party: str, slot: str) -> None:
-    """Let one party restore its copy ``slot``; the other parties keep their parameters."""
+    """Let ``party`` restore its saved copy with the name ``slot``; other parties do nothing."""
     restore = vfl_pb2.RestoreCopy(slot=slot, stream=split_model.stream)
     split_model.command_party(party, vfl_pb2.EVALUATE, vfl_pb2.ModelCommand(restore_copy=restore))
 
@@ -183,11 +183,11 @@ def _reconstruction(
 
 
 def reconstruction_attacks(split_model: SplitModel, slot: str) -> dict[str, dict[str, float]]:
-    """Measure for each party how well the change of its parameters reveals the only row of D_u.
+    """Measure for each party how well the change of its parameters reveals the forgotten row.
 
-    The change is measured from the copy ``slot``. Each result has two measures, ``cosine`` and
-    ``rank``. The result has no entry for a party if the input of its first layer is not a whole
-    row.
+    D_u must have exactly one row. The change is the difference from the saved copy with the name
+    ``slot``. For each party, the result contains two measures, ``cosine`` and ``rank``. A party is
+    left out if the input of the first layer of its network is not a whole row.
     """
     invert = vfl_pb2.ModelCommand(test_reconstruction=vfl_pb2.TestReconstruction(slot=slot))
     return {

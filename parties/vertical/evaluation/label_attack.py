@@ -10,7 +10,10 @@ from unlearning.audit.leakage import label_leakage
 
 
 def label_attack(split_model: SplitModel, comparison: Comparison) -> dict[str, Any] | None:
-    """How well the attack infers labels, at worst and by party; None if no attack is possible."""
+    """How well the attack infers labels, by party and for the most revealing party.
+
+    The result is None if no attack is possible.
+    """
     sent = comparison.delivered.result.sent_gradients
     if sent is None or not sent.gradients:
         return None

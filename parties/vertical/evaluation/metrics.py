@@ -43,7 +43,10 @@ BINS = 24
 
 
 def empty_request_record(split_model: SplitModel, chosen: RequestRows) -> dict[str, Any]:
-    """The record in ``metrics.json`` of a request that concerns no training row; no method ran."""
+    """The record in ``metrics.json`` of a request that contains no training row.
+
+    No unlearning method ran for such a request.
+    """
     return {
         **_named(split_model, chosen),
         "method": split_model.agreement.unlearning.method,
@@ -73,7 +76,7 @@ def _named(split_model: SplitModel, chosen: RequestRows) -> dict[str, Any]:
 def request_record(
     split_model: SplitModel, chosen: RequestRows, groups: RowGroups, comparison: Comparison
 ) -> dict[str, Any]:
-    """The record of a request in ``metrics.json``, except for the results of the purge."""
+    """The record of a request in ``metrics.json``; the caller adds the results of the purge."""
     result, models = (
         comparison.delivered.result,
         ModelOutputs(split_model.agreement, comparison, groups),

@@ -1,4 +1,4 @@
-"""The outputs of all models of one request, and the rows and attacks that metrics share."""
+"""The outputs of all models of one request, and rows and attacks that several metrics use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class ModelOutputs:
         return [each for each in self.retrains if each is not outcome]
 
     def reference_retrain(self, outcome: MethodOutcome) -> MethodOutcome | None:
-        """The Retrain model to compare with ``outcome``; None without another Retrain model."""
+        """The Retrain model to compare with ``outcome``; None if there is no other one."""
         retrains = self.retrains
         if outcome not in retrains:
             return retrains[0] if retrains else None
@@ -72,7 +72,10 @@ class ModelOutputs:
 
     @cached_property
     def remaining(self) -> Tensor | None:
-        """Mask of test rows whose class was not forgotten, [test_rows]; None if no class was."""
+        """Mask of the test rows in classes that were not forgotten, [test_rows].
+
+        None if no whole class was forgotten, or if no test row remains.
+        """
         request = self.comparison.request
         if request.fraction < 1 or not request.classes:
             return None
@@ -88,7 +91,10 @@ class ModelOutputs:
 
     @cached_property
     def neighbours(self) -> Index:
-        """Positions in D_r, [rows], of the rows whose original embeddings are nearest to D_u."""
+        """Neighbours of D_u in D_r, as positions in D_r, [rows].
+
+        Distances are measured between the embeddings of the original model.
+        """
         kept = self.original.embeddings
         if "retained" not in kept:
             return np.empty(0, np.int64)
@@ -96,17 +102,17 @@ class ModelOutputs:
 
     @cached_property
     def attacked_forgotten(self) -> Index:
-        """Positions in D_u without canaries, [rows], for attacks trained anew on each model."""
+        """Rows of D_u without canaries, as positions, [rows], for attacks trained on each model."""
         return self.row_groups.generator.permutation(self.row_groups.forgotten)[:MOST_ATTACKED]
 
     @cached_property
     def attacked_retained(self) -> Index:
-        """Positions in D_r, [rows], for attacks trained anew on each model."""
+        """Rows of D_r, as positions in D_r, [rows], for attacks that are trained on each model."""
         return self.row_groups.members[:MOST_ATTACKED]
 
     @property
     def attacked_unseen(self) -> Index:
-        """Positions of test rows in D_u's class mix, [rows], for attacks trained on each model."""
+        """Test rows with D_u's class mix, as positions, [rows], for attacks trained per model."""
         return self.row_groups.matched[:MOST_ATTACKED]
 
     @cached_property
@@ -119,7 +125,7 @@ class ModelOutputs:
 
     @cached_property
     def half_trained_attack(self) -> Pipeline:
-        """The membership attack, trained on the first half of the rows ``row_groups.members``."""
+        """The membership attack, trained with only the first half of ``row_groups.members``."""
         return fit_attack(
             self.outputs(self.original, "retained", self.row_groups.members[: self._middle]),
             self.outputs(self.original, "test", self.row_groups.non_members),
@@ -127,7 +133,7 @@ class ModelOutputs:
 
     @property
     def held_back_members(self) -> Index:
-        """Positions in D_r, [rows], of the half of ``members`` on which the attack is scored."""
+        """Positions in D_r, [rows], of members used only to score the attack, not to train it."""
         return self.row_groups.members[self._middle : self._middle + MOST_ATTACKED]
 
     @property
@@ -153,7 +159,7 @@ class ModelOutputs:
         }
 
     def attack_result(self, attack: Pipeline, logits: dict[str, Tensor]) -> MembershipResult:
-        """Measure how well an attack tells D_u from test rows of the same classes.
+        """Measure how well an attack distinguishes D_u from test rows with the same class mix.
 
         Args:
             attack: the trained attack.
@@ -175,14 +181,14 @@ class ModelOutputs:
 
 
 def ratio_or_none(ratio: JsRatio) -> float | None:
-    """The value of ``ratio``; None if its denominator is 0, which means equal Retrain models."""
+    """The value of ``ratio``; None if its denominator is 0: all Retrain models are equal."""
     return ratio.value if ratio.between_retrains else None
 
 
 def js_ratio_to_retrains(
     outcome: MethodOutcome, comparison: Comparison, part: str, rows: Index | None
 ) -> JsRatio:
-    """JS divergence of a model from the Retrain models, relative to that between Retrain models.
+    """JS divergence of a model from the Retrain models, divided by that between Retrain models.
 
     If the model is a Retrain model itself, it is compared with the other Retrain models.
 

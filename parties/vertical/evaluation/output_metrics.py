@@ -1,7 +1,7 @@
 """Metrics of a model's outputs: utility, forgetting, distances to Retrain models, two-sample tests.
 
-A large p-value does not prove that two distributions are equal. The report has a column for
-Retrain, in which distances are those between two Retrain models.
+A large p-value does not prove that two distributions are equal. In the
+Retrain column of the report, distances are measured between two Retrain models.
 """
 
 from collections.abc import Callable
@@ -94,7 +94,7 @@ _RELATIVE = ("forgotten_accuracy", "forgotten_loss", "forgotten_entropy", "forgo
 
 
 def forgetting_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Metrics of a model's outputs on D_u, some relative to the original or a Retrain model."""
+    """Metrics of a model's outputs on D_u; some compare the model with Retrain models."""
     figures = _forgetting(models, outcome)
     others = [_forgetting(models, each) for each in models.other_retrains(outcome)]
     original = _forgetting(models, models.original)
@@ -212,7 +212,7 @@ _NOT_EQUAL = "a p-value that is not small does not show equality"
 
 
 def two_sample_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Two-sample tests: the outputs on D_u against the outputs of an independent Retrain."""
+    """Two-sample tests: the model's outputs on D_u against those of another Retrain model."""
     other = models.reference_retrain(outcome)
     if other is None:
         return {}

@@ -40,12 +40,12 @@ class RowGroups:
 
     @property
     def generator(self) -> np.random.Generator:
-        """A new random generator with the seed ``seed``: all models get the same samples."""
+        """A new random generator with the seed ``seed``; each one draws equal numbers."""
         return np.random.default_rng(self.seed)
 
 
 def select_row_groups(split_model: SplitModel, chosen: RequestRows, planted: Index) -> RowGroups:
-    """Choose the groups of rows with which the metrics of one request are computed.
+    """Choose the groups of rows for the metrics of one request.
 
     Args:
         split_model: the model.
@@ -53,7 +53,7 @@ def select_row_groups(split_model: SplitModel, chosen: RequestRows, planted: Ind
         planted: [canaries], the rows of the canaries of all requests.
 
     Raises:
-        PolicyError: a class of D_u has no test row for comparison.
+        PolicyError: a class of D_u has too few test rows for the metrics.
     """
     rows, labels, seed = split_model.rows, split_model.labels, split_model.agreement.seed
     halves = permutation(derive_key(seed, "attack"), len(rows.test))
@@ -66,8 +66,8 @@ def select_row_groups(split_model: SplitModel, chosen: RequestRows, planted: Ind
         matched = class_matched_rows(labels[rows.forgotten[unplanted]], pool, generator)
     except ValueError as error:
         raise PolicyError(
-            f"request {chosen.request.name!r} contains rows of a class without test rows for "
-            "comparison",
+            f"request {chosen.request.name!r} contains rows of a class that has too few test rows "
+            "for the metrics",
             "raise split.test",
         ) from error
     parts = {

@@ -32,7 +32,7 @@ from unlearning.guarantee import Guarantee
 
 
 class CvfuSettings(MethodSettings):
-    """Baseline CVFU, for top.kind = 'sum': train on remaining rows with a stored sum of logits."""
+    """Baseline CVFU, for top.kind = 'sum': train on the remaining rows; store sums of logits."""
 
     learning_rate: Positive = 0.1  # learning rate η; epoch i uses η / √i
     batch: Count = 64

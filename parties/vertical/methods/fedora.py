@@ -65,8 +65,8 @@ class AdaptiveStepSettings(ConfigTable):
     """Step sizes that adapt to the change of the parameters (FedORA, Eq. 30-33).
 
     With α = 1 the steps shrink after each iteration that changes the parameters more than the
-    previous iteration did. If the steps did not shrink, the noise of the last iterations would keep
-    the model away from Retrain (docs/decisions.md).
+    previous iteration did. Smaller steps reduce the noise of the last iterations, and the model
+    comes closer to Retrain (docs/decisions.md).
     """
 
     beta: Positive = 0.5  # ratio β of successive changes below which the steps grow
@@ -86,10 +86,10 @@ class AdaptiveStepSettings(ConfigTable):
 
 
 class AnnealSettings(ConfigTable):
-    """Schedule of the primal step over all sub-steps: linear warm-up, hold, cosine decay.
+    """Schedule of the primal step: linear warm-up, then the full step, then cosine decay.
 
     Large steps remove what the initial model has learned from the forgotten rows. Small steps at
-    the end leave as much noise in the parameters as training does.
+    the end reduce the noise in the parameters to the noise that training has.
     """
 
     warmup: Annotated[float, Field(ge=0, lt=1)] = 0.15  # fraction of the sub-steps for the warm-up

@@ -24,7 +24,7 @@ from protocol.hub import Hub
 
 
 class Predictor:
-    """Predicts rows that all parties have; needs open connections to all passive parties."""
+    """Predicts the classes of rows that all parties have; all passive parties must be connected."""
 
     def __init__(
         self, party: VerticalParty, trained: TrainedNetwork, hub: Hub, rows: Index
@@ -62,7 +62,7 @@ class Predictor:
         return result
 
     def pass_count(self, rows: int) -> int:
-        """Largest number of batch requests that the prediction of ``rows`` rows needs."""
+        """Largest number of batches into which a prediction of ``rows`` rows is split."""
         return ceil(rows / largest_batch(self._party.agreement))
 
     def check(self) -> None:

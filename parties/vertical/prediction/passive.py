@@ -105,7 +105,9 @@ class PredictionSession:
             ) from error
         inputs = prediction_inputs(party, trained, rows)
         if inputs is None:
-            raise LookupError("this passive party has no feature columns for embeddings")
+            raise LookupError(
+                "this passive party has no feature columns, so it cannot compute embeddings"
+            )
         self._inputs = inputs
         ids = [party.holding.ids[row] for row in rows.tolist()]
         frozen = FrozenBottom(trained.network, inputs, ids)

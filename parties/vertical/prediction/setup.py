@@ -57,7 +57,7 @@ def set_up_trained_party(
 ) -> tuple[VerticalParty, TrainedNetwork]:
     """Load the trained network of a party, then its data and certificates.
 
-    The data of a party without features consists only of the IDs ``asked``.
+    ``asked`` are the IDs to predict; a party without features needs no other data.
 
     Raises:
         IntegrityError: a file of the saved model is damaged or missing.
@@ -113,8 +113,8 @@ def _features(data: Data, fitted: FittedPreprocessing) -> Data:
 def prediction_party(party: VerticalParty, rows: Index) -> VerticalParty:
     """Return a copy of ``party`` whose data is only the IDs with the indices ``rows``, [n].
 
-    In the copy, ``psi.minimum`` is 1, so that a single row can be predicted. All parties change
-    their agreement in the same way, after the handshake has compared the original agreements.
+    In the copy, ``psi.minimum`` is 1, so that a single row can be predicted. All parties make this
+    change of the agreement, after the handshake has compared the unchanged agreements.
     """
     psi = party.agreement.psi.model_copy(update={"minimum": 1})
     agreement = party.agreement.model_copy(update={"psi": psi})

@@ -22,7 +22,7 @@ FROZEN = "frozen"  # random stream of a bottom model that is never trained, equa
 
 
 class EmbeddingRelease:
-    """The embeddings that a passive party releases in one session, in the agreed privacy modes."""
+    """The embeddings that a passive party releases in one session, with the agreed privacy."""
 
     def __init__(self, party: VerticalParty, session: bytes, state: PartyState) -> None:
         self._party, self._session, self._state = party, session, state
@@ -32,11 +32,11 @@ class EmbeddingRelease:
 
     @property
     def is_one_time(self) -> bool:
-        """Whether each embedding is released only once; the bottom model is then never trained."""
+        """True if each embedding is released only once; then the bottom model is never trained."""
         return self._party.agreement.privacy.embed_once is not None
 
     def require_trainable(self) -> None:
-        """Refuse requests that train the bottom model, if embeddings are released once.
+        """Raise an error if each embedding is released only once, so no training is possible.
 
         Raises:
             RemoteProtocolError: ``privacy.embed_once`` is set, so the bottom model must not be
@@ -102,7 +102,8 @@ class EmbeddingRelease:
         plan, model = self._party.agreement.privacy.embed_once, self._state.local_model.model
         if plan is None or model.inputs is None:
             raise LookupError(
-                "one-time embeddings need the key privacy.embed_once and a party with features"
+                "one-time embeddings need the key privacy.embed_once in the agreement, and "
+                "features at this party"
             )
         row_map = self._state.features.rows
         self._live = np.flatnonzero(row_map >= 0)
@@ -131,11 +132,11 @@ Embed = Callable[[Index], tuple[Tensor, bool]]
 def prediction_release(party: VerticalParty, session: bytes, frozen: FrozenBottom) -> Embed:
     """Build the function that releases embeddings in prediction.
 
-    The function maps row indices, [rows], to the embeddings to send, [rows, width], and to a flag,
-    which is true if the embeddings are within ``limits.magnitude``. With ``embed_once``, the
-    function returns the same bytes for a row that was released before, and makes a new release for
-    any other row. With ``embed_once``, the flag is always true, because the value false would
-    reveal features.
+    The function takes row indices, [rows], and returns two values: the embeddings to send,
+    [rows, width], and a flag. The flag is true if the embeddings are within ``limits.magnitude``.
+    With ``embed_once``, the function returns the same bytes for a row that was released before, and
+    makes a new release for any other row. With ``embed_once``, the flag is always true, because the
+    value false would reveal features.
 
     Raises:
         PolicyError: the privacy settings forbid the release.

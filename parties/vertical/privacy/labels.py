@@ -12,7 +12,7 @@ from parties.vertical.privacy.one_time_release import OneTimeLabels
 
 
 class UsedLabels:
-    """The labels of all common rows for training and for the report.
+    """The labels of all common rows, which training and the report use.
 
     Labels of training and validation rows influence the messages that are sent. Therefore, with
     ``label_dp``, these labels are flipped at random before any use. Labels of test rows are used

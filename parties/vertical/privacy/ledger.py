@@ -55,7 +55,7 @@ class Mechanism:
 
     @property
     def square(self) -> float:
-        """(C/σ)² of one release; infinite for a release without an (ε, δ) guarantee."""
+        """(clip / sigma)² for one release; infinite for a release without an (ε, δ) guarantee."""
         if self.kind == "response":
             return 0.0
         bounded = self.kind == "once" and self.clip is not None
@@ -113,13 +113,13 @@ class PrivacyLedger:
         times: Index,
         allow: Callable[[PrivacySpending], None],
     ) -> None:
-        """Record further releases of rows before these releases happen.
+        """Record releases of rows; call this method before the rows are released.
 
         Args:
             tags: the keyed tags of the rows.
             mechanism: how the rows are released.
-            times: [rows], the number of further releases of each row.
-            allow: called with the resulting spending; raises an exception to refuse the releases.
+            times: [rows], how many more times each row is released.
+            allow: called with the spending after the releases; to refuse them, it raises an error.
 
         Raises:
             Exception: ``allow`` refused the releases, so that nothing is recorded.

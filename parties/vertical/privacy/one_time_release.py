@@ -27,7 +27,7 @@ EMBEDDINGS, LABELS = "embeddings", "labels"  # files of the released values
 
 @dataclass(frozen=True, slots=True)
 class FrozenBottom:
-    """A bottom model that is not trained on any data, and the rows to release.
+    """An untrained bottom model, and the rows whose embeddings it computes for the release.
 
     Attributes:
         network: the bottom model.
@@ -41,7 +41,7 @@ class FrozenBottom:
 
 
 class OneTimeEmbeddings:
-    """A passive party's embeddings as sent: clipped, with noise, and the same for every request.
+    """A passive party's embeddings with clipping and noise; every request gets the same bytes.
 
     Attributes:
         values: [rows, width], the embeddings.

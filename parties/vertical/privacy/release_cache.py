@@ -58,9 +58,10 @@ class ReleaseCache:
 
         Args:
             rows: the rows.
-            charge: function that charges the new rows, given as positions [new_rows], to the
-                ledger.
-            release: function that returns the released values, [new_rows, width], of the new rows.
+            charge: function that records the new rows in the ledger; it gets their positions,
+                [new_rows].
+            release: function that gets the same positions and returns the values to release,
+                [new_rows, width].
         """
         entries = enumerate(zip(rows.tags, rows.digests, strict=True))
         new = np.array(

@@ -19,7 +19,7 @@ from protocol.hub import Hub
 
 
 def noise_keystream(party: VerticalParty, session: bytes, purpose: str) -> Keystream:
-    """A stream of random numbers for one purpose in one session of one party.
+    """Return a stream of random numbers for one purpose, in one session, at one party.
 
     The seed is derived from the party, the session, the purpose and random bytes. If two machines
     draw the same random bytes, for example because both are copies of one snapshot, the noise still
@@ -33,7 +33,7 @@ def noise_keystream(party: VerticalParty, session: bytes, purpose: str) -> Keyst
 
 @dataclass(frozen=True, slots=True)
 class VisitNoiseSettings:
-    """Settings of the noise for one receiver.
+    """Settings of the noise on values for one receiver, or for all receivers.
 
     Attributes:
         plan: the agreed noise.
@@ -111,7 +111,7 @@ class VisitNoise:
 def gradient_noise(
     party: VerticalParty, hub: Hub, features: PartyFeatures
 ) -> dict[str, VisitNoise]:
-    """The agreed noise on the gradients for each passive party, by party.
+    """For each passive party, by name, the agreed noise on the gradients that it receives.
 
     The result is empty if the agreement has no ``privacy.grad_noise``.
     """

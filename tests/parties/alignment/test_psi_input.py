@@ -128,7 +128,7 @@ def test_peer_with_another_size_than_declared_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("parties.vertical.alignment.psi_input._declared", lambda party, rows: rows)
-    with pytest.raises(PolicyError, match="left has 230 rows, but its declared_rows = 400"):
+    with pytest.raises(PolicyError, match="left has 230 rows, but its declared_rows is 400"):
         run(tmp_path, **declaring(left=400))
 
 

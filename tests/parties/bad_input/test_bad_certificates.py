@@ -46,8 +46,8 @@ def with_files(trial: Trial, leaf: tuple[x509.Certificate, Key], *more: str) -> 
 OWN: dict[str, tuple[Leaf, str]] = {
     "two URIs": (Leaf(uris=[f"spiffe://trial/party/{n}" for n in (SPOKE, HUB)]), "2 URI names"),
     "no URI": (Leaf(uris=[]), "0 URI names; expected exactly one"),
-    "wrong scheme": (Leaf(uris=["https://trial/party/shop"]), "of federation 'trial'"),
-    "other federation": (Leaf(uris=["spiffe://other/party/shop"]), "of federation 'trial'"),
+    "wrong scheme": (Leaf(uris=["https://trial/party/shop"]), "of the federation 'trial'"),
+    "other federation": (Leaf(uris=["spiffe://other/party/shop"]), "of the federation 'trial'"),
     "name of another party": (Leaf(name=HUB), "the certificate of shop is issued to bank"),
     "authority as leaf": (Leaf(ca=True, signs_certificates=True), "an authority's certificate"),
 }
@@ -117,7 +117,7 @@ def test_key_of_another_certificate_is_refused(trial: Trial, root: Authority) ->
     leaf, _ = Leaf().issue(root)
     with_files(trial, (leaf, ec.generate_private_key(ec.SECP256R1()))).expect(
         5,
-        "shop.key is not the key of shop.pem",
+        "shop.key does not match the certificate shop.pem",
         "hint: use the certificate and the key that were made together",
     )
 

@@ -251,7 +251,7 @@ def test_output_inside_the_folder_that_the_settings_name_is_refused(trial: Trial
 def test_output_path_with_dots_is_refused_with_its_target(trial: Trial) -> None:
     result = into(trial, trial.folder / "a" / ".." / "runs")
     result.expect(
-        7, "contains '..'", f"hint: give the resolved path: --out {trial.folder / 'runs'}"
+        7, "contains '..'", f"hint: give the path without '..': --out {trial.folder / 'runs'}"
     )
 
 

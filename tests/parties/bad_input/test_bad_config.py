@@ -68,7 +68,7 @@ def test_unreadable_file_is_refused_with_its_permissions(trial: Trial) -> None:
     [
         (b"# \xff\n", "not UTF-8 at byte 2 (line 1)"),
         (AGREEMENT.encode("utf-16"), "not UTF-8 at byte 0"),
-        (b"a = 1\nb = '\0'\n", "NUL byte at byte 11 (line 2)"),
+        (b"a = 1\nb = '\0'\n", "NUL character at byte 11 (line 2)"),
         (b'a = "x\\u0000"\n', "a: the text contains a NUL character"),
     ],
     ids=["latin", "utf-16", "nul", "escaped nul"],
@@ -132,8 +132,8 @@ def test_other_formats_are_refused_with_the_expected_format(trial: Trial, name: 
     [
         ("a = " + "[" * 100_000, "nested too deeply"),
         ("a = " + "{a = " * 50_000, "nested too deeply"),
-        (".".join("a" * 300_000) + " = 1", "more than 32 deep"),
-        ("a = " + "[" * 40 + "]" * 40, "more than 32 deep"),
+        (".".join("a" * 300_000) + " = 1", "more than 32 levels deep"),
+        ("a = " + "[" * 40 + "]" * 40, "more than 32 levels deep"),
         ("# " + "x" * 2**20, "a config may have at most 1048576"),
         ("a = " + "9" * 5_000, "more than 4300 digits"),
     ],
@@ -330,7 +330,7 @@ def test_invalid_address_on_the_command_line_is_refused(trial: Trial, address: s
 
 
 def _start(address: str) -> str:
-    return "a Unix socket must" if address.startswith("unix:") else ""
+    return "the address of a Unix socket must" if address.startswith("unix:") else ""
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,12 @@ SOUND = f"id,x,y\n{CANARY}1,{NUMBER},no\n{CANARY}2,2,yes\n" + "".join(
 )
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "id,x,y\n"])
-def test_file_without_records_is_refused(trial: DataTrial, text: str) -> None:
-    trial.bank(4, "bank.csv has no records", "the file is empty", text=text)
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [("", "the file is empty"), ("\n\n", "the file is empty"), ("id,x,y\n", "below the header")],
+)
+def test_file_without_records_is_refused(trial: DataTrial, text: str, hint: str) -> None:
+    trial.bank(4, "bank.csv has no records", hint, text=text)
 
 
 def test_missing_or_duplicate_id_column_is_refused(trial: DataTrial) -> None:
@@ -93,9 +96,12 @@ def test_ids_like_numbers_and_dates_stay_distinct_texts(trial: DataTrial) -> Non
     [
         (
             f"{CANARY},1",
-            "expected 3 fields per line; found another number in 1 line of bank.csv (24)",
+            "expected 3 fields per line; found another number of fields in 1 line of bank.csv (24)",
         ),
-        (f"{CANARY},1,no,{NUMBER}", "expected 3 fields per line; found another number in 1 line"),
+        (
+            f"{CANARY},1,no,{NUMBER}",
+            "expected 3 fields per line; found another number of fields in 1 line",
+        ),
         (f'"{CANARY},1,no', "bank.csv: line 24 ends inside a quoted field"),
         (f'"{CANARY}"{NUMBER},1,no', "bank.csv: line 24: ',' expected"),
     ],
@@ -208,7 +214,7 @@ def test_compressed_files_are_named_and_not_unpacked(trial: DataTrial) -> None:
     np.savez_compressed(trial.folder / "bank.npz", features=np.zeros((80 << 17, 1)), y=["no"])
     npz = {"kind": '"numpy"', "path": '"bank.npz"', "label": '"y"'}
     settings = "[settings.bank.data]\n" + lines(npz)
-    trial.party("active", "bank", settings, 4, ("bank.npz has", "200 times"))
+    trial.party("active", "bank", settings, 4, ("bank.npz is too large: it has", "200 times"))
 
 
 @pytest.mark.timeout(20)

@@ -85,7 +85,7 @@ def test_password_in_the_settings_is_refused(trial: DataTrial) -> None:
 def test_url_file_readable_by_others_is_refused(trial: DataTrial) -> None:
     (trial.folder / "url").write_text(f"postgresql://u:{CANARY}@h/d")
     (trial.folder / "url").chmod(0o644)
-    bank(trial, SQL + 'url_file = "url"', 4, "is readable by other users", "chmod 600")
+    bank(trial, SQL + 'url_file = "url"', 4, "other users have access to", "chmod 600")
 
 
 def test_database_without_id_columns_is_refused(trial: DataTrial) -> None:

@@ -36,7 +36,7 @@ def test_run_recorded_in_the_docs_is_done(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [(("--tables", "IV,X"), "no table X"), (("--only", "work"), "no experiment work")],
+    [(("--tables", "IV,X"), "unknown table: X"), (("--only", "work"), "unknown experiment: work")],
 )
 def test_unknown_table_or_experiment_is_refused(
     tmp_path: Path, options: tuple[str, str], message: str

@@ -139,9 +139,7 @@ def test_sum_needs_two_connected_key_holders(two_key_holders: Ready) -> None:
         connected_cohort(
             two_key_holders, [], unchanged_line, 3, key_holders(two_key_holders)
         ) as remote,
-        pytest.raises(
-            PolicyError, match=r"4 clients are connected.* 1 of these clients are key holders"
-        ),
+        pytest.raises(PolicyError, match=r"4 clients are connected.* 1 of these are key holders"),
     ):
         remote.mean_update(others, LOCAL_TASK, slots(two_key_holders))
 
@@ -196,7 +194,7 @@ def test_key_holders_that_decrypt_one_sum_differently_are_named(
     with (
         connected_cohort(all_key_holders, [], unchanged_line, 3, ()) as remote,
         pytest.raises(
-            PolicyError, match="client-0 and client-1 decrypt the same sum to different numbers"
+            PolicyError, match="client-0 and client-1 decrypted the same sum to different numbers"
         ),
     ):
         remote.mean_update(MEMBERS, LOCAL_TASK, slots(all_key_holders))

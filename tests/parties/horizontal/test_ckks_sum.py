@@ -105,7 +105,7 @@ def test_only_key_holders_get_the_secret_key() -> None:
     run = Sum().with_distributed_key()
     whole = run.added(numbers(0))
     assert run.clients[NAMES[0]].decrypt_sum(whole, NAMES).tolist() == sum(numbers(0)).tolist()
-    with pytest.raises(CkksError, match="client-3 cannot decrypt: it has no secret key"):
+    with pytest.raises(CkksError, match="client-3 cannot decrypt the sum: it has no secret key"):
         run.clients[NAMES[3]].decrypt_sum(whole, NAMES)
     assert len(run.key.sealed[NAMES[3]]) < len(run.key.sealed[NAMES[1]])
 
@@ -113,10 +113,10 @@ def test_only_key_holders_get_the_secret_key() -> None:
 def test_key_holder_decrypts_once_and_only_with_enough_approvals() -> None:
     run = Sum().with_distributed_key()
     whole, key_holder = run.added(numbers(0)), run.clients[NAMES[0]]
-    with pytest.raises(CkksError, match="2 members approved, expected at least 3"):
+    with pytest.raises(CkksError, match="2 members approved the sum, expected at least 3"):
         key_holder.decrypt_sum(whole, NAMES[:2])
     key_holder.decrypt_sum(whole, NAMES[1:])
-    with pytest.raises(CkksError, match="or has not approved the sum"):
+    with pytest.raises(CkksError, match="or has not approved this sum"):
         key_holder.decrypt_sum(whole, NAMES)
 
 
@@ -128,9 +128,9 @@ def test_invalid_and_second_approvals_are_refused() -> None:
         client.approve(NAMES[:2], b"digest")
     with pytest.raises(CkksError, match="2 different members, expected at least 3"):
         client.approve([NAMES[0], NAMES[1], NAMES[1]], b"digest")
-    with pytest.raises(CkksError, match="lack this member, or include a client that is no member"):
+    with pytest.raises(CkksError, match="lacks this member, or names a client that is not"):
         client.approve(NAMES[1:], b"digest")
-    with pytest.raises(CkksError, match="lack this member, or include a client that is no member"):
+    with pytest.raises(CkksError, match="lacks this member, or names a client that is not"):
         client.approve([*NAMES, "stranger"], b"digest")
     client.approve(NAMES, b"digest")
     with pytest.raises(CkksError, match="a second approval could reveal"):
@@ -269,14 +269,14 @@ def test_key_needs_the_public_keys_of_all_members() -> None:
     others = {name: CkksClient(name, terms, os.urandom).sealing for name in NAMES}
     with pytest.raises(CkksError, match=r"or the public key of client-0 was changed"):
         maker.make_key(others)
-    with pytest.raises(CkksError, match="the public keys belong to other clients"):
+    with pytest.raises(CkksError, match="the public keys do not belong to exactly the members"):
         maker.make_key({NAMES[0]: maker.sealing})
 
 
 def test_one_key_holder_or_a_minority_threshold_is_refused() -> None:
     with pytest.raises(CkksError, match="got 1 key holders, expected at least two"):
         SumTerms(NAMES, NAMES[:1], 3, CONTEXT)
-    with pytest.raises(CkksError, match="the threshold is 2 of 4 members, expected more"):
+    with pytest.raises(CkksError, match="the threshold is 2 of 4 members; expected more"):
         SumTerms(NAMES, NAMES, 2, CONTEXT)
 
 

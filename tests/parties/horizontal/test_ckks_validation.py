@@ -53,7 +53,7 @@ def ciphertext(within: tenseal.Context, scale: float = SCALE, size: int = SLOTS)
         ),
         (
             lambda _: ciphertext(ckks.load_public_context(public()), scale=2.0**23),
-            "has the shape (2, 1, 8192, ",
+            "has the parameters (2, 1, 8192, ",
         ),
         (
             lambda _: ciphertext(ckks.load_public_context(public()), size=9),

@@ -233,7 +233,7 @@ def test_masked_mean_equals_local_mean_and_single_updates_are_hidden(
         mean = remote.mean_update(MEMBERS, LOCAL_TASK, slots)
         with pytest.raises(PolicyError, match="needs the update of each client"):
             next(remote.updates(MEMBERS, LOCAL_TASK, slots))
-        with pytest.raises(PolicyError, match="2 clients are connected, but a sum needs 3"):
+        with pytest.raises(PolicyError, match="2 clients are connected, but a sum needs at least"):
             remote.mean_update(MEMBERS[:2], LOCAL_TASK, slots)
     expected = local_cohort(ready).mean_update(MEMBERS, LOCAL_TASK, slots)
     assert torch.allclose(mean.delta, expected.delta, atol=1e-9, rtol=0)

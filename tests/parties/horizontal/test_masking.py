@@ -95,7 +95,7 @@ def test_masked_vector_is_uncorrelated_with_the_vector() -> None:
 
 def test_too_few_present_members_reveal_no_shares() -> None:
     run = Sum(5, 3)
-    with pytest.raises(MaskingError, match="the sum names 2 present clients, expected at least 3"):
+    with pytest.raises(MaskingError, match="present clients has 2 names; expected at least 3"):
         run.revealed(run.members[:2], run.members[:1])
 
 

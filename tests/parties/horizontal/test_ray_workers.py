@@ -135,5 +135,5 @@ def test_ray_is_imported_only_when_it_is_chosen() -> None:
 
 @pytest.mark.parametrize("more", [{"backend": "processes"}, {"backend": "ray", "workers": 2}])
 def test_address_without_a_ray_cluster_is_refused(more: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="set backend = 'ray'"):
+    with pytest.raises(ValueError, match="legal only with backend = 'ray'"):
         SimulationSettings.model_validate({"address": "10.0.0.1:6379", **more})

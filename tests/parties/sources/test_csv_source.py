@@ -153,7 +153,10 @@ def test_all_faulty_columns_are_reported_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize("row", ["1", "1,2,3", "1,2,"])
 def test_ragged_row_is_refused_with_its_line(tmp_path: Path, row: str) -> None:
     error = refusal(tmp_path, f"a,b\n1,2\n\n{row}\n")
-    assert "expected 2 fields per line; found another number in 1 line of rows.csv (4)" in error
+    assert (
+        "expected 2 fields per line; found another number of fields in 1 line of rows.csv (4)"
+        in error
+    )
 
 
 def test_unclosed_quote_is_refused_with_the_line_where_it_opens(tmp_path: Path) -> None:

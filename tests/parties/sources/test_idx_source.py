@@ -58,7 +58,7 @@ def test_idx_halves_and_labels_have_equal_ids(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", [1, len(PIXELS.tobytes()), len(PIXELS.tobytes()) + 3])
 def test_truncated_idx_file_is_refused(tmp_path: Path, pack: Any, cut: int) -> None:
     error = refusal(tmp_path, files(tmp_path, images=pack(IMAGE_FILE[:-cut])), True)
-    assert "which means 72 bytes" in error or "the header of images is truncated" in error
+    assert "which needs 72 bytes" in error or "the header of images is truncated" in error
 
 
 def test_truncated_or_damaged_gzip_is_refused(tmp_path: Path) -> None:
@@ -70,7 +70,10 @@ def test_truncated_or_damaged_gzip_is_refused(tmp_path: Path) -> None:
 
 def test_idx_file_with_bytes_left_over_is_refused(tmp_path: Path) -> None:
     error = refusal(tmp_path, files(tmp_path, images=IMAGE_FILE + b"\0"), True)
-    assert "states the shape [3, 4, 6], which means 72 bytes; the file has more" in error
+    assert (
+        "states the shape [3, 4, 6], which needs 72 bytes after the header, but the file has more"
+        in error
+    )
 
 
 @pytest.mark.parametrize("images", [b"", b"\x89PNG", LABEL_FILE, b"\0\0\x0d\x03" + bytes(84)])
@@ -99,7 +102,7 @@ def test_idx_label_that_is_no_class_is_refused(tmp_path: Path) -> None:
 
 def test_test_images_without_labels_are_refused(tmp_path: Path) -> None:
     data = files(tmp_path).model_copy(update={"test_images": Path("images")})
-    assert "'test_labels' exactly if 'labels' is set" in refusal(tmp_path, data, True)
+    assert "'test_labels' if and only if 'labels' is set" in refusal(tmp_path, data, True)
 
 
 def test_test_images_of_another_size_are_refused(tmp_path: Path) -> None:

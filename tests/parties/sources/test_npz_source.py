@@ -82,7 +82,9 @@ def test_archive_without_rows_is_refused(tmp_path: Path) -> None:
 
 def test_float_labels_are_refused(tmp_path: Path) -> None:
     data = npz(tmp_path, {"y": np.array([1.0, 2.0])}, label="y", features=None)
-    assert "array 'y' of rows.npz has type float64 and shape [2]" in refusal(tmp_path, data, True)
+    assert "array 'y' of rows.npz cannot be used: it has type float64 and shape [2]" in refusal(
+        tmp_path, data, True
+    )
 
 
 @pytest.mark.parametrize("bad", [np.array([1.0]), np.array([["x"]]), np.empty((2, 0))])

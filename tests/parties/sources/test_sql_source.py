@@ -195,7 +195,7 @@ def test_url_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "url").write_text("postgresql://u:SECRET@h/d")
     (tmp_path / "url").chmod(0o640)
     error = refusal(tmp_path, url_file=Path("url"), table="t")
-    assert "is readable by other users" in error
+    assert "other users have access to" in error
     assert f"chmod 600 {tmp_path}/url" in error
     assert "SECRET" not in error
 

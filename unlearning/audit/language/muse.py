@@ -59,7 +59,7 @@ def min_k_scores(log_probs: Tensor, mask: Tensor, percent: int = MIN_K_PERCENT) 
 
 
 def min_k_auc(forgotten: Tensor, holdout: Tensor) -> float:
-    """Return the AUC of Min-K %, with the hold-out texts as the positives, as in MUSE.
+    """Return the AUC of Min-K %; the hold-out texts are the positive class, as in MUSE.
 
     ``forgotten`` and ``holdout`` are Min-K % scores, ``[texts]`` of each group. The AUC is the
     probability that a hold-out text is more familiar than a forgotten one: 0 if every forgotten

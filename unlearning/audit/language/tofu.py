@@ -4,14 +4,16 @@ Notation (arXiv 2401.06121; Oblivionis, paper 000): a = an answer, |a| = its num
 its mean token loss, â = the paraphrased true answer, ã_k = a perturbed (false) answer, R = truth
 ratio. Probabilities of answers are per token, so answers of different lengths can be compared.
 
-The truth ratio has two definitions: an arithmetic mean over k in the papers, and a geometric mean
-in the code of TOFU and open-unlearning, which averages losses before exp. The geometric mean is
-never larger than the arithmetic mean, so truth ratios of the two definitions cannot be compared.
-This module computes the arithmetic mean.
+The truth ratio has two definitions. The papers use the arithmetic mean of the probabilities of the
+answers ã_k. The code of TOFU and of open-unlearning uses their geometric mean: it averages the
+losses of the answers and then computes exp. The geometric mean is never larger than the arithmetic
+mean, so truth ratios of the two definitions cannot be compared. This module computes the arithmetic
+mean.
 
 A high p-value of forget quality means that the test cannot distinguish the two samples, not that
-the samples are equal. With n = m = 40 truth ratios per sample, the test rejects at the 5 % level
-only if D > 0.30.
+the samples are equal. The test statistic D is the Kolmogorov-Smirnov distance of the two
+samples. With 40 truth ratios per sample, the test rejects equality at the 5 % level only if
+D > 0.30.
 """
 
 import math
@@ -82,9 +84,9 @@ def forget_truth_ratio(ratios: Tensor) -> float:
 
 
 def retained_truth_ratio(ratios: Tensor) -> float:
-    """Return the mean of max(0, 1 − R), for the retain set, real authors and world facts.
+    """Return the mean of max(0, 1 − R) for a question set that is not forgotten.
 
-    ``ratios`` are R, ``[batch]``.
+    ``ratios`` are R, ``[batch]``. The sets are the retain set, real authors and world facts.
     """
     # Oblivionis (paper 000) Eq 14: max(0, 1 − R).
     return float((1.0 - ratios.double()).clamp_min(0.0).mean())
@@ -112,7 +114,8 @@ def forget_quality(unlearned: Tensor, retrained: Tensor, law: Law = "exact") -> 
     ``law`` of the result is "asymptotic". The asymptotic distribution is the one that SciPy uses,
     for one sample of round(nm/(n + m)) rows. For n = m = 5 and D = 0.6, p is 0.32 by the asymptotic
     distribution, 0.3571 by the exact distribution, 0.3291 by Kolmogorov's limit and 0.3306 by Eq
-    15–17 of paper 000; at n = m = 400 these values of p differ by a few per cent.
+    15–17 of paper 000. For n = m = 400, the values of p by these four ways differ by a few per
+    cent.
 
     Raises:
         ValueError: a sample is empty, contains NaN, or is too large for the exact distribution.

@@ -20,7 +20,7 @@ BY_STAYING: Final = ("by_retained", "by_forgotten")
 
 
 def horizontal_checks(results: Results) -> list[ReproductionCheck]:
-    """Return all checks; a check without runs has no value."""
+    """Return all checks; if the runs for a check are missing, its value is None."""
     parts: Sequence[Callable[[Results], Iterator[ReproductionCheck]]] = (
         fedosd_checks,
         conflict_checks,
@@ -68,7 +68,7 @@ def _ascents(results: Results, place: str) -> Iterator[ReproductionCheck]:
 
 
 def conflict_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R8: FedOSD's steps conflict with no remaining client, gradient ascent's steps with most."""
+    """R8: with how many remaining clients the steps of FedOSD and of gradient ascent conflict."""
     place = "MNIST, Pat-20"
     own = _series(results, place, "fedosd", "conflicts")
     yield _judge(f"R8: NC of FedOSD, {place}", own, (0.0, 0.0), "0")
@@ -95,7 +95,7 @@ def fedosd_ablation_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def fu_pga_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R10: training reaches the paper's accuracy; after FU-PGA the backdoor has no effect."""
+    """R10: training reaches the paper's accuracy; the method FU-PGA removes the backdoor."""
     place = "MNIST, IBM"
     for name, paper in (("original", 0.9829), ("retrain", 0.9847)):
         series = _series(results, place, name, "test")
@@ -107,9 +107,9 @@ def fu_pga_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def fedforget_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R13: FedForget forgets nothing in the mode 'literal', and is less accurate with 'repel'.
+    """R13: FedForget 'literal' forgets no more than fine-tuning; FedForget 'repel' loses accuracy.
 
-    The time of Retrain divided by the time of FedForget is reported.
+    The ratio of Retrain's time to FedForget's time is reported without a requirement.
     """
     place = "MNIST, FedForget"
     rest = seed_differences(

@@ -1,6 +1,6 @@
 """Extraction of table figures from the metrics record of a horizontal run.
 
-Superscripts of FedOSD: ¹ = after the unlearning rounds, ² = after the recovery rounds.
+Superscripts in the headings: ¹ = after the unlearning rounds, ² = after the recovery rounds.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ AFTER = {"asr1": "asr2", "right1": "right2"}  # for a model without recovery sta
 
 
 def extract_horizontal(_run: PlannedRun, metrics: Mapping[str, Any]) -> dict[str, Values]:
-    """Return the values of each method; ``retrain`` has the mean of all Retrain models.
+    """Return the values of each method; ``retrain`` has means over all Retrain models.
 
     The accuracy of a model that diverged is recorded as 0.
     """

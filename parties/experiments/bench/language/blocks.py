@@ -29,7 +29,7 @@ METHODS = {
 
 
 class LanguageBlock(TableBlock):
-    """One block of a table; ``variants`` are aggregation rules, and each rule has all methods."""
+    """One block of a table; ``variants`` are aggregation rules, each shown with all methods."""
 
     headings: ClassVar[Mapping[str, str]] = {word: title for word, (title, _) in MEASURES.items()}
     bench: ClassVar[str] = "language"

@@ -27,7 +27,7 @@ def ordering_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def collapse_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """Table 7: with unscaled server momentum (FedAvgM), model utility is at most 0.05."""
+    """Table 7: with the aggregation rule FedAvgM, the model utility of a method is at most 0.05."""
     for name in FORGETTING[:-1]:
         ours = _series(results, "FedAvgM", name, "mu")
         title = f"Table 7: MU of {name} by FedAvgM, {TINY}"

@@ -1,8 +1,8 @@
 """CKKS by TenSEAL: contexts, ciphertexts, and the checks that TenSEAL does not make.
 
 TenSEAL accepts empty bytes as a ciphertext. With a wrong key, TenSEAL's decryption returns noise
-and raises no error. TenSEAL also serialises secret keys by default. All parameters are constants of
-this module; other parameters from a peer are refused.
+and raises no error. TenSEAL also serialises secret keys by default. This module fixes the
+encryption parameters as constants, and refuses a peer's context that has other parameters.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ Numbers = NDArray[np.int64]
 
 
 class CkksError(ValueError):
-    """The bytes are not a key or a ciphertext of this sum."""
+    """A key or a ciphertext of a sum is invalid, or a step of the sum is not allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def make_keys() -> CkksKeys:
 
 
 def load_public_context(data: bytes) -> Any:
-    """Load a TenSEAL context, with which ciphertexts can be made and added.
+    """Load a public TenSEAL context, which can make and add ciphertexts.
 
     Raises:
         CkksError: the bytes are not a context, the context has a secret key, or the parameters of
@@ -119,11 +119,11 @@ def decrypt(context: Any, data: bytes, count: int) -> Numbers:
     whole = np.rint(rows)
     if not bool((np.abs(whole) <= MAX_SUM).all()):
         raise CkksError(
-            "a number of the sum is out of range: the key is wrong, or the sum was changed"
+            "a decrypted number is out of range: the key is wrong, or the sum was changed"
         )
     if not bool((np.abs(rows - whole) <= ROUNDING_TOLERANCE).all()):
         raise CkksError(
-            "a number of the sum is not a whole number: the key is wrong, or the sum was changed"
+            "a decrypted number is not a whole number: the key is wrong, or the sum was changed"
         )
     numbers: Numbers = whole.astype(np.int64)
     return numbers
@@ -162,7 +162,9 @@ def _cipher(context: Any, data: bytes) -> Any:
     only = parts[0]
     shape = (only.size(), only.coeff_modulus_size(), only.poly_modulus_degree(), only.scale)
     if shape != (2, 1, DEGREE, SCALE) or only.is_transparent():
-        raise CkksError(f"a ciphertext has the shape {shape}, expected {(2, 1, DEGREE, SCALE)}")
+        raise CkksError(
+            f"a ciphertext has the parameters {shape}, expected {(2, 1, DEGREE, SCALE)}"
+        )
     return found
 
 

@@ -34,14 +34,14 @@ WIDTH = SLOTS - 1  # numbers of a ciphertext besides its tag
 
 @dataclass(frozen=True, slots=True)
 class SumTerms:
-    """Properties of one encrypted sum, which are equal at all its members.
+    """Settings of one encrypted sum; all members of the sum have the same settings.
 
     Attributes:
         members: names of the members, in the order that all parties use.
         key_holders: members that hold the secret key; the first one makes the key.
         threshold: number of members that must stay connected until the end of the sum; more than
             half of the members.
-        context: 32 bytes that are unique to this sum.
+        context: random identifier of this sum, 32 bytes.
     """
 
     members: tuple[str, ...]
@@ -52,13 +52,13 @@ class SumTerms:
     def __post_init__(self) -> None:
         if len(self.key_holders) < 2 or not {*self.key_holders} <= {*self.members}:
             raise CkksError(
-                f"got {len(self.key_holders)} key holders, expected at least two, all of them "
-                "members of the sum"
+                f"got {len(self.key_holders)} key holders, expected at least two; every key holder "
+                "must be a member of the sum"
             )
         if not len(self.members) // 2 < self.threshold <= len(self.members):
             raise CkksError(
-                f"the threshold is {self.threshold} of {len(self.members)} members, expected more "
-                "than half and at most all members"
+                f"the threshold is {self.threshold} of {len(self.members)} members; expected more "
+                "than half of the members, and no more than all"
             )
 
 
@@ -67,8 +67,8 @@ class SumKey:
     """The key of a sum, as sent to the members.
 
     Attributes:
-        public: the serialised TenSEAL context that encrypts updates.
-        secret: the encrypted bytes of the TenSEAL context that decrypts the sum.
+        public: the serialised TenSEAL context with which members encrypt updates.
+        secret: the TenSEAL context with which a key holder decrypts the sum, as encrypted bytes.
         sealed: encrypted keys by member: for each member the key of the tags, and for key holders
             also the key that decrypts ``secret``.
         sealing: X25519 public key of the member that made the key.
@@ -99,7 +99,7 @@ class CkksClient:
 
     @property
     def sealing(self) -> bytes:
-        """The member's X25519 public key, with which the maker encrypts the key of the sum."""
+        """The member's X25519 public key, with which the sum's key is encrypted for this member."""
         return public_key_of(self._sealing)
 
     def make_key(self, others: Mapping[str, bytes]) -> SumKey:
@@ -108,7 +108,8 @@ class CkksClient:
         The caller must have verified the signatures of ``others``, the members' public keys.
 
         Raises:
-            CkksError: this member is not the maker, or a member is missing.
+            CkksError: this member must not make the key, or the public key of a member is missing
+                or wrong.
         """
         terms = self._terms
         if self._name != terms.key_holders[0] or self._tags is not None:
@@ -118,7 +119,7 @@ class CkksClient:
             )
         if set(others) != set(terms.members) or others[self._name] != self.sealing:
             raise CkksError(
-                "the public keys belong to other clients than the members of this sum, or the "
+                "the public keys do not belong to exactly the members of this sum, or the "
                 f"public key of {self._name} was changed"
             )
         keys, tag_key, wrapping_key = (
@@ -138,7 +139,7 @@ class CkksClient:
         return SumKey(keys.public, secret, sealed, self.sealing)
 
     def load_key(self, key: SumKey) -> None:
-        """Load the key that the maker encrypted; the caller must have verified the signature.
+        """Load the encrypted key of the sum; the caller must have verified its maker's signature.
 
         Raises:
             CkksError: a key was already loaded, or the key was changed after its encryption.
@@ -151,9 +152,7 @@ class CkksClient:
             key.sealed.get(self._name, b""),
         )
         if len(plain) != (2 * KEY_BYTES if holds_key else KEY_BYTES):
-            raise CkksError(
-                f"the keys that were encrypted for {self._name} have a wrong length in bytes"
-            )
+            raise CkksError(f"the keys that were encrypted for {self._name} have the wrong length")
         self._public = load_public_context(key.public)
         if holds_key:
             self._secret = load_secret_context(self._unsealed(plain[KEY_BYTES:], key.secret))
@@ -192,7 +191,8 @@ class CkksClient:
             )
         if self._name not in names or not names <= set(self._terms.members):
             raise CkksError(
-                "the clients in the sum lack this member, or include a client that is no member"
+                "the list of clients in the sum lacks this member, or names a client that is not a "
+                "member"
             )
         if len(names) < self._terms.threshold or len(names) != len(present):
             raise CkksError(
@@ -211,11 +211,13 @@ class CkksClient:
         secret, tags, present = self._secret, self._tags, self._present
         if secret is None or tags is None or not present:
             raise CkksError(
-                f"{self._name} cannot decrypt: it has no secret key, or has not approved the sum"
+                f"{self._name} cannot decrypt the sum: it has no secret key, or has not approved "
+                "this sum"
             )
         if not set(approved) <= set(present) or len(set(approved)) < self._terms.threshold:
             raise CkksError(
-                f"{len(set(approved))} members approved, expected at least {self._terms.threshold}"
+                f"{len(set(approved))} members approved the sum, expected at least "
+                f"{self._terms.threshold}"
             )
         if sha256(data).digest() != self._digest:
             raise CkksError("the ciphertexts differ from the ciphertexts that the members approved")
@@ -223,7 +225,8 @@ class CkksClient:
         rows = decrypt(secret, data, ciphertext_count(self._size))
         if not tags.verify(present, rows[:, 1:], rows[:, 0]):
             raise CkksError(
-                "the authentication tags do not match the sum of the members that sent an update"
+                "the authentication tags do not match the sum: it is not the sum of the updates of "
+                "exactly the members that the server named"
             )
         return rows[:, 1:].reshape(-1)[: self._size]
 

@@ -12,7 +12,7 @@ from parties.horizontal.secure.encryption.ckks import (
 
 
 class CkksServer:
-    """One encrypted sum at the server; a key holder made the public key of the sum.
+    """One encrypted sum at the server; the members encrypt with the public key of this sum.
 
     Args:
         public: the serialised TenSEAL context for encryption.
@@ -29,7 +29,7 @@ class CkksServer:
 
     @property
     def present(self) -> Sequence[str]:
-        """Names of the members whose ciphertexts arrived."""
+        """Names of the members whose ciphertexts are in the sum."""
         return self._there
 
     def add(self, name: str, data: bytes) -> None:

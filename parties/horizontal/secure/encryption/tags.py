@@ -1,13 +1,14 @@
-"""Authentication tags in ciphertexts: they show whose numbers a sum of ciphertexts contains.
+"""Authentication tags: they show whether a sum contains each member's numbers exactly once.
 
 The tags are linearly homomorphic, as in Agrawal and Boneh (ACNS 2009), modulo the prime p:
 
     t_i = r_i + Σ_j w_j x_ij        r_i and w_j are derived from a key that all members have, but
                                     that the server does not have
 
-In a sum of the members S the tags add up to Σ_S r_i + Σ_j w_j Σ_S x_ij. A sum is wrong if a member
-is missing, counted twice or replaced, or if a number was changed. A wrong sum passes the check with
-probability 1/p. The tag is stored in slot 0 of each ciphertext.
+Here t_i is the tag of member i, and x_ij are the numbers of member i. The tags of a set S of
+members add up to Σ_S r_i + Σ_j w_j Σ_S x_ij. A sum is wrong if a member is missing, counted twice
+or replaced, or if a number was changed. The check accepts a wrong sum with probability 1/p. A
+ciphertext encrypts a list of numbers; the first number of the list is the tag.
 """
 
 from collections.abc import Iterable
@@ -24,7 +25,7 @@ PRIME = 16_777_213  # p, the largest below 2^24: Σ_j stays below 2^64, and a su
 
 
 class SumTags:
-    """Computes and checks the tags of one sum; the key of 16 bytes is used for no other sum."""
+    """Computes and checks the tags of one sum; each sum has its own key of 16 bytes."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key

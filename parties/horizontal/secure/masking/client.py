@@ -30,7 +30,7 @@ class RevealedShares:
     """Shares that unmask a sum.
 
     Attributes:
-        seeds: shares of the seeds of members that are present.
+        seeds: shares of the seeds from which the present members derived their own masks.
         keys: shares of the masking keys of members that are lost.
     """
 
@@ -79,8 +79,8 @@ class MaskingClient:
 
         Raises:
             MaskingError: this client's keys were changed, a member's keys are missing, or the
-                shares were already sealed. Shares that are sealed twice would use the same key and
-                nonce for two texts, which would reveal the authentication key of AES-GCM.
+                shares were already sealed. Sealing is possible only once, because every call uses
+                the same keys and nonce, and AES-GCM needs another key or nonce for each text.
         """
         if self._public_keys:
             raise MaskingError(f"{self._name} has already encrypted its key shares for this sum")
@@ -109,7 +109,8 @@ class MaskingClient:
     def mask(self, vector: Words) -> Words:
         """Return the vector, ``[n]``, plus this client's mask and one mask per other member.
 
-        The pairwise masks cancel in the sum.
+        The two members of a pair use the same mask with opposite signs, so that these masks cancel
+        in the sum.
 
         Raises:
             MaskingError: a vector was already masked.
@@ -145,9 +146,9 @@ class MaskingClient:
         strangers = set(present) - set(self._members)
         if strangers or self._name not in present or len(set(present)) < self._threshold:
             raise MaskingError(
-                f"the sum names {len(set(present))} present clients, expected at least "
-                f"{self._threshold}; all must be members of this sum, and {self._name} must be one "
-                "of them"
+                f"the server's list of present clients has {len(set(present))} names; expected at "
+                f"least {self._threshold} members of this sum, no other clients, and {self._name} "
+                "among them"
             )
         self._revealed = True
         plain = {self._name: self._own}

@@ -18,8 +18,8 @@ def encode_fixed_point(
 ) -> Words:
     """Encode values, ``[n]``, as whole multiples of 2^-``bits`` modulo 2^64, ``[n]``.
 
-    Each value is limited so that the sum over ``members`` clients stays below ``most`` in absolute
-    value.
+    Each encoded value must be smaller than ``most / members`` in absolute value; then a sum over
+    ``members`` clients is smaller than ``most``.
 
     Raises:
         FixedPointOverflow: a value is too large, or not finite.

@@ -33,7 +33,7 @@ def pair_key(secret: bytes, theirs: bytes, purpose: bytes) -> bytes:
     """Return the key of 16 bytes that both clients of a pair derive.
 
     Raises:
-        ValueError: ``theirs`` is a point of small order.
+        ValueError: ``theirs`` is not a secure public key, but a point of small order.
     """
     private = X25519PrivateKey.from_private_bytes(secret)
     shared = private.exchange(X25519PublicKey.from_public_bytes(theirs))

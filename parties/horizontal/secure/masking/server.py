@@ -58,8 +58,8 @@ class MaskingServer:
             secret = b"".join(self._combine(revealed, lost, "keys", half) for half in (0, 1))
             if public_key_of(secret) != self._public_keys[lost].masking:
                 raise MaskingError(
-                    f"the key that was computed from the revealed shares of {lost} does not belong "
-                    f"to the public key of {lost}"
+                    f"the private key that was computed from the revealed shares of {lost} does "
+                    f"not match the public key of {lost}"
                 )
             total = self._without(total, lost, secret)
         return total

@@ -2,8 +2,8 @@
 
 The attacks try to recover knowledge that unlearning only suppressed. The relearning attack
 fine-tunes the model on a few of the forgotten texts; the model may then also remember the other
-forgotten texts. The quantisation attack rounds the weights to 8 or 4 bits, which may undo small
-weight changes.
+forgotten texts. The quantisation attack rounds the weights to 8 or 4 bits. Unlearning often makes
+only small weight changes; if the rounding undoes these changes, the model knows the texts again.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class RelearningAttack:
 
 
 def quantised_copy(base_model: BaseModel, bits: Bits) -> BaseModel:
-    """Return a copy of a model; its adapters are merged and its linear weights have ``bits`` bits.
+    """Return a copy of a model with merged adapters, and with linear weights of ``bits`` bits.
 
     With 8 bits, each output channel has its own scale. With 4 bits, each group of 64 inputs of an
     output channel has its own scale.
@@ -65,10 +65,10 @@ def relearn_attack(
 ) -> tuple[float, float, int]:
     """Run the relearning attack on a copy of the model.
 
-    ``rows`` are the forgotten texts; the attacker trains on some of these texts. Return three
-    values: the mean probability of the other texts before the attack, their mean probability after
-    the attack, and their number. ``size`` is the number of texts per batch when the probabilities
-    are measured.
+    ``rows`` are the forgotten texts; the attacker trains on some of these texts. Three values are
+    returned: the mean probability of the other texts before the attack, the mean probability of the
+    same texts after the attack, and the number of these texts. ``size`` is the number of texts per
+    batch when the probabilities are measured.
 
     Raises:
         ValueError: ``plan.share`` selects no text or all texts.

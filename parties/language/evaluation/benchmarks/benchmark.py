@@ -40,11 +40,12 @@ class BenchmarkQuestions(Protocol):
     def measure(self, base_model: BaseModel, step: ProgressStep) -> dict[str, Any]:
         """Return the measured values of the benchmark by name.
 
-        A later step compares ``ratios`` (truth ratios) and ``leak_auc`` with the values of Retrain.
+        The evaluation later compares two of the values, ``ratios`` (truth ratios) and
+        ``leak_auc``, with the values of the Retrain model.
         """
 
     def knowledge(self, base_model: BaseModel) -> float:
-        """Return a score of the model's knowledge of the forgotten texts, for attacks."""
+        """Return a score that shows how well the model knows the forgotten texts."""
 
 
 class Benchmark:
@@ -61,14 +62,17 @@ class Benchmark:
         if plan.relearn and not 0 < round(plan.relearn_share * count) < count:
             raise ConfigError(
                 f"evaluation.relearn_share = {plan.relearn_share} of {count} forgotten texts "
-                "selects no text or all texts for the attack, expected only a part",
+                "selects no text or all texts for the attack; expected some of the texts",
                 "increase evaluation.rows, or change evaluation.relearn_share",
             )
         rate = plan.relearn_rate or agreement.training.learning_rate
         self._attack = RelearningAttack(plan.relearn, plan.relearn_share, rate, agreement.seed)
 
     def measure(self, base_model: BaseModel, model: Tensor, step: ProgressStep) -> dict[str, Any]:
-        """Return the measured values of a model ``[d]`` by name; call ``step`` after each batch."""
+        """Return the measured values of a model, ``[d]``, by name.
+
+        The function ``step`` is called after each batch.
+        """
         with base_model.lock:
             return self._measure(base_model, model, step)
 
@@ -107,7 +111,7 @@ def open_benchmark(party: LanguageParty) -> Benchmark | None:
 def benchmark_files(
     agreement: LanguageAgreement, settings: PartySettingsBase, name: str
 ) -> TofuBenchmark | MuseBenchmark:
-    """Return the benchmark files that the party settings of the server ``name`` set.
+    """Return the key ``benchmark``, which names files, from the settings of the server ``name``.
 
     Raises:
         ConfigError: the party settings name no files, or the files of another benchmark.

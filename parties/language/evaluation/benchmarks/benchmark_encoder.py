@@ -95,7 +95,7 @@ class BenchmarkEncoder:
             found.append(replace(first, ids=ids, cut=max(0, beyond - 1)))
             if not found[-1].predicted:
                 raise DataError(
-                    f"text {number} in the privleak files has fewer than two tokens",
+                    f"text {number} in MUSE's folder 'privleak' has fewer than two tokens",
                     "remove the text",
                 )
         self._encoded += found

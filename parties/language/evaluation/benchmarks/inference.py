@@ -28,8 +28,8 @@ def token_log_probs(
     """Return the log-probabilities of the true tokens, the label mask, and a mask of exact tokens.
 
     All three results are ``[rows, tokens]``. The label mask is True for tokens with a label. The
-    mask of exact tokens is True where greedy decoding would generate the true token. ``size`` is
-    the batch size.
+    mask of exact tokens is True where a token with a label has the highest probability of all
+    tokens. ``size`` is the batch size.
     """
     parts = []
     order = sorted(range(len(rows)), key=lambda at: len(rows[at].ids))
@@ -66,7 +66,7 @@ def generate_answers(
     size: int,
     step: ProgressStep = no_progress,
 ) -> list[str]:
-    """Generate a text for each prompt, ``[tokens]`` each, by greedy decoding.
+    """Generate a text for each prompt by greedy decoding; each prompt is ``[tokens]``.
 
     Generation stops at the end token or after ``tokens`` tokens. The returned texts do not include
     the prompts. ``size`` is the batch size.

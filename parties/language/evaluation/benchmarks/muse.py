@@ -127,7 +127,8 @@ class MuseQuestions:
 def first_answer(text: str) -> str:
     """Return the first answer of a generated text.
 
-    If the prompt contains examples, a model may generate further questions and answers.
+    If the prompt contains examples, a model may generate further questions and answers after the
+    first answer; these are removed.
     """
     for end in ENDS:
         text = text.partition(end)[0]

@@ -1,6 +1,6 @@
 """TOFU benchmark (Maini et al. 2024): forget quality and model utility on TOFU's questions.
 
-R is the truth ratio of a question, with the arithmetic mean over the false answers.
+The truth ratio R of a question uses the arithmetic mean over the false answers; the package
 ``unlearning.audit.language`` computes R.
 """
 

@@ -194,7 +194,7 @@ def test_tasks_without_texts_are_refused(clients: SimulatedTextClients, trained:
     slots = {"model": trained}
     with pytest.raises(LocalTaskError, match="client-1 has no forgotten texts"):
         client.run_task("forgotten", TASK, slots)
-    with pytest.raises(LocalTaskError, match="no settings for texts"):
+    with pytest.raises(LocalTaskError, match="contains no settings for texts"):
         client.run_task("learn", replace(TASK, aim="fit", text=None), slots)
 
 
@@ -334,7 +334,7 @@ def test_a_text_task_with_invalid_numbers_is_refused(wrong: dict[str, float]) ->
     message = encode_text_task(TextTask(objective="npo"))
     for name, value in wrong.items():
         setattr(message, name, value)
-    with pytest.raises(RemoteProtocolError, match="received a local task on texts with a"):
+    with pytest.raises(RemoteProtocolError, match="received a local task on texts in which"):
         decode_text_task(message)
 
 
