@@ -64,7 +64,7 @@ class EpochMethod(ABC):
         if k == self.epochs(run):
             return Stop()
         loss = train_epoch(run, self.rows, k + 1, self.labels(run), only_top=self.only_top)
-        return state, StepRecord({"epoch": k + 1, "loss": loss})
+        return state, StepRecord({"epoch": k + 1, "loss": loss}, good=not self.only_top)
 
     def finish(
         self, _run: VerticalRun, _state: EpochState, records: Sequence[JsonObject], stop: Stop
