@@ -18,6 +18,7 @@ from parties.vertical.methods.method import PAIRED, MethodResult
 from parties.vertical.methods.newton_cg import NewtonCgMethod
 from parties.vertical.methods.relabel import RelabelMethod
 from parties.vertical.methods.retrain import RetrainMethod
+from parties.vertical.methods.scrub import ScrubMethod
 from parties.vertical.methods.sharded import ShardedMethod
 from parties.vertical.methods.shrink_perturb import ShrinkPerturbMethod
 from parties.vertical.methods.top_only import TopOnlyMethod
@@ -36,12 +37,13 @@ BASELINES: Final[tuple[AnyMethod, ...]] = (
     ShrinkPerturbMethod(),
     IcoLikeMethod(),
     CvfuMethod(),
+    ScrubMethod(),
 )
 METHODS: Final[Mapping[str, AnyMethod]] = MappingProxyType(
     {each.name: each for each in (FedOraMethod(), *EXACT, *BASELINES)}
 )
 ALWAYS: Final = ("fine-tune", "relabel")  # trivial baselines, in every comparison
-NOT_BY_DEFAULT: Final = ("cvfu",)  # needs top.kind = 'sum'
+NOT_BY_DEFAULT: Final = ("cvfu", "scrub")  # cvfu needs top.kind = 'sum'
 AGREEMENT: Final = vertical_agreement(
     unlearning_table(
         {name: each.settings for name, each in METHODS.items()},

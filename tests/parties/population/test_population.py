@@ -42,11 +42,12 @@ PAPER = {
 }
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "fine-tune": ("fine-tune", {}),
-    "gradient-ascent": ("gradient-ascent", {"ascent": {"steps": 4, "clip": 0.5}}),
+    "gradient-ascent": ("gradient-ascent", {"gradient_ascent": {"steps": 4, "clip": 0.5}}),
     "relabel": ("relabel", {}),
     "top-only": ("top-only", {"top_only": {"epochs": 3}}),
     "shrink-perturb": ("shrink-perturb", {"shrink_perturb": {"top": "fresh"}}),
     "ico-like": ("ico-like", {"ico_like": {"steps": 9, "share": 0.5}}),
+    "scrub": ("scrub", {"scrub": {"epochs": 2, "forget_epochs": 1}}),
     "cvfu": ("cvfu", {"cvfu": {"epochs": 3}}),
     "fedora": ("fedora", {"fedora": FEDORA}),
     "fedora-heldout": ("fedora", {"fedora": FEDORA | HELD | {"policy": "heldout"}}),
@@ -65,6 +66,10 @@ def whole_model(split_model: SplitModel, sessions: Mapping[str, PassiveSession])
     hub = party_networks["hub"]
     bottoms = {"hub": hub.bottom, "left": party_networks["left"], "right": party_networks["right"]}
     return WholeModel(bottoms, hub.top)
+
+
+# SCRUB begins where its gradient is zero; there, Adam makes rounding errors larger.
+ROUNDING = {"scrub": 1e-7}
 
 
 def votes() -> dict[str, Any]:
@@ -112,6 +117,6 @@ def test_population_method_equals_the_method_between_parties(tmp_path: Path, met
         models = run_population_method(trained, name)  # type: ignore[arg-type]
         moved = 0.0
         for each, tensor in models.parameters.items():
-            assert (tensor - expected[each]).abs().max() < 1e-8, each
+            assert (tensor - expected[each]).abs().max() < ROUNDING.get(method, 1e-8), each
             moved = max(moved, (tensor - trained.original.parameters[each]).abs().max().item())
         assert moved > 1e-4
