@@ -160,6 +160,8 @@ def carry_out(method: Method[Run_contra, State, Result_co], run: Run_contra) -> 
         state = method.init(run)
         now = MethodProgress(state, stop=_failure(run))
         run.record(method.name, now)
+    elif now.stop is None:
+        run.progress.note(f"{method.name}: continuing after {len(now.records)} steps")
     run.progress.phase(method.name, method.count(run))
     while now.stop is None:
         if now.good:
