@@ -4,7 +4,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -53,8 +53,8 @@ class Running:
 class Runs:
     """Runs of the digits federation with one set of keys."""
 
-    def __init__(self, folder: Path) -> None:
-        self._keys = folder / "certs"
+    def __init__(self, folder: Path, settings: Sequence[str] = SHORT) -> None:
+        self._keys, self._settings = folder / "certs", settings
         make_authority(self._keys, "digits")
         for name in PARTIES:
             issue_certificate(self._keys, "digits", name)
@@ -64,7 +64,7 @@ class Runs:
         command = [sys.executable, "-m", "parties", "--role", PARTIES[name], "--party", name]
         command += ["--config", str(DIGITS), "--out", str(out), "--format", "json"]
         command += ["--certificates", str(self._keys), "--hub", f"127.0.0.1:{port}"]
-        for change in (*SHORT, *changes):
+        for change in (*self._settings, *changes):
             command += ["--set", change]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         running = Running(process)
