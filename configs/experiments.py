@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -14,6 +14,7 @@ from configs.messages import issue_message
 from configs.table import ConfigTable, Count, Fraction
 from configs.toml_file import read_toml
 
+T = TypeVar("T", bound=ConfigTable)
 Title: TypeAlias = Annotated[str, Field(min_length=1, max_length=80)]
 Changes: TypeAlias = tuple[str, ...]  # overrides in the form of --set
 
@@ -119,13 +120,20 @@ def read_experiments(path: Path) -> ExperimentList:
     Raises:
         ConfigError: the file is not a valid config; the message lists up to 20 problems.
     """
+    return read_list(ExperimentList, path)
+
+
+def read_list(kind: type[T], path: Path) -> T:
+    """Read a list of experiments of the type ``kind``.
+
+    Raises:
+        ConfigError: the file is not a valid config; the message lists up to 20 problems.
+    """
     raw = read_toml(path, [])
     try:
-        return ExperimentList.model_validate_json(json.dumps(raw), strict=True)
+        return kind.model_validate_json(json.dumps(raw), strict=True)
     except ValidationError as error:
-        found = [
-            issue_message(ExperimentList, each, "") for each in error.errors(include_url=False)
-        ]
+        found = [issue_message(kind, each, "") for each in error.errors(include_url=False)]
         raise ConfigError([f"{path}: {each}" for each in found[:20]]) from error
 
 

@@ -1,59 +1,70 @@
-"""Completeness check of messages: required fields, enum values and the number of tensors.
+"""Completeness check of messages: required fields, legal values and the number of tensors.
 
-An absent field is an error and is never treated as zero. The rules of each message type are
-computed once, so that the check of a training step takes a few microseconds.
+An absent field is an error and is never treated as zero. The rules of each message type stand in
+``vfl.proto``, as the options ``absent_if``, ``bounds`` and ``tensor``. They are read once, so that
+the check of a training step takes a few microseconds.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from math import inf, isfinite
+from typing import Any
 
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message as Proto
 
+from protocol import vfl_pb2
 from protocol.errors import ProtocolError
 from protocol.message import WITH_TENSOR, Body
+from protocol.proto_options import read_option
 
-_MAY_BE_ABSENT = {
-    "BatchRequest.epoch",  # present with SHUFFLED only
-    "BlockReport.change_square",
-    "BlockReport.cosine",
-    "BlockReport.digest",
-    "BlockReport.distance_square",
-    "BlockReport.diverged",
-    "BlockReport.held_square",
-    "BlockReport.inner_product",
-    "BlockReport.norm_square",
-    "BlockReport.proximal_square",
-    "BlockReport.rank",
-    "BlockReport.residual_square",
-    "Done.report",
-    "Done.spent",
-    "Embedding.report",
-    "Hello.prediction",  # absent for training
-    "Hello.run",  # absent without a checkpoint
-    "Initialise.rule",  # absent: Newton steps
-    "Initialise.sample",  # absent: no rows
-    "Initialise.shard",  # absent for all rows
-    "LiteralDual.step_size",  # present in the first primal step of an iteration only
-    "LocalTask.clip",  # absent: no bound
-    "LocalTask.distil",  # present with its aim only
-    "LocalTask.gate",  # present with its aim only
-    "LocalTask.noise",  # present with its aim only
-    "LocalTask.steps",  # absent: all epochs
-    "LocalTask.teachers",  # present with its aim only
-    "LocalTask.text",  # present with its aim only
-    "LocalUpdate.tokens",  # present with texts only
-    "Metrics.probability",  # present with texts only
-    "Present.digest",  # present with ciphertexts only
-    "PrivacySpent.square",  # absent: no bound
-    "ReportNorms.anchor",
-    "ReportNorms.proximal",  # present with an anchor only
-    "ReportNorms.slot",
-    "RestoreCopy.rule",  # absent: no steps follow
-    "RestoreCopy.sample",  # absent: no rows
-    "SwitchBranch.parent",  # absent: fresh personal parameters
-}
+_NOT_NUMERIC = (FieldDescriptor.CPPTYPE_STRING, FieldDescriptor.CPPTYPE_MESSAGE)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The legal values of a field.
+
+    Attributes:
+        least: smallest legal number.
+        most: largest legal number.
+        above: a legal number is larger than this; None: no such bound.
+        finite: whether NaN and infinite numbers are illegal.
+        size: largest number of characters of a text, or of elements of a list.
+        sized: whether the field is a text or a list.
+        numeric: whether the field has numbers.
+    """
+
+    least: float = -inf
+    most: float = inf
+    above: float | None = None
+    finite: bool = False
+    size: float = inf
+    sized: bool = False
+    numeric: bool = True
+
+    def allows(self, found: Any) -> bool:
+        """Return whether a field's value, which is a number, a text or a list, is legal."""
+        if self.sized and len(found) > self.size:
+            return False
+        numbers = found if self.sized else (found,)
+        return not self.numeric or all(self._allows_number(each) for each in numbers)
+
+    def _allows_number(self, found: float) -> bool:
+        return (
+            self.least <= found <= self.most
+            and (self.above is None or found > self.above)
+            and (not self.finite or isfinite(found))
+        )
+
+    def __str__(self) -> str:
+        words = [f"at least {self.least:g}"] if self.least > -inf else []
+        words += [f"above {self.above:g}"] if self.above is not None else []
+        words += [f"at most {self.most:g}"] if self.most < inf else []
+        words += ["finite"] if self.finite else []
+        words += [f"at most {self.size:g} elements"] if self.size < inf else []
+        return ", ".join(words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,35 +75,58 @@ class _Rules:
         fields: required fields.
         choices: oneofs of which one field is required.
         enums: enum fields, and their legal values.
+        bounds: fields with bounds; for each field, whether it is a list, and its bounds.
         parts: fields that are messages.
+        lists: fields that are lists of messages.
         maps: fields that are maps of messages.
     """
 
     fields: tuple[str, ...]
     choices: tuple[str, ...]
     enums: tuple[tuple[str, frozenset[int]], ...]
+    bounds: tuple[tuple[str, bool, Bounds], ...]
     parts: tuple[str, ...]
+    lists: tuple[str, ...]
     maps: tuple[str, ...]
 
 
 def require_complete(body: Body, tensors: int, fault: type[ProtocolError]) -> None:
-    """Check that a message has every required field and the right number of tensors.
+    """Check that a message has legal fields and the right number of tensors.
 
     Raises:
-        fault: a field is absent or has an unknown enum value, or ``tensors`` is not the number of
+        fault: a field is absent or has an illegal value, or ``tensors`` is not the number of
             tensors that the message needs. The caller chooses the error class ``fault``.
     """
-    kind = type(body)
-    for _ in _gaps(body, ""):
-        found = ", ".join(_gaps(body, ""))
-        raise fault(f"{kind.__name__} lacks a legal value of {found}")
-    wanted = int(kind in WITH_TENSOR)
+    require_legal(body, fault)
+    wanted = int(type(body) in WITH_TENSOR)
     if tensors != wanted:
-        raise fault(f"{kind.__name__} has {tensors} tensors; expected {wanted}")
+        raise fault(f"{type(body).__name__} has {tensors} tensors; expected {wanted}")
+
+
+def require_legal(message: Proto, fault: type[ProtocolError]) -> None:
+    """Check that a message, and each message inside it, has every required field, all legal.
+
+    Raises:
+        fault: a field is absent, or has an unknown enum value or a value outside its bounds. The
+            error names the message, each such field and what is legal there.
+    """
+    for _ in _gaps(message, ""):
+        found = ", ".join(_gaps(message, ""))
+        raise fault(describe_gaps(type(message).__name__, found))
+
+
+def describe_gaps(message: str, fields: str) -> str:
+    """Return the error text about a message in which ``fields`` are absent or illegal."""
+    return f"{message} lacks a legal value of {fields}"
+
+
+def may_be_absent(field: FieldDescriptor) -> bool:
+    """Return whether ``vfl.proto`` names a reason for which a field is absent."""
+    return read_option(field, vfl_pb2.absent_if) is not None
 
 
 def _gaps(body: Proto, path: str) -> Iterator[str]:
-    """Yield the names of the fields that break a rule."""
+    """Yield the names of the fields that break a rule, and what is legal there."""
     rules = _rules(body.DESCRIPTOR)
     for name in rules.choices:
         if body.WhichOneof(name) is None:
@@ -102,15 +136,32 @@ def _gaps(body: Proto, path: str) -> Iterator[str]:
             yield path + name
     for name, legal in rules.enums:
         if body.HasField(name) and getattr(body, name) not in legal:
-            yield path + name
-    if rules.parts or rules.maps:
+            yield f"{path}{name} (legal: {_names(body, name)})"
+    if rules.bounds:
+        yield from _out_of_bounds(body, rules, path)
+    if rules.parts or rules.lists or rules.maps:
         yield from _gaps_inside(body, rules, path)
+
+
+def _names(body: Proto, field: str) -> str:
+    """Return the names of the legal values of an enum field."""
+    kind = body.DESCRIPTOR.fields_by_name[field].enum_type
+    return ", ".join(each.name for each in kind.values if each.number) if kind else ""
+
+
+def _out_of_bounds(body: Proto, rules: _Rules, path: str) -> Iterator[str]:
+    for name, is_list, bounds in rules.bounds:
+        if (is_list or body.HasField(name)) and not bounds.allows(getattr(body, name)):
+            yield f"{path}{name} (legal: {bounds})"
 
 
 def _gaps_inside(body: Proto, rules: _Rules, path: str) -> Iterator[str]:
     for name in rules.parts:
         if body.HasField(name):
             yield from _gaps(getattr(body, name), f"{path}{name}.")
+    for name in rules.lists:
+        for index, each in enumerate(getattr(body, name)):
+            yield from _gaps(each, f"{path}{name}[{index}].")
     for name in rules.maps:
         entries = getattr(body, name)
         for key in sorted(entries):
@@ -120,27 +171,55 @@ def _gaps_inside(body: Proto, rules: _Rules, path: str) -> Iterator[str]:
 @cache
 def _rules(kind: Descriptor) -> _Rules:
     fields = [field for field in kind.fields if not field.is_repeated]
+    repeated = [field for field in kind.fields if field.is_repeated]
     chosen = [each for each in kind.oneofs if not each.name.startswith("_")]
     in_choice = {field.name for each in chosen for field in each.fields}
-    prefix = kind.full_name.removeprefix("vfl.") + "."
-    exempt = {name.removeprefix(prefix) for name in _MAY_BE_ABSENT if name.startswith(prefix)}
-    needed = [field.name for field in fields if field.name not in in_choice | exempt]
+    optional = in_choice | {field.name for field in fields if may_be_absent(field)}
     return _Rules(
-        fields=tuple(needed),
+        fields=tuple(field.name for field in fields if field.name not in optional),
         choices=tuple(each.name for each in chosen),
         enums=tuple(
-            (field.name, frozenset(field.enum_type.values_by_number) - {0})
+            (field.name, _legal_numbers(field.enum_type))
             for field in fields
             if field.enum_type is not None
         ),
-        parts=tuple(field.name for field in fields if field.message_type is not None),
-        maps=tuple(
-            field.name for field in kind.fields if field.is_repeated and _maps_messages(field)
+        bounds=tuple(
+            (field.name, field.is_repeated, bounds)
+            for field in kind.fields
+            if (bounds := field_bounds(field)) is not None
         ),
+        parts=tuple(field.name for field in fields if field.message_type is not None),
+        lists=tuple(field.name for field in repeated if field.message_type and not _is_map(field)),
+        maps=tuple(field.name for field in repeated if _is_map(field) and _maps_messages(field)),
     )
 
 
+def field_bounds(field: FieldDescriptor) -> Bounds | None:
+    """Return the bounds of a field; None if every value is legal."""
+    found = read_option(field, vfl_pb2.bounds)
+    if found is None:
+        return None
+    return Bounds(
+        least=found.min if found.HasField("min") else -inf,
+        most=found.max if found.HasField("max") else inf,
+        above=found.above if found.HasField("above") else None,
+        finite=found.finite,
+        size=found.max_size if found.HasField("max_size") else inf,
+        sized=field.is_repeated or field.cpp_type == FieldDescriptor.CPPTYPE_STRING,
+        numeric=field.cpp_type not in _NOT_NUMERIC,
+    )
+
+
+def _legal_numbers(kind: EnumDescriptor) -> frozenset[int]:
+    """Return an enum's values but 0, which stands for an absent value."""
+    return frozenset(kind.values_by_number) - {0}
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
 def _maps_messages(field: FieldDescriptor) -> bool:
-    """Return whether a field is a map whose values are messages."""
+    """Return whether the values of a map are messages."""
     entry = field.message_type
     return entry is not None and entry.fields_by_name["value"].message_type is not None

@@ -7,6 +7,7 @@ import numpy as np
 
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
+from protocol.proto_options import read_option
 from protocol.tensors import Tensor
 
 Body: TypeAlias = (
@@ -41,7 +42,7 @@ Body: TypeAlias = (
     | vfl_pb2.Resume
     | vfl_pb2.Resumed
     | vfl_pb2.LoadVector
-    | vfl_pb2.LocalTask
+    | vfl_pb2.RunTask
     | vfl_pb2.Update
     | vfl_pb2.LocalUpdate
     | vfl_pb2.EvaluateRows
@@ -72,24 +73,7 @@ BODY_FIELDS: dict[type[Body], str] = {
     for field in _BODY.fields
 }
 WITH_TENSOR: frozenset[type[Body]] = frozenset(  # with one tensor; all others have none
-    (
-        vfl_pb2.OprfMatrix,
-        vfl_pb2.KeyValueStore,
-        vfl_pb2.MatchTags,
-        vfl_pb2.BlindedElements,
-        vfl_pb2.EvaluatedElements,
-        vfl_pb2.Embedding,
-        vfl_pb2.Step,
-        vfl_pb2.Gradient,
-        vfl_pb2.ForgetRows,
-        vfl_pb2.PlantTrigger,
-        vfl_pb2.Predict,
-        vfl_pb2.LoadVector,
-        vfl_pb2.Update,
-        vfl_pb2.SumKey,
-        vfl_pb2.CiphertextSum,
-        vfl_pb2.DecryptedSum,
-    )
+    kind for kind in BODY_FIELDS if read_option(kind.DESCRIPTOR, vfl_pb2.tensor)
 )
 
 

@@ -78,7 +78,7 @@ _COMMANDS: dict[SentMessage, Phase] = {
 }
 _HORIZONTAL: dict[SentMessage, Phase] = {
     (Side.HUB, pb.LoadVector): Phase.LOADED,
-    (Side.HUB, pb.LocalTask): Phase.TRAINING_LOCALLY,
+    (Side.HUB, pb.RunTask): Phase.TRAINING_LOCALLY,
     (Side.HUB, pb.EvaluateRows): Phase.EVALUATING_ROWS,
     (Side.HUB, pb.SelectRequest): Phase.SELECTING,
     (Side.HUB, pb.SwitchBranch): Phase.SELECTING,

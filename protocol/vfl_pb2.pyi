@@ -1,3 +1,4 @@
+from google.protobuf import descriptor_pb2 as _descriptor_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -57,52 +58,6 @@ class OptimiserKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PLAIN: _ClassVar[OptimiserKind]
     ADAM: _ClassVar[OptimiserKind]
     SGD: _ClassVar[OptimiserKind]
-
-class Aim(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = ()
-    AIM_UNSPECIFIED: _ClassVar[Aim]
-    FIT: _ClassVar[Aim]
-    UNLEARNING_LOSS: _ClassVar[Aim]
-    ASCENT: _ClassVar[Aim]
-    ELASTIC: _ClassVar[Aim]
-    TEACHERS: _ClassVar[Aim]
-    FISHER: _ClassVar[Aim]
-    INPUTS: _ClassVar[Aim]
-    DISTIL: _ClassVar[Aim]
-    PERSONAL_MODEL: _ClassVar[Aim]
-    GATED: _ClassVar[Aim]
-    CLASSES: _ClassVar[Aim]
-    ERROR_MAXIMISING_NOISE: _ClassVar[Aim]
-    ERROR_MINIMISING_NOISE: _ClassVar[Aim]
-    PSEUDO_LABELS: _ClassVar[Aim]
-    TEXT: _ClassVar[Aim]
-
-class TextObjective(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = ()
-    TEXT_OBJECTIVE_UNSPECIFIED: _ClassVar[TextObjective]
-    LEARN_TEXTS: _ClassVar[TextObjective]
-    GRAD_ASCENT: _ClassVar[TextObjective]
-    GRAD_DIFF: _ClassVar[TextObjective]
-    NPO: _ClassVar[TextObjective]
-    SIMNPO: _ClassVar[TextObjective]
-    RMU: _ClassVar[TextObjective]
-    PRIMAL_DUAL: _ClassVar[TextObjective]
-
-class TeacherMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = ()
-    TEACHER_MODE_UNSPECIFIED: _ClassVar[TeacherMode]
-    LITERAL: _ClassVar[TeacherMode]
-    REPEL: _ClassVar[TeacherMode]
-    CLEAN_TEACHER: _ClassVar[TeacherMode]
-    BAD_TEACHER: _ClassVar[TeacherMode]
-    GA: _ClassVar[TeacherMode]
-
-class FeatureSign(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = ()
-    FEATURE_SIGN_UNSPECIFIED: _ClassVar[FeatureSign]
-    ALIGN_FEATURES: _ClassVar[FeatureSign]
-    REPEL_FEATURES: _ClassVar[FeatureSign]
-    ORTHOGONAL_FEATURES: _ClassVar[FeatureSign]
 TASK_UNSPECIFIED: Task
 JOIN: Task
 ALIGN: Task
@@ -139,43 +94,31 @@ OPTIMISER_UNSPECIFIED: OptimiserKind
 PLAIN: OptimiserKind
 ADAM: OptimiserKind
 SGD: OptimiserKind
-AIM_UNSPECIFIED: Aim
-FIT: Aim
-UNLEARNING_LOSS: Aim
-ASCENT: Aim
-ELASTIC: Aim
-TEACHERS: Aim
-FISHER: Aim
-INPUTS: Aim
-DISTIL: Aim
-PERSONAL_MODEL: Aim
-GATED: Aim
-CLASSES: Aim
-ERROR_MAXIMISING_NOISE: Aim
-ERROR_MINIMISING_NOISE: Aim
-PSEUDO_LABELS: Aim
-TEXT: Aim
-TEXT_OBJECTIVE_UNSPECIFIED: TextObjective
-LEARN_TEXTS: TextObjective
-GRAD_ASCENT: TextObjective
-GRAD_DIFF: TextObjective
-NPO: TextObjective
-SIMNPO: TextObjective
-RMU: TextObjective
-PRIMAL_DUAL: TextObjective
-TEACHER_MODE_UNSPECIFIED: TeacherMode
-LITERAL: TeacherMode
-REPEL: TeacherMode
-CLEAN_TEACHER: TeacherMode
-BAD_TEACHER: TeacherMode
-GA: TeacherMode
-FEATURE_SIGN_UNSPECIFIED: FeatureSign
-ALIGN_FEATURES: FeatureSign
-REPEL_FEATURES: FeatureSign
-ORTHOGONAL_FEATURES: FeatureSign
+ABSENT_IF_FIELD_NUMBER: _ClassVar[int]
+absent_if: _descriptor.FieldDescriptor
+BOUNDS_FIELD_NUMBER: _ClassVar[int]
+bounds: _descriptor.FieldDescriptor
+TENSOR_FIELD_NUMBER: _ClassVar[int]
+tensor: _descriptor.FieldDescriptor
+WORD_FIELD_NUMBER: _ClassVar[int]
+word: _descriptor.FieldDescriptor
+
+class Bounds(_message.Message):
+    __slots__ = ("min", "max", "above", "finite", "max_size")
+    MIN_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
+    ABOVE_FIELD_NUMBER: _ClassVar[int]
+    FINITE_FIELD_NUMBER: _ClassVar[int]
+    MAX_SIZE_FIELD_NUMBER: _ClassVar[int]
+    min: float
+    max: float
+    above: float
+    finite: bool
+    max_size: int
+    def __init__(self, min: _Optional[float] = ..., max: _Optional[float] = ..., above: _Optional[float] = ..., finite: _Optional[bool] = ..., max_size: _Optional[int] = ...) -> None: ...
 
 class Header(_message.Message):
-    __slots__ = ("envelope", "tensors", "hello", "welcome", "accept", "abort", "goodbye", "start_alignment", "key_share", "key_shares", "ot_offer", "ot_answer", "oprf_matrix", "key_value_store", "match_tags", "aligned", "blinded_elements", "evaluated_elements", "evaluation_proof", "model_command", "done", "batch_request", "embedding", "step", "gradient", "forget_rows", "purge", "evaluate", "plant_trigger", "resume", "resumed", "predict", "load_vector", "local_task", "update", "local_update", "evaluate_rows", "metrics", "select_request", "switch_branch", "start_sum", "mask_keys", "member_keys", "sealed_shares", "share_seed", "present", "revealed_shares", "sealing_key", "share_key", "sum_key", "ciphertext_sum", "approve", "approvals", "decrypted_sum")
+    __slots__ = ("envelope", "tensors", "hello", "welcome", "accept", "abort", "goodbye", "start_alignment", "key_share", "key_shares", "ot_offer", "ot_answer", "oprf_matrix", "key_value_store", "match_tags", "aligned", "blinded_elements", "evaluated_elements", "evaluation_proof", "model_command", "done", "batch_request", "embedding", "step", "gradient", "forget_rows", "purge", "evaluate", "plant_trigger", "resume", "resumed", "predict", "load_vector", "run_task", "update", "local_update", "evaluate_rows", "metrics", "select_request", "switch_branch", "start_sum", "mask_keys", "member_keys", "sealed_shares", "share_seed", "present", "revealed_shares", "sealing_key", "share_key", "sum_key", "ciphertext_sum", "approve", "approvals", "decrypted_sum")
     ENVELOPE_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
@@ -209,7 +152,7 @@ class Header(_message.Message):
     RESUMED_FIELD_NUMBER: _ClassVar[int]
     PREDICT_FIELD_NUMBER: _ClassVar[int]
     LOAD_VECTOR_FIELD_NUMBER: _ClassVar[int]
-    LOCAL_TASK_FIELD_NUMBER: _ClassVar[int]
+    RUN_TASK_FIELD_NUMBER: _ClassVar[int]
     UPDATE_FIELD_NUMBER: _ClassVar[int]
     LOCAL_UPDATE_FIELD_NUMBER: _ClassVar[int]
     EVALUATE_ROWS_FIELD_NUMBER: _ClassVar[int]
@@ -263,7 +206,7 @@ class Header(_message.Message):
     resumed: Resumed
     predict: Predict
     load_vector: LoadVector
-    local_task: LocalTask
+    run_task: RunTask
     update: Update
     local_update: LocalUpdate
     evaluate_rows: EvaluateRows
@@ -284,7 +227,7 @@ class Header(_message.Message):
     approve: Approve
     approvals: Approvals
     decrypted_sum: DecryptedSum
-    def __init__(self, envelope: _Optional[_Union[Envelope, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., start_alignment: _Optional[_Union[StartAlignment, _Mapping]] = ..., key_share: _Optional[_Union[KeyShare, _Mapping]] = ..., key_shares: _Optional[_Union[KeyShares, _Mapping]] = ..., ot_offer: _Optional[_Union[OtOffer, _Mapping]] = ..., ot_answer: _Optional[_Union[OtAnswer, _Mapping]] = ..., oprf_matrix: _Optional[_Union[OprfMatrix, _Mapping]] = ..., key_value_store: _Optional[_Union[KeyValueStore, _Mapping]] = ..., match_tags: _Optional[_Union[MatchTags, _Mapping]] = ..., aligned: _Optional[_Union[Aligned, _Mapping]] = ..., blinded_elements: _Optional[_Union[BlindedElements, _Mapping]] = ..., evaluated_elements: _Optional[_Union[EvaluatedElements, _Mapping]] = ..., evaluation_proof: _Optional[_Union[EvaluationProof, _Mapping]] = ..., model_command: _Optional[_Union[ModelCommand, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., batch_request: _Optional[_Union[BatchRequest, _Mapping]] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., forget_rows: _Optional[_Union[ForgetRows, _Mapping]] = ..., purge: _Optional[_Union[Purge, _Mapping]] = ..., evaluate: _Optional[_Union[Evaluate, _Mapping]] = ..., plant_trigger: _Optional[_Union[PlantTrigger, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., predict: _Optional[_Union[Predict, _Mapping]] = ..., load_vector: _Optional[_Union[LoadVector, _Mapping]] = ..., local_task: _Optional[_Union[LocalTask, _Mapping]] = ..., update: _Optional[_Union[Update, _Mapping]] = ..., local_update: _Optional[_Union[LocalUpdate, _Mapping]] = ..., evaluate_rows: _Optional[_Union[EvaluateRows, _Mapping]] = ..., metrics: _Optional[_Union[Metrics, _Mapping]] = ..., select_request: _Optional[_Union[SelectRequest, _Mapping]] = ..., switch_branch: _Optional[_Union[SwitchBranch, _Mapping]] = ..., start_sum: _Optional[_Union[StartSum, _Mapping]] = ..., mask_keys: _Optional[_Union[MaskKeys, _Mapping]] = ..., member_keys: _Optional[_Union[MemberKeys, _Mapping]] = ..., sealed_shares: _Optional[_Union[SealedShares, _Mapping]] = ..., share_seed: _Optional[_Union[ShareSeed, _Mapping]] = ..., present: _Optional[_Union[Present, _Mapping]] = ..., revealed_shares: _Optional[_Union[RevealedShares, _Mapping]] = ..., sealing_key: _Optional[_Union[SealingKey, _Mapping]] = ..., share_key: _Optional[_Union[ShareKey, _Mapping]] = ..., sum_key: _Optional[_Union[SumKey, _Mapping]] = ..., ciphertext_sum: _Optional[_Union[CiphertextSum, _Mapping]] = ..., approve: _Optional[_Union[Approve, _Mapping]] = ..., approvals: _Optional[_Union[Approvals, _Mapping]] = ..., decrypted_sum: _Optional[_Union[DecryptedSum, _Mapping]] = ...) -> None: ...
+    def __init__(self, envelope: _Optional[_Union[Envelope, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., start_alignment: _Optional[_Union[StartAlignment, _Mapping]] = ..., key_share: _Optional[_Union[KeyShare, _Mapping]] = ..., key_shares: _Optional[_Union[KeyShares, _Mapping]] = ..., ot_offer: _Optional[_Union[OtOffer, _Mapping]] = ..., ot_answer: _Optional[_Union[OtAnswer, _Mapping]] = ..., oprf_matrix: _Optional[_Union[OprfMatrix, _Mapping]] = ..., key_value_store: _Optional[_Union[KeyValueStore, _Mapping]] = ..., match_tags: _Optional[_Union[MatchTags, _Mapping]] = ..., aligned: _Optional[_Union[Aligned, _Mapping]] = ..., blinded_elements: _Optional[_Union[BlindedElements, _Mapping]] = ..., evaluated_elements: _Optional[_Union[EvaluatedElements, _Mapping]] = ..., evaluation_proof: _Optional[_Union[EvaluationProof, _Mapping]] = ..., model_command: _Optional[_Union[ModelCommand, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., batch_request: _Optional[_Union[BatchRequest, _Mapping]] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., forget_rows: _Optional[_Union[ForgetRows, _Mapping]] = ..., purge: _Optional[_Union[Purge, _Mapping]] = ..., evaluate: _Optional[_Union[Evaluate, _Mapping]] = ..., plant_trigger: _Optional[_Union[PlantTrigger, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., predict: _Optional[_Union[Predict, _Mapping]] = ..., load_vector: _Optional[_Union[LoadVector, _Mapping]] = ..., run_task: _Optional[_Union[RunTask, _Mapping]] = ..., update: _Optional[_Union[Update, _Mapping]] = ..., local_update: _Optional[_Union[LocalUpdate, _Mapping]] = ..., evaluate_rows: _Optional[_Union[EvaluateRows, _Mapping]] = ..., metrics: _Optional[_Union[Metrics, _Mapping]] = ..., select_request: _Optional[_Union[SelectRequest, _Mapping]] = ..., switch_branch: _Optional[_Union[SwitchBranch, _Mapping]] = ..., start_sum: _Optional[_Union[StartSum, _Mapping]] = ..., mask_keys: _Optional[_Union[MaskKeys, _Mapping]] = ..., member_keys: _Optional[_Union[MemberKeys, _Mapping]] = ..., sealed_shares: _Optional[_Union[SealedShares, _Mapping]] = ..., share_seed: _Optional[_Union[ShareSeed, _Mapping]] = ..., present: _Optional[_Union[Present, _Mapping]] = ..., revealed_shares: _Optional[_Union[RevealedShares, _Mapping]] = ..., sealing_key: _Optional[_Union[SealingKey, _Mapping]] = ..., share_key: _Optional[_Union[ShareKey, _Mapping]] = ..., sum_key: _Optional[_Union[SumKey, _Mapping]] = ..., ciphertext_sum: _Optional[_Union[CiphertextSum, _Mapping]] = ..., approve: _Optional[_Union[Approve, _Mapping]] = ..., approvals: _Optional[_Union[Approvals, _Mapping]] = ..., decrypted_sum: _Optional[_Union[DecryptedSum, _Mapping]] = ...) -> None: ...
 
 class Envelope(_message.Message):
     __slots__ = ("version", "session", "agreement", "sender", "receiver", "incarnation", "seq", "transcript", "place")
@@ -847,9 +790,66 @@ class LoadVector(_message.Message):
     size: int
     def __init__(self, slot: _Optional[str] = ..., start: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
-class LocalTask(_message.Message):
-    __slots__ = ("rows", "aim", "stream", "epochs", "batch", "learning_rate", "momentum", "weight_decay", "proximal", "steps", "clip", "slots", "teachers", "distil", "gate", "noise", "text")
+class RunTask(_message.Message):
+    __slots__ = ("rows", "slots", "task")
     ROWS_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    rows: Rows
+    slots: _containers.RepeatedScalarFieldContainer[str]
+    task: LocalTask
+    def __init__(self, rows: _Optional[_Union[Rows, str]] = ..., slots: _Optional[_Iterable[str]] = ..., task: _Optional[_Union[LocalTask, _Mapping]] = ...) -> None: ...
+
+class LocalTask(_message.Message):
+    __slots__ = ("aim", "stream", "epochs", "batch", "learning_rate", "momentum", "weight_decay", "steps", "proximal", "clip", "teacher_mode", "teacher_weights", "temperature", "distil", "gate", "noise", "text")
+    class Aim(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        AIM_UNSPECIFIED: _ClassVar[LocalTask.Aim]
+        FIT: _ClassVar[LocalTask.Aim]
+        UNLEARNING_LOSS: _ClassVar[LocalTask.Aim]
+        ASCENT: _ClassVar[LocalTask.Aim]
+        ELASTIC: _ClassVar[LocalTask.Aim]
+        TEACHERS: _ClassVar[LocalTask.Aim]
+        FISHER: _ClassVar[LocalTask.Aim]
+        INPUTS: _ClassVar[LocalTask.Aim]
+        DISTIL: _ClassVar[LocalTask.Aim]
+        PERSONAL_MODEL: _ClassVar[LocalTask.Aim]
+        GATED: _ClassVar[LocalTask.Aim]
+        CLASSES: _ClassVar[LocalTask.Aim]
+        ERROR_MAXIMISING_NOISE: _ClassVar[LocalTask.Aim]
+        ERROR_MINIMISING_NOISE: _ClassVar[LocalTask.Aim]
+        PSEUDO_LABELS: _ClassVar[LocalTask.Aim]
+        TEXT: _ClassVar[LocalTask.Aim]
+    AIM_UNSPECIFIED: LocalTask.Aim
+    FIT: LocalTask.Aim
+    UNLEARNING_LOSS: LocalTask.Aim
+    ASCENT: LocalTask.Aim
+    ELASTIC: LocalTask.Aim
+    TEACHERS: LocalTask.Aim
+    FISHER: LocalTask.Aim
+    INPUTS: LocalTask.Aim
+    DISTIL: LocalTask.Aim
+    PERSONAL_MODEL: LocalTask.Aim
+    GATED: LocalTask.Aim
+    CLASSES: LocalTask.Aim
+    ERROR_MAXIMISING_NOISE: LocalTask.Aim
+    ERROR_MINIMISING_NOISE: LocalTask.Aim
+    PSEUDO_LABELS: LocalTask.Aim
+    TEXT: LocalTask.Aim
+    class TeacherMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        TEACHER_MODE_UNSPECIFIED: _ClassVar[LocalTask.TeacherMode]
+        LITERAL: _ClassVar[LocalTask.TeacherMode]
+        REPEL: _ClassVar[LocalTask.TeacherMode]
+        CLEAN_TEACHER: _ClassVar[LocalTask.TeacherMode]
+        BAD_TEACHER: _ClassVar[LocalTask.TeacherMode]
+        GA: _ClassVar[LocalTask.TeacherMode]
+    TEACHER_MODE_UNSPECIFIED: LocalTask.TeacherMode
+    LITERAL: LocalTask.TeacherMode
+    REPEL: LocalTask.TeacherMode
+    CLEAN_TEACHER: LocalTask.TeacherMode
+    BAD_TEACHER: LocalTask.TeacherMode
+    GA: LocalTask.TeacherMode
     AIM_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     EPOCHS_FIELD_NUMBER: _ClassVar[int]
@@ -857,91 +857,124 @@ class LocalTask(_message.Message):
     LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     MOMENTUM_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_DECAY_FIELD_NUMBER: _ClassVar[int]
-    PROXIMAL_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
+    PROXIMAL_FIELD_NUMBER: _ClassVar[int]
     CLIP_FIELD_NUMBER: _ClassVar[int]
-    SLOTS_FIELD_NUMBER: _ClassVar[int]
-    TEACHERS_FIELD_NUMBER: _ClassVar[int]
+    TEACHER_MODE_FIELD_NUMBER: _ClassVar[int]
+    TEACHER_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
     DISTIL_FIELD_NUMBER: _ClassVar[int]
     GATE_FIELD_NUMBER: _ClassVar[int]
     NOISE_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
-    rows: Rows
-    aim: Aim
+    aim: LocalTask.Aim
     stream: str
     epochs: int
     batch: int
     learning_rate: float
     momentum: float
     weight_decay: float
-    proximal: float
     steps: int
+    proximal: float
     clip: float
-    slots: _containers.RepeatedScalarFieldContainer[str]
-    teachers: Teachers
-    distil: Distil
-    gate: Gate
-    noise: ErrorNoise
-    text: Text
-    def __init__(self, rows: _Optional[_Union[Rows, str]] = ..., aim: _Optional[_Union[Aim, str]] = ..., stream: _Optional[str] = ..., epochs: _Optional[int] = ..., batch: _Optional[int] = ..., learning_rate: _Optional[float] = ..., momentum: _Optional[float] = ..., weight_decay: _Optional[float] = ..., proximal: _Optional[float] = ..., steps: _Optional[int] = ..., clip: _Optional[float] = ..., slots: _Optional[_Iterable[str]] = ..., teachers: _Optional[_Union[Teachers, _Mapping]] = ..., distil: _Optional[_Union[Distil, _Mapping]] = ..., gate: _Optional[_Union[Gate, _Mapping]] = ..., noise: _Optional[_Union[ErrorNoise, _Mapping]] = ..., text: _Optional[_Union[Text, _Mapping]] = ...) -> None: ...
+    teacher_mode: LocalTask.TeacherMode
+    teacher_weights: _containers.RepeatedScalarFieldContainer[float]
+    temperature: float
+    distil: DistillationPlan
+    gate: GatePlan
+    noise: ErrorNoisePlan
+    text: TextTask
+    def __init__(self, aim: _Optional[_Union[LocalTask.Aim, str]] = ..., stream: _Optional[str] = ..., epochs: _Optional[int] = ..., batch: _Optional[int] = ..., learning_rate: _Optional[float] = ..., momentum: _Optional[float] = ..., weight_decay: _Optional[float] = ..., steps: _Optional[int] = ..., proximal: _Optional[float] = ..., clip: _Optional[float] = ..., teacher_mode: _Optional[_Union[LocalTask.TeacherMode, str]] = ..., teacher_weights: _Optional[_Iterable[float]] = ..., temperature: _Optional[float] = ..., distil: _Optional[_Union[DistillationPlan, _Mapping]] = ..., gate: _Optional[_Union[GatePlan, _Mapping]] = ..., noise: _Optional[_Union[ErrorNoisePlan, _Mapping]] = ..., text: _Optional[_Union[TextTask, _Mapping]] = ...) -> None: ...
 
-class Text(_message.Message):
-    __slots__ = ("objective", "optimiser", "gamma", "alpha", "beta", "delta", "retain_kl", "layer", "steering", "multiplier", "max_loss", "stop_at_uniform")
+class TextTask(_message.Message):
+    __slots__ = ("objective", "optimiser", "gamma", "alpha", "beta", "delta", "retain", "stop_at_uniform", "layer", "steering", "multiplier", "max_loss")
+    class Objective(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        OBJECTIVE_UNSPECIFIED: _ClassVar[TextTask.Objective]
+        LEARN: _ClassVar[TextTask.Objective]
+        GRAD_ASCENT: _ClassVar[TextTask.Objective]
+        GRAD_DIFF: _ClassVar[TextTask.Objective]
+        NPO: _ClassVar[TextTask.Objective]
+        SIMNPO: _ClassVar[TextTask.Objective]
+        RMU: _ClassVar[TextTask.Objective]
+        PRIMAL_DUAL: _ClassVar[TextTask.Objective]
+    OBJECTIVE_UNSPECIFIED: TextTask.Objective
+    LEARN: TextTask.Objective
+    GRAD_ASCENT: TextTask.Objective
+    GRAD_DIFF: TextTask.Objective
+    NPO: TextTask.Objective
+    SIMNPO: TextTask.Objective
+    RMU: TextTask.Objective
+    PRIMAL_DUAL: TextTask.Objective
+    class Optimiser(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        OPTIMISER_UNSPECIFIED: _ClassVar[TextTask.Optimiser]
+        ADAMW: _ClassVar[TextTask.Optimiser]
+        SGD: _ClassVar[TextTask.Optimiser]
+    OPTIMISER_UNSPECIFIED: TextTask.Optimiser
+    ADAMW: TextTask.Optimiser
+    SGD: TextTask.Optimiser
+    class RetainTerm(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        RETAIN_TERM_UNSPECIFIED: _ClassVar[TextTask.RetainTerm]
+        NLL: _ClassVar[TextTask.RetainTerm]
+        KL: _ClassVar[TextTask.RetainTerm]
+    RETAIN_TERM_UNSPECIFIED: TextTask.RetainTerm
+    NLL: TextTask.RetainTerm
+    KL: TextTask.RetainTerm
     OBJECTIVE_FIELD_NUMBER: _ClassVar[int]
     OPTIMISER_FIELD_NUMBER: _ClassVar[int]
     GAMMA_FIELD_NUMBER: _ClassVar[int]
     ALPHA_FIELD_NUMBER: _ClassVar[int]
     BETA_FIELD_NUMBER: _ClassVar[int]
     DELTA_FIELD_NUMBER: _ClassVar[int]
-    RETAIN_KL_FIELD_NUMBER: _ClassVar[int]
+    RETAIN_FIELD_NUMBER: _ClassVar[int]
+    STOP_AT_UNIFORM_FIELD_NUMBER: _ClassVar[int]
     LAYER_FIELD_NUMBER: _ClassVar[int]
     STEERING_FIELD_NUMBER: _ClassVar[int]
     MULTIPLIER_FIELD_NUMBER: _ClassVar[int]
     MAX_LOSS_FIELD_NUMBER: _ClassVar[int]
-    STOP_AT_UNIFORM_FIELD_NUMBER: _ClassVar[int]
-    objective: TextObjective
-    optimiser: str
+    objective: TextTask.Objective
+    optimiser: TextTask.Optimiser
     gamma: float
     alpha: float
     beta: float
     delta: float
-    retain_kl: bool
+    retain: TextTask.RetainTerm
+    stop_at_uniform: bool
     layer: int
     steering: float
     multiplier: float
     max_loss: float
-    stop_at_uniform: bool
-    def __init__(self, objective: _Optional[_Union[TextObjective, str]] = ..., optimiser: _Optional[str] = ..., gamma: _Optional[float] = ..., alpha: _Optional[float] = ..., beta: _Optional[float] = ..., delta: _Optional[float] = ..., retain_kl: _Optional[bool] = ..., layer: _Optional[int] = ..., steering: _Optional[float] = ..., multiplier: _Optional[float] = ..., max_loss: _Optional[float] = ..., stop_at_uniform: _Optional[bool] = ...) -> None: ...
+    def __init__(self, objective: _Optional[_Union[TextTask.Objective, str]] = ..., optimiser: _Optional[_Union[TextTask.Optimiser, str]] = ..., gamma: _Optional[float] = ..., alpha: _Optional[float] = ..., beta: _Optional[float] = ..., delta: _Optional[float] = ..., retain: _Optional[_Union[TextTask.RetainTerm, str]] = ..., stop_at_uniform: _Optional[bool] = ..., layer: _Optional[int] = ..., steering: _Optional[float] = ..., multiplier: _Optional[float] = ..., max_loss: _Optional[float] = ...) -> None: ...
 
-class Teachers(_message.Message):
-    __slots__ = ("mode", "teacher_weight", "second_weight", "temperature")
-    MODE_FIELD_NUMBER: _ClassVar[int]
-    TEACHER_WEIGHT_FIELD_NUMBER: _ClassVar[int]
-    SECOND_WEIGHT_FIELD_NUMBER: _ClassVar[int]
-    TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
-    mode: TeacherMode
-    teacher_weight: float
-    second_weight: float
-    temperature: float
-    def __init__(self, mode: _Optional[_Union[TeacherMode, str]] = ..., teacher_weight: _Optional[float] = ..., second_weight: _Optional[float] = ..., temperature: _Optional[float] = ...) -> None: ...
-
-class Distil(_message.Message):
-    __slots__ = ("student_steps", "divergence", "attention", "temperature", "after_prompt", "sign")
+class DistillationPlan(_message.Message):
+    __slots__ = ("student_steps", "temperature", "divergence", "attention", "after_prompt", "sign")
+    class FeatureSign(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        FEATURE_SIGN_UNSPECIFIED: _ClassVar[DistillationPlan.FeatureSign]
+        ALIGN: _ClassVar[DistillationPlan.FeatureSign]
+        REPEL: _ClassVar[DistillationPlan.FeatureSign]
+        ORTHOGONAL: _ClassVar[DistillationPlan.FeatureSign]
+    FEATURE_SIGN_UNSPECIFIED: DistillationPlan.FeatureSign
+    ALIGN: DistillationPlan.FeatureSign
+    REPEL: DistillationPlan.FeatureSign
+    ORTHOGONAL: DistillationPlan.FeatureSign
     STUDENT_STEPS_FIELD_NUMBER: _ClassVar[int]
+    TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
     DIVERGENCE_FIELD_NUMBER: _ClassVar[int]
     ATTENTION_FIELD_NUMBER: _ClassVar[int]
-    TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
     AFTER_PROMPT_FIELD_NUMBER: _ClassVar[int]
     SIGN_FIELD_NUMBER: _ClassVar[int]
     student_steps: int
+    temperature: float
     divergence: float
     attention: float
-    temperature: float
     after_prompt: bool
-    sign: FeatureSign
-    def __init__(self, student_steps: _Optional[int] = ..., divergence: _Optional[float] = ..., attention: _Optional[float] = ..., temperature: _Optional[float] = ..., after_prompt: _Optional[bool] = ..., sign: _Optional[_Union[FeatureSign, str]] = ...) -> None: ...
+    sign: DistillationPlan.FeatureSign
+    def __init__(self, student_steps: _Optional[int] = ..., temperature: _Optional[float] = ..., divergence: _Optional[float] = ..., attention: _Optional[float] = ..., after_prompt: _Optional[bool] = ..., sign: _Optional[_Union[DistillationPlan.FeatureSign, str]] = ...) -> None: ...
 
-class Gate(_message.Message):
+class GatePlan(_message.Message):
     __slots__ = ("student_steps", "temperature", "attention", "threshold", "classes")
     STUDENT_STEPS_FIELD_NUMBER: _ClassVar[int]
     TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
@@ -955,7 +988,7 @@ class Gate(_message.Message):
     classes: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, student_steps: _Optional[int] = ..., temperature: _Optional[float] = ..., attention: _Optional[float] = ..., threshold: _Optional[float] = ..., classes: _Optional[_Iterable[int]] = ...) -> None: ...
 
-class ErrorNoise(_message.Message):
+class ErrorNoisePlan(_message.Message):
     __slots__ = ("rows", "steps", "learning_rate", "penalty")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
@@ -988,12 +1021,20 @@ class LocalUpdate(_message.Message):
     def __init__(self, rows: _Optional[int] = ..., loss: _Optional[float] = ..., steps: _Optional[int] = ..., tokens: _Optional[int] = ...) -> None: ...
 
 class EvaluateRows(_message.Message):
-    __slots__ = ("rows", "as_sent")
+    __slots__ = ("rows", "parameters")
+    class ParameterSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        PARAMETER_SOURCE_UNSPECIFIED: _ClassVar[EvaluateRows.ParameterSource]
+        PERSONAL: _ClassVar[EvaluateRows.ParameterSource]
+        SENT: _ClassVar[EvaluateRows.ParameterSource]
+    PARAMETER_SOURCE_UNSPECIFIED: EvaluateRows.ParameterSource
+    PERSONAL: EvaluateRows.ParameterSource
+    SENT: EvaluateRows.ParameterSource
     ROWS_FIELD_NUMBER: _ClassVar[int]
-    AS_SENT_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_FIELD_NUMBER: _ClassVar[int]
     rows: Rows
-    as_sent: bool
-    def __init__(self, rows: _Optional[_Union[Rows, str]] = ..., as_sent: _Optional[bool] = ...) -> None: ...
+    parameters: EvaluateRows.ParameterSource
+    def __init__(self, rows: _Optional[_Union[Rows, str]] = ..., parameters: _Optional[_Union[EvaluateRows.ParameterSource, str]] = ...) -> None: ...
 
 class Metrics(_message.Message):
     __slots__ = ("rows", "correct", "loss", "histogram", "probability")

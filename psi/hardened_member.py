@@ -19,12 +19,12 @@ from psi.parameters import PsiParameters
 from psi.receive import PointReceiver
 from psi.shared_types import Bytes, Entropy
 from psi.single_use import StepOrder
-from psi.zero_share import KeyExchange, zero_shares
+from psi.zero_share import KeyExchange, KeyShare, zero_shares
 
 HARDENED_MEMBER_STEPS = ("start", "evaluate", "prove", "make_store")
 
 
-class HardenedMember:
+class HardenedMember(KeyShare):
     """A member's side of one run: start, receive blinded IDs, evaluate, prove, make the store.
 
     Args:
@@ -70,17 +70,6 @@ class HardenedMember:
         self._key = scalar_from_uniform(entropy(UNIFORM_BYTES))  # k, of this run only
         self._blinded = PointReceiver("leader: blinded IDs", parameters.leader_size)
         self._evaluated: list[bytes] = []
-
-    def start(self) -> bytes:
-        """Return this member's public key share for X25519, 32 bytes.
-
-        The caller must sign the share with the party's identity key.
-
-        Raises:
-            UsedTwice: the run was started before.
-        """
-        self._steps.take("start")
-        return self._key_exchange.public
 
     @property
     def blinded_left(self) -> int:

@@ -17,7 +17,7 @@ from psi.oprf import RowBits, bucket_position_key, column_positions, column_seed
 from psi.parameters import PsiParameters
 from psi.shared_types import Bytes, Entropy
 from psi.single_use import BucketOrder, StepOrder
-from psi.zero_share import KeyExchange, zero_shares
+from psi.zero_share import KeyExchange, KeyShare, zero_shares
 
 MEMBER_STEPS = ("start", "make_offer", "receive_answer", "open_bucket")
 
@@ -116,7 +116,7 @@ class MemberBucket:
             )
 
 
-class PsiMember:
+class PsiMember(KeyShare):
     """A member's side of one run: make a base OT offer, receive the answer, open each bucket.
 
     Args:
@@ -151,17 +151,6 @@ class PsiMember:
         self._name, self._session, self._entropy = name, session, entropy
         self._key_exchange = KeyExchange(name, members, entropy)
         self._steps = StepOrder(name, MEMBER_STEPS)
-
-    def start(self) -> bytes:
-        """Return the member's public X25519 key share, 32 bytes.
-
-        The caller must sign the share with the party's identity key.
-
-        Raises:
-            UsedTwice: the run was started before.
-        """
-        self._steps.take("start")
-        return self._key_exchange.public
 
     def make_offer(
         self, shares: Mapping[str, bytes], *, size: int, leader_size: int, buckets: int = 1

@@ -17,6 +17,7 @@ from psi.aes import KEY_BYTES, encrypt_blocks
 from psi.domain import labelled_bytes
 from psi.errors import PsiError
 from psi.shared_types import Bytes, Entropy
+from psi.single_use import StepOrder
 
 SHARE_BYTES = 32
 
@@ -78,6 +79,24 @@ class KeyExchange:
             )
         if len(set(shares.values())) != len(shares):
             raise PsiError(f"{self._name}: received the same public key share from two members")
+
+
+class KeyShare:
+    """The first step of a member's run, in which the member sends its public key share."""
+
+    _steps: StepOrder
+    _key_exchange: KeyExchange
+
+    def start(self) -> bytes:
+        """Return the member's public X25519 key share, 32 bytes.
+
+        The caller must sign the share with the party's identity key.
+
+        Raises:
+            UsedTwice: the run was started before.
+        """
+        self._steps.take("start")
+        return self._key_exchange.public
 
 
 def zero_share_key(

@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+from parties.report.record import VERSION
+
 PHASES = {
     "psi": (0.9, 214_000, 12),
     "forward": (9.8, 41_300_000, 2_040),
@@ -19,18 +21,20 @@ def sample() -> dict[str, Any]:
         for phase, (seconds, size, messages) in PHASES.items()
     ]
     return {
-        "version": 2,
+        "version": VERSION,
         "run": _run(),
-        "training": {"stream": "original", "epochs": _epochs(), "best_epoch": 17},
+        "training": {"stream": "original", "unit": "epoch", "steps": _epochs(), "kept": 17},
         "requests": [_request()],
         "traffic": traffic,
         "peers": [_peer("left", 48_800_000), _peer("right", 48_975_000)],
+        "failure": None,
     }
 
 
 def _run() -> dict[str, Any]:
     parties = [("clinic", "active", None), ("left", "passive", 32), ("right", "passive", 32)]
     return {
+        "mode": "vertical",
         "federation": "digits",
         "session": "5f0c9a41e2b74d0e",
         "agreement": "sha256:8d3b0f6f2a9e4c1d7b5a60f3e8c2d194a7b6c5d4e3f2019a8b7c6d5e4f302112",
@@ -40,6 +44,8 @@ def _run() -> dict[str, Any]:
         "common_rows": 1534,
         "psi": {"security": "semi_honest"},
         "rows": {"learn": 1064, "validation": 163, "test": 307},
+        "began": "2026-11-23T10:00:00Z",
+        "ended": "2026-11-23T10:00:31Z",
         "seconds": 31.2,
         "guarantee": "heuristic",
         "privacy": {"summary": "no formal privacy", "claims": []},
@@ -49,7 +55,7 @@ def _run() -> dict[str, Any]:
 def _epochs() -> list[dict[str, float]]:
     return [
         {
-            "epoch": k,
+            "number": k,
             "loss": 2.25 * math.exp(-k / 3.2) + 0.012 + 0.01 * math.sin(k * 2.1),
             "validation_loss": 2.2 * math.exp(-k / 3.0) + 0.11 + 0.0006 * k * k / 3,
             "validation_accuracy": 0.972 - 0.75 * math.exp(-k / 2.4) + 0.004 * math.sin(k * 1.7),
@@ -61,34 +67,21 @@ def _epochs() -> list[dict[str, float]]:
 def _request() -> dict[str, Any]:
     return {
         "name": "half-of-3-and-8",
-        "classes": ["3", "8"],
-        "fraction": 0.5,
-        "forgotten": 104,
-        "retained": 960,
-        "dropped": {"validation": 4, "test": 9},
-        "canaries": 0,
-        "method": "fedora",
+        "rows": {
+            "classes": ["3", "8"],
+            "fraction": 0.5,
+            "forgotten": 104,
+            "retained": 960,
+            "dropped": {"validation": 4, "test": 9},
+            "canaries": 0,
+        },
+        "chosen": "fedora",
         "threshold": {
             "policy": "proxy",
             "gamma": -3.02,
-            "retrain_score": -2.91,
-            "original_score": -4.41,
+            "scores": {"retrain": -2.91, "original": -4.41},
         },
-        "iterations": [_iteration(k) for k in range(40)],
-        "stopped": "the constraint holds and the dual has settled",
         "methods": _methods(),
-        "entropy": _entropy(),
-        "label_attack": {"cosine_auc": 0.993, "norm_auc": 0.612, "known_labels": 1, "rows": 104},
-        "canary_audit": {
-            "count": 200,
-            "original_auc": 0.631,
-            "fedora_auc": 0.534,
-            "retrain_auc": 0.502,
-            "original_ratio": 5.2,
-            "fedora_ratio": 1.6,
-            "result": "an attack cannot distinguish the planted rows from unseen rows",
-        },
-        "figures": _figures(),
         "audits": _audits(),
         "remains": {"clinic": [], "left": [], "right": []},
         "purged": {
@@ -110,14 +103,14 @@ def _iteration(k: int) -> dict[str, float]:
     primal = 0.05 * (1.1 ** min(k, 9)) * (0.5 if k > 14 else 1.0)
     bound = 0.9 / (primal * steepest**2)
     return {
-        "iteration": k,
-        "forgetting": -4.41 + 1.43 * rise + 0.06 * math.sin(k * 0.9) * math.exp(-k / 14),
+        "number": k,
+        "score": -4.41 + 1.43 * rise + 0.06 * math.sin(k * 0.9) * math.exp(-k / 14),
         "multiplier": 0.62 * (1 - math.exp(-k / 5)) - 0.004 * max(0, k - 18),
         "threshold": -3.0,
         "primal_step": primal,
         "dual_step": min(0.1 * 1.1 ** min(k, 12), bound),
         "dual_bound": bound,
-        "retain_loss": 0.012 + 0.06 * rise * math.exp(-k / 30) + 0.004 * math.sin(k * 1.3),
+        "loss": 0.012 + 0.06 * rise * math.exp(-k / 30) + 0.004 * math.sin(k * 1.3),
         "gradient_norm": steepest * (0.8 + 0.15 * math.sin(k)),
         "change": 0.21 * math.exp(-k / 8) + 0.004,
         "validation_accuracy": 0.975 - 0.016 * rise + 0.003 * math.sin(k * 1.1),
@@ -126,6 +119,14 @@ def _iteration(k: int) -> dict[str, float]:
 
 def _audits() -> dict[str, Any]:
     return {
+        "entropy": _entropy(),
+        "label_attack": {"cosine_auc": 0.993, "norm_auc": 0.612, "known_labels": 1, "rows": 104},
+        "canaries": {
+            "count": 200,
+            "auc": {"original": 0.631, "fedora": 0.534, "retrain": 0.502},
+            "ratio": {"original": 5.2, "fedora": 1.6},
+            "result": "an attack cannot distinguish the planted rows from unseen rows",
+        },
         "backdoor": None,
         "completeness": {"left": [_figure("forgotten_accuracy", 0.98), _figure("mia_auc", 0.58)]},
         "parameters": {"left": {"unlearned": 4.2, "original": 4.8, "ratio": 0.875}},
@@ -138,7 +139,8 @@ def _audits() -> dict[str, Any]:
     }
 
 
-def _figures() -> dict[str, list[dict[str, Any]]]:
+def _figures(model: str) -> list[dict[str, Any]]:
+    """Return the figures of the original and of FedORA; other models have none."""
     names = (
         "test_accuracy",
         "forgotten_loss",
@@ -148,10 +150,9 @@ def _figures() -> dict[str, list[dict[str, Any]]]:
         "c2st_p",
     )
     values = {"original": 0.9, "fedora": 0.6}
-    return {
-        model: [_figure(name, None if name == "c2st_p" else value) for name in names]
-        for model, value in values.items()
-    }
+    value = values.get(model)
+    known = names if model in values else ()
+    return [_figure(name, None if name == "c2st_p" else value) for name in known]
 
 
 def _figure(name: str, value: float | None) -> dict[str, Any]:
@@ -202,7 +203,9 @@ def _method(
     return {
         "name": name,
         "guarantee": _guarantee(name),
-        "facts": {},
+        "figures": _figures(name),
+        "steps": [_iteration(k) for k in range(40)] if name == "fedora" else [],
+        "stopped": "the constraint holds and the dual has settled" if name == "fedora" else None,
         "accuracy": {**dict(zip(known, accuracy, strict=True)), "test_remaining_classes": None},
         "membership": {
             "balanced_accuracy": balanced,
@@ -229,9 +232,9 @@ def _cost(share: float) -> dict[str, float]:
     return {
         "seconds": 21.4 * share * 1.2,
         "rows": round(38_400 * share),
-        "bytes": round(81_000_000 * share * 1.04),
+        "size": round(81_000_000 * share * 1.04),
         "rows_of_retrain": share,
-        "bytes_of_retrain": share * 1.04 if share < 1 else 1.0,
+        "size_of_retrain": share * 1.04 if share < 1 else 1.0,
         "seconds_of_retrain": share * 1.2 if share < 1 else 1.0,
     }
 

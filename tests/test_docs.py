@@ -82,7 +82,9 @@ def anchors(text: str) -> list[str]:
 # --- generated pages ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", ["docs/configuration.md", "docs/cli.md", "docs/errors.md"])
+@pytest.mark.parametrize(
+    "page", ["docs/configuration.md", "docs/cli.md", "docs/errors.md", "protocol/README.md"]
+)
 def test_generated_pages_are_fresh(page: str) -> None:
     path = ROOT / page
     assert path.read_text() == generate.pages()[path], "run make docs"

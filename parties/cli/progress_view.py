@@ -1,7 +1,6 @@
 """Live progress view: a line per party with phase, bar, speed, bytes and remaining time."""
 
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -28,12 +27,7 @@ class ProgressView:
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(Exception):
             self._live.stop()
 

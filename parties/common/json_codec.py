@@ -64,7 +64,7 @@ def from_json_value(kind: Any, value: Any, tensors: Tensors) -> Any:  # noqa: PL
         hints = get_type_hints(origin)
         given = dict(zip(getattr(origin, "__parameters__", ()), inner, strict=False))
         kinds = {name: given.get(hint, hint) for name, hint in hints.items()}
-        return kind(**{n: from_json_value(kinds[n], each, tensors) for n, each in value.items()})
+        return origin(**{n: from_json_value(kinds[n], each, tensors) for n, each in value.items()})
     if origin is dict and inner:
         return {key: from_json_value(inner[1], each, tensors) for key, each in value.items()}
     if origin in (list, tuple) and inner:

@@ -26,7 +26,8 @@ from configs.party_settings import (
 from parties.common.errors import DataError
 from parties.data.sources.arrays import Images, Index, Mask, Progress
 from parties.data.sources.cifar_source import read_cifar
-from parties.data.sources.csv_source import read_csv
+from parties.data.sources.collect import collect_files
+from parties.data.sources.csv_source import open_csv
 from parties.data.sources.feature_noise import add_feature_noise
 from parties.data.sources.idx_source import read_idx
 from parties.data.sources.medmnist_source import read_medmnist
@@ -141,11 +142,11 @@ def _records(  # noqa: C901, PLR0911  one case for each source
 ) -> Records:
     match data:
         case CsvData():
-            return read_csv(data, folder, classes, progress)
+            return collect_files(open_csv, data, folder, classes, progress)
         case ParquetData():
-            from parties.data.sources.parquet_source import read_parquet  # noqa: PLC0415  large import
+            from parties.data.sources.parquet_source import open_parquet  # noqa: PLC0415  large import
 
-            return read_parquet(data, folder, classes, progress)
+            return collect_files(open_parquet, data, folder, classes, progress)
         case SqlData():
             from parties.data.sources.sql_source import read_sql  # noqa: PLC0415  large import
 

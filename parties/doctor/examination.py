@@ -7,7 +7,7 @@ from traceback import extract_tb
 from typing import Any
 
 from parties.common.errors import UNEXPECTED
-from parties.doctor.check import CheckState, ExaminedVerticalParty, Finding, ok
+from parties.doctor.check import CheckState, ExaminedParty, ExaminedVerticalParty, Finding, ok
 from parties.doctor.folders import check_folders, check_temporary_folder
 from parties.doctor.identity import check_clock, check_identity
 from parties.doctor.machine import (
@@ -30,13 +30,18 @@ def examine_vertical(party: ExaminedVerticalParty, *, whole_data: bool) -> Itera
     for check in (check_address, check_versions, check_numbers, check_module):
         yield from run_check(check, party)
     yield from run_check(partial(check_data, whole=whole_data), party)
+    yield from examine_surroundings(party)
+    yield from run_check(check_temporary_folder)
+    yield from run_check(check_open_files)
+    yield from run_check(check_memory, party)
+
+
+def examine_surroundings(party: ExaminedParty) -> Iterator[Finding]:
+    """Yield the results of the checks of keys, clock, network and folders, as in every mode."""
     yield from run_check(check_identity, party)
     yield from run_check(check_clock)
     for check in (check_connection, check_port, check_folders):
         yield from run_check(check, party)
-    yield from run_check(check_temporary_folder)
-    yield from run_check(check_open_files)
-    yield from run_check(check_memory, party)
 
 
 def run_check(check: Callable[..., Iterator[Finding]], *party: Any) -> Iterator[Finding]:

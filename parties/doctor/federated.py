@@ -4,11 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from configs.federated import FederatedAgreement
 from parties.doctor.check import ExaminedParty, Finding, ok
-from parties.doctor.examination import run_check
-from parties.doctor.folders import check_folders
-from parties.doctor.identity import check_clock, check_identity
+from parties.doctor.examination import examine_surroundings, run_check
 from parties.doctor.machine import check_numbers, check_open_files, check_versions
-from parties.doctor.network import check_address, check_connection, check_port
+from parties.doctor.network import check_address
 
 FederatedCheck = Callable[[], Iterator[Finding]]
 
@@ -33,9 +31,6 @@ def examine_federated(
         yield from run_check(check, party)
     for own_check in own:
         yield from run_check(own_check)
-    yield from run_check(check_identity, party)
-    yield from run_check(check_clock)
-    for check in (check_connection, check_port, check_folders):
-        yield from run_check(check, party)
+    yield from examine_surroundings(party)
     yield from run_check(check_open_files)
     yield from run_check(memory)

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
-from parties.common.errors import abort_reason
 from parties.horizontal.client_store import ClientStore
 from parties.horizontal.engine.wire import (
     DELIVERED,
-    KINDS,
+    SentEvaluation,
+    SentTask,
     VectorAssembler,
-    decode_task,
     split_vector,
 )
-from parties.horizontal.local.local_task import LocalTaskError, ParameterSource
+from parties.horizontal.local.local_task import LocalTaskError
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.secure.masked_client import MaskedSumClient
 from parties.session import handshake
 from parties.session.checkpoint import NO_CHECKPOINTS
-from parties.session.reconnect import Reconnect
+from parties.session.reconnect import Reconnect, report_and_close
 from protocol import vfl_pb2
 from protocol.channel import Channel
+from protocol.dataclass_codec import decode, encode
 from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.line import Line
 from protocol.message import Message
@@ -59,15 +59,10 @@ class ReplyCount:
 def _converse(
     party: FederatedParty, channel: Channel, store: ClientStore, done: ReplyCount
 ) -> None:
-    try:
+    with report_and_close(channel):
         conversation = ClientConversation(party, channel, store)
         while conversation.handle(channel.receive(party.agreement.limits.idle_seconds)):
             done.replies += 1
-    except Exception as error:
-        channel.abort(*abort_reason(error))
-        raise
-    finally:
-        channel.close()
 
 
 class ClientConversation:
@@ -89,7 +84,7 @@ class ClientConversation:
         match message.body:
             case vfl_pb2.LoadVector() as load:
                 self._load(load, message)
-            case vfl_pb2.LocalTask() as task:
+            case vfl_pb2.RunTask() as task:
                 self._run_task(task)
             case vfl_pb2.EvaluateRows() as evaluation:
                 self._evaluate(evaluation)
@@ -121,11 +116,11 @@ class ClientConversation:
         self._slots[load.slot] = vector
         del self._incomplete[load.slot]
 
-    def _run_task(self, message: vfl_pb2.LocalTask) -> None:
-        kind, task = decode_task(message)
-        slots = {name: self._slot(name) for name in ("model", *message.slots)}
+    def _run_task(self, message: vfl_pb2.RunTask) -> None:
+        sent = decode(message, SentTask)
+        slots = {name: self._slot(name) for name in ("model", *sent.slots)}
         try:
-            found = self._store.run_task(kind, task, slots)
+            found = self._store.run_task(sent.rows, sent.task, slots)
         except LocalTaskError as error:
             raise RemoteProtocolError(
                 f"the server sent a local task that this client cannot execute: {error}",
@@ -137,21 +132,9 @@ class ClientConversation:
         self._channel.send(update)
 
     def _evaluate(self, message: vfl_pb2.EvaluateRows) -> None:
-        if message.rows not in KINDS:
-            raise RemoteProtocolError(
-                f"the server requested metrics for rows of the unknown kind {message.rows}"
-            )
-        parameters: ParameterSource = "sent" if message.as_sent else "personal"
-        found = self._store.evaluate(KINDS[message.rows], self._slot("model"), parameters)
-        self._channel.send(
-            vfl_pb2.Metrics(
-                rows=found.rows,
-                correct=found.correct,
-                loss=found.loss,
-                histogram=found.histogram,
-                probability=found.probability,
-            )
-        )
+        sent = decode(message, SentEvaluation)
+        found = self._store.evaluate(sent.rows, self._slot("model"), sent.parameters)
+        self._channel.send(encode(found, vfl_pb2.Metrics))
 
     def _select_request(self, name: str) -> None:
         if not self._store.select_request(name):

@@ -20,7 +20,7 @@ from parties.horizontal.local.network_client import NetworkClientTask
 from parties.horizontal.local.networks import build_whole_network, initial_parameters
 from parties.horizontal.local.personalisation import has_personal_parameters, personalisation_of
 from parties.horizontal.local.rows import ClientData
-from parties.horizontal.methods.method import Method
+from parties.horizontal.methods.method import AnyClientMethod
 from parties.horizontal.party import HorizontalParty
 from parties.horizontal.registry import network_training_plan, training_clusters, unlearning_methods
 from unlearning.audit.metric import Metric
@@ -52,7 +52,7 @@ class NetworkServerTask:
         """Return the plan of the training rounds, with the random stream ``stream``."""
         return network_training_plan(self._agreement, stream)
 
-    def methods(self, rounds: int) -> Sequence[Method]:
+    def methods(self, rounds: int) -> Sequence[AnyClientMethod]:
         """Return the methods of a request.
 
         ``rounds`` is not used, because the agreement fixes the number of rounds of each method.

@@ -2,23 +2,19 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any
 
-import torch
 from safetensors.torch import save
 from torch import Tensor
 
 from configs.federated_file import FederatedConfig
 from configs.horizontal import HorizontalAgreement
-from parties.common.atomic_file import write_atomically
-from parties.common.json_files import canonical_json
 from parties.common.progress import ProgressListener
 from parties.horizontal.engine.party import FederatedContext
 from parties.horizontal.local.rows import ClientData, no_rows
 from parties.horizontal.simulation.simulated_data import SimulatedClients, SimulationSource
 from parties.horizontal.task import ClientTask, ServerTask
-from parties.session.saved_model import MANIFEST, MODEL
+from parties.session.saved_model import MODEL, write_saved_model
 from parties.session.setup import StartOptions
 
 
@@ -77,13 +73,4 @@ def save_model(party: FederatedParty, model: Mapping[str, Tensor], run: bytes) -
         StorageError: the files cannot be written.
     """
     content = save({name: each.detach().contiguous() for name, each in model.items()})
-    manifest = {
-        "party": party.name,
-        "run": run.hex(),
-        "agreement": party.digest.hex(),
-        "architecture": party.agreement.architecture,
-        "torch": torch.__version__,
-        "sha256": {MODEL: sha256(content).hexdigest()},
-    }
-    write_atomically(party.state / MODEL, content)
-    write_atomically(party.state / MANIFEST, canonical_json(manifest))
+    write_saved_model(party, party.agreement.architecture, run, {MODEL: content})

@@ -19,6 +19,7 @@ from parties.horizontal.local.client_data import network_inputs
 from parties.horizontal.local.network_client import EVALUATION_BATCH
 from parties.horizontal.local.networks import build_whole_network
 from parties.session.saved_model import load_parameters, read_saved_model
+from parties.session.setup import data_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def predict_rows(
     asked = None if request.ids is None else read_ids(request.ids, columns)
     holding = read_holding(
         settings.data,
-        folder=request.data or config.path.parent / (settings.folder or Path()),
+        folder=data_folder(config.path, settings, request.data),
         classes=agreement.labels.classes,
         active=_labelled(settings.data),
         several_classes=False,

@@ -28,7 +28,7 @@ from parties.horizontal.methods.fedrecovery import FedRecovery
 from parties.horizontal.methods.fine_tune import FineTune
 from parties.horizontal.methods.fu_pga import FuPga
 from parties.horizontal.methods.knot import Knot
-from parties.horizontal.methods.method import Method
+from parties.horizontal.methods.method import AnyClientMethod
 from parties.horizontal.methods.mimir import Mimir
 from parties.horizontal.methods.mode import MoDe
 from parties.horizontal.methods.retrain import Retrain
@@ -79,7 +79,7 @@ def server_rule(plan: ServerRule) -> ServerOptimiser:
 
 
 # The names of random streams below are part of the seed: a renamed stream changes the results.
-def build_method(agreement: HorizontalAgreement, name: ClientMethod) -> Method:  # noqa: C901, PLR0911  one for each
+def build_method(agreement: HorizontalAgreement, name: ClientMethod) -> AnyClientMethod:  # noqa: C901, PLR0911  one for each
     """Return the method that the config calls ``name``."""
     plan = agreement.unlearning
 
@@ -133,7 +133,7 @@ def _ascent(
     agreement: HorizontalAgreement,
     name: Literal["ewc-sga", "fu-pga", "sfu"],
     round_plan: StageBuilder,
-) -> Method:
+) -> AnyClientMethod:
     """The methods of gradient ascent at the leaving client."""
     plan = agreement.unlearning
     match name:
@@ -161,7 +161,7 @@ def _data_free(
     agreement: HorizontalAgreement,
     name: Literal["mimir", "fedmm", "fedgkt"],
     round_plan: StageBuilder,
-) -> Method:
+) -> AnyClientMethod:
     """The methods of data-free distillation and of noise."""
     plan, shapes = agreement.unlearning, build_whole_network(agreement, "shape")
     match name:
@@ -196,7 +196,7 @@ def _data_free(
     assert_never(name)
 
 
-def unlearning_methods(agreement: HorizontalAgreement) -> list[Method]:
+def unlearning_methods(agreement: HorizontalAgreement) -> list[AnyClientMethod]:
     """Return a request's methods: the chosen one, the ones to compare, and the Retrain methods."""
     plan = agreement.unlearning
     found = [build_method(agreement, plan.method)]
@@ -205,10 +205,10 @@ def unlearning_methods(agreement: HorizontalAgreement) -> list[Method]:
     return found + [build_retrain(agreement, number + 1) for number in range(plan.retrains)]
 
 
-def _variant(agreement: HorizontalAgreement, variant: ClientVariant) -> Method:
+def _variant(agreement: HorizontalAgreement, variant: ClientVariant) -> AnyClientMethod:
     """A method with other settings and the same random streams."""
     own = agreement.model_copy(update={"unlearning": agreement.unlearning.at(variant)})
-    found: Method = replace(build_method(own, variant.method), name=variant.name)  # type: ignore[type-var]
+    found: AnyClientMethod = replace(build_method(own, variant.method), name=variant.name)  # type: ignore[type-var]
     return found
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from math import isfinite
-from typing import Any
+from typing import Any, TypeAlias
 
 from torch import Tensor
 
@@ -13,29 +13,24 @@ from parties.common.errors import Diverged, PolicyError
 from parties.horizontal.engine.branches import Branches
 from parties.horizontal.engine.clusters import ClusterStore
 from parties.horizontal.engine.cohort import DIVERGED_HINT, Cohort, Member
-from parties.horizontal.engine.cohort_wrappers import RecoveryBranchCohort, SaltedCohort
 from parties.horizontal.engine.history import RoundStore
+from parties.horizontal.engine.run import NO_JOURNAL, ConflictCheck, HorizontalRun
 from parties.horizontal.engine.run_journal import RunJournal
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
 from parties.horizontal.evaluation.outcome import (
-    ConflictCheck,
-    ContextFactory,
     ModelOutcome,
-    RoundLog,
     Scores,
-    UnlearnedModel,
     count_conflicts,
     no_scores,
-    run_method,
 )
-from parties.horizontal.methods.knot import Knot
-from parties.horizontal.methods.method import Method
-from parties.horizontal.methods.recover import recover
-from parties.horizontal.methods.retrain import Retrain
+from parties.horizontal.methods.method import AnyClientMethod
+from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.horizontal.methods.unlearn import UnlearnedModel, unlearn
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.task import ORIGINAL, ServerTask
+from parties.requests.driver import carry_out
 from unlearning.audit.metric import Metric
 
+RunFactory: TypeAlias = Callable[[], HorizontalRun]
 PER_QUESTION = ("ratios",)  # benchmark metrics of single questions, which are not recorded
 MEMBER_ATTEMPTS = 3  # to receive from every client whether the request names some of its rows
 
@@ -95,9 +90,9 @@ class RequestRunner:
         outcomes = [self._evaluate_original(name, original)]
         unlearned: list[UnlearnedModel] = []
         for method in methods:
-            context = partial(self._context, name, method, original, leaving, remaining)
-            model, outcome = self._run(name, method, context, original)
-            if outcome.diverged and (not unlearned or isinstance(method, Retrain)):
+            new_run = partial(self._new_run, name, method, original, leaving, remaining)
+            model, outcome = self._run(name, method, new_run)
+            if outcome.diverged and (not unlearned or method.from_scratch):
                 # No model could be delivered, or the metrics would have no reference.
                 raise Diverged(f"request {name!r}: {method.name} {outcome.diverged}", DIVERGED_HINT)
             outcomes.append(outcome)
@@ -131,7 +126,7 @@ class RequestRunner:
         name: str,
         leaving: Sequence[Member],
         remaining: Sequence[Member],
-        methods: Sequence[Method],
+        methods: Sequence[AnyClientMethod],
     ) -> None:
         """Refuse a request that leaves no client, or whose sums reveal the updates of a few."""
         if not remaining:
@@ -143,7 +138,7 @@ class RequestRunner:
         gone, repeated = {each.client for each in leaving}, list[tuple[str, ...]]()
         if self._task.common_start:
             repeated = [tuple(self._cohort.clients)]
-        elif any(isinstance(method, Knot) for method in methods):
+        elif any(method.repeats_training for method in methods):
             repeated = list(self._task.clusters)
         few = [
             len(gone & {*each})
@@ -159,36 +154,33 @@ class RequestRunner:
                 "(aggregation.min_contributors)",
             )
 
-    def _context(
+    def _new_run(
         self,
         request: str,
-        method: Method,
+        method: AnyClientMethod,
         original: Tensor,
         leaving: Sequence[Member],
         remaining: Sequence[Member],
-        record_round: Callable[[RoundRecord], None],
-    ) -> UnlearningContext:
+    ) -> HorizontalRun:
+        """A run of a method, before its first step."""
+
         def initial_model(stream: str) -> Tensor:
             return self._task.initial_model(stream + self._salt)
 
-        history = self._history() if self._task.history_every else None
-        # The clusters of Knot repeat the random streams of the training.
-        salted = SaltedCohort(self._cohort, self._salt)
-        cohort = self._cohort if isinstance(method, Knot) else salted
-        clusters, secret = (
-            self._clusters(),
-            partial(self._secret, f"{request} {method.name} secret"),
-        )
-        return UnlearningContext(
-            cohort,
-            original,
-            leaving,
-            remaining,
-            initial_model,
-            history,
-            record_round,
-            clusters,
-            secret,
+        # Personal parameters may be newer than the recorded progress: then the method starts again.
+        return HorizontalRun(
+            cohort=self._cohort,
+            original=original,
+            leaving=leaving,
+            remaining=remaining,
+            initial_model=initial_model,
+            progress=self._party.progress,
+            history=self._history() if self._task.history_every else None,
+            clusters=self._clusters(),
+            secret=partial(self._secret, f"{request} {method.name} secret"),
+            journal=NO_JOURNAL if self._task.has_personal else self._journal,
+            salt="" if method.repeats_training else self._salt,
+            sent=self._sent,
         )
 
     def _secret(self, name: str) -> bytes:
@@ -201,15 +193,10 @@ class RequestRunner:
         return bytes.fromhex(found)
 
     def _run(
-        self,
-        request: str,
-        method: Method,
-        context: ContextFactory,
-        original: Tensor,
+        self, request: str, method: AnyClientMethod, new_run: RunFactory
     ) -> tuple[UnlearnedModel, ModelOutcome]:
         journal, name = self._journal, f"{request} {method.name}"
-        self._party.progress.phase(method.name, method.rounds)
-        work = partial(self._unlearn, name, method, context, original)
+        work = partial(self._unlearn, name, method, new_run)
         found = journal.once(f"{request}: {method.name}", UnlearnedModel, work)
         self._cohort.switch_branch(found.branch, None)
         if found.diverged:
@@ -226,36 +213,23 @@ class RequestRunner:
             before = partial(self._evaluate_before_recovery, found, found.before_recovery)
             stages["unlearned"] = journal.once(f"{name} unlearned", Scores, before)
         if self._task.revert_rounds:
-            reverted = partial(self._evaluate_reverted, name, found, context)
+            reverted = partial(self._evaluate_reverted, name, found, new_run)
             stages["reverted"] = journal.once(f"{name} reverted", Scores, reverted)
         cost = (method.guarantee.value, found.seconds, found.size)
         return found, ModelOutcome(
             method.name, *cost, scores, stages, found.rounds, benchmark_metrics=benchmark
         )
 
-    def _unlearn(
-        self, name: str, method: Method, context: ContextFactory, original: Tensor
-    ) -> UnlearnedModel:
-        parent = None if isinstance(method, Retrain) else self._branches.current
+    def _unlearn(self, name: str, method: AnyClientMethod, new_run: RunFactory) -> UnlearnedModel:
+        parent = None if method.from_scratch else self._branches.current
         branch = self._branches.start(name, parent)
-        step, check = self._party.progress.step, self._conflict_check(name, branch, context)
-        log = RoundLog(original, step, self._sent, check)
-        if not self._task.has_personal:
-            return run_method(method, context, log, branch)
-        cohorts: list[RecoveryBranchCohort] = []
+        run = new_run()
+        run.branch, run.check_conflicts = branch, self._conflict_check(name, branch, run.remaining)
+        if self._task.has_personal:
+            run.recovery_branch = partial(self._branches.start, f"{name} recovery", branch)
+        return unlearn(method, run)
 
-        def with_recovery_branch(
-            record_round: Callable[[RoundRecord], None],
-        ) -> UnlearningContext:
-            plain = context(record_round)
-            start_branch = partial(self._branches.start, f"{name} recovery", branch)
-            cohorts.append(RecoveryBranchCohort(plain.cohort, start_branch))
-            return replace(plain, cohort=cohorts[-1])
-
-        found = run_method(method, with_recovery_branch, log, branch)
-        return replace(found, branch=cohorts[-1].branch or branch)
-
-    def _failed(self, method: Method, found: UnlearnedModel, reason: str) -> ModelOutcome:
+    def _failed(self, method: AnyClientMethod, found: UnlearnedModel, reason: str) -> ModelOutcome:
         """The outcome of a method without a model that can be evaluated."""
         self._party.progress.warn(f"{method.name} {reason}")
         cost = (method.guarantee.value, found.seconds, found.size)
@@ -271,20 +245,17 @@ class RequestRunner:
         self._cohort.switch_branch(found.branch, None)
         return scores
 
-    def _evaluate_reverted(
-        self, name: str, found: UnlearnedModel, context: ContextFactory
-    ) -> Scores:
+    def _evaluate_reverted(self, name: str, found: UnlearnedModel, new_run: RunFactory) -> Scores:
         """The metrics after further rounds of the remaining clients (reverting test).
 
         The test shows whether forgotten knowledge returns.
         """
         rounds = self._task.revert_rounds
         round_plan = replace(self._task.training_plan(f"{name} revert"), rounds=rounds)
-        self._party.progress.phase(f"{name}, reverting test", rounds)
         self._branches.start(f"{name} reverted", found.branch)
+        further = Recovery(round_plan, TrainedState(found.model))
         try:
-            after = recover(context(lambda _: self._party.progress.step()), found.model, round_plan)
-            scores = self._evaluate(after)
+            scores = self._evaluate(carry_out(further, new_run()))
         except Diverged as error:
             self._party.progress.warn(f"{name}, reverting test: {error}")
             scores = no_scores()
@@ -292,7 +263,7 @@ class RequestRunner:
         return scores
 
     def _conflict_check(
-        self, name: str, branch: str, context: ContextFactory
+        self, name: str, branch: str, remaining: Sequence[Member]
     ) -> ConflictCheck | None:
         """A check of each step against the remaining clients; None: not agreed.
 
@@ -301,7 +272,6 @@ class RequestRunner:
         """
         if not self._task.measures_conflicts:
             return None
-        remaining = context(lambda _: None).remaining
         round_plan = self._task.training_plan(f"{name} conflicts")
 
         def check(number: int, before: Tensor, after: Tensor) -> tuple[int, float]:

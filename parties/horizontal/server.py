@@ -252,7 +252,8 @@ def train_rounds(
     """Train the rounds of ``span``; with separate clusters, average the models of all clusters."""
     progress, groups = party.progress, task.clusters
     # Personal parameters may be newer than the recorded progress: then the span starts again.
-    begun = None if groups or task.has_personal else journal.unfinished(span.name, TrainingProgress)
+    resumes, name = not groups and not task.has_personal, f"{span.name}, rounds"
+    begun = journal.recorded(name, TrainingProgress) if resumes else None
     begun = begun or TrainingProgress(span.model)
     round_plan, rounds = task.training_plan(ORIGINAL), list(begun.rounds)
     rule = restore_moments(round_plan.rule, begun.moments)
@@ -262,11 +263,9 @@ def train_rounds(
         progress.step()
         absent = [str(member) for member in each.mean.absent]
         rounds.append({"round": each.number, "loss": each.mean.loss, "absent": absent})
-        if not groups:
-            journal.save_progress(
-                span.name,
-                lambda: TrainingProgress(each.model, rounds, optimiser_moments(each.rule)),
-            )
+        if resumes:
+            moments = optimiser_moments(each.rule)
+            journal.record(name, TrainingProgress(each.model, list(rounds), moments))
 
     if groups:
         clusters = ClusterStore(party.state / "clusters", groups)

@@ -20,7 +20,7 @@ from parties.horizontal.local.local_task import (
     Slots,
 )
 from parties.horizontal.local.rows import RowKind
-from parties.horizontal.methods.method import Method
+from parties.horizontal.methods.method import AnyClientMethod
 from unlearning.audit.metric import Metric
 
 ORIGINAL = "original"  # name of the trained model, and of the random stream of the training
@@ -66,7 +66,7 @@ class ServerTask(Protocol):
     def training_plan(self, stream: str) -> RoundPlan:
         """Return the plan of the training rounds, with the random stream ``stream``."""
 
-    def methods(self, rounds: int) -> Sequence[Method]:
+    def methods(self, rounds: int) -> Sequence[AnyClientMethod]:
         """Return the methods of a request, the chosen method first and the Retrain methods last.
 
         ``rounds`` is the number of training rounds so far; each Retrain method runs equally many

@@ -13,7 +13,7 @@ from parties.horizontal.engine.cohort import Cohort, Member
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.evaluation.outcome import ModelOutcome, Scores
 from parties.horizontal.local.rows import RowKind
-from parties.horizontal.methods.method import Method
+from parties.horizontal.methods.method import AnyClientMethod
 from parties.horizontal.party import FederatedParty
 from parties.language.client_data import requested_text_rows
 from parties.language.engine.adapter_aggregation import LanguageCohort
@@ -77,7 +77,7 @@ class LanguageServerTask:
         """Return the round plan of the fine-tuning; ``stream`` selects the batch order."""
         return text_training_plan(self._agreement, stream)
 
-    def methods(self, rounds: int) -> Sequence[Method]:
+    def methods(self, rounds: int) -> Sequence[AnyClientMethod]:
         """Return the methods that a request runs after ``rounds`` rounds of training."""
         return text_unlearning_methods(self._agreement, rounds)
 

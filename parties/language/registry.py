@@ -19,7 +19,7 @@ from models.server_optimisers import FedAvg
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.local.local_task import LocalTask, Objective, TextTask
 from parties.horizontal.methods.fine_tune import FineTune
-from parties.horizontal.methods.method import Method
+from parties.horizontal.methods.method import AnyClientMethod
 from parties.horizontal.methods.retrain import Retrain
 from parties.horizontal.registry import server_rule
 from parties.language.methods.loss_based import LossBasedUnlearning
@@ -44,7 +44,7 @@ def text_training_plan(agreement: LanguageAgreement, stream: str) -> RoundPlan:
     return RoundPlan(task, plan.rounds, plan.share, plan.decay, rule, agreement.seed)
 
 
-def text_unlearning_methods(agreement: LanguageAgreement, rounds: int) -> list[Method]:
+def text_unlearning_methods(agreement: LanguageAgreement, rounds: int) -> list[AnyClientMethod]:
     """Return all methods that a request runs: the chosen method first, the Retrain methods last.
 
     ``rounds`` is the number of training rounds so far; each Retrain method runs equally many
@@ -72,7 +72,7 @@ def text_local_tasks(agreement: LanguageAgreement) -> list[LocalTask]:
     return [each.task for each in plans]
 
 
-def text_method(agreement: LanguageAgreement, name: TextMethod) -> Method:
+def text_method(agreement: LanguageAgreement, name: TextMethod) -> AnyClientMethod:
     """Return the unlearning method that configs call ``name``."""
     plan = agreement.unlearning
     match name:

@@ -1,18 +1,13 @@
 """Set-up of a party in the language mode: identity, memory check, texts, folder."""
 
-import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from configs.errors import ConfigError
 from configs.federated_file import SIMULATED, FederatedConfig, LanguageConfig
 from configs.language_party_settings import LanguageClientSettings, LanguageServerSettings
-from parties.common.json_files import next_incarnation
 from parties.common.progress import ProgressListener, ProgressReporter
-from parties.common.traffic import TrafficCounter
 from parties.horizontal.party import FederatedMode
 from parties.language.client_data import (
     build_text_dataset,
@@ -28,8 +23,8 @@ from parties.language.engine.truncation import warn_of_truncated_texts
 from parties.language.language_task import language_client_task, language_server_task
 from parties.language.memory_check import memory_roles, report_memory
 from parties.language.simulated_data import read_text_clients
-from parties.session.identity import open_identity
-from parties.session.setup import StartOptions
+from parties.session.setup import StartOptions, data_folder
+from parties.session.start import start_party
 
 BASE_HINT = 'set base = "DIR", the folder of the base model'
 
@@ -52,11 +47,8 @@ def set_up_language_party(
     agreement, settings = config.agreement, config.settings(name)
     if not isinstance(settings, LanguageServerSettings | LanguageClientSettings):
         raise ConfigError(f"{config.path}: the settings of {name} name no base model", BASE_HINT)
-    progress = ProgressReporter(name, listener)
-    identity = open_identity(config, name, options.certificates, progress)
-    torch.set_num_threads(settings.threads)
-    state = options.out / agreement.federation / name
-    folder = options.data or config.path.parent / (settings.folder or Path())
+    start = start_party(config, name, options, listener)
+    folder, progress = start.folder, start.progress
     roles = memory_roles(agreement, server=name == agreement.hub)
     report_memory(agreement, folder / settings.base, settings.device, progress, *roles)
     if agreement.clients and not isinstance(settings, LanguageClientSettings):
@@ -68,22 +60,9 @@ def set_up_language_party(
         held = [*dataset.test, *dataset.validation]
         warn_of_truncated_texts(progress, [*dataset.rows, *held, *dataset.public], agreement)
     return LanguageParty(
-        server_task=language_server_task,
-        client_task=language_client_task,
-        name=name,
-        agreement=agreement,
-        settings=settings,
-        keyring=identity.keyring,
-        trust=identity.trust,
-        state=state,
-        incarnation=next_incarnation(state),
-        now=lambda: datetime.now(UTC),
-        entropy=os.urandom,
-        progress=progress,
-        traffic=TrafficCounter(progress.add_bytes),
-        folder=folder,
-        dataset=dataset,
-    )
+        server_task=language_server_task, client_task=language_client_task, agreement=agreement,
+        settings=settings, folder=folder, dataset=dataset, **start.count().values(),
+    )  # fmt: skip
 
 
 def _warn_of_simulated_texts(
@@ -93,7 +72,7 @@ def _warn_of_simulated_texts(
     settings = config.settings(f"{SIMULATED}-0")
     if not isinstance(settings, LanguageClientSettings):
         return  # SimulatedTextClients.read raises the error
-    folder = options.data or config.path.parent / (settings.folder or Path())
+    folder = data_folder(config.path, settings, options.data)
     progress.phase("reading texts")
     encoder = load_encoder(config.agreement, folder / settings.base)
     rows = encode_records(read_text_corpus(settings, folder).records, encoder)

@@ -23,6 +23,7 @@ from parties.language.client_data import (
 from parties.language.engine.base_model import load_base_model
 from parties.language.engine.local_training import LanguageClientTask
 from parties.language.language_task import build_text_client
+from parties.session.setup import data_folder
 
 
 class SimulatedTextClients:
@@ -59,7 +60,7 @@ class SimulatedTextClients:
                 f"add the keys base and data to [settings.{SIMULATED}]",
             )
         torch.set_num_threads(settings.threads)
-        return cls(config, settings, data or config.path.parent / (settings.folder or Path()))
+        return cls(config, settings, data_folder(config.path, settings, data))
 
     def load(self, client: str, state: ClientState) -> LanguageClientTask:
         """Load a client, apply the requests in ``state``, and return the client's task."""

@@ -4,22 +4,23 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from parties.report import VERSION
+from parties.report import page, terminal
 from parties.report.horizontal import VERSION as HORIZONTAL_VERSION
 from parties.report.horizontal.page import horizontal_page
 from parties.report.horizontal.terminal import horizontal_table
-from parties.report.page import vertical_page
-from parties.report.terminal import vertical_tables
+from parties.report.record import VERSION
 
 
 def report_page(metrics: dict[str, Any]) -> str:
     """Return the report as HTML."""
-    return horizontal_page(metrics) if _federated(metrics) else vertical_page(metrics)
+    return horizontal_page(metrics) if _federated(metrics) else page.report_page(metrics)
 
 
 def report_tables(metrics: dict[str, Any], width: int) -> RenderableType:
     """Return the tables for a terminal of ``width`` characters."""
-    return horizontal_table(metrics) if _federated(metrics) else vertical_tables(metrics, width)
+    return (
+        horizontal_table(metrics) if _federated(metrics) else terminal.report_tables(metrics, width)
+    )
 
 
 def supported_version(metrics: dict[str, Any]) -> int:

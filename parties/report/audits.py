@@ -1,12 +1,14 @@
 """Audit results of the delivered model compared with Retrain: a table, and sentences."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import floor, log10
 from statistics import fmean, stdev
 
-from parties.report.comparison import Record, delivered_method, method_title
+from parties.report.comparison import chosen_method, find_method
+from parties.report.method_names import ORIGINAL, method_title
 from parties.report.quantities import NOT_RUN, format_difference, format_number, format_percent
+from parties.report.record import Audits, Figure, JsonObject, Request
 
 TITLES = {
     "test_accuracy": "accuracy, test rows",
@@ -98,19 +100,21 @@ class AuditTable:
     others: Sequence[AuditLine]
 
 
-def audit_table(request: Record) -> AuditTable:
+def audit_table(request: Request) -> AuditTable:
     """Return a table of the delivered model's audit values; the table is empty if no audit ran."""
-    figures = request.get("figures") or {}
-    before = {figure["name"]: figure for figure in figures.get("original", ())}
+    title = method_title(request.chosen)
+    if request.audits is None:
+        return AuditTable(title, [], [])
+    original, chosen = find_method(request, ORIGINAL), chosen_method(request)
+    before = {each.name: each for each in (original.figures if original else ())}
     lines = {
-        figure["name"]: _line(figure, before.get(figure["name"]))
-        for figure in figures.get(delivered_method(request), ())
+        each.name: _line(each, before.get(each.name)) for each in (chosen.figures if chosen else ())
     }
     others = [line for name, line in lines.items() if name not in HEADLINES]
     return AuditTable(
-        method_title(delivered_method(request)),
+        title,
         [lines[name] for name in HEADLINES if name in lines],
-        [*others, *_of_parties(request, before), *_relearned(request)],
+        [*others, *_of_parties(request.audits, before), *_relearned(request)],
     )
 
 
@@ -122,19 +126,17 @@ def figure_title(name: str) -> str:
     return f"{_FAMILIES[family]}{_ROWS.get(rows, rows)}" if family in _FAMILIES else name
 
 
-def _of_parties(request: Record, before: Record) -> Iterator[AuditLine]:
+def _of_parties(audits: Audits, before: Mapping[str, Figure]) -> Iterator[AuditLine]:
     """Return the completeness figures and the parameter distance of each party."""
-    audits = request.get("audits") or {}
-    for party, figures in (audits.get("completeness") or {}).items():
+    for party, figures in (audits.completeness or {}).items():
         for figure in figures:
-            line = _line(figure, before.get(figure["name"]))
+            line = _line(figure, before.get(figure.name))
             yield replace(line, title=f"{line.title}, with {party}’s original local model")
-    for party, distances in (audits.get("parameters") or {}).items():
-        unlearned, original = distances["unlearned"], distances["original"]
+    for party, distances in (audits.parameters or {}).items():
         yield AuditLine(
             title=f"distance of {party}’s parameters from the paired Retrain’s",
-            value=_shown(unlearned),
-            original=_shown(original),
+            value=_shown(distances["unlearned"]),
+            original=_shown(distances["original"]),
             retrain=_shown(0.0),
             gap="",
             rows="1",
@@ -143,15 +145,12 @@ def _of_parties(request: Record, before: Record) -> Iterator[AuditLine]:
         )
 
 
-def _relearned(request: Record) -> Iterator[AuditLine]:
+def _relearned(request: Request) -> Iterator[AuditLine]:
     """Return the number of steps that relearn the forgotten rows."""
-    relearn = (request.get("audits") or {}).get("relearn")
+    relearn = request.audits.relearn if request.audits else None
     if relearn is None:
         return
-    unlearned, retrain = (
-        relearn["steps"][delivered_method(request)],
-        relearn["steps"]["retrain-paired"],
-    )
+    unlearned, retrain = relearn["steps"][request.chosen], relearn["steps"]["retrain-paired"]
     spread = stdev(retrain) if len(retrain) > 1 else 0.0
     yield AuditLine(
         title="steps to relearn the forgotten rows",
@@ -165,19 +164,19 @@ def _relearned(request: Record) -> Iterator[AuditLine]:
     )
 
 
-def _line(figure: Record, before: Record | None) -> AuditLine:
-    spread, gap = figure["retrain_sd"], figure["gap_in_sd"]
+def _line(figure: Figure, before: Figure | None) -> AuditLine:
+    spread, gap = figure.retrain_sd, figure.gap_in_sd
     digits = _digits(spread)
-    retrain = _shown(figure["retrain_mean"], digits)
+    retrain = _shown(figure.retrain_mean, digits)
     return AuditLine(
-        title=figure_title(figure["name"]),
-        value=_shown(figure["value"], digits),
-        original=_shown(before["value"], digits) if before else "",
+        title=figure_title(figure.name),
+        value=_shown(figure.value, digits),
+        original=_shown(before.value, digits) if before else "",
         retrain=retrain if spread is None else f"{retrain} ± {format_number(spread, digits)}",
         gap="" if gap is None else format_difference(gap, 1),
-        rows=str(figure["n"]),
-        status=STATUSES[figure["status"]],
-        note=figure["note"],
+        rows=str(figure.n),
+        status=STATUSES[figure.status],
+        note=figure.note,
     )
 
 
@@ -190,25 +189,24 @@ def _shown(value: float | None, digits: int = 3) -> str:
     return NOT_RUN if value is None else format_number(value, digits)
 
 
-def audit_sentences(request: Record) -> list[str]:
+def audit_sentences(request: Request) -> list[str]:
     """Return the sentences about the audits of a request.
 
     They are about the backdoor, audits that were not run, reconstruction, and forgotten rows that
     are left after the purge.
     """
-    audits = request.get("audits")
-    if not audits:
+    audits = request.audits
+    if audits is None:
         return []
     return [
-        *_backdoor(audits),
+        *_backdoor(audits.backdoor),
         *_not_run(audits),
         *_reconstruction(audits),
         *_residues(request),
     ]
 
 
-def _backdoor(audits: Record) -> Iterator[str]:
-    backdoor = audits["backdoor"]
+def _backdoor(backdoor: JsonObject | None) -> Iterator[str]:
     if backdoor is None:
         return
     success = format_percent(backdoor["original_success"])
@@ -219,15 +217,15 @@ def _backdoor(audits: Record) -> Iterator[str]:
         yield f"{start} only: the audit is invalid."
 
 
-def _not_run(audits: Record) -> Iterator[str]:
-    if not audits["completeness"]:
+def _not_run(audits: Audits) -> Iterator[str]:
+    if not audits.completeness:
         yield f"Completeness by party: {NOT_RUN}."
-    if audits["relearn"] is None:
+    if audits.relearn is None:
         yield f"Relearning: {NOT_RUN}."
 
 
-def _reconstruction(audits: Record) -> Iterator[str]:
-    for party, ranks in (audits.get("reconstruction") or {}).items():
+def _reconstruction(audits: Audits) -> Iterator[str]:
+    for party, ranks in (audits.reconstruction or {}).items():
         unlearned = format_percent(ranks["unlearned"]["rank"], 0)
         retrain = format_percent(ranks["retrain"]["rank"], 0)
         yield (
@@ -237,9 +235,9 @@ def _reconstruction(audits: Record) -> Iterator[str]:
         )
 
 
-def _residues(request: Record) -> Iterator[str]:
-    residues = {party: places for party, places in (request.get("remains") or {}).items() if places}
+def _residues(request: Request) -> Iterator[str]:
+    residues = {party: places for party, places in request.remains.items() if places}
     for party, places in residues.items():
         yield f"After the purge {party} still has forgotten rows in: {', '.join(places)}."
-    if request.get("remains") and not residues:
+    if request.remains and not residues:
         yield "After the purge no party has a forgotten row in its memory or its files."

@@ -6,111 +6,23 @@ each gap to the reference as a multiple of the spread. A metric of the delivered
 equals the reference; a value below the reference is not better.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from statistics import fmean, stdev
-from typing import Any, TypeAlias
 
-from parties.report.method_names import is_independent_retrain
-
-Record: TypeAlias = Mapping[str, Any]  # a part of metrics.json
-
-METHODS = {
-    "original": ("Original", "before forgetting"),
-    "fedora": ("FedORA", "fine-tuned under a forgetting constraint"),
-    "newton-cg": ("Newton-CG", "Newton steps to the optimum of the remaining rows"),
-    "sharded": ("Sharded", "shards with forgotten rows are retrained"),
-    "fine-tune": ("Fine-tune", "on the remaining rows"),
-    "gradient-ascent": ("Gradient ascent", "on the loss of the forgotten rows"),
-    "relabel": ("Relabel", "wrong labels for the forgotten rows"),
-    "top-only": ("Top only", "a new top model; the bottom models stay"),
-    "shrink-perturb": ("Shrink-perturb", "mixed with new random weights, then fine-tuned"),
-    "ico-like": ("ICO-like", "one gradient subtracted; reimplemented from its description"),
-    "cvfu": ("CVFU", "gradient steps on a cached sum of votes"),
-    "retrain": ("Retrain", "from scratch, without the forgotten rows"),
-    "retrain-2": ("Retrain, 2nd", "another seed"),
-    "retrain-3": ("Retrain, 3rd", "another seed"),
-    "retrain-paired": ("Retrain, paired", "the original's seed"),
-}
-
-
-class MeasureKind(Enum):
-    """Kind of a metric: fraction of rows, attack score, or JS ratio."""
-
-    SHARE = "share"  # share of rows; gaps are in percentage points
-    SCORE = "score"  # score of an attack; 0.5 is chance
-    RATIO = "ratio"  # JS ratio; Retrain is 1 by definition
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """One column of the method table.
-
-    Attributes:
-        group: heading over several columns.
-        short: short heading, for the terminal.
-        path: nested keys of the metric in the record of a method.
-        of_forgetting: whether the metric measures forgetting (true) or utility (false).
-    """
-
-    group: str
-    title: str
-    short: str
-    path: tuple[str, ...]
-    kind: MeasureKind
-    of_forgetting: bool = False
-
-
-ACCURACY, ATTACK, DISTANCE = "Accuracy", "Membership attack", "JS ratio to Retrain"
-TEST_ACCURACY = Measure(
-    ACCURACY, "test rows", "test\nacc.", ("accuracy", "test"), MeasureKind.SHARE
-)
-REMAINING_CLASSES = Measure(
-    ACCURACY,
-    "test, remaining classes",
-    "other\nacc.",
-    ("accuracy", "test_remaining_classes"),
-    MeasureKind.SHARE,
-)
-FORGOTTEN_RATIO = Measure(
-    DISTANCE,
-    "forgotten rows",
-    "JS\nforget",
-    ("divergence", "forgotten", "ratio"),
-    MeasureKind.RATIO,
-    True,
-)
-MEASURES = (
-    TEST_ACCURACY,
-    REMAINING_CLASSES,
-    Measure(
-        ACCURACY,
-        "forgotten rows",
-        "forget\nacc.",
-        ("accuracy", "forgotten"),
-        MeasureKind.SHARE,
-        True,
-    ),
-    Measure(
-        ATTACK,
-        "balanced accuracy",
-        "attack\nbal.",
-        ("membership", "balanced_accuracy"),
-        MeasureKind.SCORE,
-        True,
-    ),
-    Measure(ATTACK, "AUC", "attack\nAUC", ("membership", "auc"), MeasureKind.SCORE, True),
+from parties.report.columns import (
     FORGOTTEN_RATIO,
-    Measure(
-        DISTANCE,
-        "remaining rows",
-        "JS\nremain",
-        ("divergence", "retained", "ratio"),
-        MeasureKind.RATIO,
-    ),
-    Measure(DISTANCE, "test rows", "JS\ntest", ("divergence", "test", "ratio"), MeasureKind.RATIO),
+    Column,
+    Unit,
+    attack_column,
+    is_vertical,
+    membership_interval,
+    visible_columns,
 )
+from parties.report.method_names import ORIGINAL, is_independent_retrain, is_retrain, method_title
+from parties.report.record import Method, Request
+
+_ROUNDING = 1e-12  # a smaller standard deviation cannot be a unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +36,12 @@ class Reference:
     spread: float | None
     seeds: int
 
+    def in_spreads(self, value: float) -> float | None:
+        """Return the gap of ``value`` in standard deviations; None without a deviation."""
+        if self.spread is None or self.spread <= _ROUNDING:
+            return None
+        return (value - self.mean) / self.spread
+
 
 class ComparisonResult(Enum):
     """Result of a request: how close the delivered model is to Retrain on the forgotten rows."""
@@ -136,81 +54,55 @@ class ComparisonResult(Enum):
     GUARANTEED = "Guaranteed by the method, not measured: see the figures of the guarantee"
 
 
-def table_measures(request: Record) -> list[Measure]:
-    """Return the metrics that are columns of the method table.
-
-    The accuracy on the remaining classes is included only if a whole class was forgotten.
-    """
-    some = any(
-        nested_value(method, *REMAINING_CLASSES.path) is not None for method in request["methods"]
-    )
-    return [measure for measure in MEASURES if some or measure is not REMAINING_CLASSES]
+def find_method(request: Request, name: str) -> Method | None:
+    """Return the method ``name`` of a request; None if it is absent."""
+    return next((each for each in request.methods if each.name == name), None)
 
 
-def nested_value(record: Record | None, *path: str) -> Any:
-    """Return the value at the nested keys ``path``; None if a key of the path is absent."""
-    value: Any = record
-    for key in path:
-        value = None if value is None else value.get(key)
-    return value
+def chosen_method(request: Request) -> Method | None:
+    """Return the method whose model was delivered; None if no method ran."""
+    return find_method(request, request.chosen)
 
 
-def method_title(name: str) -> str:
-    """Return the title of the method ``name``; an unknown name is returned unchanged."""
-    return METHODS.get(name, (name, ""))[0]
+def method_value(request: Request, name: str, column: Column) -> float | None:
+    """Return the value of the method ``name``; None if the method or the value is absent."""
+    method = find_method(request, name)
+    return None if method is None else column.value(method)
 
 
-def ordered_methods(request: Record) -> list[Record]:
-    """Return the records of all methods in table order.
+def ordered_methods(request: Request) -> list[Method]:
+    """Return all methods in table order: the original, the delivered one, others, Retrains."""
+    first = (ORIGINAL, request.chosen)
 
-    The original model is first, and the delivered method is second. Methods without a display title
-    are last.
-    """
-    first = ["original", delivered_method(request)]
-    order = [*first, *(name for name in METHODS if name not in first)]
-    return sorted(
-        request["methods"],
-        key=lambda method: order.index(method["name"]) if method["name"] in order else len(order),
-    )
+    def place(method: Method) -> int:
+        return first.index(method.name) if method.name in first else 2 + is_retrain(method.name)
+
+    return sorted(request.methods, key=place)
 
 
-def method_figure(request: Record, name: str, *path: str) -> Any:
-    """Return one metric of the method ``name``; None if the method or the metric is absent."""
-    method = next((method for method in request["methods"] if method["name"] == name), None)
-    return nested_value(method, *path)
-
-
-def delivered_method(request: Record) -> str:
-    """Return the name of the method whose model was delivered."""
-    name: str = request["method"]
-    return name
-
-
-def retrain_reference(request: Record, path: tuple[str, ...]) -> Reference | None:
-    """Return a metric's mean and spread over the Retrain models; None if the metric is absent."""
-    values = _at_retrains(request, path)
+def retrain_reference(request: Request, column: Column) -> Reference | None:
+    """Return a metric's mean and spread over the Retrain models; None if no model has a value."""
+    values = _at_retrains(request, column)
     if not values:
         return None
     return Reference(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
 
 
-def largest_retrain_ratio(request: Record) -> float:
+def largest_retrain_ratio(request: Request) -> float:
     """Return the largest JS ratio of the Retrain models on the forgotten rows, but at least 1."""
-    return max([1.0, *_at_retrains(request, FORGOTTEN_RATIO.path)])
+    return max([1.0, *_at_retrains(request, FORGOTTEN_RATIO)])
 
 
-def _at_retrains(request: Record, path: tuple[str, ...]) -> list[float]:
-    """Return the values of a figure over the independent Retrains; absent values are left out."""
-    names = [
-        method["name"] for method in request["methods"] if is_independent_retrain(method["name"])
-    ]
-    return [value for name in names if (value := method_figure(request, name, *path)) is not None]
+def _at_retrains(request: Request, column: Column) -> list[float]:
+    """Return the values of a metric over the independent Retrains; absent values are left out."""
+    retrains = [each for each in request.methods if is_independent_retrain(each.name)]
+    return [value for each in retrains if (value := column.value(each)) is not None]
 
 
-def comparison_result(request: Record) -> ComparisonResult:
+def comparison_result(request: Request) -> ComparisonResult:
     """Return the result of a request; JS ratios are compared after rounding to one decimal."""
-    before = method_figure(request, "original", *FORGOTTEN_RATIO.path)
-    after = method_figure(request, delivered_method(request), *FORGOTTEN_RATIO.path)
+    before = method_value(request, ORIGINAL, FORGOTTEN_RATIO)
+    after = method_value(request, request.chosen, FORGOTTEN_RATIO)
     if _is_guaranteed(request):
         return ComparisonResult.GUARANTEED
     if after is None or before is None:
@@ -227,35 +119,55 @@ def comparison_result(request: Record) -> ComparisonResult:
     )
 
 
-def _is_guaranteed(request: Record) -> bool:
+def _is_guaranteed(request: Request) -> bool:
     """Return whether the delivered method is exact, or its certificate reached the agreed bound."""
-    facts = method_figure(request, delivered_method(request), "facts")
-    bound = nested_value(facts, "certificate", "bound")
-    reached = bound is not None and bound <= nested_value(facts, "certificate", "wanted")
-    return reached or nested_value(facts, "sharding") is not None
+    method = chosen_method(request)
+    details = {} if method is None else method.details
+    certificate = details.get("certificate")
+    reached = certificate is not None and certificate["bound"] <= certificate["wanted"]
+    return reached or details.get("sharding") is not None
 
 
-def original_meets(request: Record, measure: Measure) -> bool | None:
+def original_meets(request: Request, column: Column) -> bool | None:
     """Return whether a metric of the original model is near the Retrain models; None if unknown.
 
     The metric is near if it differs from the mean of the Retrain models by at most two standard
     deviations of the Retrain models. A JS ratio is near if it is at most the largest ratio of the
-    Retrain models, after both ratios are rounded to one decimal. An attack score is also near if
-    the confidence interval of the original model's AUC contains the mean AUC of the Retrain models.
+    Retrain models, after both ratios are rounded to one decimal. In the vertical mode, a score of
+    the membership attack is also near if the confidence interval of the original model's AUC
+    contains the mean AUC of the Retrain models.
     """
-    before = method_figure(request, "original", *measure.path)
-    if measure.kind is MeasureKind.RATIO:
+    before = method_value(request, ORIGINAL, column)
+    if column.unit is Unit.RATIO:
         return (
             None if before is None else round(before, 1) <= round(largest_retrain_ratio(request), 1)
         )
-    at_retrain = retrain_reference(request, measure.path)
+    at_retrain = retrain_reference(request, column)
     if before is None or at_retrain is None or at_retrain.spread is None:
         return None
     near = abs(before - at_retrain.mean) <= 2 * at_retrain.spread
-    return near or (measure.kind is MeasureKind.SCORE and _interval_contains_retrain(request))
+    return near or (column.source[0] == "membership" and _interval_contains_retrain(request))
 
 
-def _interval_contains_retrain(request: Record) -> bool:
-    interval = method_figure(request, "original", "membership", "interval")
-    at_retrain = retrain_reference(request, ("membership", "auc"))
+def _interval_contains_retrain(request: Request) -> bool:
+    original = find_method(request, ORIGINAL)
+    interval = None if original is None else membership_interval(original)
+    at_retrain = retrain_reference(request, attack_column(request))
     return bool(interval and at_retrain and interval[0] <= at_retrain.mean <= interval[1])
+
+
+def result_sentence(request: Request) -> str:
+    """Return the result of a request as one phrase, without a full stop."""
+    if is_vertical(request):
+        return comparison_result(request).value
+    if request.members is not None and not request.members.leaving:
+        return "Nothing to forget: no client had such rows"
+    retrains = sum(is_retrain(each.name) for each in request.methods)
+    plural = "" if retrains == 1 else "s"
+    return f"{method_title(request.chosen)}, compared with {retrains} Retrain{plural}"
+
+
+def first_proof(request: Request) -> Column | None:
+    """Return the first column that can show forgetting; None if no column can."""
+    columns = [each for each in visible_columns(request) if each.forgets]
+    return next((each for each in columns if original_meets(request, each) is False), None)

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from parties.report.comparison import Record, delivered_method, method_figure, nested_value
+from parties.report.comparison import chosen_method, find_method
 from parties.report.quantities import format_count, format_number, format_size, join_words
+from parties.report.record import JsonObject, Request
 
 DIGEST_DIGITS = 16  # leading hexadecimal digits that the report shows
 
@@ -19,15 +20,15 @@ class GuaranteeBlock:
     rows: Sequence[Sequence[str]] = ()
 
 
-def guarantee_blocks(request: Record) -> list[GuaranteeBlock]:
+def guarantee_blocks(request: Request) -> list[GuaranteeBlock]:
     """Return the guarantee sections of the delivered method; most methods have no such section."""
-    facts = method_figure(request, delivered_method(request), "facts")
-    blocks = []
-    if certificate := nested_value(facts, "certificate"):
+    method, blocks = chosen_method(request), list[GuaranteeBlock]()
+    details = {} if method is None else method.details
+    if certificate := details.get("certificate"):
         blocks.append(_certificate(request, certificate))
-    if sharding := nested_value(facts, "sharding"):
+    if sharding := details.get("sharding"):
         blocks.append(_sharding(sharding))
-    if kkt := nested_value(facts, "kkt"):
+    if kkt := details.get("kkt"):
         blocks.append(_kkt(kkt))
     return blocks
 
@@ -37,7 +38,7 @@ def short_number(value: float) -> str:
     return f"{value:.2g}"
 
 
-def _certificate(request: Record, certificate: Record) -> GuaranteeBlock:
+def _certificate(request: Request, certificate: JsonObject) -> GuaranteeBlock:
     steps = certificate["steps"]
     products = sum(step["products"] for step in steps)
     reached = certificate["bound"] <= certificate["wanted"]
@@ -70,14 +71,13 @@ def _certificate(request: Record, certificate: Record) -> GuaranteeBlock:
     return GuaranteeBlock("The certificate", sentences, headings, rows)
 
 
-def _distances(request: Record) -> Sequence[Record]:
-    distances: Sequence[Record] | None = method_figure(
-        request, "retrain-paired", "facts", "distances"
-    )
-    return distances or ()
+def _distances(request: Request) -> Sequence[JsonObject]:
+    paired = find_method(request, "retrain-paired")
+    found: Sequence[JsonObject] = () if paired is None else paired.details.get("distances") or ()
+    return found
 
 
-def _sharding(sharding: Record) -> GuaranteeBlock:
+def _sharding(sharding: JsonObject) -> GuaranteeBlock:
     touched = [str(shard) for shard in sharding["touched"]]
     sentence = (
         f"Retrained from scratch, because they had learned from forgotten rows: "
@@ -92,7 +92,7 @@ def _sharding(sharding: Record) -> GuaranteeBlock:
     return GuaranteeBlock("The shards", [sentence], ("shard", "party", "before", "after"), rows)
 
 
-def _kkt(kkt: Record) -> GuaranteeBlock:
+def _kkt(kkt: JsonObject) -> GuaranteeBlock:
     result = "converged" if kkt["converged"] else "not converged"
     sentence = (
         f"Residuals of the last model by full-batch gradients: {result}. Stationarity "

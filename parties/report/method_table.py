@@ -4,17 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from parties.report.comparison import (
-    METHODS,
-    Measure,
-    Record,
-    delivered_method,
-    nested_value,
-    ordered_methods,
-    retrain_reference,
-    table_measures,
+from parties.report.columns import ATTACK_AUC, Column, find_figure, is_vertical, visible_columns
+from parties.report.comparison import ordered_methods, retrain_reference
+from parties.report.method_names import (
+    ORIGINAL,
+    is_independent_retrain,
+    is_retrain,
+    method_meaning,
+    method_title,
 )
-from parties.report.method_names import is_independent_retrain
 from parties.report.quantities import (
     format_count,
     format_number,
@@ -22,12 +20,29 @@ from parties.report.quantities import (
     format_seconds,
     format_size,
 )
-from parties.report.sentences import gap_text, proof_text, reference_text, value_text
+from parties.report.record import Method, Request
+from parties.report.sentences import gap_text, proof_text, reference_text
 
-COSTS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
-    ("time", "seconds", format_seconds),
-    ("rows", "rows", format_count),
-    ("bytes", "bytes", format_size),
+
+@dataclass(frozen=True, slots=True)
+class CostColumn:
+    """A column with a cost of the methods.
+
+    Attributes:
+        title: heading of the column.
+        name: name of the cost in the record.
+        show: function that formats a cost.
+    """
+
+    title: str
+    name: str
+    show: Callable[[float | None], str]
+
+
+COSTS = (
+    CostColumn("time", "seconds", format_seconds),
+    CostColumn("rows", "rows", format_count),
+    CostColumn("bytes", "size", format_size),
 )
 
 
@@ -42,108 +57,152 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class MethodLine:
-    """One line of the table: a method, or the mean over the independent Retrain models."""
+    """One line of the table: a method, or the mean over the independent Retrain models.
+
+    Attributes:
+        name: title of the method.
+        meaning: what the method does.
+        kind: style of the line: original, chosen, baseline, retrain or mean.
+        guarantee: guarantee of the method, or why it has no valid model.
+        diverged: whether the method has no valid model.
+        cells: one cell per column.
+    """
 
     name: str
     meaning: str
-    kind: str  # style of the line: original, chosen, baseline, retrain or mean
+    kind: str
     guarantee: str
+    diverged: bool
     cells: Sequence[Cell]
 
 
 @dataclass(frozen=True, slots=True)
 class MethodTable:
-    """The method table of one request, formatted as text."""
+    """The method table of one request, formatted as text.
 
-    groups: Sequence[tuple[str, int]]  # title, and the number of its columns
+    Attributes:
+        groups: headings over several columns, each with the number of its columns.
+        titles: headings of the columns.
+        short: headings for the terminal; empty for a column that the terminal does not show.
+        lines: the lines.
+        proofs: for each column of a metric, whether it can show forgetting.
+        costs: number of columns with a cost.
+        attacked: sentence on the rows of the membership attack; empty if the figures state them.
+    """
+
+    groups: Sequence[tuple[str, int]]
     titles: Sequence[str]
     short: Sequence[str]
     lines: Sequence[MethodLine]
-    proofs: Sequence[str]  # whether a column can show forgetting
-    attacked: str  # sentence on the rows of the membership attack
+    proofs: Sequence[str]
+    costs: int
+    attacked: str
 
 
-def method_table(request: Record) -> MethodTable:
+def method_table(request: Request) -> MethodTable:
     """Return the method table of a request."""
-    measures = table_measures(request)
-    groups = [(title, len(list(some))) for title, some in groupby(m.group for m in measures)]
+    columns, costs = visible_columns(request), _visible_costs(request)
+    groups = [(title, len(list(some))) for title, some in groupby(each.group for each in columns)]
     return MethodTable(
-        groups=[*groups, ("Effort, and share of Retrain’s", len(COSTS))],
-        titles=[*(measure.title for measure in measures), *(title for title, _, _ in COSTS)],
-        short=[*(measure.short for measure in measures), *(title for title, _, _ in COSTS)],
-        lines=_lines(request, measures),
-        proofs=[proof_text(request, measure) for measure in measures],
+        groups=[*groups, ("Effort, and share of Retrain’s", len(costs))],
+        titles=[*(each.title for each in columns), *(each.title for each in costs)],
+        short=[*(each.short for each in columns), *(each.title for each in costs)],
+        lines=_lines(request, columns, costs),
+        proofs=[proof_text(request, each) for each in columns],
+        costs=len(costs),
         attacked=_attacked(request),
     )
 
 
-def _lines(request: Record, measures: Sequence[Measure]) -> list[MethodLine]:
+def _visible_costs(request: Request) -> list[CostColumn]:
+    """Return the columns of costs; rows are a column only if the mode counts them."""
+    known = [each.cost for each in request.methods if each.cost]
+    counted = not known or any(each.rows is not None for each in known)
+    return [each for each in COSTS if each.name != "rows" or counted]
+
+
+def _lines(
+    request: Request, columns: Sequence[Column], costs: Sequence[CostColumn]
+) -> list[MethodLine]:
     """Return the lines of all methods; the mean of Retrain precedes the first Retrain."""
-    lines = [_line(request, method, measures) for method in ordered_methods(request)]
-    retrains = [place for place, line in enumerate(lines) if line.name.startswith("Retrain")]
+    methods = ordered_methods(request)
+    lines = [_line(request, each, columns, costs) for each in methods]
+    retrains = [place for place, each in enumerate(methods) if is_retrain(each.name)]
     if retrains:
-        lines.insert(retrains[0], _mean_line(request, measures))
+        lines.insert(retrains[0], _mean_line(request, columns, costs))
     return lines
 
 
-def _line(request: Record, method: Record, measures: Sequence[Measure]) -> MethodLine:
-    name = method["name"]
-    title, meaning = METHODS.get(name, (name, ""))
-    retrained = name.startswith("retrain")
-    kind = "original" if name == "original" else "retrain" if retrained else "baseline"
-    if name == delivered_method(request):
+def _line(
+    request: Request, method: Method, columns: Sequence[Column], costs: Sequence[CostColumn]
+) -> MethodLine:
+    meaning, retrained = method_meaning(method.name), is_retrain(method.name)
+    kind = "original" if method.name == ORIGINAL else "retrain" if retrained else "baseline"
+    if method.name == request.chosen:
         kind, meaning = "chosen", f"this request, {meaning}"
-    figures = [_cell(request, method, measure) for measure in measures]
-    guarantee = method.get("guarantee") or ""
-    return MethodLine(title, meaning, kind, guarantee, [*figures, *_costs(method)])
-
-
-def _cell(request: Record, method: Record, measure: Measure) -> Cell:
-    """Return a figure; an independent Retrain has no gap, because it is part of the reference."""
-    value = nested_value(method, *measure.path)
-    apart = not is_independent_retrain(method["name"])
-    gap = gap_text(measure, value, retrain_reference(request, measure.path)) if apart else ()
-    interval = nested_value(method, "membership", "interval") if measure.path[-1] == "auc" else None
-    if value is None or not interval:
-        return Cell(value_text(measure, value), gap)
-    low, high = interval
-    notes = (f"{format_number(low, 2)} to {format_number(high, 2)}", *gap)
-    margin = f"±{format_number(max(value - low, high - value), 2)}"
-    return Cell(value_text(measure, value), notes, margin)
-
-
-def _costs(method: Record) -> list[Cell]:
-    """Return the cost of a method; none for the original: training is no cost of forgetting."""
-    cost = method["cost"]
-    if cost is None:
-        return [Cell("–")] * len(COSTS)
-    return [
-        Cell(show(cost[key]), _of_retrain(method, cost.get(f"{key}_of_retrain")))
-        for _, key, show in COSTS
-    ]
-
-
-def _of_retrain(method: Record, part: float | None) -> tuple[str, ...]:
-    own = method["name"].startswith("retrain")
-    return () if part is None or own else (format_percent(part, 0),)
-
-
-def _mean_line(request: Record, measures: Sequence[Measure]) -> MethodLine:
-    references = [retrain_reference(request, measure.path) for measure in measures]
-    pairs = zip(measures, references, strict=True)
-    seeds = max((entry.seeds for entry in references if entry is not None), default=0)
-    texts = [reference_text(measure, at_retrain) for measure, at_retrain in pairs]
-    cells = [Cell(mean, (spread,)) for mean, spread in texts]
-    blank = [Cell("")] * len(COSTS)
+    cells = [_cell(request, method, each) for each in columns]
+    guarantee = method.diverged or method.guarantee or ""
     return MethodLine(
-        "Retrain, mean", f"over {seeds} seeds: the target", "mean", "", [*cells, *blank]
+        method_title(method.name),
+        meaning,
+        kind,
+        guarantee,
+        method.diverged is not None,
+        [*cells, *(_cost_cell(method, each) for each in costs)],
     )
 
 
-def _attacked(request: Record) -> str:
+def _cell(request: Request, method: Method, column: Column) -> Cell:
+    """Return a figure; an independent Retrain has no gap, because it is part of the reference."""
+    value = column.value(method)
+    if value is None:
+        return Cell(column.text(None) if is_vertical(request) else "–")
+    apart = not is_independent_retrain(method.name)
+    notes = gap_text(column, value, retrain_reference(request, column)) if apart else ()
+    if column is ATTACK_AUC and method.membership and method.membership.interval:
+        low, high = method.membership.interval
+        margin = f"±{format_number(max(value - low, high - value), 2)}"
+        between = f"{format_number(low, 2)} to {format_number(high, 2)}"
+        return Cell(column.text(value), (between, *notes), margin)
+    return Cell(column.text(value), (*notes, *_too_few(method, column)))
+
+
+def _too_few(method: Method, column: Column) -> tuple[str, ...]:
+    """Return a note if a figure has too few rows for a conclusion."""
+    part, name = column.source
+    found = find_figure(method, name) if part == "figure" else None
+    few = found is not None and found.status == "insufficient_n"
+    return (f"n = {found.n}: too few",) if found and few else ()
+
+
+def _cost_cell(method: Method, column: CostColumn) -> Cell:
+    """Return a cost of a method; none for the original: training is no cost of forgetting."""
+    if method.cost is None:
+        return Cell("–")
+    part = getattr(method.cost, f"{column.name}_of_retrain")
+    notes = () if part is None or is_retrain(method.name) else (format_percent(part, 0),)
+    return Cell(column.show(getattr(method.cost, column.name)), notes)
+
+
+def _mean_line(
+    request: Request, columns: Sequence[Column], costs: Sequence[CostColumn]
+) -> MethodLine:
+    references = [retrain_reference(request, each) for each in columns]
+    pairs = zip(columns, references, strict=True)
+    seeds = max((entry.seeds for entry in references if entry is not None), default=0)
+    texts = [reference_text(column, at_retrain) for column, at_retrain in pairs]
+    cells = [Cell(mean, (spread,)) for mean, spread in texts]
+    counted, blank = "one seed" if seeds == 1 else f"{seeds} seeds", [Cell("")] * len(costs)
+    meaning = f"over {counted}: the target"
+    return MethodLine("Retrain, mean", meaning, "mean", "", False, [*cells, *blank])
+
+
+def _attacked(request: Request) -> str:
     """Return the sentence on the rows of the membership attack."""
-    attacks = [method["membership"] for method in request["methods"] if method["membership"]]
+    if not is_vertical(request):
+        return ""
+    attacks = [each.membership for each in request.methods if each.membership]
     if not attacks:
         return "The membership attack was not run."
-    members, others = format_count(attacks[0]["members"]), format_count(attacks[0]["others"])
+    members, others = format_count(attacks[0].members), format_count(attacks[0].others)
     return f"The attack was scored on {members} forgotten and {others} held-out rows."

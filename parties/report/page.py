@@ -1,6 +1,6 @@
-"""HTML report of a vertical run: one self-contained page with tables and figures.
+"""HTML report of a run: one self-contained page with tables and figures.
 
-This module prepares the contents of ``page.html``. Jinja escapes every text from the metrics in the
+This module prepares the contents of ``page.html``. Jinja escapes every text from the record in the
 page, and Matplotlib escapes every text in the charts.
 """
 
@@ -8,30 +8,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from parties.report import figures
 from parties.report.audits import AuditTable, audit_sentences, audit_table
+from parties.report.charts import panels
+from parties.report.charts.plots import Panel
+from parties.report.columns import FORGOTTEN_RATIO, attack_column, is_vertical, utility_column
 from parties.report.comparison import (
-    FORGOTTEN_RATIO,
-    TEST_ACCURACY,
     ComparisonResult,
-    Record,
+    chosen_method,
     comparison_result,
-    delivered_method,
-    method_figure,
-    method_title,
-    nested_value,
+    method_value,
+    result_sentence,
     retrain_reference,
 )
 from parties.report.guarantee_figures import GuaranteeBlock, guarantee_blocks
+from parties.report.method_names import ORIGINAL, method_title
 from parties.report.method_table import Cell, MethodTable, method_table
-from parties.report.plots import Panel
 from parties.report.quantities import (
     NARROW,
     format_count,
     format_difference,
+    format_moment,
     format_number,
     format_percent,
     format_ratio,
@@ -39,12 +39,13 @@ from parties.report.quantities import (
     format_size,
     join_words,
 )
+from parties.report.record import Request, Run, Step, Training, read_record
 from parties.report.sentences import (
     closing_sentence,
     page_headline,
-    parties_sentence,
     privacy_claims_of,
     request_sentence,
+    run_sentence,
 )
 
 SIGNS = {
@@ -54,6 +55,11 @@ SIGNS = {
     ComparisonResult.UNINFORMATIVE: "∅",
     ComparisonResult.UNKNOWN: "?",
     ComparisonResult.GUARANTEED: "■",
+}
+MODES = {
+    "vertical": "Vertical federated learning",
+    "horizontal": "Horizontal federated learning",
+    "llm": "Federated learning of a language model",
 }
 
 
@@ -68,12 +74,33 @@ class DistanceMark:
 
 
 @dataclass(frozen=True, slots=True)
-class VerticalRequestView:
-    """The contents of the page for one request."""
+class RequestView:
+    """The contents of the page for one request.
 
-    request: Record
-    chosen: str  # name of the delivered method
-    method: str  # its title
+    Attributes:
+        request: the record of the request.
+        vertical: whether the run was in the vertical mode.
+        method: title of the delivered method.
+        sign: sign of the result; empty in the federated modes.
+        result: the result as a phrase.
+        rows_sentence: which rows were to be forgotten.
+        closing: the most important figures in one sentence.
+        distances: models on the scale of distances to Retrain.
+        tiles: boxes with the most important figures.
+        table: the table of all methods.
+        audits: the table of audit values.
+        audit_sentences: sentences about the audits.
+        beside_retrain: charts of all models.
+        guarantees: evidence for the method's guarantee.
+        steps: charts of the delivered method's rounds or iterations.
+        recorded_steps: these rounds or iterations.
+        stopped: why the delivered method ended early; None if unknown.
+        entropy: histograms of the prediction entropy.
+    """
+
+    request: Request
+    vertical: bool
+    method: str
     sign: str
     result: str
     rows_sentence: str
@@ -85,26 +112,40 @@ class VerticalRequestView:
     audit_sentences: Sequence[str]
     beside_retrain: Sequence[Panel]
     guarantees: Sequence[GuaranteeBlock]
-    iterations: Sequence[Panel]
+    steps: Sequence[Panel]
+    recorded_steps: Sequence[Step]
+    stopped: str | None
     entropy: Sequence[Panel]
 
 
-def vertical_page(metrics: Record) -> str:
-    """Return the report of a run as one HTML page without scripts or external files."""
+def report_page(metrics: Any) -> str:
+    """Return the report of a run as one HTML page without scripts or external files.
+
+    ``metrics`` is the record of the run as JSON values.
+
+    Raises:
+        DataError: ``metrics`` is no record of a run.
+    """
+    record = read_record(metrics)
+    run = record.run
+    vertical = run.mode == "vertical"
     return (
         _templates()
         .get_template("page.html")
         .render(
-            headline=page_headline(metrics),
-            parties_sentence=parties_sentence(metrics["run"]),
-            run=metrics["run"],
-            privacy=privacy_claims_of(metrics["run"]),
-            failure=metrics.get("failure"),
-            views=[_view(request, metrics["run"]["rows"]) for request in metrics["requests"] or []],
-            training=figures.training_panels(metrics["training"]),
-            best_epoch=nested_value(metrics["training"], "best_epoch"),
-            traffic=figures.traffic_panels(metrics["traffic"]),
-            peers=metrics["peers"] or [],
+            headline=page_headline(record),
+            mode=MODES[run.mode],
+            vertical=vertical,
+            run_sentence=run_sentence(run),
+            run=run,
+            privacy=privacy_claims_of(run),
+            failure=record.failure,
+            views=[_view(each, run) for each in record.requests],
+            training=panels.training_panels(record.training),
+            kept=record.training.kept if record.training else None,
+            absent=_absent(record.training),
+            traffic=panels.traffic_panels(record.traffic, "active party" if vertical else "server"),
+            peers=record.peers,
         )
     )
 
@@ -121,48 +162,48 @@ def _templates() -> Environment:
     )
     environment.filters.update(
         count=format_count,
-        listing=join_words,
+        moment=format_moment,
         number=format_number,
         seconds=format_seconds,
         share=format_percent,
         size=format_size,
+        title=method_title,
     )
     return environment
 
 
-def _view(request: Record, rows: Record | None) -> VerticalRequestView:
-    return VerticalRequestView(
+def _view(request: Request, run: Run) -> RequestView:
+    method, vertical = chosen_method(request), is_vertical(request)
+    return RequestView(
         request=request,
-        chosen=delivered_method(request),
-        method=method_title(delivered_method(request)),
-        sign=SIGNS[comparison_result(request)],
-        result=comparison_result(request).value,
-        rows_sentence=request_sentence(request, rows),
+        vertical=vertical,
+        method=method_title(request.chosen),
+        sign=SIGNS[comparison_result(request)] if vertical else "",
+        result=result_sentence(request),
+        rows_sentence=request_sentence(request, run),
         closing=closing_sentence(request),
         distances=_distances(request),
         tiles=_tiles(request),
         table=method_table(request),
         audits=audit_table(request),
         audit_sentences=audit_sentences(request),
-        beside_retrain=figures.comparison_panels(request),
+        beside_retrain=panels.comparison_panels(request),
         guarantees=guarantee_blocks(request),
-        iterations=figures.iteration_panels(request),
-        entropy=figures.entropy_panels(request),
+        steps=panels.step_panels(request),
+        recorded_steps=method.steps if method else (),
+        stopped=method.stopped if method else None,
+        entropy=panels.entropy_panels(request),
     )
 
 
-def _distances(request: Record) -> list[DistanceMark]:
+def _distances(request: Request) -> list[DistanceMark]:
     """Return original, delivered model and Retrain on the scale of JS ratios on forgotten rows."""
-    before = method_figure(request, "original", *FORGOTTEN_RATIO.path)
-    after = method_figure(request, delivered_method(request), *FORGOTTEN_RATIO.path)
+    before = method_value(request, ORIGINAL, FORGOTTEN_RATIO)
+    after = method_value(request, request.chosen, FORGOTTEN_RATIO)
     if before is None or after is None:
         return []
     ratios = {"original": before, "chosen": after, "retrain": 1.0}
-    names = {
-        "chosen": method_title(delivered_method(request)),
-        "original": "Original",
-        "retrain": "Retrain",
-    }
+    names = {"chosen": method_title(request.chosen), "original": "Original", "retrain": "Retrain"}
     far, near = max(ratios.values()), min(ratios.values())
     return [
         DistanceMark(
@@ -172,41 +213,50 @@ def _distances(request: Record) -> list[DistanceMark]:
     ]
 
 
-def _tiles(request: Record) -> list[Cell]:
+def _tiles(request: Request) -> list[Cell]:
     """Return the tiles for utility, attack and effort; a tile without a figure is left out."""
     tiles = [_utility_tile(request), _attack_tile(request), _effort_tile(request)]
     return [tile for tile in tiles if tile is not None]
 
 
-def _utility_tile(request: Record) -> Cell | None:
-    after = method_figure(request, delivered_method(request), *TEST_ACCURACY.path)
-    at_retrain = retrain_reference(request, TEST_ACCURACY.path)
+def _utility_tile(request: Request) -> Cell | None:
+    column = utility_column(request)
+    after = method_value(request, request.chosen, column)
+    at_retrain = retrain_reference(request, column)
     if after is None or at_retrain is None:
         return None
     gap = f"{format_difference(100 * (after - at_retrain.mean), 1)}{NARROW}points"
-    accuracies = f"{format_percent(after)} and {format_percent(at_retrain.mean)}"
-    note = f"test accuracy against Retrain: {accuracies}"
+    note = f"test accuracy: {format_percent(after)}, Retrain {format_percent(at_retrain.mean)}"
     return Cell(gap, (note,))
 
 
-def _attack_tile(request: Record) -> Cell | None:
-    path = ("membership", "auc")
-    before, after = (
-        method_figure(request, "original", *path),
-        method_figure(request, delivered_method(request), *path),
-    )
-    at_retrain = retrain_reference(request, path)
+def _attack_tile(request: Request) -> Cell | None:
+    column = attack_column(request)
+    before = method_value(request, ORIGINAL, column)
+    after = method_value(request, request.chosen, column)
+    at_retrain = retrain_reference(request, column)
     if after is None:
         return None
     retrain = format_number(at_retrain.mean if at_retrain else None, 2)
-    note = f"AUC of the membership attack; Retrain {retrain}, original"
-    return Cell(format_number(after, 2), (f"{note} {format_number(before, 2)}",))
+    note = f"AUC of the membership attack; Retrain {retrain}, original {format_number(before, 2)}"
+    return Cell(format_number(after, 2), (note,))
 
 
-def _effort_tile(request: Record) -> Cell | None:
-    cost = method_figure(request, delivered_method(request), "cost")
-    if nested_value(cost, "rows_of_retrain") is None:
+def _effort_tile(request: Request) -> Cell | None:
+    method = chosen_method(request)
+    cost = method.cost if method else None
+    if cost is None:
         return None
-    time = format_percent(nested_value(cost, "seconds_of_retrain"), 0)
-    note = f"of Retrain's rows exchanged; {time} of its time"
-    return Cell(format_percent(cost["rows_of_retrain"], 0), (note,))
+    if cost.rows_of_retrain is not None:
+        time = format_percent(cost.seconds_of_retrain, 0)
+        note = f"of Retrain's rows exchanged; {time} of its time"
+        return Cell(format_percent(cost.rows_of_retrain, 0), (note,))
+    if cost.seconds_of_retrain is None:
+        return None
+    return Cell(format_percent(cost.seconds_of_retrain, 0), ("of Retrain's time",))
+
+
+def _absent(training: Training | None) -> list[str]:
+    """Return the rounds with absent clients."""
+    steps = training.steps if training else ()
+    return [f"round {each.number}: {join_words([*each.absent])}" for each in steps if each.absent]

@@ -1,4 +1,6 @@
-"""Formatting of percentages, counts, ratios, seconds and bytes; None is shown as "not run"."""
+"""Formatting of percentages, counts, ratios, seconds, bytes, dates; None is shown as "not run"."""
+
+from datetime import UTC, datetime
 
 NOT_RUN = "not run"
 NARROW = "\N{NARROW NO-BREAK SPACE}"  # keeps a number and its unit on one line
@@ -39,6 +41,11 @@ def format_seconds(value: float | None) -> str:
         minutes, rest = divmod(round(value), 60)
         return f"{minutes:,}{NARROW}min {rest:02d}{NARROW}s"
     return f"{format_number(value, 1 if value >= 10 else 2)}{NARROW}s"
+
+
+def format_moment(moment: datetime) -> str:
+    """Return a date and time in UTC, in the format of ISO 8601."""
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def format_size(value: float | None) -> str:

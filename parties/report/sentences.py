@@ -1,21 +1,23 @@
 """Texts of the report: table cells, gaps to Retrain, and the sentences about a request."""
 
-from parties.report.comparison import (
+from parties.report.columns import (
     FORGOTTEN_RATIO,
-    TEST_ACCURACY,
+    Column,
+    Unit,
+    is_vertical,
+    utility_column,
+)
+from parties.report.comparison import (
     ComparisonResult,
-    Measure,
-    MeasureKind,
-    Record,
     Reference,
+    chosen_method,
     comparison_result,
-    delivered_method,
-    method_figure,
-    method_title,
-    nested_value,
+    first_proof,
+    method_value,
     original_meets,
     retrain_reference,
 )
+from parties.report.method_names import ORIGINAL, is_retrain, method_title
 from parties.report.quantities import (
     NARROW,
     format_count,
@@ -25,77 +27,74 @@ from parties.report.quantities import (
     format_ratio,
     join_words,
 )
+from parties.report.record import Privacy, Request, Run, RunRecord
 
 HOLDINGS = {"active": "the labels", "passive": "features only"}
 
 NO_FORMAL_PRIVACY = "no formal privacy"
 
 
-def value_text(measure: Measure, value: float | None) -> str:
-    """Return the value of a metric as the text of a table cell."""
-    if measure.kind is MeasureKind.RATIO:
-        return format_ratio(value)
-    return format_percent(value) if measure.kind is MeasureKind.SHARE else format_number(value, 3)
-
-
-def gap_text(
-    measure: Measure, value: float | None, at_retrain: Reference | None
-) -> tuple[str, ...]:
+def gap_text(column: Column, value: float | None, at_retrain: Reference | None) -> tuple[str, ...]:
     """Return the value minus Retrain's mean, in the metric's unit and in standard deviations."""
-    if value is None or at_retrain is None or measure.kind is MeasureKind.RATIO:
+    if value is None or at_retrain is None or column.unit is Unit.RATIO:
         return ()
-    gap = value - at_retrain.mean
-    points = measure.kind is MeasureKind.SHARE
-    text = f"{format_difference(100 * gap, 1)}{NARROW}pts" if points else format_difference(gap, 3)
-    if not at_retrain.spread:
-        return (text,)
-    return text, f"{format_difference(gap / at_retrain.spread, 1)}{NARROW}sd"
+    gap, in_spreads = value - at_retrain.mean, at_retrain.in_spreads(value)
+    if column.unit is Unit.SHARE:
+        text = f"{format_difference(100 * gap, 1)}{NARROW}pts"
+    else:
+        text = format_difference(gap, column.digits)
+    return (
+        (text,) if in_spreads is None else (text, f"{format_difference(in_spreads, 1)}{NARROW}sd")
+    )
 
 
-def reference_text(measure: Measure, at_retrain: Reference | None) -> tuple[str, str]:
+def reference_text(column: Column, at_retrain: Reference | None) -> tuple[str, str]:
     """Return two texts: the mean and the standard deviation of a metric over the Retrain models."""
-    if measure.kind is MeasureKind.RATIO:
+    if column.unit is Unit.RATIO:
         return format_ratio(1.0), "by definition"
     if at_retrain is None:
-        return value_text(measure, None), ""
-    scale, digits = (100, 1) if measure.kind is MeasureKind.SHARE else (1, 3)
+        return "–", ""
+    scale, digits = (100, 1) if column.unit is Unit.SHARE else (1, column.digits)
     spread = at_retrain.spread
     known = (
         "one seed: no spread" if spread is None else f"sd {format_number(scale * spread, digits)}"
     )
-    return value_text(measure, at_retrain.mean), known
+    return column.text(at_retrain.mean), known
 
 
-def proof_text(request: Record, measure: Measure) -> str:
+def proof_text(request: Request, column: Column) -> str:
     """Return as text whether a metric can show forgetting.
 
     Only a metric in which the original model and the Retrain models differ can show forgetting.
     """
-    met = original_meets(request, measure)
-    if not measure.of_forgetting:
+    met = original_meets(request, column)
+    if not column.forgets:
         return "not its purpose"
     if met is None:
         return "unknown: needs the original and two Retrains"
     return (
         "no: the original is as near to Retrain"
         if met
-        else f"yes: original {_off(request, measure)}"
+        else f"yes: original {_off(request, column)}"
     )
 
 
-def _off(request: Record, measure: Measure) -> str:
+def _off(request: Request, column: Column) -> str:
     """Return the distance of the original to Retrain as text."""
-    before = method_figure(request, "original", *measure.path)
-    at_retrain = retrain_reference(request, measure.path)
-    if measure.kind is MeasureKind.RATIO or at_retrain is None:
+    before = method_value(request, ORIGINAL, column)
+    at_retrain = retrain_reference(request, column)
+    if column.unit is Unit.RATIO or at_retrain is None or before is None:
         return f"at {format_ratio(before)}"
-    if not at_retrain.spread:
-        return f"{gap_text(measure, before, at_retrain)[0]} off"
-    return f"{format_number(abs(before - at_retrain.mean) / at_retrain.spread, 0)}{NARROW}sd off"
+    in_spreads = at_retrain.in_spreads(before)
+    if in_spreads is None:
+        return f"{gap_text(column, before, at_retrain)[0]} off"
+    return f"{format_number(abs(in_spreads), 0)}{NARROW}sd off"
 
 
-def closing_sentence(request: Record) -> str:
+def closing_sentence(request: Request) -> str:
     """Return the sentence that sums up a request: distance to Retrain, accuracy and cost."""
+    if not is_vertical(request):
+        return _change_sentence(request)
     parts = [_distance(request), _utility(request), _effort(request)]
     sentence = "; ".join(part for part in parts if part) + "."
     if comparison_result(request) is ComparisonResult.UNINFORMATIVE:
@@ -103,10 +102,34 @@ def closing_sentence(request: Record) -> str:
     return sentence
 
 
-def _distance(request: Record) -> str:
-    name = method_title(delivered_method(request))
-    before = method_figure(request, "original", *FORGOTTEN_RATIO.path)
-    after = method_figure(request, delivered_method(request), *FORGOTTEN_RATIO.path)
+def _change_sentence(request: Request) -> str:
+    """Return the change of the first metric that can show forgetting, as a sentence."""
+    if request.members is None or not request.members.leaving:
+        return "No client had such rows: the model did not change."
+    column = first_proof(request)
+    if column is None and sum(is_retrain(each.name) for each in request.methods) < 2:
+        return (
+            "With one Retrain the spread of the metrics is unknown, so no metric can prove "
+            "forgetting; set unlearning.retrains to at least 2."
+        )
+    if column is None:
+        return (
+            "No metric separates the original model from a Retrain, so this run proves neither "
+            "forgetting nor its absence."
+        )
+    before, after = (method_value(request, name, column) for name in (ORIGINAL, request.chosen))
+    at_retrain = retrain_reference(request, column)
+    retrain = column.text(at_retrain.mean if at_retrain else None)
+    return (
+        f"{method_title(request.chosen)} changed “{column.title}” from {column.text(before)} "
+        f"to {column.text(after)}; a Retrain has {retrain}."
+    )
+
+
+def _distance(request: Request) -> str:
+    name = method_title(request.chosen)
+    before = method_value(request, ORIGINAL, FORGOTTEN_RATIO)
+    after = method_value(request, request.chosen, FORGOTTEN_RATIO)
     if after is None:
         return f"{name}'s outputs on the forgotten rows were not compared with a Retrain's"
     return (
@@ -115,9 +138,10 @@ def _distance(request: Record) -> str:
     )
 
 
-def _utility(request: Record) -> str:
-    after = method_figure(request, delivered_method(request), *TEST_ACCURACY.path)
-    at_retrain = retrain_reference(request, TEST_ACCURACY.path)
+def _utility(request: Request) -> str:
+    column = utility_column(request)
+    after = method_value(request, request.chosen, column)
+    at_retrain = retrain_reference(request, column)
     if after is None or at_retrain is None:
         return ""
     gap = f"{100 * abs(after - at_retrain.mean):.1f}"
@@ -127,36 +151,46 @@ def _utility(request: Record) -> str:
     return f"test accuracy {gap} points {side} Retrain"
 
 
-def _effort(request: Record) -> str:
-    rows = method_figure(request, delivered_method(request), "cost", "rows_of_retrain")
+def _effort(request: Request) -> str:
+    method = chosen_method(request)
+    rows = method.cost.rows_of_retrain if method and method.cost else None
     return "" if rows is None else f"{format_percent(rows, 0)} of Retrain's rows exchanged"
 
 
-def page_headline(metrics: Record) -> str:
+def page_headline(record: RunRecord) -> str:
     """Return the title of the page."""
-    federation, requests = metrics["run"]["federation"], metrics["requests"] or []
+    name, requests = record.run.federation, record.requests
     if not requests:
-        return f"{federation}: one model, nothing forgotten"
-    rows = format_count(sum(request["forgotten"] for request in requests))
+        return f"{name}: one model, nothing forgotten"
     several = f" in {len(requests)} requests" if len(requests) > 1 else ""
-    return f"{federation}: forgetting {rows} rows{several}"
+    named = [each.rows for each in requests if each.rows is not None]
+    if named:
+        rows = format_count(sum(each.forgotten for each in named))
+        return f"{name}: forgetting {rows} rows{several}"
+    return f"{name}: {len(requests)} requests" if several else f"{name}: {_leaving(requests[0])}"
 
 
-def parties_sentence(run: Record) -> str:
-    """Return the sentence about the parties, their common rows and the test accuracy."""
-    parties = run["parties"] or []
-    roles = {party["role"]: "" for party in parties}
-    held = [_holders([p["name"] for p in parties if p["role"] == role], role) for role in roles]
-    trained = f"trained one model on their {format_count(run['common_rows'])} common rows."
-    accuracy = run.get("test_accuracy")
+def run_sentence(run: Run) -> str:
+    """Return the sentences about the parties or clients of a run, and about their model."""
+    if run.clients is not None:
+        return (
+            f"{format_count(run.clients)} clients share a model of {format_count(run.parameters)} "
+            f"parameters; the server has no rows. Secure aggregation: "
+            f"{(run.aggregation or {}).get('claim', 'not recorded')}."
+        )
+    roles = {party.role: "" for party in run.parties}
+    held = [_holders([p.name for p in run.parties if p.role == role], role) for role in roles]
+    trained = f"trained one model on their {format_count(run.common_rows)} common rows."
+    accuracy = run.test_accuracy
     trained += "" if accuracy is None else f" Its test accuracy is {format_percent(accuracy)}."
     return f"{'; '.join(held)}. Together they {trained}" if held else f"The parties {trained}"
 
 
-def privacy_claims_of(run: Record) -> Record:
-    """Return the privacy claims of a run: a summary, and the claims as sentences."""
-    privacy: Record | None = run.get("privacy")
-    return privacy or {"summary": NO_FORMAL_PRIVACY, "claims": []}
+def privacy_claims_of(run: Run) -> Privacy | None:
+    """Return the privacy claims of a run; None in the federated modes (see ``run.aggregation``)."""
+    if run.privacy is None and run.mode == "vertical":
+        return Privacy(summary=NO_FORMAL_PRIVACY)
+    return run.privacy
 
 
 def _holders(names: list[str], role: str) -> str:
@@ -165,32 +199,49 @@ def _holders(names: list[str], role: str) -> str:
     return f"{join_words(names)} {'holds' if len(names) == 1 else 'hold'} {data}"
 
 
-def request_sentence(request: Record, rows: Record | None) -> str:
-    """Return the sentences about the rows of a request."""
-    learned = nested_value(rows, "learn")
+def request_sentence(request: Request, run: Run) -> str:
+    """Return the sentences about the rows or the clients of a request."""
+    rows = request.rows
+    if rows is None:
+        leaving = _leaving(request)
+        return f"{leaving[0].upper()}{leaving[1:]}."
+    learned = (run.rows or {}).get("learn")
     among = f" of the {format_count(learned)} training rows" if learned else " training rows"
-    if request["forgotten"] == 0:
+    if rows.forgotten == 0:
         return "Nothing was to be forgotten: the request names no training row." + _other_rows(
             request
         )
-    named = f"{format_count(request['forgotten'])}{among} were to be forgotten{_classes(request)}."
+    named = f"{format_count(rows.forgotten)}{among} were to be forgotten{_classes(request)}."
     return named + _other_rows(request)
 
 
-def _classes(request: Record) -> str:
-    classes = [str(name) for name in request["classes"] or []]
-    if not classes:
+def _leaving(request: Request) -> str:
+    """Return a text that names the clients whose rows are forgotten."""
+    members = request.members.leaving if request.members else ()
+    leaving = sorted({each.partition(",")[0] for each in members})
+    if not leaving:
+        return "no client had such rows"
+    if len(leaving) > 3:
+        return f"rows of {len(leaving)} clients are forgotten"
+    return f"rows of {join_words(leaving)} are forgotten"
+
+
+def _classes(request: Request) -> str:
+    rows = request.rows
+    if rows is None or not rows.classes:
         return ""
-    part = (
-        "" if request["fraction"] in (None, 1) else f"{format_percent(request['fraction'], 0)} of "
+    part = "" if rows.fraction in (None, 1) else f"{format_percent(rows.fraction, 0)} of "
+    return (
+        f": {part}{'class' if len(rows.classes) == 1 else 'classes'} {join_words([*rows.classes])}"
     )
-    return f": {part}{'class' if len(classes) == 1 else 'classes'} {join_words(classes)}"
 
 
-def _other_rows(request: Record) -> str:
+def _other_rows(request: Request) -> str:
     """Return the sentences about rows outside the training rows and about planted rows."""
-    held = sum(rows or 0 for rows in (request["dropped"] or {}).values())
-    planted = request["canaries"]
+    rows = request.rows
+    if rows is None:
+        return ""
+    held, planted = sum(rows.dropped.values()), rows.canaries
     dropped = (
         f" {format_count(held)} other rows of the request were validation or test rows; "
         "they were dropped."

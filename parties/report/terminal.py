@@ -1,7 +1,8 @@
-"""Tables of a vertical run for the terminal: methods, audits and traffic."""
+"""Tables of a run for the terminal: methods, audits and traffic."""
 
 from collections.abc import Sequence
 from itertools import compress
+from typing import Any
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -9,53 +10,68 @@ from rich.table import Table
 from rich.text import Text
 
 from parties.report.audits import audit_table
-from parties.report.comparison import Record, comparison_result
+from parties.report.comparison import result_sentence
 from parties.report.guarantee_figures import guarantee_blocks
-from parties.report.method_table import Cell, method_table
+from parties.report.method_table import Cell, MethodLine, method_table
 from parties.report.quantities import NARROW, format_count, format_seconds, format_size
+from parties.report.record import PhaseTraffic, Request, read_record
 from parties.report.sentences import (
     closing_sentence,
-    parties_sentence,
     privacy_claims_of,
     request_sentence,
+    run_sentence,
 )
 
 STYLES = {"chosen": "bold", "mean": "italic"}
 FULL_WIDTH = 96  # characters that all columns need
-OPTIONAL_COLUMNS = ("JS remain", "time", "bytes")  # left out on a narrower terminal
+OPTIONAL_COLUMNS = ("JS\nremain", "rows", "bytes")  # left out on a narrower terminal
 
 
-def vertical_tables(metrics: Record, width: int = FULL_WIDTH) -> RenderableType:
-    """Return the tables of a run, for a terminal of ``width`` characters."""
-    shown: list[RenderableType] = [Text(parties_sentence(metrics["run"]))]
-    shown.append(Text(f"Privacy: {privacy_claims_of(metrics['run'])['summary']}.\n"))
-    for request in metrics["requests"] or []:
-        shown.append(Text(request_sentence(request, metrics["run"]["rows"]) + "\n"))
-        shown += [_methods(request, width), *_audits(request), Text(_summary(request)), Text()]
-    if metrics["traffic"]:
-        shown.append(_traffic(metrics["traffic"]))
+def report_tables(metrics: Any, width: int = FULL_WIDTH) -> RenderableType:
+    """Return the tables of a run, for a terminal of ``width`` characters.
+
+    ``metrics`` is the record of the run as JSON values.
+
+    Raises:
+        DataError: ``metrics`` is no record of a run.
+    """
+    record = read_record(metrics)
+    shown: list[RenderableType] = [Text(run_sentence(record.run))]
+    if privacy := privacy_claims_of(record.run):
+        shown.append(Text(f"Privacy: {privacy.summary}."))
+    for request in record.requests:
+        shown.append(Text(f"\n{request_sentence(request, record.run)}\n"))
+        shown += [_methods(request, width), *_audits(request), Text(_summary(request))]
+    if any(each.messages for each in record.traffic):
+        shown += [Text(), _traffic(record.traffic)]
     return Group(*shown)
 
 
-def _summary(request: Record) -> str:
+def _summary(request: Request) -> str:
     guarantees = [text for block in guarantee_blocks(request) for text in block.sentences]
-    return " ".join(
-        [f"{comparison_result(request).value}. {closing_sentence(request)}", *guarantees]
-    )
+    return " ".join([f"{result_sentence(request)}. {closing_sentence(request)}", *guarantees])
 
 
-def _methods(request: Record, width: int) -> Table:
+def _methods(request: Request, width: int) -> Table:
     methods = method_table(request)
-    shown = [width >= FULL_WIDTH or title not in OPTIONAL_COLUMNS for title in methods.short]
+    shown = [
+        bool(title) and (width >= FULL_WIDTH or title not in OPTIONAL_COLUMNS)
+        for title in methods.short
+    ]
     titles = list(compress(methods.short, shown))
-    grid = _grid(f"{request['name']}: every method beside Retrain", "method", titles)
+    grid = _grid(f"{request.name}: every method beside Retrain", "method", titles)
     for line in methods.lines:
         cells = map(_compact, compress(line.cells, shown))
-        grid.add_row(Text(line.name), *cells, style=STYLES.get(line.kind, ""))
+        grid.add_row(Text(_name(line)), *cells, style=STYLES.get(line.kind, ""))
     return grid
 
 
-def _audits(request: Record) -> list[RenderableType]:
+def _name(line: MethodLine) -> str:
+    chosen, diverged = line.kind == "chosen", line.diverged
+    return f"{line.name}{' *' if chosen else ''}{' (diverged)' if diverged else ''}"
+
+
+def _audits(request: Request) -> list[RenderableType]:
     """Return the table of audit headlines; empty if no audit ran."""
     found = audit_table(request)
     if not found.headlines:
@@ -74,15 +90,11 @@ def _compact(cell: Cell) -> Text:
     return Text(f"{cell.value}{cell.margin}".replace(NARROW, " "))
 
 
-def _traffic(traffic: Sequence[Record]) -> Table:
+def _traffic(traffic: Sequence[PhaseTraffic]) -> Table:
     grid = _grid("Traffic", "phase", ["time", "bytes", "messages"])
     for row in traffic:
-        figures = [
-            format_seconds(row["seconds"]),
-            format_size(row["bytes"]),
-            format_count(row["messages"]),
-        ]
-        grid.add_row(Text(row["phase"]), *(Text(figure) for figure in figures))
+        figures = [format_seconds(row.seconds), format_size(row.bytes), format_count(row.messages)]
+        grid.add_row(Text(row.phase), *(Text(figure) for figure in figures))
     return grid
 
 

@@ -96,6 +96,12 @@ class Run(Protocol):
     def finite(self) -> bool:
         """Whether all numbers of the last step are finite."""
 
+    def verify(self) -> None:
+        """Check all parameters of the model; afterwards ``finite`` tells whether they are finite.
+
+        During a step, only numbers that the step itself computes are checked.
+        """
+
     def recorded(self, name: str, kind: type[T]) -> T | None:
         """Return the progress that was recorded under ``name`` before a crash; else None."""
 
@@ -180,8 +186,12 @@ def _next(
     """The progress after one more step."""
     done = method.step(run, now.state, len(now.records))
     if isinstance(done, Stop):
-        return replace(now, stop=done)
+        if not done.restore:
+            run.verify()
+        return replace(now, stop=_failure(run) or done)
     state, record = done
+    if record.good:
+        run.verify()
     records = [*now.records, record.figures]
     return MethodProgress(state, records, record.good, record.which, _failure(run))
 

@@ -1,9 +1,10 @@
 """What one party needs at run time: settings, identity, clock, progress display and traffic."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from configs.party_settings import PartySettingsBase
 from configs.schema import agreement_digest, canonical_agreement
@@ -16,13 +17,11 @@ from protocol.keyring import Keyring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartyContext:
-    """A party on this machine, in any mode.
+class StartedParty:
+    """The part of a party that its start determines in the same way in all modes.
 
     Attributes:
         name: name of the party in the agreement.
-        agreement: the shared agreement.
-        settings: the party's own settings.
         keyring: the party's key and certificates.
         trust: rules by which peers' certificates are checked.
         state: folder of the party's own files in the run.
@@ -31,12 +30,9 @@ class PartyContext:
         entropy: returns as many random bytes as requested.
         progress: reports progress and warnings.
         traffic: counts messages and bytes.
-        model_run: the run whose model is used for prediction, 16 bytes; empty for training.
     """
 
     name: str
-    agreement: AnyAgreement
-    settings: PartySettingsBase
     keyring: Keyring
     trust: Trust
     state: Path
@@ -45,6 +41,24 @@ class PartyContext:
     entropy: Callable[[int], bytes]
     progress: ProgressReporter
     traffic: TrafficCounter
+
+    def values(self) -> dict[str, Any]:
+        """Return the attributes by name, for the constructor of a mode's party."""
+        return {each.name: getattr(self, each.name) for each in fields(StartedParty)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartyContext(StartedParty):
+    """A party on this machine, in any mode.
+
+    Attributes:
+        agreement: the shared agreement.
+        settings: the party's own settings.
+        model_run: the run whose model is used for prediction, 16 bytes; empty for training.
+    """
+
+    agreement: AnyAgreement
+    settings: PartySettingsBase
     model_run: bytes = b""
 
     @property

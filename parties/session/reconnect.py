@@ -1,9 +1,10 @@
 """Reconnection: which errors mean a lost connection, and how long a party waits for its peer."""
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
 
-from parties.common.errors import ABSENT
+from parties.common.errors import ABSENT, abort_reason
 from parties.session.party import PartyContext
 from protocol.errors import Aborted, LineBroken, PeerSilent
 
@@ -60,6 +61,28 @@ class Reconnect:
             raise error
         self._lost = error
         self._party.progress.warn(f"{error}; waiting up to {seconds:g} s for a new connection")
+
+
+class Session(Protocol):
+    """A channel to one peer, or to several peers."""
+
+    def abort(self, code: str, reason: str) -> None:
+        """Send the code and the reason of an error."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+@contextmanager
+def report_and_close(session: Session) -> Iterator[None]:
+    """Close ``session`` after a ``with`` block; first report an error of the block to the peers."""
+    try:
+        yield
+    except Exception as error:
+        session.abort(*abort_reason(error))
+        raise
+    finally:
+        session.close()
 
 
 def is_connection_loss(error: Exception) -> bool:

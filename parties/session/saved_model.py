@@ -12,6 +12,7 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import Any, Protocol
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
@@ -19,8 +20,11 @@ from torch import Tensor, nn
 from configs.errors import ConfigError
 from configs.schema import agreement_differences
 from models.arithmetic import all_finite
+from parties.common.atomic_file import write_atomically
 from parties.common.errors import DataError, IntegrityError, StorageError
+from parties.common.json_files import canonical_json
 from parties.data.preprocess import FittedPreprocessing, read_statistics
+from parties.session.party import PartyContext
 
 MODEL, ROWS, PREPROCESSING, TRAFFIC, MANIFEST = (
     "model.safetensors",
@@ -40,6 +44,38 @@ class HasArchitecture(Protocol):
     @property
     def architecture(self) -> dict[str, Any]:
         """Return the keys that must be equal in training and prediction, as JSON."""
+
+
+def write_saved_model(
+    party: PartyContext,
+    architecture: Mapping[str, Any],
+    run: bytes,
+    files: Mapping[str, bytes],
+    **facts: Any,
+) -> None:
+    """Write the files of a saved model, then a manifest with their digests.
+
+    Args:
+        party: the party that saves the model.
+        architecture: keys of the agreement that must be equal in training and prediction.
+        run: 16 bytes that identify the run.
+        files: contents by file name.
+        facts: further entries of the manifest.
+
+    Raises:
+        StorageError: the files cannot be written.
+    """
+    for name, content in files.items():
+        write_atomically(party.state / name, content)
+    manifest = {
+        "party": party.name,
+        "run": run.hex(),
+        "agreement": party.digest.hex(),
+        "architecture": architecture,
+        "torch": torch.__version__,
+        "sha256": {name: sha256(content).hexdigest() for name, content in files.items()},
+    }
+    write_atomically(party.state / MANIFEST, canonical_json(manifest | facts))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

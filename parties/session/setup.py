@@ -36,6 +36,15 @@ class StartOptions:
     begin: Begin = Begin.AUTO
 
 
+def data_folder(config: Path, settings: "PartySettingsBase", given: Path | None) -> Path:
+    """Return the folder in which the relative data paths of a party are resolved.
+
+    It is ``given``, or else the folder in the settings, relative to the folder of the file
+    ``config``.
+    """
+    return given or config.parent / (settings.folder or Path())
+
+
 def hub_address(settings: "PartySettingsBase", name: str, given: str | None) -> str:
     """Return the address ``given``; if it is empty, the address in the settings of ``name``.
 

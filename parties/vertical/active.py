@@ -2,7 +2,8 @@
 
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -10,12 +11,21 @@ from typing import Any
 import numpy as np
 
 from configs.agreement import VerticalAgreement
-from parties.common.errors import StorageError, abort_reason, exit_code
+from parties.common.errors import StorageError, exit_code
 from parties.common.shared_randomness import Index
-from parties.report import VERSION
+from parties.report.record import (
+    Party,
+    Privacy,
+    Request,
+    Run,
+    RunRecord,
+    Training,
+    TrainingStep,
+    run_record,
+)
 from parties.session import handshake
 from parties.session.checkpoint import CheckpointOffer
-from parties.session.reconnect import Reconnect
+from parties.session.reconnect import Reconnect, report_and_close
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.requests import (
@@ -56,6 +66,21 @@ KEPT = (
 LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn", "grpcio", "protobuf", "cryptography")
 
 
+@dataclass(slots=True)
+class FinishedParts:
+    """The parts of a run that are finished.
+
+    Attributes:
+        training: the record of the training.
+        test_accuracy: accuracy of the trained model on test rows.
+        requests: the records of the finished requests.
+    """
+
+    training: Training | None = None
+    test_accuracy: float | None = None
+    requests: list[Request] = field(default_factory=list)
+
+
 def run_active(party: VerticalParty, port: handshake.SpokePort, publish: Publish) -> dict[str, Any]:
     """Run the active party: accept connections, align the rows or resume, train, and unlearn.
 
@@ -80,66 +105,56 @@ def run_active(party: VerticalParty, port: handshake.SpokePort, publish: Publish
 def _run_session(
     party: VerticalParty, hub: Hub, offers: Mapping[str, CheckpointOffer], publish: Publish
 ) -> dict[str, Any]:
-    try:
+    with report_and_close(hub):
         return _run(start_split_model(party, hub, offers), publish)
-    except Exception as error:
-        hub.abort(*abort_reason(error))
-        raise
-    finally:
-        hub.close()
 
 
 def _run(split_model: SplitModel, publish: Publish) -> dict[str, Any]:
-    party = split_model.party
-    metrics: dict[str, Any] = {
-        "version": VERSION,
-        "run": _run_record(split_model),
-        "training": None,
-        "requests": [],
-        "failure": None,
-    }
+    party, parts, began = split_model.party, FinishedParts(), split_model.party.now()
     try:
-        _train_and_unlearn(split_model, metrics)
+        _train_and_unlearn(split_model, parts)
     except Exception as error:
         expected = exit_code(error) is not None
-        metrics["failure"] = str(error) if expected else f"unexpected {type(error).__name__}"
-        _publish_partial(party, publish, metrics | _traffic(party))
+        failure = str(error) if expected else f"unexpected {type(error).__name__}"
+        try:
+            publish(_record(split_model, began, parts, {}, failure).plain())
+        except (StorageError, ValueError) as second:  # must not hide why the run failed
+            party.progress.warn(f"no partial report: {second}")
         raise
-    metrics["run"]["privacy"] = _privacy_record(split_model, collect_spending(split_model))
-    metrics |= _traffic(party)
-    metrics["run"]["seconds"] = party.traffic.elapsed
+    spent = collect_spending(split_model)
+    metrics = _record(split_model, began, parts, spent).plain()
     save_local_model(party, split_model.state, split_model.run)
     publish(metrics)
     split_model.goodbye()
     return metrics
 
 
-def _publish_partial(party: VerticalParty, publish: Publish, metrics: dict[str, Any]) -> None:
-    """Publish partial metrics; an error here must not hide why the run failed."""
-    try:
-        publish(metrics)
-    except (StorageError, ValueError) as error:
-        party.progress.warn(f"no partial report: {error}")
+def _record(
+    split_model: SplitModel,
+    began: datetime,
+    parts: FinishedParts,
+    spent: Mapping[str, PrivacySpending],
+    failure: str | None = None,
+) -> RunRecord:
+    """The record of a run that ends now."""
+    run = _run_identity(split_model, began, parts.test_accuracy, spent)
+    traffic = split_model.party.traffic
+    return run_record(run, parts.training, parts.requests, traffic, failure)
 
 
-def _traffic(party: VerticalParty) -> dict[str, Any]:
-    """The traffic by phase and by peer."""
-    return {"traffic": party.traffic.by_phase(), "peers": party.traffic.by_peer()}
-
-
-def _train_and_unlearn(split_model: SplitModel, metrics: dict[str, Any]) -> None:
-    """Train, then carry out every request; ``metrics`` are completed on the way."""
+def _train_and_unlearn(split_model: SplitModel, parts: FinishedParts) -> None:
+    """Train, then carry out every request; ``parts`` are completed on the way."""
     chosen = split_model.once("requests", list[RequestRows], lambda: _select_rows(split_model))
     plant_in_training_rows(split_model, chosen)
     planted = np.concatenate([np.empty(0, np.int64), *(each.canaries for each in chosen)])
     early = _early_checkpoint_epoch(split_model.agreement)
     epochs = train_model(split_model, vfl_pb2.TRAIN_ROWS, ORIGINAL, "training", early)
-    metrics["training"] = _training_record(split_model, epochs)
+    parts.training = _training_record(split_model, epochs)
     accuracy = split_model.once("test", float, lambda: accuracy_on_rows(split_model, vfl_pb2.TEST))
-    metrics["run"]["test_accuracy"] = accuracy
+    parts.test_accuracy = accuracy
     split_model.checkpoint()
     while chosen:
-        metrics["requests"].append(_carry_out(split_model, chosen.pop(0), planted))
+        parts.requests.append(_carry_out(split_model, chosen.pop(0), planted))
 
 
 def _early_checkpoint_epoch(agreement: VerticalAgreement) -> int | None:
@@ -155,7 +170,7 @@ def _select_rows(split_model: SplitModel) -> list[RequestRows]:
     return select_request_rows(split_model.party, rows, split_model.rows, split_model.labels)
 
 
-def _carry_out(split_model: SplitModel, chosen: RequestRows, planted: Index) -> dict[str, Any]:
+def _carry_out(split_model: SplitModel, chosen: RequestRows, planted: Index) -> Request:
     before = split_model.rows
     if len(chosen.rows):
         split_model.forget(chosen.rows)
@@ -170,13 +185,13 @@ def _carry_out(split_model: SplitModel, chosen: RequestRows, planted: Index) -> 
         record = split_model.once(f"figures of {name}", dict, work)
     else:
         record = empty_request_record(split_model, chosen)
-    return {
-        **record,
-        "dropped": dropped,
+    results = {
+        "rows": record["rows"] | {"dropped": dropped},
         "purged": purge_request(split_model, name) if len(chosen.rows) else {},
         "remains": _search(split_model, name) if len(chosen.rows) else {},
         "kept": _remaining_state(split_model),
     }
+    return Request(**(record | results))
 
 
 def _search(split_model: SplitModel, name: str) -> dict[str, list[str]]:
@@ -200,52 +215,57 @@ def _measure(split_model: SplitModel, chosen: RequestRows, planted: Index) -> di
     return request_record(split_model, chosen, groups, comparison)
 
 
-def _training_record(split_model: SplitModel, epochs: list[EpochResult]) -> dict[str, Any]:
+def _training_record(split_model: SplitModel, epochs: list[EpochResult]) -> Training:
     stops_early = split_model.agreement.training.patience is not None
-    return {
-        "stream": ORIGINAL,
-        "epochs": [asdict(epoch) for epoch in epochs],
-        "best_epoch": best_epoch(epochs) if stops_early else epochs[-1].epoch,
-    }
+    steps = [
+        TrainingStep(
+            number=each.epoch,
+            loss=each.loss,
+            validation_loss=each.validation_loss,
+            validation_accuracy=each.validation_accuracy,
+        )
+        for each in epochs
+    ]
+    kept = best_epoch(epochs) if stops_early else epochs[-1].epoch
+    return Training(unit="epoch", steps=tuple(steps), kept=kept, stream=ORIGINAL)
 
 
-def _privacy_record(
-    split_model: SplitModel, spent: Mapping[str, PrivacySpending]
-) -> dict[str, Any]:
+def _privacy_record(split_model: SplitModel, spent: Mapping[str, PrivacySpending]) -> Privacy:
     """Privacy claims per party, with reasons."""
-    comparison = privacy_claims(split_model.agreement, spent)
-    return {"summary": claims_summary(comparison), "claims": [asdict(each) for each in comparison]}
+    claims = privacy_claims(split_model.agreement, spent)
+    return Privacy(summary=claims_summary(claims), claims=tuple(asdict(each) for each in claims))
 
 
-def _run_record(split_model: SplitModel) -> dict[str, Any]:
+def _run_identity(
+    split_model: SplitModel,
+    began: datetime,
+    test_accuracy: float | None,
+    spent: Mapping[str, PrivacySpending],
+) -> Run:
     party, rows = split_model.party, split_model.start
     agreement = party.agreement
-    return {
-        "federation": agreement.federation,
-        "session": split_model.run.hex(),
-        "agreement": party.digest.hex(),
-        "seed": agreement.seed,
-        "software": {name: version(name) for name in LIBRARIES}
+    sizes = {"learn": rows.train, "validation": rows.validation, "test": rows.test}
+    threads = {party.name: party.settings.threads}
+    return Run(
+        mode="vertical",
+        federation=agreement.federation,
+        session=split_model.run.hex(),
+        agreement=party.digest.hex(),
+        seed=agreement.seed,
+        software={name: version(name) for name in LIBRARIES}
         | {"python": platform.python_version()},
-        "parties": [
-            {
-                "name": name,
-                "role": each.role,
-                "width": each.width,
-                "threads": party.settings.threads if name == party.name else None,
-            }
+        began=began,
+        ended=party.now(),
+        seconds=party.traffic.elapsed,
+        guarantee=vertical_method(agreement.unlearning.method).guarantee.value,
+        privacy=_privacy_record(split_model, spent),
+        parties=tuple(
+            Party(name=name, role=each.role, width=each.width, threads=threads.get(name))
             for name, each in agreement.parties.items()
-        ],
-        "common_rows": len(split_model.labels),
-        "psi": {"security": agreement.psi.security},
-        "rows": {
-            "learn": len(rows.train),
-            "validation": len(rows.validation),
-            "test": len(rows.test),
-        },
-        "overlap": agreement.training.overlap,
-        "guarantee": vertical_method(agreement.unlearning.method).guarantee.value,
-        "privacy": _privacy_record(split_model, {}),
-        "test_accuracy": None,
-        "seconds": None,
-    }
+        ),
+        common_rows=len(split_model.labels),
+        rows={name: len(each) for name, each in sizes.items()},
+        test_accuracy=test_accuracy,
+        psi={"security": agreement.psi.security},
+        overlap=agreement.training.overlap,
+    )

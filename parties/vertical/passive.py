@@ -12,12 +12,11 @@ from torch.func import functional_call
 from models.arithmetic import all_within
 from models.initialisation import build_seeded
 from parties.common.device import device_of, embed
-from parties.common.errors import abort_reason
 from parties.common.shared_randomness import Index, torch_seed
 from parties.common.traffic import report_phase
 from parties.session import handshake
 from parties.session.checkpoint import CheckpointContent, Checkpoints
-from parties.session.reconnect import Reconnect
+from parties.session.reconnect import Reconnect, report_and_close
 from parties.vertical.engine.features import ModelInputs
 from parties.vertical.engine.networks import build_bottom
 from parties.vertical.engine.party import VerticalParty
@@ -50,15 +49,10 @@ def run_passive(party: VerticalParty, connect: Callable[[], Line]) -> None:
 
 
 def _run_session(party: VerticalParty, channel: Channel) -> None:
-    try:
+    with report_and_close(channel):
         session = PassiveSession(party, channel, party_checkpoints(party))
         while session.handle(channel.receive(party.agreement.limits.idle_seconds)):
             pass
-    except Exception as error:
-        channel.abort(*abort_reason(error))
-        raise
-    finally:
-        channel.close()
 
 
 class PassiveSession:

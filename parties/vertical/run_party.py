@@ -66,7 +66,7 @@ def run_party_in_process(
 
 def run_active_and_report(party: VerticalParty, port: SpokePort, out: Path) -> dict[str, Any]:
     """Run the active party and write its report."""
-    from parties.report.page import vertical_page
+    from parties.report.page import report_page
     from parties.vertical.active import run_active
 
     folder = out / party.agreement.federation
@@ -75,7 +75,7 @@ def run_active_and_report(party: VerticalParty, port: SpokePort, out: Path) -> d
         """Write the report; a failed run writes a partial report and keeps an earlier report."""
         names = [METRICS, REPORT] if metrics["failure"] is None else [PARTIAL, PARTIAL_REPORT]
         write_atomically(folder / names[0], canonical_json(metrics))
-        write_atomically(folder / names[1], vertical_page(metrics).encode())
+        write_atomically(folder / names[1], report_page(metrics).encode())
         if metrics["failure"] is None:
             for name in (PARTIAL, PARTIAL_REPORT):
                 (folder / name).unlink(missing_ok=True)

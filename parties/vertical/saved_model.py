@@ -1,14 +1,11 @@
 """The files of a party's saved model: parameters, row numbers, preprocessing and traffic."""
 
-from hashlib import sha256
-
 import torch
 from safetensors.torch import save
 from torch import nn
 
-from parties.common.atomic_file import write_atomically
 from parties.common.json_files import canonical_json
-from parties.session.saved_model import MANIFEST, MODEL, PREPROCESSING, ROWS, TRAFFIC
+from parties.session.saved_model import MODEL, PREPROCESSING, ROWS, TRAFFIC, write_saved_model
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState
 
@@ -30,16 +27,12 @@ def save_local_model(party: VerticalParty, state: PartyState, run: bytes) -> Non
         files[MODEL] = save(parts)
     if state.local_model.model.inputs is not None:
         files[PREPROCESSING] = canonical_json(state.local_model.model.inputs.fitted.statistics())
-    for name, content in files.items():
-        write_atomically(party.state / name, content)
-    manifest = {
-        "party": party.name,
-        "run": run.hex(),
-        "agreement": party.digest.hex(),
-        "architecture": party.agreement.architecture,
-        "threads": party.settings.threads,
-        "device": party.settings.device,
-        "torch": torch.__version__,
-        "sha256": {name: sha256(content).hexdigest() for name, content in files.items()},
-    }
-    write_atomically(party.state / MANIFEST, canonical_json(manifest))
+    settings = party.settings
+    write_saved_model(
+        party,
+        party.agreement.architecture,
+        run,
+        files,
+        threads=settings.threads,
+        device=settings.device,
+    )

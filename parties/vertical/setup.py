@@ -1,24 +1,17 @@
 """Set-up of a vertical party: settings, certificates, data and folder."""
 
-import os
 from collections.abc import Callable
-from datetime import UTC, datetime
-from pathlib import Path
-
-import torch
 
 from configs.agreement import VerticalAgreement
 from configs.party_settings import VerticalPartySettings
 from configs.schema import VerticalConfig
 from parties.common.device import prepare_device
 from parties.common.errors import DataError
-from parties.common.json_files import next_incarnation
-from parties.common.progress import ProgressListener, ProgressReporter
-from parties.common.traffic import TrafficCounter
+from parties.common.progress import ProgressListener
 from parties.data.holding import Holding, read_holding
 from parties.data.preprocess import declared_preprocessing
-from parties.session.identity import open_identity
 from parties.session.setup import StartOptions
+from parties.session.start import start_party
 from parties.vertical.engine.party import VerticalParty
 from protocol.errors import IdentityError
 
@@ -42,35 +35,20 @@ def set_up_party(
         StorageError: a folder cannot be used.
     """
     agreement, settings = config.agreement, config.settings(name)
-    progress = ProgressReporter(name, listener)
-    identity = open_identity(config, name, options.certificates, progress)
-    progress.phase("reading data")
-    torch.set_num_threads(settings.threads)
+    start = start_party(config, name, options, listener)
+    start.progress.phase("reading data")
     prepare_device(settings.device)
     holding = (read or read_holding)(
         settings.data,
-        folder=options.data or config.path.parent / (settings.folder or Path()),
+        folder=start.folder,
         classes=agreement.labels.classes,
         active=agreement.parties[name].role == "active",
-        progress=progress.step,
+        progress=start.progress.step,
     )
     if read is None:
         _check_holding(holding, agreement, name, settings)
-    state = options.out / agreement.federation / name
-    return VerticalParty(
-        name=name,
-        agreement=agreement,
-        settings=settings,
-        holding=holding,
-        keyring=identity.keyring,
-        trust=identity.trust,
-        state=state,
-        incarnation=next_incarnation(state),
-        now=lambda: datetime.now(UTC),
-        entropy=os.urandom,
-        progress=progress,
-        traffic=TrafficCounter(progress.add_bytes),
-    )
+    started = start.count().values()
+    return VerticalParty(agreement=agreement, settings=settings, holding=holding, **started)
 
 
 def _check_holding(

@@ -27,10 +27,10 @@ def certified(data: Path, report: Report) -> Iterator[Row]:
     name = f"random problems of {PROBLEMS} whose bound is at least the true distance, always"
     yield at_least(name, bounded, PROBLEMS, "problems")
     methods = _methods(_run("income-certified", data, report))
-    facts, optimum = methods["newton-cg"]["facts"]["certificate"], methods["retrain-paired"]
+    facts, optimum = methods["newton-cg"]["details"]["certificate"], methods["retrain-paired"]
     bounds_reached = [step["bound"] for step in facts["steps"]]
-    distances = [each["distance"] for each in optimum["facts"]["distances"]]
-    nearest = optimum["facts"]["bound"]
+    distances = [each["distance"] for each in optimum["details"]["distances"]]
+    nearest = optimum["details"]["bound"]
     for number, (bound, distance) in enumerate(zip(bounds_reached, distances, strict=True)):
         yield shown(f"Adult, Newton step {number}: certified distance", bound, "")
         yield shown(f"Adult, Newton step {number}: true distance", distance, "")
@@ -44,7 +44,7 @@ def certified(data: Path, report: Report) -> Iterator[Row]:
     yield at_most("Adult: Newton steps to a certified distance of 1e-5", steps, 4, "steps")
     yield shown("Adult: products with the Hessian", sum(s["products"] for s in facts["steps"]), "")
     yield shown("Adult: bytes of a product and passive party", facts["product_bytes"], "bytes")
-    yield shown("Adult: bytes in all", methods["newton-cg"]["cost"]["bytes"], "bytes")
+    yield shown("Adult: bytes in all", methods["newton-cg"]["cost"]["size"], "bytes")
     test = methods["newton-cg"]["accuracy"]["test"]
     yield shown("Adult: test accuracy of the certified model", test, "")
 
@@ -58,7 +58,7 @@ def shards(data: Path, report: Report) -> Iterator[Row]:
     yield at_least(
         "shards bit-equal to those of a run that never saw the rows", same, 1.0, "of all"
     )
-    sharding = _methods(_run("digits-shards", data, report))["sharded"]["facts"]["sharding"]
+    sharding = _methods(_run("digits-shards", data, report))["sharded"]["details"]["sharding"]
     affected = set(sharding["touched"])
     unchanged = [(each["after"] == each["before"]) for each in sharding["digests"]]
     right = fmean(k is (n not in affected) for n, k in enumerate(unchanged))

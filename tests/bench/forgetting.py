@@ -36,7 +36,7 @@ def adult(data: Path, report: Report) -> Iterator[Row]:
     """Measure FedORA with canaries over five seeds."""
     runs = [_run("income", data, seed, report) for seed in range(5)]
     yield from _utility("Adult", runs, 1.0)
-    audits = [run["requests"][0]["canary_audit"] for run in runs]
+    audits = [run["requests"][0]["audits"]["canaries"] for run in runs]
     original, fedora = (_canary_ratio(runs, name) for name in ("original", "fedora"))
     yield shown("Adult: canaries, loss AUC of the original", fmean(_auc(audits, "original")), "")
     yield shown("Adult: canaries, loss AUC of FedORA", fmean(_auc(audits, "fedora")), "")
@@ -139,13 +139,13 @@ def _ratio_over_seeds(
 
 
 def _canary_ratio(runs: Sequence[dict[str, Any]], name: str) -> float:
-    audits = [run["requests"][0]["canary_audit"] for run in runs]
-    above = fmean(each[f"{name}_js"] for each in audits)
+    audits = [run["requests"][0]["audits"]["canaries"] for run in runs]
+    above = fmean(each["js"][name] for each in audits)
     return above / fmean(each["between_retrains"] for each in audits)
 
 
 def _auc(audits: Sequence[dict[str, Any]], name: str) -> list[float]:
-    return [each[f"{name}_auc"] for each in audits]
+    return [each["auc"][name] for each in audits]
 
 
 def _retrain(runs: Sequence[dict[str, Any]]) -> float:
@@ -193,6 +193,6 @@ def _cost_text(runs: Sequence[dict[str, Any]], title: str) -> str:
     if title == "original":
         return ""
     parts = [
-        _mean(runs, title, "cost", f"{what}_of_retrain") for what in ("rows", "bytes", "seconds")
+        _mean(runs, title, "cost", f"{what}_of_retrain") for what in ("rows", "size", "seconds")
     ]
     return ", of Retrain's rows {:.2f}, bytes {:.2f}, seconds {:.2f}".format(*parts)

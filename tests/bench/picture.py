@@ -15,7 +15,7 @@ from rich.terminal_theme import MONOKAI
 from configs.schema import read_config
 from parties.cli.modes import AGREEMENTS
 from parties.cli.progress_view import ProgressView
-from parties.report.terminal import FULL_WIDTH, vertical_tables
+from parties.report.terminal import FULL_WIDTH, report_tables
 from parties.session.simulation import SimulationPlan, simulate_processes
 from parties.vertical.methods.registry import AGREEMENT
 
@@ -44,7 +44,7 @@ def main() -> None:
     console.print("[dim]$[/] make demo\n")
     console.print(moments[0])
     console.print("\n")
-    console.print(vertical_tables(metrics, FULL_WIDTH))
+    console.print(report_tables(metrics, FULL_WIDTH))
     drawn = console.export_svg(title="make demo", theme=MONOKAI)
     svg = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)  # no external fonts
     (ROOT / "docs" / "demo.svg").write_text(svg.replace("Fira Code,", ""))

@@ -25,7 +25,7 @@ def remove_rows(folder: Path) -> None:
 def digests(metrics: dict[str, Any], when: str) -> dict[int, dict[str, str]]:
     (request,) = metrics["requests"]
     rows = {each["name"]: each for each in request["methods"]}
-    return {each["shard"]: each[when] for each in rows["sharded"]["facts"]["sharding"]["digests"]}
+    return {each["shard"]: each[when] for each in rows["sharded"]["details"]["sharding"]["digests"]}
 
 
 def run_with_and_without_rows(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -82,7 +82,7 @@ def test_a_run_with_the_sum_of_votes(tmp_path: Path) -> None:
         for name in ("hub", "left", "right")
     }
     metrics = run(tmp_path, parties=parties, top={"kind": "sum"})
-    losses = [epoch["loss"] for epoch in metrics["training"]["epochs"]]
+    losses = [epoch["loss"] for epoch in metrics["training"]["steps"]]
     assert losses[-1] < losses[0]
 
 
@@ -112,7 +112,7 @@ def test_a_run_on_image_halves_with_cnns(tmp_path: Path) -> None:
     )
     metrics = run_in_process(run_plan, lambda event: None)
     assert metrics["run"]["common_rows"] == 160
-    losses = [epoch["loss"] for epoch in metrics["training"]["epochs"]]
+    losses = [epoch["loss"] for epoch in metrics["training"]["steps"]]
     assert losses[-1] < losses[0]
 
 

@@ -29,7 +29,7 @@ def train_losses(folder: Path) -> list[Any]:
     folder.mkdir()
     metrics = run(folder, unlearn=({"name": "half", "classes": ["a"], "fraction": 0.5},))
     (request,) = metrics["requests"]
-    return [metrics["training"], request["iterations"], [m["accuracy"] for m in request["methods"]]]
+    return [metrics["training"], *((m["steps"], m["accuracy"]) for m in request["methods"])]
 
 
 @pytest.fixture

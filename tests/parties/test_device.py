@@ -119,5 +119,5 @@ def test_run_on_a_gpu_is_close_to_the_run_on_the_cpu(
 
     monkeypatch.setattr(three_parties, "party_settings", settings)
     on_gpu = run(tmp_path / "gpu")
-    one, other = (each["training"]["epochs"][-1]["loss"] for each in (on_cpu, on_gpu))
+    one, other = (each["training"]["steps"][-1]["loss"] for each in (on_cpu, on_gpu))
     assert other == pytest.approx(one, rel=1e-6)

@@ -22,20 +22,20 @@ ONE, TWO = (
 
 def starts(metrics: dict[str, Any]) -> list[Any]:
     """The slot or model from which FedORA started, for each request."""
-    return [each["methods"][1]["facts"]["start"] for each in metrics["requests"]]
+    return [each["methods"][1]["details"]["start"] for each in metrics["requests"]]
 
 
 def test_training_shorter_than_the_early_epoch_keeps_an_early_checkpoint(tmp_path: Path) -> None:
     short_training = TRAINING | {"epochs": 40, "patience": 1, "learning_rate": 0.5}
     metrics = run(tmp_path, unlearn=[ONE], training=short_training, fedora={"rewind": 1.0})
-    assert len(metrics["training"]["epochs"]) < 40
+    assert len(metrics["training"]["steps"]) < 40
     assert starts(metrics) == ["rewind"]
 
 
 def test_request_shorter_than_the_early_iteration_keeps_an_early_checkpoint(tmp_path: Path) -> None:
     soon = {"iterations": 3, "check_every": 1, "rewind": 1.0, "tolerance": 1e9}
     metrics = run(tmp_path, unlearn=[ONE, TWO], fedora=soon)
-    assert metrics["requests"][0]["stopped"] == "converged"
+    assert metrics["requests"][0]["methods"][1]["stopped"] == "converged"
     assert starts(metrics) == ["rewind", "rewind"]
 
 

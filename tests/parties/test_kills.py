@@ -75,6 +75,6 @@ def test_run_that_a_party_leaves_writes_a_partial_report(runs: Runs, tmp_path: P
     folder = tmp_path / "out" / "digits"
     partial = json.loads((folder / "partial.json").read_text())
     assert partial["failure"].startswith("right: ")
-    assert partial["training"]["epochs"]
+    assert partial["training"]["steps"]
     assert "Unfinished" in (folder / "partial.html").read_text()
     assert not (folder / "metrics.json").exists()

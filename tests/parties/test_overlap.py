@@ -14,7 +14,7 @@ def losses(folder: Path, **training: Any) -> list[float]:
     folder.mkdir()
     metrics = run(folder, training={**TRAINING, "epochs": 4, **training})
     assert metrics["run"]["overlap"] == training.get("overlap", "none")
-    return [epoch["loss"] for epoch in metrics["training"]["epochs"]]
+    return [epoch["loss"] for epoch in metrics["training"]["steps"]]
 
 
 def test_micro_batches_give_equal_losses_except_for_rounding(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from parties.cli.main import app
 from parties.common.json_files import canonical_json
-from parties.report.page import vertical_page
+from parties.report.page import report_page
 
 
 def report(*options: str | Path) -> Result:
@@ -34,7 +34,7 @@ def test_the_page_is_rebuilt_from_a_folder_or_a_file(run: Path, named: str) -> N
 
 def test_rebuilt_page_equals_the_page_of_the_run(run: Path) -> None:
     report(run)
-    assert (run / "report.html").read_text() == vertical_page(json.loads(canonical_json(sample())))
+    assert (run / "report.html").read_text() == report_page(json.loads(canonical_json(sample())))
 
 
 def test_json_output_contains_the_path_of_the_page(run: Path) -> None:
@@ -47,7 +47,7 @@ def test_json_output_contains_the_path_of_the_page(run: Path) -> None:
 
 
 def test_unfinished_run_has_a_report(run: Path) -> None:
-    partial = sample() | {"training": None, "requests": None, "traffic": None, "peers": None}
+    partial = sample() | {"training": None, "requests": [], "traffic": [], "peers": []}
     (run / "metrics.json").write_bytes(canonical_json(partial))
     assert report(run).exit_code == 0
 
@@ -61,7 +61,7 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a list": (lambda metrics: [metrics], "is not the metrics file of a run"),
     "without a part": (without("training"), "is not the metrics file of a run"),
     "no version": (without("version"), "has format version None"),
-    "a later version": (lambda metrics: metrics | {"version": 3}, "has format version 3"),
+    "a later version": (lambda metrics: metrics | {"version": 4}, "has format version 4"),
     "a run that is a word": (lambda metrics: metrics | {"run": "x"}, "the report needs"),
     "a request that is none": (lambda metrics: metrics | {"requests": [{}]}, "the report needs"),
 }

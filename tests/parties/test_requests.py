@@ -14,8 +14,8 @@ from whole_run import run
 from configs.errors import ConfigError
 from configs.schema import validate_table
 from parties.common.errors import DataError, PolicyError
-from parties.report.page import vertical_page
-from parties.report.terminal import vertical_tables
+from parties.report.page import report_page
+from parties.report.terminal import report_tables
 from parties.vertical.engine.requests import select_request_rows
 from parties.vertical.engine.rows import split_rows
 from parties.vertical.methods.registry import AGREEMENT
@@ -34,10 +34,9 @@ def only_request(metrics: dict) -> dict:
 def test_request_for_half_of_a_class(tmp_path: Path) -> None:
     metrics = run(tmp_path, unlearn=request(classes=["a"], fraction=0.5))
     request_result = only_request(metrics)
-    assert 0 < request_result["forgotten"] < metrics["run"]["rows"]["learn"] / 3
-    assert (
-        request_result["forgotten"] + request_result["retained"] == metrics["run"]["rows"]["learn"]
-    )
+    rows, learned = request_result["rows"], metrics["run"]["rows"]["learn"]
+    assert 0 < rows["forgotten"] < learned / 3
+    assert rows["forgotten"] + rows["retained"] == learned
     names = [method["name"] for method in request_result["methods"]]
     assert names == [
         "original", "fedora", "fine-tune", "gradient-ascent", "relabel", "retrain",
@@ -72,7 +71,7 @@ def test_rows_outside_training_are_dropped_and_reported(tmp_path: Path) -> None:
     ids = "\n".join(everyone[:60]) + "\n"
     request_result = only_request(run(tmp_path, unlearn=request(), ids={"request": ids}))
     assert request_result["dropped"]["test"] > 0
-    assert request_result["forgotten"] + sum(request_result["dropped"].values()) == 60
+    assert request_result["rows"]["forgotten"] + sum(request_result["dropped"].values()) == 60
 
 
 def test_no_row_in_training_is_a_no_op_that_still_drops_and_reports(tmp_path: Path) -> None:
@@ -80,13 +79,13 @@ def test_no_row_in_training_is_a_no_op_that_still_drops_and_reports(tmp_path: Pa
     outside = [name for name in common_ids(tmp_path) if name not in learned][:5]
     metrics = run(tmp_path, unlearn=request(), ids={"request": "\n".join(outside)})
     request_result = only_request(metrics)
-    assert request_result["forgotten"] == 0
-    assert "nothing to forget" in request_result["stopped"]
+    assert request_result["rows"]["forgotten"] == 0
+    assert "nothing to forget" in request_result["skipped"]
     assert sum(request_result["dropped"].values()) == 5
     assert all("row map" in " ".join(gone) for gone in request_result["purged"].values())
     assert erased_rows(tmp_path) == [5, 5, 5]
-    assert "Nothing was to be forgotten" in vertical_page(metrics)
-    Console(file=StringIO()).print(vertical_tables(metrics))
+    assert "Nothing was to be forgotten" in report_page(metrics)
+    Console(file=StringIO()).print(report_tables(metrics))
 
 
 def erased_rows(folder: Path) -> list[int]:
@@ -174,8 +173,8 @@ def test_canaries_learn_a_wrong_label(tmp_path: Path) -> None:
     request_result = only_request(
         run(tmp_path, unlearn=request(classes=["a", "b"], fraction=0.5, canaries=8))
     )
-    assert request_result["canary_audit"]["count"] == 8
-    assert request_result["canary_audit"]["result"]
+    assert request_result["audits"]["canaries"]["count"] == 8
+    assert request_result["audits"]["canaries"]["result"]
 
 
 def ids_of(folder: Path, name: str) -> list[str]:

@@ -28,8 +28,8 @@ from whole_run import run
 
 from parties.common.errors import Diverged, PolicyError
 from parties.common.json_files import canonical_json
-from parties.report.page import vertical_page
-from parties.report.terminal import vertical_tables
+from parties.report.page import report_page
+from parties.report.terminal import report_tables
 from parties.requests.driver import carry_out
 from parties.session.memory_port import MemoryPort
 from parties.vertical.active import run_active
@@ -59,7 +59,7 @@ def test_each_party_stores_only_its_own_local_model(tmp_path: Path) -> None:
 
 def test_forgotten_rows_are_removed_from_every_row_map(tmp_path: Path) -> None:
     metrics = run(tmp_path, unlearn=FORGET)
-    forgotten = metrics["requests"][0]["forgotten"]
+    forgotten = metrics["requests"][0]["rows"]["forgotten"]
     maps = [
         load_file(tmp_path / "runs" / "trio" / name / "rows.safetensors")["rows"]
         for name in PARTIES
@@ -86,7 +86,7 @@ def test_equal_agreements_give_equal_runs(tmp_path: Path) -> None:
 
 def test_another_seed_gives_another_run(tmp_path: Path) -> None:
     one, two = (
-        run(folder, seed=seed)["training"]["epochs"][-1]["loss"]
+        run(folder, seed=seed)["training"]["steps"][-1]["loss"]
         for seed, folder in enumerate(new_folders(tmp_path, 2))
     )
     assert one != two
@@ -322,7 +322,7 @@ def test_divergence_in_the_last_sub_step_is_detected_before_the_model_is_kept(
 def test_too_large_step_is_rolled_back_without_ending_the_run(tmp_path: Path) -> None:
     plan = {"policy": "uniform", "primal_step": 30.0, "adaptive": False, "iterations": 8}
     request = run(tmp_path, unlearn=FORGET, fedora=PAPER | plan)["requests"][0]
-    assert request["stopped"] in ("not finite", "utility lost")
+    assert request["methods"][1]["stopped"] in ("not finite", "utility lost")
     original, fedora_model = request["methods"][:2]
     assert fedora_model["accuracy"]["test"] == original["accuracy"]["test"]
 
@@ -356,6 +356,6 @@ def test_every_form_of_fedora_has_a_report(tmp_path: Path, settings: dict) -> No
     metrics = run(tmp_path, unlearn=FORGET, fedora=settings)
     written = json.loads(canonical_json(metrics))
     shown = Console(file=StringIO(), width=100)
-    shown.print(vertical_tables(written))
-    assert "FedORA" in vertical_page(written)
+    shown.print(report_tables(written))
+    assert "FedORA" in report_page(written)
     assert "FedORA" in shown.file.getvalue()

@@ -24,10 +24,10 @@ def test_equal_retrains_give_no_ratio() -> None:
     comparison = Comparison(RowRequest(name="request"), "fedora", [original, *retrains])
     groups = RowGroups({}, torch.tensor([0, 1]).numpy(), NONE, NONE, NONE, NONE, 0)
     divergence = _divergences(original, comparison, groups)
-    assert divergence["forgotten"]["js"] > 0
-    assert divergence["forgotten"]["ratio"] is None
-    canonical_json(divergence)  # a number that is not finite would be refused
+    assert divergence["forgotten"].js > 0
+    assert divergence["forgotten"].ratio is None
+    canonical_json(divergence["forgotten"].plain())  # a number that is not finite would be refused
 
 
 def test_canary_audit_without_a_unit_reports_it() -> None:
-    assert "no unit" in canary_result({"original_ratio": None, "fedora_ratio": None}, "fedora")
+    assert "no unit" in canary_result({"original": None, "fedora": None}, "fedora")

@@ -9,6 +9,7 @@ from configs.agreement import TrainingSettings
 from parties.vertical.engine.optimiser import UpdateRule, build_optimiser
 from parties.vertical.engine.rows import Sample
 from protocol import vfl_pb2
+from protocol.dataclass_codec import decode, encode
 from protocol.errors import RemoteProtocolError
 
 RULES = [
@@ -21,23 +22,25 @@ WRONG = [-1e-9, math.nan, math.inf]
 
 @pytest.mark.parametrize("rule", RULES)
 def test_rule_is_the_same_after_its_message(rule: UpdateRule) -> None:
-    sent = vfl_pb2.UpdateRule.FromString(rule.message().SerializeToString())
-    assert UpdateRule.of_message(sent) == rule
+    sent = vfl_pb2.UpdateRule.FromString(encode(rule, vfl_pb2.UpdateRule).SerializeToString())
+    assert decode(sent, UpdateRule) == rule
 
 
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("name", ["learning_rate", "momentum", "weight_decay", "proximal"])
 def test_number_that_is_negative_or_not_finite_is_refused(name: str, wrong: float) -> None:
-    message = RULES[1].message()
+    message = encode(RULES[1], vfl_pb2.UpdateRule)
     setattr(message, name, wrong)
-    with pytest.raises(RemoteProtocolError, match="must be finite and at least 0"):
-        UpdateRule.of_message(message)
+    with pytest.raises(
+        RemoteProtocolError, match=rf"value of {name} \(legal: at least 0, finite\)"
+    ):
+        decode(message, UpdateRule)
 
 
 @pytest.mark.parametrize("share", [0.0, -0.5, 1.5, math.nan])
 def test_share_of_a_sample_outside_0_to_1_is_refused(share: float) -> None:
-    with pytest.raises(RemoteProtocolError, match="above 0 and at most 1"):
-        Sample.of_message(vfl_pb2.Sample(stream="draw", share=share))
+    with pytest.raises(RemoteProtocolError, match=r"share \(legal: above 0, at most 1\)"):
+        decode(vfl_pb2.Sample(stream="draw", share=share), Sample)
 
 
 def test_optimiser_has_the_numbers_of_its_rule() -> None:

@@ -159,19 +159,21 @@ HARDENED: list[ScriptLine] = [
     *SCRIPT[13:],  # one store in several messages
 ]
 
-LOCAL_TASK = pb.LocalTask(
+RUN_TASK = pb.RunTask(
     rows=pb.RETAIN,
-    aim=pb.FIT,
-    stream="train 3",
-    epochs=1,
-    batch=32,
-    learning_rate=0.05,
-    momentum=0.0,
-    weight_decay=0.0,
-    proximal=0.0,
     slots=["teacher"],
-    teachers=pb.Teachers(
-        mode=pb.CLEAN_TEACHER, teacher_weight=0.9, second_weight=0.1, temperature=2.0
+    task=pb.LocalTask(
+        aim=pb.LocalTask.FIT,
+        stream="train 3",
+        epochs=1,
+        batch=32,
+        learning_rate=0.05,
+        momentum=0.0,
+        weight_decay=0.0,
+        proximal=0.0,
+        teacher_mode=pb.LocalTask.CLEAN_TEACHER,
+        teacher_weights=[0.9, 0.1],
+        temperature=2.0,
     ),
 )
 
@@ -187,12 +189,16 @@ HORIZONTAL: list[ScriptLine] = [
     *SCRIPT[:3],
     (Side.HUB, pb.LoadVector(slot="model", start=0, size=9), (floats(4),)),
     (Side.HUB, pb.LoadVector(slot="model", start=4, size=9), (floats(5),)),
-    (Side.HUB, LOCAL_TASK, ()),
+    (Side.HUB, RUN_TASK, ()),
     (Side.SPOKE, pb.Update(start=0, size=9), (floats(4),)),
     (Side.SPOKE, pb.Update(start=4, size=9), (floats(5),)),
-    (Side.SPOKE, pb.LocalUpdate(rows=7, loss=0.5, steps=1), ()),
-    (Side.HUB, pb.EvaluateRows(rows=pb.TEST, as_sent=False), ()),
-    (Side.SPOKE, pb.Metrics(rows=7, correct=5, loss=2.5, histogram=[0, 3, 4]), ()),
+    (Side.SPOKE, pb.LocalUpdate(rows=7, loss=0.5, steps=1, tokens=0), ()),
+    (Side.HUB, pb.EvaluateRows(rows=pb.TEST, parameters=pb.EvaluateRows.PERSONAL), ()),
+    (
+        Side.SPOKE,
+        pb.Metrics(rows=7, correct=5, loss=2.5, histogram=[0, 3, 4], probability=0.0),
+        (),
+    ),
     (Side.HUB, pb.SelectRequest(request="leaver"), ()),
     (Side.SPOKE, pb.Done(), ()),
     (Side.HUB, pb.SwitchBranch(branch="fedosd", parent="original"), ()),
@@ -202,9 +208,9 @@ HORIZONTAL: list[ScriptLine] = [
     (Side.HUB, pb.MemberKeys(keys={SPOKE: MASK_KEYS}), ()),
     (Side.SPOKE, pb.SealedShares(shares={"a": b"s" * 64}), ()),
     (Side.HUB, pb.ShareSeed(shares={"a": b"s" * 64}), ()),
-    (Side.HUB, LOCAL_TASK, ()),
+    (Side.HUB, RUN_TASK, ()),
     (Side.SPOKE, pb.Update(start=0, size=9), (np.arange(9),)),
-    (Side.SPOKE, pb.LocalUpdate(rows=0, loss=0.0, steps=1), ()),
+    (Side.SPOKE, pb.LocalUpdate(rows=0, loss=0.0, steps=1, tokens=0), ()),
     (Side.HUB, pb.Present(members=["a", SPOKE]), ()),
     (Side.SPOKE, pb.RevealedShares(seeds={"a": b"h" * 16}, keys={}), ()),
     (Side.HUB, pb.StartSum(members=["a", SPOKE], threshold=2, context=b"c" * 32), ()),
@@ -212,9 +218,9 @@ HORIZONTAL: list[ScriptLine] = [
     (Side.HUB, pb.ShareKey(keys={SPOKE: SEALING_KEY}), ()),
     (Side.SPOKE, SUM_KEY, (blob(12),)),
     (Side.HUB, SUM_KEY, (blob(12),)),
-    (Side.HUB, LOCAL_TASK, ()),
+    (Side.HUB, RUN_TASK, ()),
     (Side.SPOKE, pb.Update(start=0, size=9), (blob(9),)),
-    (Side.SPOKE, pb.LocalUpdate(rows=0, loss=0.0, steps=1), ()),
+    (Side.SPOKE, pb.LocalUpdate(rows=0, loss=0.0, steps=1, tokens=0), ()),
     (Side.HUB, pb.Present(members=["a", SPOKE], digest=b"d" * 32), ()),
     (Side.SPOKE, APPROVE, ()),
     (Side.HUB, pb.CiphertextSum(start=0, size=9), (blob(9),)),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -141,27 +141,23 @@ def _party(
         ExaminedLanguageParty,
         ExaminedVerticalParty,
     )
+    from parties.session.setup import data_folder
 
     config = read_any(options.config, AGREEMENTS, options.changes)
     settings = config.settings(options.party)
-    beside = config.path.parent
-    folder = options.data or beside / (settings.folder or Path())
-    certificates = options.certificates or beside / settings.certificates
-    address = options.hub or settings.hub or settings.listen
+    common: dict[str, Any] = {
+        "name": options.party,
+        "settings": settings,
+        "folder": data_folder(config.path, settings, options.data),
+        "certificates": options.certificates or config.path.parent / settings.certificates,
+        "out": options.out,
+        "address": options.hub or settings.hub or settings.listen,
+    }
     if isinstance(config, HorizontalConfig):
-        return ExaminedHorizontalParty(
-            config=config, name=options.party, settings=settings, folder=folder,
-            certificates=certificates, out=options.out, address=address,
-        )  # fmt: skip
+        return ExaminedHorizontalParty(config=config, **common)
     if isinstance(config, LanguageConfig):
-        return ExaminedLanguageParty(
-            config=config, name=options.party, settings=settings, folder=folder,
-            certificates=certificates, out=options.out, address=address,
-        )  # fmt: skip
-    return ExaminedVerticalParty(
-        config=config, name=options.party, settings=config.settings(options.party), folder=folder,
-        certificates=certificates, out=options.out, address=address,
-    )  # fmt: skip
+        return ExaminedLanguageParty(config=config, **common)
+    return ExaminedVerticalParty(config=config, **common)
 
 
 def _fields(finding: "Finding") -> dict[str, object]:

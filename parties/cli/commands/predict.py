@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from configs.federated_file import HorizontalConfig
     from configs.schema import VerticalConfig
     from parties.common.progress import ProgressListener
-    from parties.session.handshake import SpokePort
+    from parties.data.predictions import Predictions
     from parties.vertical.engine.party import VerticalParty
     from parties.vertical.prediction.setup import TrainedNetwork
     from parties.web.prediction_service import PredictionService
+    from protocol.grpc_line import LineServer
 
 LATENCY_INTERVAL = 10.0  # seconds between two lines with latencies
 
@@ -153,16 +154,7 @@ def _predict_alone(run: _Run, config: "HorizontalConfig", console: Console) -> N
     with console.progress({run.party: "client"}) as listener:
         predictions = predict_rows(config, request, ProgressReporter(run.party, listener).step)
     write_predictions(run.out, predictions)
-    predicted = int(predictions.held.sum())
-    missing = len(predictions.texts) - predicted
-    console.print(
-        f"{predicted} rows predicted, {missing} not in the data: {run.out}",
-        event="result",
-        party=run.party,
-        predicted=predicted,
-        not_held=missing,
-        out=str(run.out),
-    )
+    _print_counts(console, run, predictions, "not in the data")
 
 
 def _check_options(run: _Run, role: str) -> None:
@@ -235,10 +227,15 @@ def _write_file(
         predictions = predict_vertical_rows(party, trained, port, asked)
     check_output_path(out, force=run.force)
     write_predictions(out, predictions)
+    _print_counts(console, run, predictions, "not held by all parties")
+
+
+def _print_counts(console: Console, run: _Run, predictions: "Predictions", missed: str) -> None:
+    """Print how many rows were predicted; ``missed`` says why the other rows were not."""
     predicted = int(predictions.held.sum())
-    missing = len(asked) - predicted
+    missing, out = len(predictions.texts) - predicted, run.out or Path()
     console.print(
-        f"{predicted} rows predicted, {missing} not held by all parties: {out}",
+        f"{predicted} rows predicted, {missing} {missed}: {out}",
         event="result",
         party=run.party,
         predicted=predicted,
@@ -308,21 +305,9 @@ def _interrupts(stopped: "Event") -> Iterator[None]:
             signal.signal(number, handler)
 
 
-@contextmanager
-def _port(run: _Run, party: "VerticalParty") -> Iterator["SpokePort"]:
-    """Listen for passive parties while the body runs."""
-    from parties.common.errors import StorageError
+def _port(run: _Run, party: "VerticalParty") -> "LineServer":
+    """Listen for passive parties."""
     from parties.session.setup import hub_address
-    from parties.vertical.setup import admit_passive_party
-    from protocol.errors import LineBroken
-    from protocol.grpc_line import LineServer
+    from parties.vertical.run_party import open_line_server
 
-    address, spokes = hub_address(party.settings, run.party, run.hub), len(party.agreement.passive)
-    try:
-        server = LineServer(
-            address, party.keyring, lambda leaf: admit_passive_party(party, leaf), spokes
-        )
-    except LineBroken as error:
-        raise StorageError(str(error), error.hint) from error
-    with server:
-        yield server
+    return open_line_server(party, hub_address(party.settings, run.party, run.hub))

@@ -16,15 +16,15 @@ from parties.common.errors import DataError
 from parties.data.sources.arrays import Array
 from parties.data.sources.cifar_pickle import is_pickle, read_pickle
 from parties.data.sources.files import read_file_bytes
-from parties.data.sources.records import (
-    Records,
-    check_class_indices,
-    crop_images,
-    join_records,
-    row_ids,
+from parties.data.sources.images import (
+    WHITE,
+    check_selection,
+    image_records,
+    read_image_files,
 )
+from parties.data.sources.records import Records
 
-WHITE, SIDE, PIXELS = 255, 32, 3 * 32 * 32
+SIDE, PIXELS = 32, 3 * 32 * 32
 _LABELS = {"cifar10": 1, "cifar100": 2}  # bytes before the pixels; the last is the label
 _KEYS = {"cifar10": "labels", "cifar100": "fine_labels"}
 
@@ -38,17 +38,8 @@ def read_cifar(data: CifarData, folder: Path, classes: Sequence[str]) -> Records
     Raises:
         DataError: the files do not match the party settings.
     """
-    if data.id != "row":
-        raise DataError("CIFAR's batches have no ID columns", "set id = 'row'")
-    if not (data.features or data.label):
-        raise DataError(
-            "the party settings select neither images nor labels",
-            "set data.features or data.label to true",
-        )
-    paths = [*data.train, *([] if data.test is None else [data.test])]
-    if len({path.stem for path in paths}) < len(paths):
-        raise DataError("two batches have the same name, so their rows would have the same IDs")
-    return join_records([_records(data, folder, path, classes) for path in paths], len(data.train))
+    check_selection(data, "CIFAR's batches have")
+    return read_image_files(data, "batches", lambda path: _records(data, folder, path, classes))
 
 
 def _records(data: CifarData, folder: Path, path: Path, classes: Sequence[str]) -> Records:
@@ -56,14 +47,8 @@ def _records(data: CifarData, folder: Path, path: Path, classes: Sequence[str]) 
     read = _read_pickled if is_pickle(content) else _read_binary
     pixels, labels = read(data.name, path.name, content)
     images = pixels.reshape(-1, 3, SIDE, SIDE)
-    return Records(
-        files=((path.name, len(labels)),),
-        unit="row",
-        numbers=np.arange(len(labels)),
-        ids=row_ids(path.stem, np.arange(len(labels))),
-        images=crop_images(images, data.part, WHITE, path.name) if data.features else None,
-        labels=check_class_indices(labels, len(classes)) if data.label else None,
-    )
+    held = images if data.features else None, labels if data.label else None
+    return image_records(data, (path.name, path.stem), *held, classes)
 
 
 def _read_binary(name: str, file: str, content: bytes) -> tuple[Array, Array]:

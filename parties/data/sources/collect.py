@@ -5,15 +5,16 @@ same way for all table sources.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, TypeVar
 
 import numpy as np
 
-from configs.party_settings import TableSettings
+from configs.party_settings import CsvData, ParquetData, TableSettings
 from parties.common.errors import DataError, ResourceError
 from parties.data.sources.arrays import Array, Index, Progress
 from parties.data.sources.cells import LARGEST, describe_fault, is_text
@@ -22,6 +23,7 @@ from parties.data.sources.records import (
     MAX_SHOWN,
     UNKNOWN,
     Records,
+    data_paths,
     describe_rows,
     normalise_ids,
     row_ids,
@@ -29,6 +31,7 @@ from parties.data.sources.records import (
 from parties.data.sources.store import MEMORY, ArrayStore, IdStore
 from parties.data.sources.table import Table
 
+F = TypeVar("F", CsvData, ParquetData)
 MAX_PROBLEMS = 20  # in one error message
 MAX_TEXTS = 1 << 20  # distinct texts in a categorical column
 TEXT_HINT = "list columns of text under categorical, and texts for absent values under missing"
@@ -98,7 +101,6 @@ def collect_records(
 
     Columns larger than ``memory`` bytes are stored in temporary files.
 
-
     Raises:
         DataError: the tables do not match the party settings.
         ResourceError: the tables exceed a limit in the party settings.
@@ -114,6 +116,27 @@ def collect_records(
     if collector is None:
         raise DataError("the party settings name neither a file nor a query")
     return collector.records()
+
+
+def collect_files(
+    open_sheet: Callable[[F, Path, Path], AbstractContextManager[Sheet]],
+    data: F,
+    folder: Path,
+    classes: Sequence[str],
+    progress: Progress = lambda _: None,
+) -> Records:
+    """Read the records of the file, and of the test file if there is one.
+
+    ``open_sheet`` opens one file: the settings, the data folder, the path -> the open table.
+
+    Raises:
+        DataError: the files do not match the party settings.
+        ResourceError: the files exceed a limit in the party settings.
+        IntegrityError: a file changed while it was read.
+        StorageError: the temporary folder has no space for large columns.
+    """
+    sheets = (open_sheet(data, folder, path) for path in data_paths(data))
+    return collect_records(data, sheets, classes, progress)
 
 
 def _roles(data: TableSettings, columns: Sequence[str]) -> ColumnRoles:

@@ -15,11 +15,9 @@ import numpy as np
 
 from configs.party_settings import CsvData
 from parties.common.errors import DataError, ResourceError
-from parties.data.sources.arrays import Progress
 from parties.data.sources.cells import parse_numbers
-from parties.data.sources.collect import Chunk, ColumnRoles, collect_records
+from parties.data.sources.collect import Chunk, ColumnRoles
 from parties.data.sources.files import foreign_format, open_data_file
-from parties.data.sources.records import Records, data_paths
 
 MAX_LINE = 1 << 20  # characters
 _BLOCK = 1 << 20  # bytes; a line within one block is not too long
@@ -28,24 +26,13 @@ _QUOTES = "a record is one line; inside a quoted field a double quote is doubled
 _Lines = tuple[int, list[str]]  # number of the first line, and the lines
 
 
-def read_csv(
-    data: CsvData, folder: Path, classes: Sequence[str], progress: Progress = lambda _: None
-) -> Records:
-    """Read the records of the file, and of the test file if there is one.
+@contextmanager
+def open_csv(data: CsvData, folder: Path, path: Path) -> Iterator["_CsvSheet"]:
+    """Open one CSV file in a ``with`` block.
 
     Raises:
-        DataError: the files do not match the party settings.
-        ResourceError: the files exceed a limit in the party settings.
-        IntegrityError: a file changed while it was read.
-        StorageError: the temporary folder has no space for large columns.
+        DataError: the file cannot be read.
     """
-    return collect_records(
-        data, (_sheet(data, folder, path) for path in data_paths(data)), classes, progress
-    )
-
-
-@contextmanager
-def _sheet(data: CsvData, folder: Path, path: Path) -> Iterator["_CsvSheet"]:
     with open_data_file(folder, path, data.origin) as file:
         yield _CsvSheet(data, path.name, file)
 

@@ -20,17 +20,11 @@ import numpy.typing as npt
 from configs.party_settings import IdxData
 from parties.common.errors import DataError
 from parties.data.sources.files import MAX_BYTES, read_file_bytes, refuse_large_unpacked_size
-from parties.data.sources.records import (
-    Records,
-    check_class_indices,
-    crop_images,
-    join_records,
-    row_ids,
-)
+from parties.data.sources.images import image_records, require_row_ids
+from parties.data.sources.records import Records, join_records
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
-WHITE = 255
 _GZIP = b"\x1f\x8b"
 
 
@@ -42,8 +36,7 @@ def read_idx(data: IdxData, folder: Path, classes: Sequence[str]) -> Records:
     Raises:
         DataError: the files do not match the party settings.
     """
-    if data.id != "row":
-        raise DataError("idx files have no ID columns", "set id = 'row'")
+    require_row_ids(data, "idx files have")
     train, test = (data.images, data.labels), (data.test_images, data.test_labels)
     if not any(train):
         raise DataError(
@@ -81,16 +74,10 @@ def _records(
     if len(set(sizes.values())) > 1:
         listed = " and ".join(f"{file} has {size} records" for file, size in sizes.items())
         raise DataError(listed, "choose both files from the same set")
-    [*_, (file, size)] = sizes.items()
+    [*_, file] = sizes
     images, labels = arrays
-    return Records(
-        files=((file, size),),
-        unit="row",
-        numbers=np.arange(size),
-        ids=row_ids(name, np.arange(size)),
-        images=None if images is None else crop_images(images[:, None], data.part, WHITE, file),
-        labels=None if labels is None else check_class_indices(labels, len(classes)),
-    )
+    pixels = None if images is None else images[:, None]
+    return image_records(data, (file, name), pixels, labels, classes)
 
 
 def _unpacked(file: str, content: bytes, rank: int) -> Bytes:

@@ -14,16 +14,10 @@ from configs.party_settings import MedMnistData
 from parties.common.errors import DataError
 from parties.data.sources.arrays import Array
 from parties.data.sources.files import read_file_bytes
+from parties.data.sources.images import check_selection, image_records
 from parties.data.sources.npz_source import read_npz_arrays
-from parties.data.sources.records import (
-    Records,
-    check_class_indices,
-    crop_images,
-    join_records,
-    row_ids,
-)
+from parties.data.sources.records import Records, join_records
 
-WHITE = 255
 Part: TypeAlias = tuple[str, Array | None, Array | None]  # name, images, labels
 
 
@@ -35,13 +29,7 @@ def read_medmnist(data: MedMnistData, folder: Path, classes: Sequence[str]) -> R
     Raises:
         DataError: the archive does not match the party settings.
     """
-    if data.id != "row":
-        raise DataError("image archives have no ID columns", "set id = 'row'")
-    if not (data.features or data.label):
-        raise DataError(
-            "the party settings select neither images nor labels",
-            "set data.features or data.label to true",
-        )
+    check_selection(data, "image archives have")
     parts = [*data.train, *([] if data.test is None else [data.test])]
     if len(set(parts)) < len(parts):
         raise DataError(
@@ -72,15 +60,7 @@ def _records(data: MedMnistData, part: Part, classes: Sequence[str]) -> Records:
             f"{' and '.join(map(str, sorted(sizes)))}",
             "expected one label per image, and at least one row",
         )
-    (size,) = sizes
-    return Records(
-        files=((file, size),),
-        unit="row",
-        numbers=np.arange(size),
-        ids=row_ids(name, np.arange(size)),
-        images=None if pixels is None else crop_images(pixels, data.part, WHITE, file),
-        labels=None if indices is None else check_class_indices(indices, len(classes)),
-    )
+    return image_records(data, (file, name), pixels, indices, classes)
 
 
 def _channels_first(file: str, images: Array) -> Array:

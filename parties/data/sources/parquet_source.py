@@ -12,11 +12,10 @@ import pyarrow.parquet as pq
 
 from configs.party_settings import ParquetData
 from parties.common.errors import DataError, ResourceError
-from parties.data.sources.arrays import Array, Progress
+from parties.data.sources.arrays import Array
 from parties.data.sources.cells import NOT_FINITE, parse_numbers
-from parties.data.sources.collect import Chunk, ColumnRoles, collect_records
+from parties.data.sources.collect import Chunk, ColumnRoles
 from parties.data.sources.files import MAX_BYTES, open_data_file
-from parties.data.sources.records import Records, data_paths
 
 _TYPES = (
     "numeric columns are numbers or booleans; IDs, labels and categorical columns are text, whole "
@@ -39,24 +38,13 @@ _NUMBERS: tuple[_Test, ...] = (
 )
 
 
-def read_parquet(
-    data: ParquetData, folder: Path, classes: Sequence[str], progress: Progress = lambda _: None
-) -> Records:
-    """Read the records of the file, and of the test file if there is one.
+@contextmanager
+def open_parquet(data: ParquetData, folder: Path, path: Path) -> Iterator["_ParquetSheet"]:
+    """Open one Parquet file in a ``with`` block.
 
     Raises:
-        DataError: the files do not match the party settings.
-        ResourceError: the files exceed a limit in the party settings.
-        IntegrityError: a file changed while it was read.
-        StorageError: the temporary folder has no space for large columns.
+        DataError: the file cannot be read, or is not a Parquet file.
     """
-    return collect_records(
-        data, (_sheet(data, folder, path) for path in data_paths(data)), classes, progress
-    )
-
-
-@contextmanager
-def _sheet(data: ParquetData, folder: Path, path: Path) -> Iterator["_ParquetSheet"]:
     with open_data_file(folder, path, data.origin) as file:
         try:
             yield _ParquetSheet(data, path.name, file)

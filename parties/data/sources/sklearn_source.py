@@ -8,6 +8,7 @@ import numpy as np
 from configs.party_settings import ImagePart, SklearnData
 from parties.common.errors import DataError
 from parties.data.sources.arrays import Images
+from parties.data.sources.images import require_row_ids
 from parties.data.sources.records import Records, class_indices, crop_images, join_records, row_ids
 from parties.data.sources.table import Table, numeric_table
 
@@ -20,8 +21,7 @@ def read_sklearn(data: SklearnData, classes: Sequence[str]) -> Records:
     Raises:
         DataError: the party settings do not match the data set.
     """
-    if data.id != "row":
-        raise DataError(f"{data.name} has no ID columns", "set id = 'row'")
+    require_row_ids(data, f"{data.name} has")
     from sklearn import datasets  # noqa: PLC0415  large, and few parties need it
 
     bundled = getattr(datasets, f"load_{data.name}")()

@@ -16,15 +16,10 @@ from configs.party_settings import SvhnData
 from parties.common.errors import DataError, ResourceError
 from parties.data.sources.arrays import Array
 from parties.data.sources.files import read_file_bytes
-from parties.data.sources.records import (
-    Records,
-    check_class_indices,
-    crop_images,
-    join_records,
-    row_ids,
-)
+from parties.data.sources.images import check_selection, image_records, read_image_files
+from parties.data.sources.records import Records
 
-WHITE, SIDE, ZERO = 255, 32, 10
+SIDE, ZERO = 32, 10
 MOST = 2 << 30  # largest size of the images of one file, in bytes
 _BROKEN = (MatReadError, ValueError, TypeError, KeyError, OSError, zlib.error, NotImplementedError)
 
@@ -36,31 +31,16 @@ def read_svhn(data: SvhnData, folder: Path, classes: Sequence[str]) -> Records:
         DataError: the files do not match the party settings.
         ResourceError: a file declares more than 2 GiB of images.
     """
-    if data.id != "row":
-        raise DataError("SVHN's files have no ID columns", "set id = 'row'")
-    if not (data.features or data.label):
-        raise DataError(
-            "the party settings select neither images nor labels",
-            "set data.features or data.label to true",
-        )
-    paths = [*data.train, *([] if data.test is None else [data.test])]
-    if len({path.stem for path in paths}) < len(paths):
-        raise DataError("two files have the same name, so their rows would have the same IDs")
-    return join_records([_records(data, folder, path, classes) for path in paths], len(data.train))
+    check_selection(data, "SVHN's files have")
+    return read_image_files(data, "files", lambda path: _records(data, folder, path, classes))
 
 
 def _records(data: SvhnData, folder: Path, path: Path, classes: Sequence[str]) -> Records:
     images, labels = _arrays(path.name, read_file_bytes(folder, path, data.origin))
     pixels = np.transpose(images, (3, 2, 0, 1))  # rows, colours, height, width
     digits = np.where(labels == ZERO, 0, labels).astype(np.int64)
-    return Records(
-        files=((path.name, len(digits)),),
-        unit="row",
-        numbers=np.arange(len(digits)),
-        ids=row_ids(path.stem, np.arange(len(digits))),
-        images=crop_images(pixels, data.part, WHITE, path.name) if data.features else None,
-        labels=check_class_indices(digits, len(classes)) if data.label else None,
-    )
+    held = pixels if data.features else None, digits if data.label else None
+    return image_records(data, (path.name, path.stem), *held, classes)
 
 
 def _arrays(file: str, content: bytes) -> tuple[Array, Array]:

@@ -20,6 +20,7 @@ from configs.party_settings import TinyImageNetData
 from parties.common.errors import DataError
 from parties.data.sources.arrays import Array, Images, Progress
 from parties.data.sources.files import MAX_BYTES, open_data_file, regular_file_path
+from parties.data.sources.images import WHITE, check_selection
 from parties.data.sources.records import (
     Records,
     class_indices,
@@ -28,7 +29,7 @@ from parties.data.sources.records import (
     normalise_ids,
 )
 
-SIDE, WHITE = 64, 255
+SIDE = 64
 LARGEST = 1 << 20  # bytes of a file; 64 x 64 pixels without compression have 12 KiB
 _NOTES = Path("val", "val_annotations.txt")
 _CLASS = re.compile(r"n\d{8}")
@@ -43,13 +44,7 @@ def read_tiny_imagenet(
     Raises:
         DataError: the folder does not match the party settings.
     """
-    if data.id != "row":
-        raise DataError("images in folders have no ID columns", "set id = 'row'")
-    if not (data.features or data.label):
-        raise DataError(
-            "the party settings select neither images nor labels",
-            "set data.features or data.label to true",
-        )
+    check_selection(data, "images in folders have")
     training, test = _training(data, folder), _test(data, folder)
     parts = {"train": training, "val": test}
     return join_records([_records(data, folder, part, classes, progress) for part in parts.items()])

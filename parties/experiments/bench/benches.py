@@ -4,7 +4,7 @@ from pathlib import Path
 
 from configs.experiments import read_experiments
 from parties.experiments.bench.blocks import read_fedora_blocks
-from parties.experiments.bench.extract import extract_vertical
+from parties.experiments.bench.extract import Extract, extract_vertical
 from parties.experiments.bench.horizontal.blocks import read_horizontal_blocks
 from parties.experiments.bench.horizontal.checks import horizontal_checks
 from parties.experiments.bench.horizontal.extract import extract_horizontal
@@ -59,41 +59,25 @@ def fedora_bench(listed: Path) -> Bench:
 
 def horizontal_bench(listed: Path) -> Bench:
     """Return the benchmark of client unlearning; ``listed`` is the path of its experiments file."""
-    experiments, blocks = read_federated_experiments(listed), read_horizontal_blocks()
-    return Bench(
-        name="horizontal",
-        runs=lambda scope: plan_federated_runs(experiments, listed.parent, scope),
-        extract=extract_horizontal,
-        pages=Pages(
-            folder="horizontal",
-            rows="horizontal.json",
-            tables="client unlearning's tables",
-            lead=HORIZONTAL_LEAD,
-            source=blocks.source,
-            blocks=blocks.block,
-            judge=horizontal_checks,
-        ),
-        tables=experiments.tables,
-        experiments=[entry.name for entry in experiments.experiment],
-    )
+    blocks, tables = read_horizontal_blocks(), "client unlearning's tables"
+    pages = Pages.of("horizontal", blocks, tables, HORIZONTAL_LEAD, horizontal_checks)
+    return _federated_bench("horizontal", listed, extract_horizontal, pages)
 
 
 def language_bench(listed: Path) -> Bench:
     """Return the benchmark of language models; ``listed`` is the path of its experiments file."""
-    experiments, blocks = read_federated_experiments(listed), read_language_blocks()
+    blocks, tables = read_language_blocks(), "language models' tables"
+    pages = Pages.of("llm", blocks, tables, LANGUAGE_LEAD, language_checks)
+    return _federated_bench("language", listed, extract_language, pages)
+
+
+def _federated_bench(name: str, listed: Path, extract: Extract, pages: Pages) -> Bench:
+    experiments = read_federated_experiments(listed)
     return Bench(
-        name="language",
+        name=name,
         runs=lambda scope: plan_federated_runs(experiments, listed.parent, scope),
-        extract=extract_language,
-        pages=Pages(
-            folder="llm",
-            rows="llm.json",
-            tables="language models' tables",
-            lead=LANGUAGE_LEAD,
-            source=blocks.source,
-            blocks=blocks.block,
-            judge=language_checks,
-        ),
+        extract=extract,
+        pages=pages,
         tables=experiments.tables,
         experiments=[entry.name for entry in experiments.experiment],
     )

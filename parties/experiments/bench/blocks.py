@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, ClassVar, Final, Self
+from typing import Annotated, ClassVar, Final, Generic, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -11,6 +11,7 @@ from configs.table import ConfigTable
 from configs.toml_file import read_toml
 from parties.experiments.bench.results import TableRow
 
+B = TypeVar("B", bound="TableBlock")
 PAPER = Path(__file__).with_name("paper.toml")
 MEASURES: Final = {  # name in the blocks: heading
     "test": "test accuracy",
@@ -103,6 +104,18 @@ class TableBlock(ConfigTable):
         """Return the Retrain row with which ``row`` is compared."""
 
 
+class BlockList(ConfigTable, Generic[B]):
+    """All blocks of a benchmark's tables, and the source of the paper's numbers."""
+
+    source: str
+    block: Annotated[tuple[B, ...], Field(min_length=1)]
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read the blocks from a TOML file."""
+        return cls.model_validate(_lists_to_tuples(read_toml(path, [])))
+
+
 class FedoraBlock(TableBlock):
     """One block of the FedORA tables; ``variants`` are named settings of the method FedORA."""
 
@@ -132,20 +145,17 @@ class FedoraBlock(TableBlock):
         return VOTES if row.variant == VOTES.variant else RETRAIN
 
 
-class FedoraBlocks(ConfigTable):
+class FedoraBlocks(BlockList[FedoraBlock]):
     """All blocks of the FedORA tables, in the paper's order."""
-
-    source: str
-    block: Annotated[tuple[FedoraBlock, ...], Field(min_length=1)]
 
 
 def read_fedora_blocks(path: Path = PAPER) -> FedoraBlocks:
     """Read the blocks of the FedORA tables from a TOML file."""
-    return FedoraBlocks.model_validate(lists_to_tuples(read_toml(path, [])))
+    return FedoraBlocks.read(path)
 
 
-def lists_to_tuples(value: object) -> object:
+def _lists_to_tuples(value: object) -> object:
     """Return ``value`` with every list replaced by a tuple, at any depth."""
     if isinstance(value, dict):
-        return {key: lists_to_tuples(each) for key, each in value.items()}
-    return tuple(lists_to_tuples(each) for each in value) if isinstance(value, list) else value
+        return {key: _lists_to_tuples(each) for key, each in value.items()}
+    return tuple(_lists_to_tuples(each) for each in value) if isinstance(value, list) else value

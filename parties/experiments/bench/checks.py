@@ -70,11 +70,18 @@ def _joint_result(checks: Sequence[bool | None]) -> str:
     return "open" if None in checks else "reproduced"
 
 
+def judge_mean(
+    name: str, series: SeedSeries, between: tuple[float, float], wanted: str, unit: str = ""
+) -> ReproductionCheck:
+    """Return the check that the mean of ``series`` is within ``between``."""
+    return judge_value(name, mean_over_seeds(series), unit, between, wanted)
+
+
 def judge_within(
     name: str, series: SeedSeries, limit: float, unit: str
 ) -> Iterator[ReproductionCheck]:
     """Yield the check that the mean of ``series`` is between -``limit`` and ``limit``."""
-    yield judge_value(name, _mean(series), unit, (-limit, limit), f"within {limit:g}")
+    yield judge_mean(name, series, (-limit, limit), f"within {limit:g}", unit)
 
 
 def judge_value(
@@ -138,7 +145,7 @@ def utility_checks(results: Results) -> Iterator[ReproductionCheck]:
             seed_differences(test("FedORA (paper)"), retrain),
             seed_differences(test("CVFU"), test("Retrain (sum of votes)")),
         )
-    absolute = _mean(results.series(M2, RETRAIN, "test"))
+    absolute = mean_over_seeds(results.series(M2, RETRAIN, "test"))
     yield judge_value(f"R1: Retrain, {M2}", absolute, "accuracy", (0.845, 0.862), "0.845 to 0.862")
 
 
@@ -152,7 +159,7 @@ def attack_checks(results: Results) -> Iterator[ReproductionCheck]:
                 )
                 name = f"R3: {measure} of {form.label} minus Retrain's, {place}"
                 yield from judge_within(name, gap, limit, "share")
-        base = _mean(results.series(place, RETRAIN, "backdoor-base"))
+        base = mean_over_seeds(results.series(place, RETRAIN, "backdoor-base"))
         yield ReproductionCheck(f"R3: backdoor base rate, {place}", base, "share")
 
 
@@ -184,7 +191,7 @@ def ablation_checks(results: Results) -> Iterator[ReproductionCheck]:
     yield judge_value(name, slower, "", (2.0, math.inf), "at least 2")
     fixed = seed_differences(of("w/o AS", "mia"), of("paper", "mia"))
     name = "R5: mia, fixed steps minus adaptive (the paper: +0.14; may be none)"
-    yield ReproductionCheck(name, _mean(fixed), "share")
+    yield ReproductionCheck(name, mean_over_seeds(fixed), "share")
 
 
 def sweep_checks(results: Results) -> Iterator[ReproductionCheck]:
@@ -235,7 +242,8 @@ def trend_check(
     yield judge_value(name, rho, "", between, f"at {'most' if bound < 0 else 'least'} {bound:g}")
 
 
-def _mean(series: SeedSeries) -> float | None:
+def mean_over_seeds(series: SeedSeries) -> float | None:
+    """Return the mean of ``series``; None with fewer than ``FEWEST`` seeds."""
     return fmean(series.values()) if len(series) >= FEWEST else None
 
 

@@ -41,14 +41,11 @@ def extract_vertical(run: PlannedRun, metrics: Mapping[str, Any]) -> dict[str, V
     if not isinstance(agreement, VerticalAgreement):
         raise TypeError("the run is not vertical; call extract_federated for this run")
     wanted = BACKDOOR_METRICS if run.poisoned else CLEAN_METRICS
-    found = {
-        record["name"]: _figures(request["figures"].get(record["name"], ()), wanted)
-        for record in request["methods"]
-    }
+    found = {each["name"]: _figures(each["figures"], wanted) for each in request["methods"]}
     if not run.poisoned:
         for record in request["methods"]:
             found[record["name"]] |= _costs(record, agreement, request)
-        if "fedora" in found and payload_formula_applies(agreement) and request["iterations"]:
+        if "fedora" in found and payload_formula_applies(agreement) and _fedora_steps(request):
             needed = expected_fedora_bytes(agreement, request, metrics["run"]["rows"]["validation"])
             found["fedora"]["payload-excess"] = found["fedora"]["payload"] - needed
     retrains = [found.pop(name) for name in list(found) if is_independent_retrain(name)]
@@ -88,7 +85,7 @@ def _costs(
     cost, name = record.get("cost") or {}, record["name"]
     if name != "original" and cost.get("seconds") is not None:
         values["seconds"] = float(cost["seconds"])
-        values["bytes"] = float(cost["bytes"])
+        values["bytes"] = float(cost["size"])
         values["payload"] = float(cost["payload"])
         if count := count_rounds(name, agreement, request, record):
             values["round"] = values["seconds"] / count
@@ -119,18 +116,23 @@ def expected_fedora_bytes(
     B. An evaluation of the validation rows transfers 4 · d_h n_v bytes per passive party; the first
     evaluation takes place before the first iteration.
     """
-    plan, steps = agreement.unlearning.of(FedoraSettings), request["iterations"]
+    plan, steps = agreement.unlearning.of(FedoraSettings), _fedora_steps(request)
     wide = sum(agreement.parties[name].width or 0 for name in agreement.passive)
     number = BYTES[agreement.dtype] * wide
-    size, retained = plan.batch or agreement.training.batch, int(request["retained"])
+    size, retained = plan.batch or agreement.training.batch, int(request["rows"]["retained"])
     batches, asked = ceil(retained / size), len(steps) * ceil(plan.retain_share * retained / size)
     learned = sum(min(size, retained - at % batches * size) for at in range(asked))
-    forgotten = int(request["forgotten"])
+    forgotten = int(request["rows"]["forgotten"])
     if plan.score_rows is not None:
         forgotten = min(forgotten, plan.score_rows)
     evaluations: int = 1 + sum(step["validation_accuracy"] is not None for step in steps)
     total: int = number * (2 * (len(steps) * forgotten + learned) + evaluations * validation)
     return total
+
+
+def _fedora_steps(request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the iterations of FedORA; empty if FedORA did not run."""
+    return next((each["steps"] for each in request["methods"] if each["name"] == "fedora"), [])
 
 
 def count_rounds(
@@ -146,12 +148,12 @@ def count_rounds(
     over the fixed subset of D_r for the method 'ico-like', and one epoch of CVFU. This definition
     of a round is vfl's own, because the paper gives none.
     """
-    done = (record.get("facts") or {}).get("losses") or ()
-    epochs = (record.get("facts") or {}).get("epochs") or ()
+    done = record["details"].get("losses") or ()
+    epochs = record["details"].get("epochs") or ()
     plan = agreement.unlearning.of(IcoLikeSettings)
-    portion = plan.share * request["retained"]
+    portion = plan.share * request["rows"]["retained"]
     counts: dict[str, float] = {
-        "fedora": len(request["iterations"] or ()),
+        "fedora": len(_fedora_steps(request)),
         "gradient-ascent": len(done),
         "ico-like": plan.steps / ceil(portion / agreement.training.batch),
         "cvfu": len(done),

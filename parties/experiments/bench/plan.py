@@ -7,21 +7,25 @@ from hashlib import sha256
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Self, TypeAlias
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from configs.agreement import RowRequest, VerticalAgreement
-from configs.errors import ConfigError
 from configs.evaluation import BackdoorSettings
-from configs.experiments import Changes, ExperimentEntry, ExperimentList, Title, inline_toml
+from configs.experiments import (
+    Changes,
+    ExperimentEntry,
+    ExperimentList,
+    Title,
+    inline_toml,
+    read_list,
+)
 from configs.federated import FederatedAgreement
 from configs.federated_file import FederatedConfig, read_federated
-from configs.messages import issue_message
 from configs.schema import VerticalConfig, canonical_agreement, read_config
 from configs.table import ConfigTable, Count
-from configs.toml_file import read_toml
-from parties.report import VERSION
+from parties.report.record import VERSION
 from parties.vertical.methods.registry import AGREEMENT
 
 QUICK = "quick"  # name of the variant with short training
@@ -45,6 +49,18 @@ class Scope:
     seeds: int | None = None
     gpu: bool = False
     quick: bool = False
+
+    def includes(self, each: "Listed") -> bool:
+        """Return whether the scope includes an experiment."""
+        return bool(
+            (not self.tables or set(each.tables) & set(self.tables))
+            and (not self.only or each.name in self.only)
+            and (self.gpu or not each.gpu)
+        )
+
+    def seeds_of(self, each: "Listed") -> int:
+        """Return the number of seeds of an experiment."""
+        return 1 if self.quick else min(each.seeds, self.seeds or each.seeds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,27 +86,52 @@ class PlannedRun:
         return f"{self.experiment}{variant}{poisoned}, seed {self.seed}"
 
 
+@dataclass(frozen=True, slots=True)
+class _RunOf:
+    """A run of an experiment whose config is not yet read."""
+
+    experiment: "Listed"
+    variant: str
+    seed: int
+    config: Path
+    changes: tuple[str, ...]
+
+    def planned(
+        self,
+        read: VerticalConfig | FederatedConfig,
+        *,
+        poisoned: bool = False,
+        processes: bool = False,
+    ) -> PlannedRun:
+        """Return the run with the config ``read``, which has the changes."""
+        return PlannedRun(
+            experiment=self.experiment.name,
+            variant=self.variant,
+            poisoned=poisoned,
+            seed=self.seed,
+            config=self.config,
+            changes=self.changes,
+            processes=processes,
+            gpu=self.experiment.gpu,
+            agreement=read.agreement,
+            digest=run_digest(read, processes=processes),
+        )
+
+
 def plan_vertical_runs(listed: ExperimentList, folder: Path, scope: Scope) -> list[PlannedRun]:
     """Return all runs of the experiments in ``scope``; configs are read from ``folder``.
 
     Raises:
         ConfigError: the changes to a config are invalid.
     """
-    chosen = [
-        each
-        for each in listed.experiment
-        if (not scope.tables or set(each.tables) & set(scope.tables))
-        and (not scope.only or each.name in scope.only)
-        and (scope.gpu or not each.gpu)
-    ]
+    chosen = filter(scope.includes, listed.experiment)
     return [run for each in chosen for run in _vertical_runs(each, listed, folder, scope)]
 
 
 def _vertical_runs(
     each: ExperimentEntry, listed: ExperimentList, folder: Path, scope: Scope
 ) -> Iterator[PlannedRun]:
-    seeds = 1 if scope.quick else min(each.seeds, scope.seeds or each.seeds)
-    path = folder / each.config
+    seeds, path = scope.seeds_of(each), folder / each.config
     request = _request(each, path)
     for variant in each.variants:
         changes = listed.changes(each, variant)
@@ -101,18 +142,8 @@ def _vertical_runs(
             for seed in range(min(seeds, each.poisoned) if poisoned else seeds):
                 named = (*changes, *own, f"seed={seed}")
                 config = read_config(path, AGREEMENT, named)
-                yield PlannedRun(
-                    experiment=each.name,
-                    variant=variant,
-                    poisoned=poisoned,
-                    seed=seed,
-                    config=path,
-                    changes=named,
-                    processes=each.processes,
-                    gpu=each.gpu,
-                    agreement=config.agreement,
-                    digest=run_digest(config, processes=each.processes),
-                )
+                of = _RunOf(each, variant, seed, path, named)
+                yield of.planned(config, poisoned=poisoned, processes=each.processes)
 
 
 def _request(each: ExperimentEntry, path: Path) -> RowRequest | None:
@@ -176,6 +207,9 @@ class FederatedExperiment(ConfigTable):
     gpu: bool = False
 
 
+Listed: TypeAlias = ExperimentEntry | FederatedExperiment  # an experiment of any mode
+
+
 class FederatedExperiments(ConfigTable):
     """All experiments of one file.
 
@@ -209,12 +243,7 @@ def read_federated_experiments(path: Path) -> FederatedExperiments:
     Raises:
         ConfigError: the file is invalid; the error lists every problem with its place.
     """
-    kind = FederatedExperiments
-    try:
-        return kind.model_validate_json(json.dumps(read_toml(path, [])), strict=True)
-    except ValidationError as error:
-        found = [issue_message(kind, each, "") for each in error.errors(include_url=False)]
-        raise ConfigError([f"{path}: {each}" for each in found[:20]]) from error
+    return read_list(FederatedExperiments, path)
 
 
 def plan_federated_runs(
@@ -225,13 +254,7 @@ def plan_federated_runs(
     Raises:
         ConfigError: the changes to a config are invalid.
     """
-    chosen = [
-        each
-        for each in listed.experiment
-        if (not scope.tables or set(each.tables) & set(scope.tables))
-        and (not scope.only or each.name in scope.only)
-        and (scope.gpu or not each.gpu)
-    ]
+    chosen = filter(scope.includes, listed.experiment)
     return [run for each in chosen for run in _federated_runs(each, listed, folder, scope)]
 
 
@@ -239,24 +262,11 @@ def _federated_runs(
     each: FederatedExperiment, listed: FederatedExperiments, folder: Path, scope: Scope
 ) -> Iterator[PlannedRun]:
     path = folder / each.config
-    seeds = 1 if scope.quick else min(each.seeds, scope.seeds or each.seeds)
-    for variant, seed in product(each.variants, range(seeds)):
+    for variant, seed in product(each.variants, range(scope.seeds_of(each))):
         own = listed.variants[variant] if variant else ()
         quick = listed.quick if scope.quick else ()
         named = (*_last((*listed.always, *each.changes, *own, *quick)), f"seed={seed}")
-        config = read_federated(path, named)
-        yield PlannedRun(
-            experiment=each.name,
-            variant=variant,
-            poisoned=False,
-            seed=seed,
-            config=path,
-            changes=named,
-            processes=False,
-            gpu=each.gpu,
-            agreement=config.agreement,
-            digest=run_digest(config, processes=False),
-        )
+        yield _RunOf(each, variant, seed, path, named).planned(read_federated(path, named))
 
 
 def _last(changes: Changes) -> Changes:

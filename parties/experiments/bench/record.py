@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeAlias
 
 from parties.common.atomic_file import write_atomically
-from parties.experiments.bench.blocks import FedoraBlocks, TableBlock
+from parties.experiments.bench.blocks import B, BlockList, FedoraBlocks, TableBlock
 from parties.experiments.bench.checks import (
     FEWEST,
     ReproductionCheck,
@@ -28,6 +28,7 @@ from parties.experiments.bench.tables import (
     fill_blocks,
 )
 
+Judge: TypeAlias = Callable[[Results], list[ReproductionCheck]]
 LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn")
 LEAD = (
     "A lower accuracy on forgotten rows is not a success by itself, because the target is the "
@@ -68,16 +69,29 @@ class Pages:
     lead: str
     source: str
     blocks: Sequence[TableBlock]
-    judge: Callable[[Results], list[ReproductionCheck]]
+    judge: Judge
     hours: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        folder: str,
+        blocks: BlockList[B],
+        tables: str,
+        lead: str,
+        judge: Judge,
+        hours: float | None = None,
+    ) -> Self:
+        """Return the pages with these ``blocks``; the name of ``folder`` names the file of rows."""
+        return cls(
+            folder=folder, rows=f"{folder}.json", tables=tables, lead=lead, hours=hours,
+            source=blocks.source, blocks=blocks.block, judge=judge,
+        )  # fmt: skip
 
 
 def fedora_pages(blocks: FedoraBlocks) -> Pages:
     """Return the pages of the FedORA benchmark."""
-    return Pages(
-        folder="fedora", rows="fedora.json", tables="FedORA's tables", lead=LEAD, hours=2.0,
-        source=blocks.source, blocks=blocks.block, judge=fedora_checks,
-    )  # fmt: skip
+    return Pages.of("fedora", blocks, "FedORA's tables", LEAD, fedora_checks, hours=2.0)
 
 
 def publish_pages(pages: Pages, results: Results, command: str, docs: Path) -> WrittenPages:

@@ -14,7 +14,6 @@ from pathlib import Path
 from statistics import fmean
 from threading import Lock
 from time import monotonic, sleep
-from types import TracebackType
 from typing import IO, Any, Literal, Self, TypeAlias
 
 from rich.console import Console
@@ -114,7 +113,7 @@ def read_run_record(place: RunPlace, run: PlannedRun) -> dict[str, Any] | None:
         found: dict[str, Any] = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
-    return found if "bench" in found else None
+    return found if found.get("bench") else None
 
 
 def _at_once(
@@ -266,12 +265,7 @@ class BenchProgress:
             self._progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
     def show(self, status: RunStatus) -> None:

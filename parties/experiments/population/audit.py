@@ -1,6 +1,6 @@
 """Audits of a population: comparison of unlearned models with Retrain models."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -15,24 +15,11 @@ from unlearning.audit.epsilon import AttackCounts
 from unlearning.audit.forgetting import label_log_odds
 from unlearning.audit.lira import (
     Arm,
+    LiraResult,
     likelihood_ratio_audit,
     wasserstein_distances,
     whole_model_counts,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class PopulationFigure:
-    """Results of one attack: AUC with standard error, balanced accuracy, and TPR at fixed FPRs."""
-
-    auc: float
-    error: float
-    balanced_accuracy: float
-    tpr: tuple[float, ...]
-    rates: tuple[float, ...]
-    worst: float
-    runs: int
-    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +42,8 @@ class MethodAudit:
             classifies as unlearned. A lower bound of ε is computed from these counts.
     """
 
-    vs_retrain: PopulationFigure
-    u_lira: PopulationFigure
+    vs_retrain: LiraResult
+    u_lira: LiraResult
     accuracies: tuple[float, ...]
     gap: float
     distance: tuple[float, float]
@@ -74,7 +61,7 @@ class PopulationAudit:
         self.accuracies = population_accuracies(draw.pooled, retrained.original)  # of the Retrains
         self._seed = torch_seed(draw.pooled.agreement.seed, "population audit")
 
-    def null(self) -> PopulationFigure:
+    def null(self) -> LiraResult:
         """Return the null result: the attack compares two halves of the Retrain models."""
         return self._figure(*self._halves())
 
@@ -107,10 +94,8 @@ class PopulationAudit:
             taken=whole_model_counts(forgot, self._retrains),
         )
 
-    def _figure(self, first: Arm, second: Arm) -> PopulationFigure:
-        return PopulationFigure(
-            **asdict(likelihood_ratio_audit(first, second, np.random.default_rng(self._seed)))
-        )
+    def _figure(self, first: Arm, second: Arm) -> LiraResult:
+        return likelihood_ratio_audit(first, second, np.random.default_rng(self._seed))
 
     def _confidences(self, models: Ensemble) -> Any:
         logits = self._pooled.logits(models, self._draw.pool)

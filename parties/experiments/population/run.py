@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from math import ceil
 from typing import TypeVar
 
 import numpy as np
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from configs.agreement import VerticalAgreement
 from configs.unlearning import MethodSettings
+from models.arithmetic import all_finite
 from models.ensemble import Ensemble, broadcast_per_model, squared_norm_per_model
 from parties.common.errors import PolicyError
 from parties.common.progress import ProgressReporter
@@ -18,7 +18,13 @@ from parties.experiments.population.forget_sets import ForgetSet
 from parties.experiments.population.trained import TrainedPopulation
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT, ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule, build_optimiser
-from parties.vertical.engine.rows import Batches, RowSets, Sample
+from parties.vertical.engine.rows import (
+    Batches,
+    RowSets,
+    Sample,
+    ordered_requests,
+    shuffled_requests,
+)
 from parties.vertical.engine.run import (
     PLAIN,
     Act,
@@ -106,6 +112,9 @@ class PopulationRun:
     def record(self, _name: str, _value: object) -> None:
         """Record nothing."""
 
+    def verify(self) -> None:
+        """Do nothing: ``finite`` looks at all parameters."""
+
     # --- copies ----------------------------------------------------------------------------------
 
     def keep_good(self, which: Sequence[bool] | None) -> None:
@@ -167,19 +176,13 @@ class PopulationRun:
 
     def pass_requests(self, rows: vfl_pb2.Rows) -> Iterator[vfl_pb2.BatchRequest]:
         """Yield the requests of one pass over a row set, in index order."""
-        for index in range(ceil(self.row_count(rows) / PASS_ROWS)):
-            yield vfl_pb2.BatchRequest(
-                rows=rows, order=vfl_pb2.BY_INDEX, size=PASS_ROWS, index=index
-            )
+        yield from ordered_requests(rows, self.row_count(rows), PASS_ROWS)
 
     def epoch_requests(
         self, rows: vfl_pb2.Rows, epoch: int, size: int
     ) -> Iterator[vfl_pb2.BatchRequest]:
-        """Yield the requests of one shuffled epoch, with ``size`` rows of each model in a batch."""
-        for index in range(ceil(self.row_count(rows) / size)):
-            yield vfl_pb2.BatchRequest(
-                rows=rows, order=vfl_pb2.SHUFFLED, epoch=epoch, size=size, index=index
-            )
+        """Yield the requests of one shuffled epoch, with ``size`` rows of each model a batch."""
+        yield from shuffled_requests(rows, self.row_count(rows), epoch, size)
 
     def run_epoch(
         self, rows: vfl_pb2.Rows, epoch: int, size: int, act: Act, *, only_top: bool = False
@@ -200,10 +203,7 @@ class PopulationRun:
         Raises:
             PolicyError: a party is absent, but a population has all parties.
         """
-        if absent:
-            raise PolicyError(
-                "in a population all parties take part", "remove 'offline' from the settings"
-            )
+        _refuse_absent(absent)
         for request in requests:
             self._step(request, act, self.models.with_prefix(), self._optimiser)
 
@@ -301,10 +301,7 @@ class PopulationRun:
         Raises:
             PolicyError: a party is absent, but a population has all parties.
         """
-        if absent:
-            raise PolicyError(
-                "in a population all parties take part", "remove 'offline' from the settings"
-            )
+        _refuse_absent(absent)
         zeros = torch.zeros(len(self.agreement.labels.classes))
         return [Votes(each, {"all": each}, zeros.to(each.dtype)) for each in self.logits(rows)]
 
@@ -316,9 +313,11 @@ class PopulationRun:
         self.models.scale(numbers, f"top.perceptron.{last}.")
 
 
-def all_finite(tensors: Sequence[Tensor]) -> bool:
-    """Return whether all elements of the tensors, ``[...]`` of any shape, are finite."""
-    return all(bool(torch.isfinite(each).all()) for each in tensors)
+def _refuse_absent(absent: Collection[str]) -> None:
+    if absent:
+        raise PolicyError(
+            "in a population all parties take part", "remove 'offline' from the settings"
+        )
 
 
 def train_originals(draw: ForgetSet, purpose: str, rows: vfl_pb2.Rows) -> TrainedPopulation:

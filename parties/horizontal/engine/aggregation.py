@@ -8,7 +8,7 @@ from torch import Tensor
 
 from configs.federated import FederatedAgreement, SecureAggregation
 from configs.horizontal import HorizontalAgreement
-from parties.horizontal.engine.cohort import Cohort, Member
+from parties.horizontal.engine.cohort import Member, Trainer
 from parties.horizontal.local.local_task import LocalTask
 
 SIMULATED_CLAIM = "a simulation: its machines see every update, and nothing is masked or encrypted"
@@ -63,11 +63,11 @@ def _sentence(plan: SecureAggregation) -> str:
 
 
 def add_personal_parameters(
-    cohort: Cohort, members: Sequence[Member], task: LocalTask, model: Tensor
+    trainer: Trainer, members: Sequence[Member], task: LocalTask, model: Tensor
 ) -> Tensor:
     """Return a copy of ``model`` with the members' mean personal parameters; both are ``[d]``.
 
     To compute the mean, the members send their personal parameters to the server.
     """
-    own = cohort.mean_update(members, replace(task, aim="personal-model"), {"model": model})
+    own = trainer.mean_update(members, replace(task, aim="personal-model"), {"model": model})
     return model + own.delta.to(model.dtype)

@@ -8,7 +8,7 @@ client's first round.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
 
@@ -20,7 +20,7 @@ from torch import Tensor
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import IntegrityError, PolicyError
 from parties.common.shared_randomness import derive_key, permutation
-from parties.horizontal.engine.cohort import Cohort, MeanUpdate, Member
+from parties.horizontal.engine.cohort import Cohort, MeanUpdate, Member, Trainer
 from parties.horizontal.engine.rounds import RoundCallback, RoundPlan, run_rounds
 from parties.horizontal.local.local_task import LocalTask, Slots
 
@@ -51,7 +51,7 @@ class ClusterSnapshot:
 
     number: int
     model: Tensor
-    clients: frozenset[str]
+    clients: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class ClusterHistory:
 
         The result is None if none of ``clients`` ever took part in a round.
         """
-        return next((each for each in self.snapshots if each.clients & clients), None)
+        return next((each for each in self.snapshots if clients.intersection(each.clients)), None)
 
 
 @dataclass(slots=True)
@@ -81,7 +81,12 @@ class SnapshotWriter:
     snapshots: list[ClusterSnapshot] = field(default_factory=list)
 
     def mean_update(
-        self, cohort: Cohort, number: int, members: Sequence[Member], task: LocalTask, slots: Slots
+        self,
+        trainer: Trainer,
+        number: int,
+        members: Sequence[Member],
+        task: LocalTask,
+        slots: Slots,
     ) -> MeanUpdate:
         """Return a round's mean update; store a snapshot if it is the first round of a client.
 
@@ -91,23 +96,9 @@ class SnapshotWriter:
         known = frozenset[str]().union(*(each.clients for each in self.snapshots))
         new = frozenset(each.client for each in members) - known
         if new:
-            self.snapshots.append(ClusterSnapshot(number, slots["model"], new))
-        return cohort.mean_update(members, task, slots)
-
-
-def train_cluster(
-    cohort: Cohort,
-    history: ClusterHistory,
-    snapshot: ClusterSnapshot,
-    members: Sequence[Member],
-    round_plan: RoundPlan,
-    watch: RoundCallback,
-) -> ClusterHistory:
-    """Train a cluster from a snapshot with ``members`` only; return the cluster's new history."""
-    kept = SnapshotWriter([each for each in history.snapshots if each.number < snapshot.number])
-    rest = replace(round_plan, first=snapshot.number)
-    last = run_rounds(cohort, snapshot.model, members, rest, watch, kept) if members else None
-    return ClusterHistory(tuple(kept.snapshots), last)
+            first = ClusterSnapshot(number, slots["model"], tuple(sorted(new)))
+            self.snapshots.append(first)
+        return trainer.mean_update(members, task, slots)
 
 
 class ClusterStore:
@@ -122,17 +113,15 @@ class ClusterStore:
         """Train all clusters from one model, ``[d]``; return the mean of their models, ``[d]``."""
         found = []
         for number, group in enumerate(self.groups):
-            members = [Member(name) for name in group]
-            start, empty = ClusterSnapshot(0, model, frozenset()), ClusterHistory((), None)
-            history = train_cluster(cohort, empty, start, members, round_plan, watch)
-            self.write(number, history)
-            found.append(history)
-        return mean_model([each.model for each in found if each.model is not None])
+            members, kept = [Member(name) for name in group], SnapshotWriter()
+            found.append(run_rounds(cohort, model, members, round_plan, watch, kept))
+            self.write(number, ClusterHistory(tuple(kept.snapshots), found[-1]))
+        return mean_model(found)
 
     def __iter__(self) -> Iterator[tuple[int, ClusterHistory]]:
         """Yield each cluster's number and history."""
         for number in range(len(self.groups)):
-            yield number, self._read(number)
+            yield number, self.read(number)
 
     def write(self, number: int, history: ClusterHistory) -> None:
         """Store a new history of a cluster in place of the old history."""
@@ -144,7 +133,13 @@ class ClusterStore:
         path = self._path(number)
         write_atomically(path, save(tensors, clients or None))
 
-    def _read(self, number: int) -> ClusterHistory:
+    def read(self, number: int) -> ClusterHistory:
+        """Return the history of a cluster.
+
+        Raises:
+            PolicyError: the history is missing.
+            IntegrityError: the history is damaged.
+        """
         path = self._path(number)
         if not path.exists():
             raise PolicyError(
@@ -156,7 +151,7 @@ class ClusterStore:
                 clients = file.metadata() or {}
                 snapshots = [
                     ClusterSnapshot(
-                        int(name), file.get_tensor(name), frozenset(clients[name].split("\n"))
+                        int(name), file.get_tensor(name), tuple(clients[name].split("\n"))
                     )
                     for name in sorted(clients, key=int)
                 ]

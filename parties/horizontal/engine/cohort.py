@@ -20,7 +20,7 @@ from parties.horizontal.local.local_task import (
     RowMetrics,
     Slots,
 )
-from parties.horizontal.local.rows import RowKind
+from parties.horizontal.local.rows import RowKind, TrainingKind
 
 DIVERGED_HINT = "use a smaller learning rate, or set the key 'clip' to limit the gradient norm"
 
@@ -38,7 +38,7 @@ class Member:
     """
 
     client: str
-    kind: RowKind = "learn"
+    kind: TrainingKind = "learn"
 
     def __str__(self) -> str:
         return self.client if self.kind == "learn" else f"{self.client}, {self.kind} rows"
@@ -64,12 +64,8 @@ class MeanUpdate:
     absent: tuple[Member, ...]
 
 
-class Cohort(Protocol):
-    """Interface through which the server's algorithms use all clients of a run."""
-
-    @property
-    def clients(self) -> Sequence[str]:
-        """Names of all clients."""
+class Trainer(Protocol):
+    """Interface through which rounds obtain the updates of clients."""
 
     @property
     def quorum(self) -> float:
@@ -93,6 +89,14 @@ class Cohort(Protocol):
             PolicyError: fewer members replied than the quorum requires.
             Diverged: an update is not finite.
         """
+
+
+class Cohort(Trainer, Protocol):
+    """Interface through which the server's algorithms use all clients of a run."""
+
+    @property
+    def clients(self) -> Sequence[str]:
+        """Names of all clients."""
 
     def evaluate(
         self,
@@ -208,7 +212,7 @@ def quorum_count(quorum: float, asked: int) -> int:
 
 
 def quorum_updates(
-    cohort: Cohort, members: Sequence[Member], task: LocalTask, slots: Slots
+    trainer: Trainer, members: Sequence[Member], task: LocalTask, slots: Slots
 ) -> Iterator[tuple[Member, LocalUpdate]]:
     """Yield each member's update when the update arrives, if the update is finite.
 
@@ -220,14 +224,14 @@ def quorum_updates(
         Diverged: an update is not finite.
     """
     seen, diverged = set[Member](), list[Member]()
-    for member, learned in cohort.updates(members, task, slots):
+    for member, learned in trainer.updates(members, task, slots):
         seen.add(member)
         if is_finite_update(learned):
             yield member, learned
         else:
             diverged.append(member)
     require_finite_updates(diverged)
-    _absent(members, seen, cohort.quorum)
+    _absent(members, seen, trainer.quorum)
 
 
 def _absent(members: Sequence[Member], seen: set[Member], quorum: float) -> tuple[Member, ...]:

@@ -8,16 +8,33 @@ the last request.
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shutil import rmtree
+from typing import Protocol
 
 import torch
 from safetensors.torch import load_file, save
 from torch import Tensor
 
 from parties.common.atomic_file import write_atomically
-from parties.horizontal.engine.cohort import Cohort, MeanUpdate, Member, WeightedMean
+from parties.horizontal.engine.cohort import MeanUpdate, Member, Trainer, WeightedMean
 from parties.horizontal.local.local_task import LocalTask, LocalUpdate, Slots
 
 START_MODEL = "/model"  # a name that no client can have
+
+
+class History(Protocol):
+    """Interface to the training rounds that the server has stored."""
+
+    def __len__(self) -> int:
+        """Return the number of stored rounds."""
+
+    def read(self, place: int) -> tuple[Tensor, dict[Member, LocalUpdate]]:
+        """Return the model before a stored round, ``[d]``, and the update of each client.
+
+        ``place`` counts the stored rounds from 0.
+        """
+
+    def rounds(self) -> Iterator[tuple[Tensor, dict[Member, LocalUpdate]]]:
+        """Yield the model before each stored round, ``[d]``, and the update of each client."""
 
 
 class RoundStore:
@@ -31,33 +48,38 @@ class RoundStore:
 
     def rounds(self) -> Iterator[tuple[Tensor, dict[Member, LocalUpdate]]]:
         """Yield the model before each stored round, ``[d]``, and the update of each client."""
-        for path in self._files():
-            tensors = load_file(path)
-            began = tensors.pop(START_MODEL)
-            found = {
-                Member(name): LocalUpdate(stored[1:], int(stored[0]), 0.0, 0)
-                for name, stored in tensors.items()
-            }
-            yield began, found
+        yield from map(_read, self._files())
+
+    def read(self, place: int) -> tuple[Tensor, dict[Member, LocalUpdate]]:
+        """Return the model before a stored round, ``[d]``, and the update of each client.
+
+        ``place`` counts the stored rounds from 0.
+        """
+        return _read(self._files()[place])
 
     def mean_update(
-        self, cohort: Cohort, number: int, members: Sequence[Member], task: LocalTask, slots: Slots
+        self,
+        trainer: Trainer,
+        number: int,
+        members: Sequence[Member],
+        task: LocalTask,
+        slots: Slots,
     ) -> MeanUpdate:
         """Return the mean update of a round; store it if ``number`` is a multiple of ``every``.
 
         ``slots`` maps names to sent vectors, ``[d]`` each.
         """
         if not self._every or number % self._every:
-            return cohort.mean_update(members, task, slots)
+            return trainer.mean_update(members, task, slots)
         if number == 0:
             self.clear()
         total, kept = WeightedMean(), {START_MODEL: slots["model"]}
-        for member, update in cohort.updates(members, task, slots):
+        for member, update in trainer.updates(members, task, slots):
             total.add(member, update)
             kept[member.client] = torch.cat([update.delta.new_tensor([update.rows]), update.delta])
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomically(self._folder / f"{number:06}.safetensors", save(kept))
-        return total.result(members, cohort.quorum)
+        return total.result(members, trainer.quorum)
 
     def forget(self, clients: Sequence[str]) -> None:
         """Delete the stored updates of clients that have deleted rows."""
@@ -73,3 +95,14 @@ class RoundStore:
 
     def _files(self) -> list[Path]:
         return sorted(self._folder.glob("*.safetensors"))
+
+
+def _read(path: Path) -> tuple[Tensor, dict[Member, LocalUpdate]]:
+    """The model before the round in a file, ``[d]``, and the update of each client."""
+    tensors = load_file(path)
+    began = tensors.pop(START_MODEL)
+    found = {
+        Member(name): LocalUpdate(stored[1:], int(stored[0]), 0.0, 0)
+        for name, stored in tensors.items()
+    }
+    return began, found

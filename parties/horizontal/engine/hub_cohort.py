@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite, isnan, nan
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,9 +15,9 @@ from parties.common.errors import Diverged, PolicyError
 from parties.horizontal.engine.cohort import DIVERGED_HINT, MeanUpdate, Member, WeightedMean
 from parties.horizontal.engine.wire import (
     DELIVERED,
-    ROWS,
+    SentEvaluation,
+    SentTask,
     VectorAssembler,
-    encode_task,
     split_vector,
 )
 from parties.horizontal.local.local_task import (
@@ -28,12 +28,13 @@ from parties.horizontal.local.local_task import (
     RowMetrics,
     Slots,
 )
-from parties.horizontal.local.rows import RowKind
+from parties.horizontal.local.rows import RowKind, TrainingKind
 from parties.horizontal.local.score_histogram import BINS
 from parties.horizontal.secure.masked_hub import MaskedSumHub
 from parties.horizontal.secure.masking.pair_keys import Entropy
 from protocol import vfl_pb2
 from protocol.channel import Channel
+from protocol.dataclass_codec import decode, encode
 from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.message import Body
 
@@ -135,7 +136,7 @@ class HubCohort:
                 member
                 for member in wave
                 if self._try(member.client, lambda c: self._load(c, slots))
-                and self._try(member.client, _sending(encode_task(task, member.kind, others)))
+                and self._try(member.client, _sending(_task_message(member.kind, others, task)))
             ]
             for member in here:
                 found = self._try(member.client, lambda c: self._receive_update(c, task.aim, slots))
@@ -161,7 +162,7 @@ class HubCohort:
         dtype, size = self._sums.dtype, len(slots["model"])
 
         def collect(names: Sequence[str]) -> dict[str, NDArray[Any]]:
-            bodies = {name: encode_task(task, kinds[name], others) for name in names}
+            bodies = {name: _task_message(kinds[name], others, task) for name in names}
             here = [n for n in names if self._try(n, lambda c: self._load(c, slots))]
             here = [n for n in here if self._try(n, _sending(bodies[n]))]
             replies = {n: self._try(n, lambda c: self._receive_vector(c, dtype)) for n in here}
@@ -188,7 +189,7 @@ class HubCohort:
         """Return the metrics of a model, ``[d]``, at each client of ``names`` that is connected."""
         self._admit()
         slots = {"model": model}
-        body = vfl_pb2.EvaluateRows(rows=ROWS[kind], as_sent=parameters == "sent")
+        body = encode(SentEvaluation(kind, parameters), vfl_pb2.EvaluateRows)
         here = [
             name
             for name in names
@@ -320,7 +321,7 @@ class HubCohort:
             raise RemoteProtocolError(
                 f"the client sent an update of {len(delta)} elements; expected {size}"
             )
-        return LocalUpdate(delta, update.rows, update.loss, update.steps, tokens=update.tokens)
+        return decode(update, LocalUpdate, delta=delta)
 
     def _receive_vector(
         self, channel: Channel, dtype: np.dtype[Any]
@@ -361,8 +362,9 @@ class HubCohort:
 
     def _receive_metrics(self, channel: Channel) -> RowMetrics:
         """Receive a client's metrics and check that they are consistent."""
-        found = channel.receive(self._reply_timeout).expect(vfl_pb2.Metrics)
-        counts = tuple(found.histogram)
+        message = channel.receive(self._reply_timeout).expect(vfl_pb2.Metrics)
+        found = decode(message, RowMetrics)
+        counts = found.histogram
         whole = len(counts) == BINS and sum(counts) == found.rows if found.rows else not counts
         if not whole or found.correct > found.rows:
             raise RemoteProtocolError(
@@ -377,7 +379,7 @@ class HubCohort:
                 f"the client sent {probability} as the sum of {found.rows} probabilities; expected "
                 f"a number from 0 to {found.rows}"
             )
-        return RowMetrics(found.rows, found.correct, found.loss, counts, probability)
+        return replace(found, probability=probability)
 
     def _send_to_each(self, bodies: Mapping[str, Body]) -> dict[str, Body]:
         """Send each client its message; no reply follows."""
@@ -397,6 +399,10 @@ class HubCohort:
             channel.close()
             del self._channels[name]
             return None
+
+
+def _task_message(kind: TrainingKind, slots: tuple[str, ...], task: LocalTask) -> vfl_pb2.RunTask:
+    return encode(SentTask(kind, slots, task), vfl_pb2.RunTask)
 
 
 def _waves(members: Iterable[Member]) -> Iterator[list[Member]]:

@@ -1,7 +1,7 @@
 """Rounds of federated learning: select members, train, average the updates, update the model."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Protocol
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from models.server_optimisers import FedAvg, ServerOptimiser
 from parties.common.errors import Diverged
 from parties.common.shared_randomness import derive_key, permutation
-from parties.horizontal.engine.cohort import Cohort, MeanUpdate, Member, require_finite
+from parties.horizontal.engine.cohort import MeanUpdate, Member, Trainer, require_finite
 from parties.horizontal.local.local_task import LocalTask, Slots
 
 AVERAGE = FedAvg()  # the mean update is added to the model
@@ -77,7 +77,12 @@ class HistoryWriter(Protocol):
     """Returns each round's mean update; may store the round for a later unlearning request."""
 
     def mean_update(
-        self, cohort: Cohort, number: int, members: Sequence[Member], task: LocalTask, slots: Slots
+        self,
+        trainer: Trainer,
+        number: int,
+        members: Sequence[Member],
+        task: LocalTask,
+        slots: Slots,
     ) -> MeanUpdate:
         """Return a round's mean update; ``slots`` maps names to sent vectors, ``[d]`` each."""
 
@@ -86,18 +91,55 @@ class NoHistory:
     """A history writer that stores nothing."""
 
     def mean_update(
-        self, cohort: Cohort, number: int, members: Sequence[Member], task: LocalTask, slots: Slots
+        self,
+        trainer: Trainer,
+        number: int,
+        members: Sequence[Member],
+        task: LocalTask,
+        slots: Slots,
     ) -> MeanUpdate:
         """Return the mean update of a round; ``slots`` maps names to sent vectors, ``[d]`` each."""
         del number
-        return cohort.mean_update(members, task, slots)
+        return trainer.mean_update(members, task, slots)
 
 
 NO_HISTORY = NoHistory()
 
 
+@dataclass(frozen=True, slots=True)
+class RoundSource:
+    """What a round takes from a run.
+
+    Attributes:
+        trainer: the clients.
+        members: the members from which the round selects those that take part.
+        slots: vectors that the clients' task needs besides the model, ``[d]`` each.
+        writer: object that stores the rounds that an unlearning method needs later.
+    """
+
+    trainer: Trainer
+    members: Sequence[Member]
+    slots: Slots = field(default_factory=dict)
+    writer: HistoryWriter = NO_HISTORY
+
+
+def run_round(
+    source: RoundSource, round_plan: RoundPlan, number: int, model: Tensor, rule: ServerOptimiser
+) -> RoundResult:
+    """Run round ``number`` of a plan from ``model``, ``[d]``, and the server optimiser ``rule``.
+
+    Raises:
+        Diverged: an update is not finite.
+    """
+    chosen, task = round_plan.select_members(source.members, number), round_plan.task_at(number)
+    slots = {"model": model, **source.slots}
+    mean = source.writer.mean_update(source.trainer, number, chosen, task, slots)
+    model, rule = rule.step(model, mean.delta.to(model.dtype))
+    return RoundResult(number, model, rule, mean)
+
+
 def run_rounds(
-    cohort: Cohort,
+    trainer: Trainer,
     model: Tensor,
     members: Sequence[Member],
     round_plan: RoundPlan,
@@ -107,7 +149,7 @@ def run_rounds(
     """Run all rounds and return the model after the last one, ``[d]``.
 
     Args:
-        cohort: the clients.
+        trainer: the clients.
         model: the model before the first round, ``[d]``.
         members: the members from which each round selects those that take part.
         round_plan: settings of the rounds.
@@ -117,14 +159,13 @@ def run_rounds(
     Raises:
         Diverged: an update, or the model after a round, is not finite.
     """
-    rule = round_plan.rule
+    rule, source = round_plan.rule, RoundSource(trainer, members, writer=writer)
     for number in range(round_plan.first, round_plan.rounds):
-        chosen, task = round_plan.select_members(members, number), round_plan.task_at(number)
         try:
-            mean = writer.mean_update(cohort, number, chosen, task, {"model": model})
-            model, rule = rule.step(model, mean.delta.to(model.dtype))
-            require_finite(model)
+            done = run_round(source, round_plan, number, model, rule)
+            require_finite(done.model)
         except Diverged as error:
             raise Diverged(f"diverged in round {number + 1}: {error}", error.hint) from error
-        watch(RoundResult(number, model, rule, mean))
+        model, rule = done.model, done.rule
+        watch(done)
     return model

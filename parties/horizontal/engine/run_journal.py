@@ -5,17 +5,16 @@ from time import monotonic
 from typing import TypeVar
 
 from configs.schema import canonical_agreement
-from parties.common.json_codec import Tensors, to_json_value
 from parties.horizontal.engine.party import FederatedContext
 from parties.session.checkpoint import BEFORE_TRAINING, CheckpointContent, Checkpoints
-from parties.session.journal import Journal, JournalEntry, recorded_value
+from parties.session.journal import Journal, recorded_value
 from parties.session.setup import Begin
 
 T = TypeVar("T")
 
 
 class RunJournal:
-    """Results of finished steps by name, in the order of the run, stored in checkpoints.
+    """Results of finished steps and the latest progress of unfinished steps, in checkpoints.
 
     Attributes:
         run: ID of the run, 16 bytes; a restart after a crash keeps this ID.
@@ -28,12 +27,11 @@ class RunJournal:
         self._number = max(held.numbers, default=BEFORE_TRAINING)
         self.run = held.run if held.numbers else run
         self.start = run
-        self._journal, self._unfinished = Journal(), JournalEntry("", None, diverged=False)
+        self._journal = Journal()
+        self._latest: tuple[str, object] | None = None  # progress that is not in the journal yet
         if held.numbers:
             content = checkpoints.read(self._number)
             self._journal = Journal.read(content)
-            name, value = content.values["unfinished"]
-            self._unfinished = JournalEntry(name, value, False, content.tensors["unfinished"])
             party.traffic.restore(content.values["traffic"])
             party.progress.note(f"resuming from checkpoint {self._number}")
         self._saved = monotonic()
@@ -45,24 +43,33 @@ class RunJournal:
 
         A checkpoint is written at time intervals, not after each call.
         """
+        self._add_latest()
         entry = self._journal.replay(name)
         if entry is not None:
             return recorded_value(entry, kind)
         value = self._journal.record(name, work, lambda: False)
-        self._unfinished = JournalEntry("", None, diverged=False)
+        self._latest = None
         if self._due():
             self.save()
         return value
 
-    def unfinished(self, name: str, kind: type[T]) -> T | None:
-        """Return the recorded progress of an unfinished step; None if no progress is recorded."""
-        return recorded_value(self._unfinished, kind) if self._unfinished.name == name else None
+    def recorded(self, name: str, kind: type[T]) -> T | None:
+        """Return the recorded progress of the unfinished step ``name``; None if none is recorded.
 
-    def save_progress(self, name: str, value: Callable[[], object]) -> None:
-        """Record the progress of an unfinished step; a checkpoint is written at time intervals."""
+        The progress is part of a step for which ``once`` is called; the result of this step
+        replaces the progress.
+        """
+        self._add_latest()
+        entry = self._journal.begin(name)
+        return None if entry is None else recorded_value(entry, kind)
+
+    def record(self, name: str, value: object) -> None:
+        """Record the progress of an unfinished step, in place of its earlier progress.
+
+        A checkpoint is written at time intervals. ``value`` must not change after this call.
+        """
+        self._latest = name, value
         if self._due():
-            tensors: Tensors = {}
-            self._unfinished = JournalEntry(name, to_json_value(value(), tensors), False, tensors)
             self.save()
 
     def flush(self) -> None:
@@ -71,22 +78,28 @@ class RunJournal:
             self.save()
 
     def save(self) -> None:
-        """Write a checkpoint with all results."""
+        """Write a checkpoint with all results and the progress of the unfinished step."""
+        self._add_latest()
         self._number += 1
         entries = self._journal.entries
         values = {
             "journal": [[each.name, each.value, each.diverged] for each in entries],
             "traffic": self._party.traffic.to_json(),
-            "unfinished": [self._unfinished.name, self._unfinished.value],
         }
         tensors = {f"entry {place}": each.tensors for place, each in enumerate(entries)}
-        tensors |= {"unfinished": self._unfinished.tensors}
         self._checkpoints.write(self._number, self.run, CheckpointContent(values, tensors))
         self._saved, self._journal.has_new_entries = monotonic(), False
 
     def clear(self) -> None:
         """Delete all checkpoints at the end of the run."""
         self._checkpoints.clear()
+
+    def _add_latest(self) -> None:
+        """Add the latest progress to the journal; only then its tensors are copied."""
+        if self._latest is not None:
+            name, value = self._latest
+            self._latest = None
+            self._journal.update(name, value, diverged=False)
 
     def _due(self) -> bool:
         return monotonic() - self._saved >= self._party.agreement.limits.checkpoint_seconds

@@ -1,19 +1,15 @@
 """Outcome of one model of an unlearning request: metrics on every client's rows, and cost."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from time import perf_counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from torch import Tensor
 
-from parties.common.errors import Diverged
-from parties.horizontal.engine.cohort import Cohort, Member, pseudo_gradients, require_finite
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.engine.cohort import Cohort, Member, pseudo_gradients
 from parties.horizontal.evaluation.whole_model import WholeModelEvaluation
 from parties.horizontal.local.local_task import LocalTask, RowMetrics
 from parties.horizontal.local.rows import RowKind
-from parties.horizontal.methods.method import Method
 from unlearning.horizontal.fedosd import client_cosines
 
 # Kind of rows, or a name of the whole-model evaluation -> client -> metrics.
@@ -22,34 +18,6 @@ COSINE_TOLERANCE = 1e-6
 EVALUATED_KINDS: tuple[RowKind, ...] = (
     "forgotten", "retained", "test", "validation", "planted", "stamped", "members", "non_members",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class UnlearnedModel:
-    """An unlearned model and its cost.
-
-    Attributes:
-        model: the unlearned model, ``[d]``. If the method diverged, ``model`` is the last finite
-            model, which is not a valid result.
-        before_recovery: the model between unlearning and recovery, ``[d]``; None if there were no
-            recovery rounds.
-        seconds: run time of the method; the time for measurements is not counted.
-        size: number of bytes sent and received; the bytes for measurements are not counted.
-        rounds: a record of every round, without the round's model.
-        branch: name under which the clients keep their personal parameters for ``model``.
-        branch_before_recovery: the same name for ``before_recovery``.
-        diverged: the round in which the method diverged, and the error; None if the method did not
-            diverge.
-    """
-
-    model: Tensor
-    before_recovery: Tensor | None
-    seconds: float
-    size: int
-    rounds: list[dict[str, Any]]
-    branch: str
-    branch_before_recovery: str
-    diverged: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,87 +48,6 @@ class ModelOutcome:
     rounds: list[dict[str, Any]] = field(default_factory=list)
     diverged: str | None = None
     benchmark_metrics: dict[str, Any] = field(default_factory=dict)
-
-
-# (round, model before, model after) -> number of conflicting clients, largest |cosine|
-ConflictCheck: TypeAlias = Callable[[int, Tensor, Tensor], tuple[int, float]]
-
-
-@dataclass(slots=True)
-class RoundLog:
-    """Records the rounds of a method, and measures their conflicts (see ``count_conflicts``).
-
-    Measurements are not part of the method's cost.
-
-    Attributes:
-        before: the model before the next round, ``[d]``.
-        step: callback after each round, for the progress display.
-        sent: function that returns the number of bytes sent and received until now.
-        check_conflicts: function that measures the conflicts of a round; None if conflicts are not
-            measured.
-        rounds: the records of the rounds until now.
-        before_recovery: the model after the last round of unlearning, ``[d]``.
-        measuring_seconds: time that the measurements took.
-        measuring_bytes: bytes sent and received for the measurements.
-    """
-
-    before: Tensor
-    step: Callable[[], None]
-    sent: Callable[[], int]
-    check_conflicts: ConflictCheck | None = None
-    rounds: list[dict[str, Any]] = field(default_factory=list)
-    before_recovery: Tensor | None = None
-    measuring_seconds: float = 0.0
-    measuring_bytes: int = 0
-
-    def add(self, record: RoundRecord) -> None:
-        """Add the record of a round.
-
-        Raises:
-            Diverged: the model of the round is not finite.
-        """
-        require_finite(record.model)
-        self.step()
-        known = {name: each for name, each in asdict(record).items() if name != "model"}
-        if record.stage == "unlearn":
-            unknown = record.conflicts is None and not record.skipped
-            if self.check_conflicts is not None and unknown:
-                began, size = perf_counter(), self.sent()
-                known["conflicts"], known["cosine"] = self.check_conflicts(
-                    record.number, self.before, record.model
-                )
-                self.measuring_seconds += perf_counter() - began
-                self.measuring_bytes += self.sent() - size
-            self.before_recovery = record.model
-        self.before = record.model
-        self.rounds.append(known)
-
-
-# Returns a context for the callback that receives the records of rounds.
-ContextFactory: TypeAlias = Callable[[Callable[[RoundRecord], None]], UnlearningContext]
-
-
-def run_method(
-    method: Method, context: ContextFactory, log: RoundLog, branch: str
-) -> UnlearnedModel:
-    """Run an unlearning method; ``branch`` names the clients' personal parameters for the method.
-
-    If the method diverges, the result contains the last finite model.
-    """
-    began, size, diverged = perf_counter(), log.sent(), None
-    try:
-        model = method.run(context(log.add))
-        require_finite(model)
-    except Diverged as error:
-        diverged = f"diverged in round {len(log.rounds) + 1}: {error}"
-        model = log.before
-    seconds = perf_counter() - began - log.measuring_seconds
-    size = log.sent() - size - log.measuring_bytes
-    recovers = any(each["stage"] == "recover" for each in log.rounds)
-    before_recovery = log.before_recovery if recovers else None
-    return UnlearnedModel(
-        model, before_recovery, seconds, size, log.rounds, branch, branch, diverged
-    )
 
 
 def count_conflicts(

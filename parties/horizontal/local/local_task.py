@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from torch import Tensor
 
+from protocol.dataclass_codec import NOT_SENT
 from unlearning.horizontal.data_free import FeatureSign
 from unlearning.horizontal.error_noise import ErrorNoisePlan
 from unlearning.horizontal.fedforget import TeacherMode
@@ -209,11 +210,11 @@ class LocalUpdate:
         tokens: only for texts: number of tokens that the model processed.
     """
 
-    delta: Tensor
+    delta: Annotated[Tensor, NOT_SENT]  # sent in parts, as the tensors of messages of their own
     rows: int
     loss: float
     steps: int
-    personal: Tensor | None = None
+    personal: Annotated[Tensor | None, NOT_SENT] = None
     tokens: int = 0
 
 

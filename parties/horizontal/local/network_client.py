@@ -35,7 +35,8 @@ from parties.horizontal.local.personalisation import (
     pack_personal,
     unpack_personal,
 )
-from parties.horizontal.local.rows import ClientData, RowKind, Rows, matched_rows, no_indices
+from parties.horizontal.local.request_selection import RequestSelection
+from parties.horizontal.local.rows import ClientData, RowKind, Rows, matched_rows
 from parties.horizontal.local.score_histogram import score_histogram
 from unlearning.audit.forgetting import label_log_odds
 from unlearning.horizontal.error_noise import error_maximising_noise, error_minimising_noise
@@ -52,7 +53,7 @@ def no_request(_client_data: ClientData, _request: str) -> None:
 
 
 @dataclass(slots=True)
-class NetworkClientTask:
+class NetworkClientTask(RequestSelection):
     """A client that trains a network on its rows.
 
     Attributes:
@@ -87,25 +88,6 @@ class NetworkClientTask:
     def has_rows(self) -> bool:
         """Whether any training rows are left."""
         return bool(len(self.client_data.train))
-
-    def select_request(self, request: str) -> bool:
-        """Mark the rows that a request names as the forgotten rows.
-
-        Returns:
-            True if the agreement contains this request; otherwise False.
-        """
-        selected = self.select_rows(self.client_data, request)
-        if selected is not None:
-            self.client_data.forgotten = selected
-        return selected is not None
-
-    def clear_request(self) -> None:
-        """Clear the selection of forgotten rows."""
-        self.client_data.forgotten = no_indices()
-
-    def purge(self) -> int:
-        """Delete the forgotten rows permanently and return their number."""
-        return self.client_data.purge()
 
     def pack_personal(self, vector: Tensor) -> Tensor:
         """Return only the personal parameters, ``[personal]``, of a parameter vector, ``[d]``."""
@@ -205,6 +187,13 @@ class NetworkClientTask:
             with torch.no_grad():
                 for each, gradient in zip(block, torch.autograd.grad(loss, block), strict=True):
                     each.sub_(self.personalisation.inner * gradient)
+
+    @property
+    def _data(self) -> ClientData:
+        return self.client_data
+
+    def _named_rows(self, request: str) -> Index | None:
+        return self.select_rows(self.client_data, request)
 
     def _evaluated_rows(self, kind: RowKind) -> Rows:
         data = self.client_data

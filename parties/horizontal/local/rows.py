@@ -23,6 +23,7 @@ RowKind: TypeAlias = Literal[
     "learn", "retained", "forgotten", "test", "validation", "stamped", "planted",
     "members", "non_members",
 ]  # fmt: skip
+TrainingKind: TypeAlias = Literal["learn", "retained", "forgotten"]  # the rows of a local task
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,18 +2,17 @@
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import LocalTask
-from parties.horizontal.methods.recover import recover
-from unlearning.guarantee import Guarantee
+from parties.horizontal.methods.method import ClientMethod, ModelState
+from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.requests.driver import StepRecord, Stop
 from unlearning.horizontal.baselines import dampen_parameters
 
 
 @dataclass(frozen=True, slots=True)
-class AdaClipping:
+class AdaClipping(ClientMethod[ModelState]):
     """The server dampens parameters in one step; then the remaining clients run recovery.
 
     Attributes:
@@ -29,21 +28,27 @@ class AdaClipping:
     ratio: float = 10.0
     strength: float = 1.0
     name: str = "adaclipping-like"
-    guarantee: Guarantee = Guarantee.HEURISTIC
-    needs_single_updates: bool = False
 
-    @property
-    def rounds(self) -> int:
-        """Largest number of rounds that the method records."""
-        return 1 + self.recover.rounds
+    def count(self, _run: HorizontalRun) -> int:
+        """Return 1."""
+        return 1
 
-    def run(self, context: UnlearningContext) -> Tensor:
-        """Return the unlearned model, ``[d]``."""
-        slots, dtype = {"model": context.original}, context.original.dtype
-        own = context.cohort.mean_update(context.leaving, self.fisher_task, slots).delta.to(dtype)
-        others = context.cohort.mean_update(context.remaining, self.fisher_task, slots).delta.to(
-            dtype
-        )
-        model = dampen_parameters(context.original, own, others, self.ratio, self.strength)
-        context.record_round(RoundRecord("unlearn", 0, model))
-        return recover(context, model, self.recover)
+    def init(self, run: HorizontalRun) -> ModelState:
+        """Start from the original model."""
+        return ModelState(run.original)
+
+    def step(
+        self, run: HorizontalRun, state: ModelState, k: int
+    ) -> tuple[ModelState, StepRecord] | Stop:
+        """Dampen the parameters."""
+        if k:
+            return Stop()
+        slots, dtype = {"model": state.model}, state.model.dtype
+        own = run.mean_update(run.leaving, self.fisher_task, slots).delta.to(dtype)
+        others = run.mean_update(run.remaining, self.fisher_task, slots).delta.to(dtype)
+        model = dampen_parameters(state.model, own, others, self.ratio, self.strength)
+        return ModelState(model), run.finish_round(RoundRecord("unlearn", k, model))
+
+    def recovery(self, _run: HorizontalRun, state: ModelState) -> Recovery:
+        """Return the rounds of recovery."""
+        return Recovery(self.recover, TrainedState(state.model))

@@ -10,19 +10,34 @@ here.
 """
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from torch import Tensor
 
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
-from parties.horizontal.methods.recover import recover
-from unlearning.guarantee import Guarantee
+from parties.horizontal.engine.run import HorizontalRun, RoundRecord
+from parties.horizontal.methods.method import ClientMethod
+from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.requests.driver import StepRecord, Stop
 
 FLOOR = 1e-8  # smallest entry of F
 
 
 @dataclass(frozen=True, slots=True)
-class EwcSga:
+class EwcSgaState:
+    """The state of EWC-SGA.
+
+    Attributes:
+        model: the model, ``[d]``.
+        fisher: F, ``[d]``.
+    """
+
+    model: Tensor
+    fisher: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class EwcSga(ClientMethod[EwcSgaState]):
     """Runs gradient ascent with an elastic penalty, and then recovery.
 
     Attributes:
@@ -33,28 +48,30 @@ class EwcSga:
     ascent: RoundPlan
     recover: RoundPlan
     name: str = "ewc-sga"
-    guarantee: Guarantee = Guarantee.HEURISTIC
-    needs_single_updates: bool = False
+    state: ClassVar[type[EwcSgaState]] = EwcSgaState
 
-    @property
-    def rounds(self) -> int:
-        """Largest number of rounds that the method records."""
-        return self.ascent.rounds + self.recover.rounds
+    def count(self, _run: HorizontalRun) -> int:
+        """Return the number of rounds of gradient ascent."""
+        return self.ascent.rounds
 
-    def run(self, context: UnlearningContext) -> Tensor:
-        """Return the unlearned model, ``[d]``."""
-        fisher_task = replace(self.ascent.task_at(0), aim="fisher")
-        fisher = context.cohort.mean_update(
-            context.remaining, fisher_task, {"model": context.original}
-        )
-        fixed = {
-            "anchor": context.original,
-            "fisher": fisher.delta.to(context.original.dtype).clamp_min(FLOOR),
-        }
-        model = context.original
-        for number in range(self.ascent.rounds):
-            slots = {"model": model, **fixed}
-            mean = context.cohort.mean_update(context.leaving, self.ascent.task_at(number), slots)
-            model = model + mean.delta.to(model.dtype)
-            context.record_round(RoundRecord("unlearn", number, model, mean.loss))
-        return recover(context, model, self.recover)
+    def init(self, run: HorizontalRun) -> EwcSgaState:
+        """Start from the original model, and receive F from the remaining clients."""
+        task, dtype = replace(self.ascent.task_at(0), aim="fisher"), run.original.dtype
+        fisher = run.mean_update(run.remaining, task, {"model": run.original}).delta
+        return EwcSgaState(run.original, fisher.to(dtype).clamp_min(FLOOR))
+
+    def step(
+        self, run: HorizontalRun, state: EwcSgaState, k: int
+    ) -> tuple[EwcSgaState, StepRecord] | Stop:
+        """Run one round of gradient ascent."""
+        if k == self.ascent.rounds:
+            return Stop()
+        slots = {"model": state.model, "anchor": run.original, "fisher": state.fisher}
+        mean = run.mean_update(run.leaving, self.ascent.task_at(k), slots)
+        model = state.model + mean.delta.to(state.model.dtype)
+        record = run.finish_round(RoundRecord("unlearn", k, model, mean.loss))
+        return replace(state, model=model), record
+
+    def recovery(self, _run: HorizontalRun, state: EwcSgaState) -> Recovery:
+        """Return the rounds of recovery."""
+        return Recovery(self.recover, TrainedState(state.model))

@@ -5,20 +5,23 @@ update. A short local training, which starts from the rebuilt model, determines 
 calibrated update.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.cohort import Member, quorum_updates
+from parties.horizontal.engine.history import History
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.fisher import split_by_layer
 from parties.horizontal.local.local_task import LocalUpdate
-from parties.horizontal.methods.recover import recover
-from unlearning.guarantee import Guarantee
+from parties.horizontal.methods.method import ClientMethod, ModelState
+from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.requests.driver import Needs, StepRecord, Stop
 from unlearning.horizontal.baselines import calibrated_update
 
 StoredUpdates: TypeAlias = tuple[
@@ -27,7 +30,7 @@ StoredUpdates: TypeAlias = tuple[
 
 
 @dataclass(frozen=True, slots=True)
-class FedEraser:
+class FedEraser(ClientMethod[ModelState]):
     """Runs one calibrated round for each stored round, and then the rounds of recovery.
 
     Attributes:
@@ -41,51 +44,53 @@ class FedEraser:
     recover: RoundPlan
     network: nn.Module
     name: str = "federaser"
-    guarantee: Guarantee = Guarantee.HEURISTIC
-    needs_single_updates: bool = True
+    needs_single_updates: ClassVar[bool] = True
 
-    @property
-    def rounds(self) -> int | None:
-        """Always None: the number of rounds depends on how many training rounds are stored."""
-        return None
+    def needs(self, _agreement: object) -> Needs:
+        """Return that the method needs the stored rounds."""
+        return Needs(history=True)
 
-    def run(self, context: UnlearningContext) -> Tensor:
-        """Return the unlearned model, ``[d]``.
+    def count(self, run: HorizontalRun) -> int:
+        """Return the number of stored rounds after the first one."""
+        return len(_history(run)) - 1
+
+    def init(self, run: HorizontalRun) -> ModelState:
+        """Return the model after the first stored round, without the leaving clients.
+
+        No client has influenced the model before the first stored round, so that round needs no
+        calibration. A client that leaves with a part of its rows is left out: its stored update is
+        of all its rows.
 
         Raises:
             PolicyError: no rounds of the training are stored.
         """
-        if context.history is None or not len(context.history):
-            raise PolicyError(
-                "the method 'federaser' needs stored training rounds, but no round is stored",
-                "set history.every = 10",
-            )
-        model: Tensor | None = None
-        gone = {each.client for each in context.leaving}
-        for number, (began, stored) in enumerate(context.history.rounds()):
-            kept = {m.client: each for m, each in stored.items()}
-            here = [each for each in context.remaining if each.client in kept]
-            if model is None:
-                # No client has influenced the model before the first stored round, so that round
-                # needs no calibration. A client that leaves with a part of its rows is left out:
-                # its stored update is of all its rows.
-                clean = [kept[each.client] for each in here if each.client not in gone]
-                model = began + self._mean(clean) if clean else began
-                continue
-            if here:  # otherwise no remaining client took part in this round
-                model = model + self._calibrated(context, model, (kept, here), number)
-            context.record_round(RoundRecord("unlearn", number, model))
-        if model is None:
-            raise PolicyError(
-                "the method 'federaser' needs stored training rounds, but no round is stored"
-            )
-        return recover(context, model, self.recover)
+        gone = {each.client for each in run.leaving}
+        began, stored = _history(run).read(0)
+        kept, here = _remaining(run, stored)
+        clean = [kept[each.client] for each in here if each.client not in gone]
+        return ModelState(began + self._mean(clean) if clean else began)
+
+    def step(
+        self, run: HorizontalRun, state: ModelState, k: int
+    ) -> tuple[ModelState, StepRecord] | Stop:
+        """Repeat one stored round with calibrated updates."""
+        number, model = k + 1, state.model
+        if number == len(_history(run)):
+            return Stop()
+        kept, here = _remaining(run, _history(run).read(number)[1])
+        if here:  # otherwise no remaining client took part in this round
+            model = model + self._calibrated(run, model, (kept, here), number)
+        return ModelState(model), run.finish_round(RoundRecord("unlearn", number, model))
+
+    def recovery(self, _run: HorizontalRun, state: ModelState) -> Recovery:
+        """Return the rounds of recovery."""
+        return Recovery(self.recover, TrainedState(state.model))
 
     def _calibrated(
-        self, context: UnlearningContext, model: Tensor, stored: StoredUpdates, number: int
+        self, run: HorizontalRun, model: Tensor, stored: StoredUpdates, number: int
     ) -> Tensor:
         task, (kept, here) = self.calibrate.task_at(number), stored
-        found = quorum_updates(context.cohort, here, task, {"model": model})
+        found = quorum_updates(run, here, task, {"model": model})
         return self._mean([self._as_long(kept, m, each) for m, each in found])
 
     def _as_long(
@@ -99,3 +104,19 @@ class FedEraser:
     def _mean(self, found: list[LocalUpdate]) -> Tensor:
         total = sum(each.rows for each in found)
         return sum((each.rows / total * each.delta for each in found), 0 * found[0].delta)
+
+
+def _history(run: HorizontalRun) -> History:
+    """The stored rounds; raises ``PolicyError`` if no round is stored."""
+    if run.history is None or not len(run.history):
+        raise PolicyError(
+            "the method 'federaser' needs stored training rounds, but no round is stored",
+            "set history.every = 10",
+        )
+    return run.history
+
+
+def _remaining(run: HorizontalRun, stored: Mapping[Member, LocalUpdate]) -> StoredUpdates:
+    """The stored updates of a round by client, and the remaining members that took part in it."""
+    kept = {member.client: each for member, each in stored.items()}
+    return kept, [each for each in run.remaining if each.client in kept]

@@ -7,19 +7,34 @@ that must be forgotten. The training of teacher B is part of the method's cost.
 """
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
-from parties.horizontal.methods.recover import recover
-from unlearning.guarantee import Guarantee
+from parties.horizontal.engine.run import HorizontalRun, RoundRecord
+from parties.horizontal.methods.method import ClientMethod
+from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.requests.driver import StepRecord, Stop
 from unlearning.horizontal.fedforget import TeacherMode, client_weights, leaving_client_factor
 
 
 @dataclass(frozen=True, slots=True)
-class FedForget:
+class FedForgetState:
+    """The state of FedForget.
+
+    Attributes:
+        model: the model, ``[d]``.
+        second: teacher B, ``[d]``; None if the mode has no teacher B.
+    """
+
+    model: Tensor
+    second: Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class FedForget(ClientMethod[FedForgetState]):
     """Runs rounds with all clients, in which teachers guide the leaving client; then recovery.
 
     Attributes:
@@ -50,49 +65,69 @@ class FedForget:
     max_weight: float = 0.5
     temperature: float = 2.0
     name: str = "fedforget"
-    guarantee: Guarantee = Guarantee.HEURISTIC
-    needs_single_updates: bool = True
+    state: ClassVar[type[FedForgetState]] = FedForgetState
+    needs_single_updates: ClassVar[bool] = True
 
-    @property
-    def rounds(self) -> int:
-        """Largest number of rounds that the method records."""
-        return self.distil.rounds + self.recover.rounds
+    def count(self, _run: HorizontalRun) -> int:
+        """Return the number of rounds that train teacher B or distil."""
+        return self._teacher_rounds + self.distil.rounds
 
-    def run(self, context: UnlearningContext) -> Tensor:
-        """Return the unlearned model, ``[d]``."""
-        teachers = {"teacher": context.original} | self._teacher_b(context)
-        model = context.original
-        for number in range(self.distil.rounds):
-            task = self.distil.task_at(number)
-            weight_a = 0.0 if self.mode == "bad_teacher" else self.weight_a
-            teacher_task = replace(
-                task, aim="teachers", teacher_mode=self.mode,
-                teacher_weights=(weight_a, self.weight_b), temperature=self.temperature,
-            )  # fmt: skip
-            slots = {"model": model}
-            leaving = context.cohort.mean_update(context.leaving, teacher_task, slots | teachers)
-            remaining = context.cohort.mean_update(context.remaining, task, slots)
-            factor = leaving_client_factor(number, self.leaving_factor, self.decay)
-            rows = [leaving.rows, remaining.rows]
-            ours, theirs = client_weights(rows, 0, factor, self.max_weight)
-            model = model + (ours * leaving.delta + theirs * remaining.delta).to(model.dtype)
-            context.record_round(RoundRecord("unlearn", number, model, remaining.loss))
-        return recover(context, model, self.recover)
-
-    def _teacher_b(self, context: UnlearningContext) -> dict[str, Tensor]:
-        """The slot ``second`` with teacher B, ``[d]``; empty if the mode has no teacher B."""
+    def init(self, run: HorizontalRun) -> FedForgetState:
+        """Start from the original model; teacher B is random or the original model, or absent."""
         match self.mode:
             case "ga":
-                return {}
-            case "bad_teacher":
-                return {"second": context.initial_model(self.name)}
-            case "clean_teacher":
-                members, model = context.remaining, context.initial_model(self.name)
+                second = None
+            case "bad_teacher" | "clean_teacher":
+                second = run.initial_model(self.name)
             case _:
-                members, model = context.leaving, context.original
-        for number in range(self.teacher_b.rounds):
-            mean = context.cohort.mean_update(
-                members, self.teacher_b.task_at(number), {"model": model}
-            )
-            model = model + mean.delta.to(torch.float32)
-        return {"second": model}
+                second = run.original
+        return FedForgetState(run.original, second)
+
+    def step(
+        self, run: HorizontalRun, state: FedForgetState, k: int
+    ) -> tuple[FedForgetState, StepRecord] | Stop:
+        """Train teacher B for one round, or distil for one round."""
+        if k < self._teacher_rounds:
+            return replace(state, second=self._taught(run, state.second, k)), StepRecord()
+        number = k - self._teacher_rounds
+        if number == self.distil.rounds:
+            return Stop()
+        model, loss = self._distilled(run, state, number)
+        record = run.finish_round(RoundRecord("unlearn", number, model, loss))
+        return replace(state, model=model), record
+
+    def recovery(self, _run: HorizontalRun, state: FedForgetState) -> Recovery:
+        """Return the rounds of recovery."""
+        return Recovery(self.recover, TrainedState(state.model))
+
+    @property
+    def _teacher_rounds(self) -> int:
+        return 0 if self.mode in ("ga", "bad_teacher") else self.teacher_b.rounds
+
+    def _taught(self, run: HorizontalRun, second: Tensor | None, number: int) -> Tensor:
+        """Teacher B after one more round of its training, ``[d]``."""
+        model = run.original if second is None else second
+        members = run.remaining if self.mode == "clean_teacher" else run.leaving
+        mean = run.mean_update(members, self.teacher_b.task_at(number), {"model": model})
+        run.progress.step()
+        return model + mean.delta.to(torch.float32)
+
+    def _distilled(
+        self, run: HorizontalRun, state: FedForgetState, number: int
+    ) -> tuple[Tensor, float]:
+        """The model after a round of distillation, ``[d]``, and the remaining clients' loss."""
+        task = self.distil.task_at(number)
+        weight_a = 0.0 if self.mode == "bad_teacher" else self.weight_a
+        teacher_task = replace(
+            task, aim="teachers", teacher_mode=self.mode,
+            teacher_weights=(weight_a, self.weight_b), temperature=self.temperature,
+        )  # fmt: skip
+        slots, teachers = {"model": state.model}, {"teacher": run.original}
+        if state.second is not None:
+            teachers["second"] = state.second
+        leaving = run.mean_update(run.leaving, teacher_task, slots | teachers)
+        remaining = run.mean_update(run.remaining, task, slots)
+        factor = leaving_client_factor(number, self.leaving_factor, self.decay)
+        ours, theirs = client_weights([leaving.rows, remaining.rows], 0, factor, self.max_weight)
+        change = ours * leaving.delta + theirs * remaining.delta
+        return state.model + change.to(state.model.dtype), remaining.loss

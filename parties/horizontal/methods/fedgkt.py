@@ -12,29 +12,46 @@ that compares features excludes all images, so the rounds are skipped.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from torch import Tensor, nn
 
 from models.prompts import PromptedNetwork
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import GatePlan
-from parties.horizontal.methods.recover import recover
+from parties.horizontal.methods.method import ClientMethod
+from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.horizontal.methods.student import (
     StudentInit,
-    for_target_client,
     initial_student,
     leaving_client_model,
+    target_members,
 )
-from unlearning.guarantee import Guarantee
+from parties.requests.driver import StepRecord, Stop
 
 GateCriterion: TypeAlias = Literal["features", "classes"]
 
 
 @dataclass(frozen=True, slots=True)
-class FedGkt:
+class FedGktState:
+    """The state of FedGKT.
+
+    Attributes:
+        model: the model, ``[d]``.
+        leaving: the original model with the leaving client's personal parameters, ``[d]``; None if
+            the gate compares classes.
+        classes: the leaving clients' classes; empty if the gate compares features.
+    """
+
+    model: Tensor
+    leaving: Tensor | None
+    classes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FedGkt(ClientMethod[FedGktState]):
     """Runs rounds of gated distillation at all remaining clients, then recovery.
 
     Attributes:
@@ -44,7 +61,7 @@ class FedGkt:
         plan: weights of the losses, and the gate's threshold.
         network: a network that defines the names of the parameters.
         gate: what the gate compares: ``features`` or ``classes``.
-        init: rule for the student's initial parameters; see ``initial_student``.
+        start: rule for the student's initial parameters; see ``initial_student``.
         target_client: the only remaining client that the method uses and whose model is unlearned;
             None: all remaining clients.
     """
@@ -54,47 +71,58 @@ class FedGkt:
     plan: GatePlan
     network: nn.Module
     gate: GateCriterion = "features"
-    init: StudentInit = "random"
+    start: StudentInit = "random"
     target_client: str | None = None
     name: str = "fedgkt"
-    guarantee: Guarantee = Guarantee.HEURISTIC
-    needs_single_updates: bool = False
+    state: ClassVar[type[FedGktState]] = FedGktState
 
-    @property
-    def rounds(self) -> int:
-        """Largest number of rounds that the method records."""
-        return self.distil.rounds + self.recover.rounds
+    def count(self, _run: HorizontalRun) -> int:
+        """Return the number of rounds of distillation."""
+        return self.distil.rounds
 
-    def run(self, context: UnlearningContext) -> Tensor:
-        """Return the unlearned model, ``[d]``.
+    def init(self, run: HorizontalRun) -> FedGktState:
+        """Prepare the student, and receive what the gate compares.
 
         Raises:
             PolicyError: the gate compares features, which needs a network with prompts.
         """
-        context = for_target_client(context, self.target_client)
-        plan, teachers = self.plan, {"teacher": context.original}
+        leaving, classes = None, tuple[int, ...]()
         if self.gate == "classes":
-            plan = replace(plan, classes=self._classes(context))
+            classes = self._classes(run)
         elif isinstance(self.network, PromptedNetwork):
-            teachers["second"] = leaving_client_model(context, self.distil.task_at(0))
+            leaving = leaving_client_model(run, self.distil.task_at(0))
         else:
             raise PolicyError(
                 'with gate = "features", fedgkt needs a network with prompts, because only then do '
                 "features differ between clients; the agreed network has no prompts",
                 'set personal = {kind = "mimir"}, or set unlearning.fedgkt.gate = "classes"',
             )
-        model = initial_student(self.init, context, self.network, self.name)
-        for number in range(self.distil.rounds):
-            task = replace(self.distil.task_at(number), aim="gated", gate=plan)
-            mean = context.cohort.mean_update(context.remaining, task, {"model": model, **teachers})
-            model = model + mean.delta.to(model.dtype)
-            closed = not mean.delta.any()
-            context.record_round(RoundRecord("unlearn", number, model, mean.loss, skipped=closed))
-        return recover(context, model, self.recover)
+        model = initial_student(self.start, run, self.network, self.name)
+        return FedGktState(model, leaving, classes)
 
-    def _classes(self, context: UnlearningContext) -> tuple[int, ...]:
+    def step(
+        self, run: HorizontalRun, state: FedGktState, k: int
+    ) -> tuple[FedGktState, StepRecord] | Stop:
+        """Run one round of gated distillation."""
+        if k == self.distil.rounds:
+            return Stop()
+        plan = replace(self.plan, classes=state.classes) if state.classes else self.plan
+        task = replace(self.distil.task_at(k), aim="gated", gate=plan)
+        slots = {"model": state.model, "teacher": run.original}
+        if state.leaving is not None:
+            slots["second"] = state.leaving
+        mean = run.mean_update(target_members(run, self.target_client), task, slots)
+        model, closed = state.model + mean.delta.to(state.model.dtype), not mean.delta.any()
+        record = run.finish_round(RoundRecord("unlearn", k, model, mean.loss, skipped=closed))
+        return replace(state, model=model), record
+
+    def recovery(self, run: HorizontalRun, state: FedGktState) -> Recovery:
+        """Return the rounds of recovery."""
+        members = target_members(run, self.target_client)
+        return Recovery(self.recover, TrainedState(state.model), members)
+
+    def _classes(self, run: HorizontalRun) -> tuple[int, ...]:
         """The leaving clients' classes, which the server and all remaining clients receive."""
         class_task = replace(self.distil.task_at(0), aim="classes")
-        slots = {"model": context.original}
-        report = context.cohort.mean_update(context.leaving, class_task, slots).delta
+        report = run.mean_update(run.leaving, class_task, {"model": run.original}).delta
         return tuple(int(label) for label in report.nonzero())

@@ -14,18 +14,17 @@ so the default number of repair rounds here is larger.
 
 from dataclasses import dataclass, replace
 
-from torch import Tensor
-
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
-from parties.horizontal.methods.recover import recover
-from parties.horizontal.methods.student import for_target_client
-from unlearning.guarantee import Guarantee
+from parties.horizontal.engine.run import HorizontalRun, RoundRecord
+from parties.horizontal.methods.method import ClientMethod, ModelState
+from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.horizontal.methods.student import target_members
+from parties.requests.driver import StepRecord, Stop
 from unlearning.horizontal.error_noise import ErrorNoisePlan
 
 
 @dataclass(frozen=True, slots=True)
-class FedMm:
+class FedMm(ClientMethod[ModelState]):
     """All clients train on noise for some rounds; then only the remaining clients train on noise.
 
     Attributes:
@@ -43,27 +42,33 @@ class FedMm:
     share: float = 0.2
     target_client: str | None = None
     name: str = "fedmm"
-    guarantee: Guarantee = Guarantee.HEURISTIC
-    needs_single_updates: bool = False
 
-    @property
-    def rounds(self) -> int:
-        """Largest number of rounds that the method records."""
-        return self.impair.rounds + self.repair.rounds
+    def count(self, _run: HorizontalRun) -> int:
+        """Return the number of rounds with both kinds of noise."""
+        return self.impair.rounds
 
-    def run(self, context: UnlearningContext) -> Tensor:
-        """Return the unlearned model, ``[d]``."""
-        context = for_target_client(context, self.target_client)
-        model, teacher = context.original, {"teacher": context.original}
-        for number in range(self.impair.rounds):
-            best = replace(
-                self.impair.task_at(number), aim="error-minimising-noise", noise=self.noise
-            )
-            worst, slots = replace(best, aim="error-maximising-noise"), {"model": model, **teacher}
-            leaving = context.cohort.mean_update(context.leaving, worst, slots)
-            remaining = context.cohort.mean_update(context.remaining, best, slots)
-            change = self.share * leaving.delta + (1 - self.share) * remaining.delta
-            model = model + change.to(model.dtype)
-            context.record_round(RoundRecord("unlearn", number, model, remaining.loss))
+    def init(self, run: HorizontalRun) -> ModelState:
+        """Start from the original model."""
+        return ModelState(run.original)
+
+    def step(
+        self, run: HorizontalRun, state: ModelState, k: int
+    ) -> tuple[ModelState, StepRecord] | Stop:
+        """Run one round with both kinds of noise."""
+        if k == self.impair.rounds:
+            return Stop()
+        best = replace(self.impair.task_at(k), aim="error-minimising-noise", noise=self.noise)
+        worst = replace(best, aim="error-maximising-noise")
+        slots = {"model": state.model, "teacher": run.original}
+        leaving = run.mean_update(run.leaving, worst, slots)
+        remaining = run.mean_update(target_members(run, self.target_client), best, slots)
+        change = self.share * leaving.delta + (1 - self.share) * remaining.delta
+        model = state.model + change.to(state.model.dtype)
+        record = run.finish_round(RoundRecord("unlearn", k, model, remaining.loss))
+        return ModelState(model), record
+
+    def recovery(self, run: HorizontalRun, state: ModelState) -> Recovery:
+        """Return the rounds with error-minimising noise."""
         best = replace(self.repair.task, aim="error-minimising-noise", noise=self.noise)
-        return recover(context, model, replace(self.repair, task=best), teacher)
+        members, slots = target_members(run, self.target_client), {"teacher": run.original}
+        return Recovery(replace(self.repair, task=best), TrainedState(state.model), members, slots)

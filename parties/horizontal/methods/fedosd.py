@@ -6,22 +6,24 @@ direction of the step; η = the learning rate. The variants are the ablations of
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
 from parties.horizontal.engine.cohort import pseudo_gradients, quorum_updates
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import Aim
-from parties.horizontal.methods.recover import recover_fedosd
-from unlearning.guarantee import Guarantee
+from parties.horizontal.methods.method import ClientMethod, ModelState
+from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.requests.driver import StepRecord, Stop
 from unlearning.horizontal.fedosd import (
     Projection,
     client_cosines,
     common_descent,
     orthogonal_steepest_descent,
+    project_recovery,
 )
 
 # The algorithm, and the ablations M1, M2 and M3 of the paper.
@@ -29,7 +31,7 @@ Variant: TypeAlias = Literal["full", "ascent", "no-orthogonal", "common-descent"
 
 
 @dataclass(frozen=True, slots=True)
-class FedOsd:
+class FedOsd(ClientMethod[ModelState]):
     """Algorithm 1 of the FedOSD paper: unlearning, then recovery.
 
     Attributes:
@@ -46,43 +48,48 @@ class FedOsd:
     project: Projection = "conditional"
     variant: Variant = "full"
     name: str = "fedosd"
-    guarantee: Guarantee = Guarantee.HEURISTIC
-    needs_single_updates: bool = True
+    needs_single_updates: ClassVar[bool] = True
 
-    @property
-    def rounds(self) -> int:
-        """Largest number of rounds that the method records."""
-        return self.unlearn.rounds + self.recover.rounds
+    def count(self, _run: HorizontalRun) -> int:
+        """Return the number of rounds of unlearning."""
+        return self.unlearn.rounds
 
-    def run(self, context: UnlearningContext) -> Tensor:
-        """Return the unlearned model, ``[d]``."""
-        model = context.original
-        for number in range(self.unlearn.rounds):
-            model = self._step(context, model, number)
-        return recover_fedosd(context, model, self.recover, self.project)
+    def init(self, run: HorizontalRun) -> ModelState:
+        """Start from the original model."""
+        return ModelState(run.original)
 
-    def _step(self, context: UnlearningContext, model: Tensor, number: int) -> Tensor:
+    def step(
+        self, run: HorizontalRun, state: ModelState, k: int
+    ) -> tuple[ModelState, StepRecord] | Stop:
+        """Run one round of unlearning."""
+        if k == self.unlearn.rounds:
+            return Stop()
+        done = self._round(run, state.model, k)
+        return ModelState(done.model), run.finish_round(done)
+
+    def recovery(self, _run: HorizontalRun, state: ModelState) -> Recovery:
+        """Return the rounds of recovery with projected gradients."""
+        return ProjectedRecovery(self.recover, TrainedState(state.model), projection=self.project)
+
+    def _round(self, run: HorizontalRun, model: Tensor, number: int) -> RoundRecord:
         task, slots = self.unlearn.task_at(number), {"model": model}
         # M1 maximises the plain cross entropy, which has no bound: the ablation shows its effect.
         aim: Aim = "elastic" if self.variant == "ascent" else "unlearning-loss"
-        remaining = dict(quorum_updates(context.cohort, context.remaining, task, slots))
-        leaving = dict(context.cohort.updates(context.leaving, replace(task, aim=aim), slots))
+        remaining = dict(quorum_updates(run, run.remaining, task, slots))
+        leaving = dict(run.updates(run.leaving, replace(task, aim=aim), slots))
         loss = sum(each.loss for each in remaining.values()) / max(1, len(remaining))
         if not leaving:
-            context.record_round(RoundRecord("unlearn", number, model, loss, skipped=True))
-            return model
+            return RoundRecord("unlearn", number, model, loss, skipped=True)
         others, own = pseudo_gradients(remaining, task), pseudo_gradients(leaving, task)
         weights = torch.tensor([each.rows for each in leaving.values()], dtype=own.dtype)
         direction = self._direction((weights / weights.sum()) @ own, others)
         if direction is None:
-            context.record_round(RoundRecord("unlearn", number, model, loss, skipped=True))
-            return model
+            return RoundRecord("unlearn", number, model, loss, skipped=True)
         # FedOSD (paper 001) Alg 1, line 8: ω ← ω − η d.
         after = model - task.learning_rate * direction
         cosines = client_cosines(others, direction)
         conflicts, cosine = int((cosines < -1e-6).sum()), float(cosines.abs().max())
-        context.record_round(RoundRecord("unlearn", number, after, loss, conflicts, cosine))
-        return after
+        return RoundRecord("unlearn", number, after, loss, conflicts, cosine)
 
     def _direction(self, own: Tensor, others: Tensor) -> Tensor | None:
         """The direction to subtract, ``[d]``; None if every direction has a conflict."""
@@ -93,3 +100,29 @@ class FedOsd:
                 return common_descent(torch.cat([others, own[None]]))
             case _:
                 return orthogonal_steepest_descent(own, others).direction
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectedRecovery(Recovery):
+    """FedOSD's recovery: projected updates do not move the model back to the original model.
+
+    All clients have the same weight.
+
+    Attributes:
+        projection: rule that selects the gradients to project.
+    """
+
+    projection: Projection = "conditional"
+
+    def train(
+        self, run: HorizontalRun, state: TrainedState, number: int
+    ) -> tuple[TrainedState, StepRecord]:
+        """Return the state after round ``number``, and the record of the round."""
+        task, model = self.round_plan.task_at(number), state.model
+        away, total, loss, count = model - run.original, torch.zeros_like(model), 0.0, 0
+        for _, found in quorum_updates(run, run.remaining, task, {"model": model}):
+            total += project_recovery(found.delta / -task.learning_rate, away, self.projection)
+            loss, count = loss + found.loss, count + 1
+        model = model - task.learning_rate * total / count
+        record = run.finish_round(RoundRecord("recover", number, model, loss / count))
+        return TrainedState(model), record

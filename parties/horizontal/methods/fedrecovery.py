@@ -8,6 +8,7 @@ the method is heuristic.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,10 +17,11 @@ from parties.common.errors import PolicyError
 from parties.common.shared_randomness import normal_draws
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import LocalUpdate
-from parties.horizontal.methods.recover import recover
-from unlearning.guarantee import Guarantee
+from parties.horizontal.methods.method import ClientMethod, ModelState
+from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.requests.driver import Needs, StepRecord, Stop
 from unlearning.horizontal.baselines import (
     recovery_noise_scale,
     recovery_residual,
@@ -28,7 +30,7 @@ from unlearning.horizontal.baselines import (
 
 
 @dataclass(frozen=True, slots=True)
-class FedRecovery:
+class FedRecovery(ClientMethod[ModelState]):
     """The server corrects the model in one step; then the remaining clients run recovery.
 
     Attributes:
@@ -41,42 +43,55 @@ class FedRecovery:
     epsilon: float | None = None
     beta: float = 1e-5
     name: str = "fedrecovery"
-    guarantee: Guarantee = Guarantee.HEURISTIC
-    needs_single_updates: bool = True
+    needs_single_updates: ClassVar[bool] = True
 
-    @property
-    def rounds(self) -> int:
-        """The maximum number of rounds that the method adds to the record of a run."""
-        return 1 + self.recover.rounds
+    def needs(self, _agreement: object) -> Needs:
+        """Return that the method needs the stored rounds."""
+        return Needs(history=True)
 
-    def run(self, context: UnlearningContext) -> Tensor:
-        """Return the unlearned model, ``[d]``.
+    def count(self, _run: HorizontalRun) -> int:
+        """Return 1."""
+        return 1
+
+    def init(self, run: HorizontalRun) -> ModelState:
+        """Start from the original model."""
+        return ModelState(run.original)
+
+    def step(
+        self, run: HorizontalRun, state: ModelState, k: int
+    ) -> tuple[ModelState, StepRecord] | Stop:
+        """Subtract the leaving clients' contribution, and add noise.
 
         Raises:
             PolicyError: the history contains no training round.
         """
-        if context.history is None or not len(context.history):
+        if k:
+            return Stop()
+        if run.history is None or not len(run.history):
             raise PolicyError(
                 "the method 'fedrecovery' needs stored training rounds, but no round is stored",
                 "set history.every = 1",
             )
-        gone = {each.client for each in context.leaving}
-        squares = torch.tensor([_square(found) for _, found in context.history.rounds()])
+        gone = {each.client for each in run.leaving}
+        squares = torch.tensor([_square(found) for _, found in run.history.rounds()])
         # FedRecovery (Zhang et al. 2023): w̄ = w_t − Σ_i p_i δ_i. A stored update is −η ∇f, so η is
         # 1 here.
-        taken = torch.zeros_like(context.original)
+        taken = torch.zeros_like(state.model)
         shares = recovery_weights(squares)
-        for share, (_, found) in zip(shares, context.history.rounds(), strict=True):
+        for share, (_, found) in zip(shares, run.history.rounds(), strict=True):
             taken += share * _residual(found, gone)
-        model = context.original - taken
+        model = state.model - taken
         if self.epsilon is not None:
             scale = recovery_noise_scale(self.epsilon, self.beta, float(taken.double().norm()))
             # The server's secret seeds the noise: clients know the seed of the agreement, and the
             # generators of torch use only 32 bits of a seed.
-            noise = torch.from_numpy(normal_draws(context.secret(), len(model)))
+            noise = torch.from_numpy(normal_draws(run.secret(), len(model)))
             model = model + (scale * noise).to(model.dtype)
-        context.record_round(RoundRecord("unlearn", 0, model))
-        return recover(context, model, self.recover)
+        return ModelState(model), run.finish_round(RoundRecord("unlearn", k, model))
+
+    def recovery(self, _run: HorizontalRun, state: ModelState) -> Recovery:
+        """Return the rounds of recovery."""
+        return Recovery(self.recover, TrainedState(state.model))
 
 
 def _changes(found: Mapping[Member, LocalUpdate]) -> Tensor:

@@ -2,28 +2,32 @@
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.unlearning_context import UnlearningContext
-from parties.horizontal.methods.recover import recover
-from unlearning.guarantee import Guarantee
+from parties.horizontal.engine.run import HorizontalRun
+from parties.horizontal.methods.method import ClientMethod, ModelState
+from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.requests.driver import Stop
 
 
 @dataclass(frozen=True, slots=True)
-class FineTune:
+class FineTune(ClientMethod[ModelState]):
     """Runs recovery rounds on the original model; every table of results contains Fine-tune."""
 
     round_plan: RoundPlan
     name: str = "fine-tune"
-    guarantee: Guarantee = Guarantee.HEURISTIC
-    needs_single_updates: bool = False
 
-    @property
-    def rounds(self) -> int:
-        """The maximum number of rounds that the method adds to the record of a run."""
-        return self.round_plan.rounds
+    def count(self, _run: HorizontalRun) -> int:
+        """Return 0: all rounds are rounds of recovery."""
+        return 0
 
-    def run(self, context: UnlearningContext) -> Tensor:
-        """Return the unlearned model, ``[d]``."""
-        return recover(context, context.original, self.round_plan)
+    def init(self, run: HorizontalRun) -> ModelState:
+        """Start from the original model."""
+        return ModelState(run.original)
+
+    def step(self, _run: HorizontalRun, _state: ModelState, _k: int) -> Stop:
+        """Return the end: all rounds are rounds of recovery."""
+        return Stop()
+
+    def recovery(self, _run: HorizontalRun, state: ModelState) -> Recovery:
+        """Return the rounds of training."""
+        return Recovery(self.round_plan, TrainedState(state.model))

@@ -5,16 +5,18 @@ is treated as two clients: a leaving client with the rows to forget, and a remai
 other rows.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
-from parties.horizontal.methods.recover import recover
-from unlearning.guarantee import Guarantee
+from parties.horizontal.engine.run import HorizontalRun, RoundRecord
+from parties.horizontal.methods.method import ClientMethod
+from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.requests.driver import StepRecord, Stop
 from unlearning.horizontal.baselines import (
     ball_centre,
     ball_radius,
@@ -26,7 +28,24 @@ RANDOM = 10  # random models; their distance from the reference gives the radius
 
 
 @dataclass(frozen=True, slots=True)
-class FuPga:
+class FuPgaState:
+    """The state of FU-PGA.
+
+    Attributes:
+        model: the model, ``[d]``.
+        leaving: w_u, the model of the leaving client, ``[d]``.
+        centre: the centre of the ball, ``[d]``.
+        radius: the radius of the ball.
+    """
+
+    model: Tensor
+    leaving: Tensor
+    centre: Tensor
+    radius: float
+
+
+@dataclass(frozen=True, slots=True)
+class FuPga(ClientMethod[FuPgaState]):
     """Runs projected gradient ascent from an estimate of the remaining clients' model.
 
     Attributes:
@@ -44,37 +63,45 @@ class FuPga:
     recover: RoundPlan
     max_distance: float = 2.2
     name: str = "fu-pga"
-    guarantee: Guarantee = Guarantee.HEURISTIC
-    needs_single_updates: bool = True
+    state: ClassVar[type[FuPgaState]] = FuPgaState
+    needs_single_updates: ClassVar[bool] = True
 
-    @property
-    def rounds(self) -> int:
-        """The maximum number of rounds that the method adds to the record of a run."""
-        return self.ascent.rounds + self.recover.rounds
+    def count(self, _run: HorizontalRun) -> int:
+        """Return the largest number of rounds of gradient ascent."""
+        return self.ascent.rounds
 
-    def run(self, context: UnlearningContext) -> Tensor:
-        """Return the unlearned model, ``[d]``.
+    def init(self, run: HorizontalRun) -> FuPgaState:
+        """Start from the centre of the ball, an estimate of the remaining clients' model.
 
         Raises:
             PolicyError: no client remains.
         """
-        gone, clients = len(context.leaving), len(context.leaving) + len(context.remaining)
-        if not context.remaining:
+        gone, clients = len(run.leaving), len(run.leaving) + len(run.remaining)
+        if not run.remaining:
             raise PolicyError(
                 "the method 'fu-pga' needs at least one remaining client, but no client remains",
                 "keep at least one client with rows, or start a new federation",
             )
         task = self.last.task_at(max(0, self.last.rounds - 1))
-        own = context.cohort.mean_update(context.leaving, task, {"model": context.original})
-        leaving = context.original + own.delta.to(context.original.dtype)
-        centre = ball_centre(context.original, leaving, clients, gone)
-        random = torch.stack([context.initial_model(f"{self.name} {k}") for k in range(RANDOM)])
-        size, model = ball_radius(centre, random), centre
-        for number in range(self.ascent.rounds):
-            task = self.ascent.task_at(number)
-            mean = context.cohort.mean_update(context.leaving, task, {"model": model})
-            model = project_to_ball(model + mean.delta.to(model.dtype), centre, size)
-            context.record_round(RoundRecord("unlearn", number, model, mean.loss))
-            if squared_model_distance(model, leaving) > self.max_distance:
-                break
-        return recover(context, model, self.recover)
+        own = run.mean_update(run.leaving, task, {"model": run.original})
+        leaving = run.original + own.delta.to(run.original.dtype)
+        centre = ball_centre(run.original, leaving, clients, gone)
+        random = torch.stack([run.initial_model(f"{self.name} {k}") for k in range(RANDOM)])
+        return FuPgaState(centre, leaving, centre, ball_radius(centre, random))
+
+    def step(
+        self, run: HorizontalRun, state: FuPgaState, k: int
+    ) -> tuple[FuPgaState, StepRecord] | Stop:
+        """Run one round of gradient ascent, unless the model is far from w_u."""
+        far = k and squared_model_distance(state.model, state.leaving) > self.max_distance
+        if k == self.ascent.rounds or far:
+            return Stop()
+        mean = run.mean_update(run.leaving, self.ascent.task_at(k), {"model": state.model})
+        moved = state.model + mean.delta.to(state.model.dtype)
+        model = project_to_ball(moved, state.centre, state.radius)
+        record = run.finish_round(RoundRecord("unlearn", k, model, mean.loss))
+        return replace(state, model=model), record
+
+    def recovery(self, _run: HorizontalRun, state: FuPgaState) -> Recovery:
+        """Return the rounds of recovery."""
+        return Recovery(self.recover, TrainedState(state.model))

@@ -10,20 +10,61 @@ of the clusters' models. No cluster's model is selected by evaluation, because s
 could depend on the leaving client's rows. The mean model is poor if the clients' data differ much.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from torch import Tensor
 
 from parties.common.errors import PolicyError
-from parties.horizontal.engine.clusters import mean_model, train_cluster
+from parties.horizontal.engine.clusters import (
+    ClusterHistory,
+    ClusterStore,
+    SnapshotWriter,
+    mean_model,
+)
 from parties.horizontal.engine.cohort import Member
-from parties.horizontal.engine.rounds import RoundPlan, RoundResult
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.engine.rounds import RoundPlan, RoundSource, run_round
+from parties.horizontal.engine.run import HorizontalRun, RoundRecord
+from parties.horizontal.methods.method import ClientMethod
+from parties.requests.driver import JsonObject, Needs, StepRecord, Stop
 from unlearning.guarantee import Guarantee
 
 
 @dataclass(frozen=True, slots=True)
-class Knot:
+class RetrainedCluster:
+    """A cluster that is trained again.
+
+    Attributes:
+        number: number of the cluster.
+        history: the snapshots, and the model after the last round.
+        next: number of the next round.
+    """
+
+    number: int
+    history: ClusterHistory
+    next: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnotState:
+    """The state of Knot.
+
+    Attributes:
+        model: the model after the last round, ``[d]``; after the last step, the mean of all
+            clusters' models.
+        waiting: numbers of the clusters that are trained again later.
+        begun: the affected clusters without members, and the clusters that are trained again; only
+            the last one can have rounds left.
+    """
+
+    model: Tensor
+    waiting: list[int]
+    begun: list[RetrainedCluster] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Knot(ClientMethod[KnotState]):
     """Repeats the training rounds of those clusters that contain leaving clients.
 
     The method guarantees exact unlearning. If all clients of a cluster take part in every round,
@@ -38,53 +79,110 @@ class Knot:
 
     round_plan: RoundPlan
     name: str = "knot"
-    guarantee: Guarantee = Guarantee.EXACT
-    needs_single_updates: bool = False
+    guarantee: ClassVar[Guarantee] = Guarantee.EXACT
+    state: ClassVar[type[KnotState]] = KnotState
+    repeats_training: ClassVar[bool] = True
 
-    @property
-    def rounds(self) -> int | None:
+    def needs(self, _agreement: object) -> Needs:
+        """Return that the method needs the stored models of the clusters."""
+        return Needs(clusters=True)
+
+    def count(self, _run: HorizontalRun) -> None:
         """None: the number of rounds depends on the round at which the retraining starts."""
-        return None
+        return
 
-    def run(self, context: UnlearningContext) -> Tensor:
-        """Return the unlearned model, ``[d]``.
+    def init(self, run: HorizontalRun) -> KnotState:
+        """Find the clusters that contain leaving clients.
 
         Raises:
-            PolicyError: the training had no clusters, or no client remains.
+            PolicyError: the training had no clusters.
         """
-        if context.clusters is None:
-            raise PolicyError(
-                "the method 'knot' needs a separate model of each cluster, but all clients were "
-                "trained together",
-                "set training.clusters = 5",
-            )
+        gone, clusters = _gone(run), _clusters(run)
+        affected = [n for n, history in clusters if history.snapshot_before(gone) is not None]
+        waiting = [number for number in affected if _members(run, number)]
+        empty = [_begin(run, number) for number in affected if number not in waiting]
+        return KnotState(run.original, waiting, empty)
 
-        def watch(each: RoundResult) -> None:
-            context.record_round(RoundRecord("unlearn", each.number, each.model, each.mean.loss))
+    def step(
+        self, run: HorizontalRun, state: KnotState, _k: int
+    ) -> tuple[KnotState, StepRecord] | Stop:
+        """Run one round of one cluster."""
+        waiting, begun = state.waiting, state.begun
+        if not begun or not self._rounds_left(begun[-1]):
+            if not waiting:
+                return Stop()
+            waiting, begun = waiting[1:], [*begun, _begin(run, waiting[0])]
+        *before, present = begun
+        history, number = present.history, present.next
+        kept = SnapshotWriter(list(history.snapshots))
+        source = RoundSource(run, _members(run, present.number), writer=kept)
+        start = _require_model(history)
+        done = run_round(source, self.round_plan, number, start, self.round_plan.rule)
+        record = run.finish_round(RoundRecord("unlearn", number, done.model, done.mean.loss))
+        history = ClusterHistory(tuple(kept.snapshots), done.model)
+        after = RetrainedCluster(present.number, history, number + 1)
+        return KnotState(done.model, waiting, [*before, after]), record
 
-        gone, models = frozenset(each.client for each in context.leaving), []
-        for number, trained in context.clusters:
-            snapshot, history = trained.snapshot_before(gone), trained
-            if snapshot is not None:
-                members = self._members(context, context.clusters.groups[number], gone)
-                history = train_cluster(
-                    context.cohort, trained, snapshot, members, self.round_plan, watch
-                )
-                context.clusters.write(number, history)
-            if history.model is not None:
-                models.append(history.model)
+    def finish(
+        self, run: HorizontalRun, state: KnotState, _records: Sequence[JsonObject], _stop: Stop
+    ) -> KnotState:
+        """Store the new histories, and return the mean of all clusters' models.
+
+        Raises:
+            PolicyError: no client remains.
+        """
+        clusters = _clusters(run)
+        for each in state.begun:
+            clusters.write(each.number, each.history)
+        models = [history.model for _, history in clusters if history.model is not None]
         if not models:
             raise PolicyError(
                 "the method 'knot' needs at least one remaining client, but no client remains"
             )
-        return mean_model(models)
+        return replace(state, model=mean_model(models))
 
-    def _members(
-        self, context: UnlearningContext, group: tuple[str, ...], gone: frozenset[str]
-    ) -> list[Member]:
-        """The remaining members of a cluster.
+    def _rounds_left(self, cluster: RetrainedCluster) -> bool:
+        return cluster.history.model is not None and cluster.next < self.round_plan.rounds
 
-        A client that keeps all its rows trains with the random stream of the training.
-        """
-        here = [each for each in context.remaining if each.client in group]
-        return [each if each.client in gone else Member(each.client) for each in here]
+
+def _clusters(run: HorizontalRun) -> ClusterStore:
+    """The stored clusters; raises ``PolicyError`` if the training had no clusters."""
+    if run.clusters is None:
+        raise PolicyError(
+            "the method 'knot' needs a separate model of each cluster, but all clients were "
+            "trained together",
+            "set training.clusters = 5",
+        )
+    return run.clusters
+
+
+def _gone(run: HorizontalRun) -> frozenset[str]:
+    """Names of the leaving clients."""
+    return frozenset(each.client for each in run.leaving)
+
+
+def _members(run: HorizontalRun, number: int) -> list[Member]:
+    """The remaining members of a cluster.
+
+    A client that keeps all its rows trains with the random stream of the training.
+    """
+    gone, group = _gone(run), _clusters(run).groups[number]
+    here = [each for each in run.remaining if each.client in group]
+    return [each if each.client in gone else Member(each.client) for each in here]
+
+
+def _begin(run: HorizontalRun, number: int) -> RetrainedCluster:
+    """A cluster at the snapshot before any leaving client; without a model if it is empty."""
+    trained = _clusters(run).read(number)
+    start = trained.snapshot_before(_gone(run))
+    first = start.number if start else 0
+    kept = tuple(each for each in trained.snapshots if each.number < first)
+    model = start.model if start and _members(run, number) else None
+    return RetrainedCluster(number, ClusterHistory(kept, model), first)
+
+
+def _require_model(history: ClusterHistory) -> Tensor:
+    """The model of a cluster that has members, ``[d]``."""
+    if history.model is None:
+        raise PolicyError("a cluster with remaining clients has no model")
+    return history.model

@@ -6,26 +6,41 @@ these parameters still contain information about the leaving client (paper 003: 
 """
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from torch import Tensor, nn
 
 from models.prompts import PromptedNetwork
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import DistillationPlan
-from parties.horizontal.methods.recover import recover
+from parties.horizontal.methods.method import ClientMethod
+from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.horizontal.methods.student import (
     StudentInit,
-    for_target_client,
     initial_student,
     leaving_client_model,
+    target_members,
 )
-from unlearning.guarantee import Guarantee
+from parties.requests.driver import StepRecord, Stop
 
 
 @dataclass(frozen=True, slots=True)
-class Mimir:
+class MimirState:
+    """The state of Mimir.
+
+    Attributes:
+        model: the model, ``[d]``.
+        leaving: the original model with the leaving client's personal parameters, ``[d]``.
+    """
+
+    model: Tensor
+    leaving: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Mimir(ClientMethod[MimirState]):
     """Runs rounds of distillation at all remaining clients, then recovery.
 
     Attributes:
@@ -34,7 +49,7 @@ class Mimir:
         recover: plan of the recovery rounds.
         plan: weights of the losses.
         network: a network whose parameters have the names that the model's parameters have.
-        init: initial parameters of the student.
+        start: initial parameters of the student.
         target_client: the only client whose model is unlearned; None: the models of all remaining
             clients are unlearned.
     """
@@ -43,19 +58,18 @@ class Mimir:
     recover: RoundPlan
     plan: DistillationPlan
     network: nn.Module
-    init: StudentInit = "random"
+    start: StudentInit = "random"
     target_client: str | None = None
     name: str = "mimir"
-    guarantee: Guarantee = Guarantee.HEURISTIC
-    needs_single_updates: bool = True
+    state: ClassVar[type[MimirState]] = MimirState
+    needs_single_updates: ClassVar[bool] = True
 
-    @property
-    def rounds(self) -> int:
-        """The maximum number of rounds that the method adds to the record of a run."""
-        return self.distil.rounds + self.recover.rounds
+    def count(self, _run: HorizontalRun) -> int:
+        """Return the number of rounds of distillation."""
+        return self.distil.rounds
 
-    def run(self, context: UnlearningContext) -> Tensor:
-        """Return the unlearned model, ``[d]``.
+    def init(self, run: HorizontalRun) -> MimirState:
+        """Prepare the student, and receive the leaving client's descriptor.
 
         Raises:
             PolicyError: the network has no prompts.
@@ -65,13 +79,23 @@ class Mimir:
                 "mimir needs a network with prompts, but the agreed network has no prompts",
                 'set personal = {kind = "mimir"}',
             )
-        context = for_target_client(context, self.target_client)
-        leaving = leaving_client_model(context, self.distil.task_at(0))
-        teachers = {"teacher": context.original, "second": leaving}
-        model = initial_student(self.init, context, self.network, self.name)
-        for number in range(self.distil.rounds):
-            task = replace(self.distil.task_at(number), aim="distil", distil=self.plan)
-            mean = context.cohort.mean_update(context.remaining, task, {"model": model, **teachers})
-            model = model + mean.delta.to(model.dtype)
-            context.record_round(RoundRecord("unlearn", number, model, mean.loss))
-        return recover(context, model, self.recover)
+        leaving = leaving_client_model(run, self.distil.task_at(0))
+        return MimirState(initial_student(self.start, run, self.network, self.name), leaving)
+
+    def step(
+        self, run: HorizontalRun, state: MimirState, k: int
+    ) -> tuple[MimirState, StepRecord] | Stop:
+        """Run one round of distillation."""
+        if k == self.distil.rounds:
+            return Stop()
+        task = replace(self.distil.task_at(k), aim="distil", distil=self.plan)
+        slots = {"model": state.model, "teacher": run.original, "second": state.leaving}
+        mean = run.mean_update(target_members(run, self.target_client), task, slots)
+        model = state.model + mean.delta.to(state.model.dtype)
+        record = run.finish_round(RoundRecord("unlearn", k, model, mean.loss))
+        return replace(state, model=model), record
+
+    def recovery(self, run: HorizontalRun, state: MimirState) -> Recovery:
+        """Return the rounds of recovery."""
+        members = target_members(run, self.target_client)
+        return Recovery(self.recover, TrainedState(state.model), members)

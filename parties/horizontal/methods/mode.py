@@ -6,19 +6,34 @@ the degradation model instead of labels, and the remaining clients train with tr
 """
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from torch import Tensor
 
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import LocalTask
-from parties.horizontal.methods.recover import recover
-from unlearning.guarantee import Guarantee
+from parties.horizontal.methods.method import ClientMethod
+from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.requests.driver import StepRecord, Stop
 from unlearning.horizontal.baselines import mode_erasure
 
 
 @dataclass(frozen=True, slots=True)
-class MoDe:
+class MoDeState:
+    """The state of MoDe.
+
+    Attributes:
+        model: the model, ``[d]``.
+        degraded: the degradation model, ``[d]``.
+    """
+
+    model: Tensor
+    degraded: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class MoDe(ClientMethod[MoDeState]):
     """Runs rounds of erasure and rounds of guidance in turn, then recovery.
 
     Attributes:
@@ -35,38 +50,46 @@ class MoDe:
     recover: RoundPlan
     momentum: float = 0.95
     name: str = "mode"
-    guarantee: Guarantee = Guarantee.HEURISTIC
-    needs_single_updates: bool = False
+    state: ClassVar[type[MoDeState]] = MoDeState
 
-    @property
-    def rounds(self) -> int:
-        """The maximum number of rounds that the method adds to the record of a run."""
-        return max(self.degrade.rounds, self.guide.rounds) + self.recover.rounds
+    def count(self, _run: HorizontalRun) -> int:
+        """Return the number of rounds of erasure or of guidance, whichever is larger."""
+        return max(self.degrade.rounds, self.guide.rounds)
 
-    def run(self, context: UnlearningContext) -> Tensor:
-        """Return the unlearned model, ``[d]``."""
-        model, degraded = context.original, context.initial_model(self.name)
-        for number in range(max(self.degrade.rounds, self.guide.rounds)):
-            loss: float | None = None
-            if number < self.degrade.rounds:
-                task = self.degrade.task_at(number)
-                update = context.cohort.mean_update(context.remaining, task, {"model": degraded})
-                degraded = degraded + update.delta.to(degraded.dtype)
-                model = mode_erasure(model, degraded, self.momentum)
-            if number < self.guide.rounds:
-                model, loss = self._guided(context, model, degraded, self.guide.task_at(number))
-            context.record_round(RoundRecord("unlearn", number, model, loss))
-        return recover(context, model, self.recover)
+    def init(self, run: HorizontalRun) -> MoDeState:
+        """Start from the original model, and from a degradation model with random weights."""
+        return MoDeState(run.original, run.initial_model(self.name))
+
+    def step(
+        self, run: HorizontalRun, state: MoDeState, k: int
+    ) -> tuple[MoDeState, StepRecord] | Stop:
+        """Run one round of erasure and one round of guidance."""
+        if k == self.count(run):
+            return Stop()
+        model, degraded, loss = state.model, state.degraded, None
+        if k < self.degrade.rounds:
+            task = self.degrade.task_at(k)
+            update = run.mean_update(run.remaining, task, {"model": degraded})
+            degraded = degraded + update.delta.to(degraded.dtype)
+            model = mode_erasure(model, degraded, self.momentum)
+        if k < self.guide.rounds:
+            model, loss = self._guided(run, model, degraded, self.guide.task_at(k))
+        record = run.finish_round(RoundRecord("unlearn", k, model, loss))
+        return MoDeState(model, degraded), record
+
+    def recovery(self, _run: HorizontalRun, state: MoDeState) -> Recovery:
+        """Return the rounds of recovery."""
+        return Recovery(self.recover, TrainedState(state.model))
 
     def _guided(
-        self, context: UnlearningContext, model: Tensor, degraded: Tensor, task: LocalTask
+        self, run: HorizontalRun, model: Tensor, degraded: Tensor, task: LocalTask
     ) -> tuple[Tensor, float]:
         """The model after a round of guidance, ``[d]``, and the loss of the remaining clients."""
         pseudo_label_task = replace(task, aim="pseudo-labels")
-        leaving = context.cohort.mean_update(
-            context.leaving, pseudo_label_task, {"model": model, "teacher": degraded}
+        leaving = run.mean_update(
+            run.leaving, pseudo_label_task, {"model": model, "teacher": degraded}
         )
-        remaining = context.cohort.mean_update(context.remaining, task, {"model": model})
+        remaining = run.mean_update(run.remaining, task, {"model": model})
         rows = leaving.rows + remaining.rows
         change = (leaving.rows * leaving.delta + remaining.rows * remaining.delta) / rows
         return model + change.to(model.dtype), remaining.loss

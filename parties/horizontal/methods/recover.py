@@ -1,53 +1,102 @@
 """Recovery: the remaining clients continue the training to restore accuracy after unlearning."""
 
-import torch
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
 from torch import Tensor
 
-from parties.horizontal.engine.cohort import quorum_updates
-from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from models.server_optimisers import ServerOptimiser, optimiser_moments, restore_moments
+from parties.horizontal.engine.cohort import Member
+from parties.horizontal.engine.rounds import RoundPlan, RoundSource, run_round
+from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import Slots
-from unlearning.horizontal.fedosd import Projection, project_recovery
+from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
+from unlearning.guarantee import Guarantee
 
-NO_SLOTS: Slots = {}
+
+@dataclass(frozen=True, slots=True)
+class TrainedState:
+    """The state of a method whose server optimiser may have moments.
+
+    Attributes:
+        model: the model, ``[d]``.
+        moments: the moments of the server optimiser by name, ``[d]`` each.
+    """
+
+    model: Tensor
+    moments: dict[str, Tensor] = field(default_factory=dict)
+
+    def rule(self, initial: ServerOptimiser) -> ServerOptimiser:
+        """Return the optimiser ``initial`` with the moments of this state."""
+        return restore_moments(initial, self.moments)
 
 
-def recover(
-    context: UnlearningContext, model: Tensor, round_plan: RoundPlan, extra_slots: Slots = NO_SLOTS
-) -> Tensor:
-    """Run training rounds with the remaining clients and return the trained model, ``[d]``.
+def train_further(
+    run: HorizontalRun, source: RoundSource, round_plan: RoundPlan, state: TrainedState, number: int
+) -> tuple[TrainedState, StepRecord]:
+    """Run one round of training, and record it as a round of recovery."""
+    done = run_round(source, round_plan, number, state.model, state.rule(round_plan.rule))
+    record = run.finish_round(RoundRecord("recover", number, done.model, done.mean.loss))
+    return TrainedState(done.model, optimiser_moments(done.rule)), record
 
-    Args:
-        context: the clients of the request, and the callback that records each round.
-        model: the model after unlearning, ``[d]``.
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Rounds of training at the remaining clients, after the steps of a method; one step a round.
+
+    Attributes:
         round_plan: settings of the rounds.
-        extra_slots: vectors that the clients' task needs besides the model, ``[d]`` each.
+        start: the state before the first round.
+        members: the members that train; None: all remaining members.
+        slots: vectors that the clients' task needs besides the model, ``[d]`` each.
     """
-    rule = round_plan.rule
-    for number in range(round_plan.rounds):
-        chosen = round_plan.select_members(context.remaining, number)
-        mean = context.cohort.mean_update(
-            chosen, round_plan.task_at(number), {"model": model, **extra_slots}
-        )
-        model, rule = rule.step(model, mean.delta.to(model.dtype))
-        context.record_round(RoundRecord("recover", number, model, mean.loss))
-    return model
 
+    round_plan: RoundPlan
+    start: TrainedState
+    members: Sequence[Member] | None = None
+    slots: Slots = field(default_factory=dict)
+    guarantee: ClassVar[Guarantee] = Guarantee.HEURISTIC
+    settings: ClassVar[None] = None
+    state: ClassVar[type[TrainedState]] = TrainedState
 
-def recover_fedosd(
-    context: UnlearningContext, model: Tensor, round_plan: RoundPlan, project: Projection
-) -> Tensor:
-    """Run FedOSD's recovery from ``model``, ``[d]``, and return the recovered model, ``[d]``.
+    @property
+    def name(self) -> str:
+        """Name in the journal and in the progress display: the random stream of the rounds."""
+        return self.round_plan.task.stream
 
-    Each client's update is projected, so that the projected update does not move the model back
-    to the original model. All clients have the same weight.
-    """
-    for number in range(round_plan.rounds):
-        task, away = round_plan.task_at(number), model - context.original
-        total, loss, count = torch.zeros_like(model), 0.0, 0
-        for _, found in quorum_updates(context.cohort, context.remaining, task, {"model": model}):
-            total += project_recovery(found.delta / -task.learning_rate, away, project)
-            loss, count = loss + found.loss, count + 1
-        model = model - task.learning_rate * total / count
-        context.record_round(RoundRecord("recover", number, model, loss / count))
-    return model
+    def needs(self, _agreement: object) -> Needs:
+        """Return that the recovery needs nothing."""
+        return NOTHING
+
+    def count(self, _run: HorizontalRun) -> int:
+        """Return the number of rounds."""
+        return self.round_plan.rounds
+
+    def init(self, _run: HorizontalRun) -> TrainedState:
+        """Return the state before the first round."""
+        return self.start
+
+    def step(
+        self, run: HorizontalRun, state: TrainedState, k: int
+    ) -> tuple[TrainedState, StepRecord] | Stop:
+        """Run one round."""
+        return Stop() if k == self.round_plan.rounds else self.train(run, state, k)
+
+    def train(
+        self, run: HorizontalRun, state: TrainedState, number: int
+    ) -> tuple[TrainedState, StepRecord]:
+        """Return the state after round ``number``, and the record of the round."""
+        members = run.remaining if self.members is None else self.members
+        source = RoundSource(run, members, self.slots)
+        return train_further(run, source, self.round_plan, state, number)
+
+    def finish(
+        self,
+        _run: HorizontalRun,
+        state: TrainedState,
+        _records: Sequence[JsonObject],
+        _stop: Stop,
+    ) -> Tensor:
+        """Return the model after the last round, ``[d]``."""
+        return state.model

@@ -1,18 +1,41 @@
 """Retrain: the remaining clients train a new model; other methods are compared with Retrain."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from torch import Tensor
 
 from parties.horizontal.engine.clusters import mean_model
-from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.unlearning_context import UnlearningContext
-from parties.horizontal.methods.recover import recover
+from parties.horizontal.engine.cohort import Member
+from parties.horizontal.engine.rounds import RoundPlan, RoundSource
+from parties.horizontal.engine.run import HorizontalRun
+from parties.horizontal.methods.method import ClientMethod
+from parties.horizontal.methods.recover import TrainedState, train_further
+from parties.requests.driver import JsonObject, StepRecord, Stop
 from unlearning.guarantee import Guarantee
 
 
 @dataclass(frozen=True, slots=True)
-class Retrain:
+class RetrainState:
+    """The state of Retrain.
+
+    Attributes:
+        present: the model of the present cluster, and the moments of the server optimiser.
+        trained: the models of the clusters that are trained, ``[d]`` each.
+    """
+
+    present: TrainedState
+    trained: list[Tensor] = field(default_factory=list)
+
+    @property
+    def model(self) -> Tensor:
+        """The model of the present cluster; after the last step, the mean of all, ``[d]``."""
+        return self.present.model
+
+
+@dataclass(frozen=True, slots=True)
+class Retrain(ClientMethod[RetrainState]):
     """Trains a new model with the remaining clients, for as many rounds as the original training.
 
     Attributes:
@@ -24,17 +47,40 @@ class Retrain:
     round_plan: RoundPlan
     name: str = "retrain"
     groups: tuple[tuple[str, ...], ...] = ()
-    guarantee: Guarantee = Guarantee.EXACT
-    needs_single_updates: bool = False
+    guarantee: ClassVar[Guarantee] = Guarantee.EXACT
+    state: ClassVar[type[RetrainState]] = RetrainState
+    from_scratch: ClassVar[bool] = True
 
-    @property
-    def rounds(self) -> int:
-        """The maximum number of rounds that the method adds to the record of a run."""
-        return self.round_plan.rounds * max(1, len(self.groups))
+    def count(self, run: HorizontalRun) -> int:
+        """Return the number of rounds of all clusters."""
+        return self.round_plan.rounds * len(self._clusters(run))
 
-    def run(self, context: UnlearningContext) -> Tensor:
-        """Return the unlearned model, ``[d]``."""
-        fresh = context.initial_model(self.name)
-        parts = [[m for m in context.remaining if m.client in group] for group in self.groups]
-        contexts = [replace(context, remaining=part) for part in parts if part] or [context]
-        return mean_model([recover(each, fresh, self.round_plan) for each in contexts])
+    def init(self, run: HorizontalRun) -> RetrainState:
+        """Start from a new model with random weights."""
+        return RetrainState(TrainedState(run.initial_model(self.name)))
+
+    def step(
+        self, run: HorizontalRun, state: RetrainState, k: int
+    ) -> tuple[RetrainState, StepRecord] | Stop:
+        """Run one round of one cluster."""
+        clusters, rounds = self._clusters(run), self.round_plan.rounds
+        cluster, number = divmod(k, rounds)
+        if cluster == len(clusters):
+            return Stop()
+        if k and not number:  # the next cluster also starts from the new model
+            first = TrainedState(run.initial_model(self.name))
+            state = RetrainState(first, [*state.trained, state.model])
+        source = RoundSource(run, clusters[cluster])
+        present, record = train_further(run, source, self.round_plan, state.present, number)
+        return replace(state, present=present), record
+
+    def finish(
+        self, _run: HorizontalRun, state: RetrainState, _records: Sequence[JsonObject], _stop: Stop
+    ) -> RetrainState:
+        """Return the state with the mean of the clusters' models."""
+        return RetrainState(TrainedState(mean_model([*state.trained, state.model])))
+
+    def _clusters(self, run: HorizontalRun) -> list[Sequence[Member]]:
+        """The remaining members of each cluster that has any."""
+        parts = [[m for m in run.remaining if m.client in group] for group in self.groups]
+        return [part for part in parts if part] or [run.remaining]

@@ -8,22 +8,38 @@ these batches can change. The paper multiplies the inputs by a random factor to 
 This implementation uses no factor, because such a factor does not hide the inputs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from parties.horizontal.engine.cohort import quorum_updates
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.fisher import split_by_layer, weight_layers
-from parties.horizontal.methods.recover import recover
-from unlearning.guarantee import Guarantee
+from parties.horizontal.methods.method import ClientMethod
+from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.requests.driver import StepRecord, Stop
 from unlearning.horizontal.baselines import append_ones, leading_directions, remove_subspace
 
 
 @dataclass(frozen=True, slots=True)
-class Sfu:
+class SfuState:
+    """The state of SFU.
+
+    Attributes:
+        model: the model, ``[d]``.
+        kept: for each layer, the subspace of the remaining clients' inputs, and of 1 for a bias.
+    """
+
+    model: Tensor
+    kept: list[Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Sfu(ClientMethod[SfuState]):
     """Runs gradient ascent orthogonal to the remaining clients' inputs, then recovery.
 
     Attributes:
@@ -39,49 +55,54 @@ class Sfu:
     network: nn.Module
     energy: float = 0.99
     name: str = "sfu"
-    guarantee: Guarantee = Guarantee.HEURISTIC
-    needs_single_updates: bool = True
+    state: ClassVar[type[SfuState]] = SfuState
+    needs_single_updates: ClassVar[bool] = True
 
-    @property
-    def rounds(self) -> int:
-        """The maximum number of rounds that the method adds to the record of a run."""
-        return self.ascent.rounds + self.recover.rounds
+    def count(self, _run: HorizontalRun) -> int:
+        """Return the number of rounds of gradient ascent."""
+        return self.ascent.rounds
 
-    def run(self, context: UnlearningContext) -> Tensor:
-        """Return the unlearned model, ``[d]``."""
-        kept = self._subspaces(context)
-        model = context.original
-        for number in range(self.ascent.rounds):
-            task = self.ascent.task_at(number)
-            mean = context.cohort.mean_update(context.leaving, task, {"model": model})
-            model = model + self._outside(mean.delta.to(model.dtype), kept)
-            context.record_round(RoundRecord("unlearn", number, model, mean.loss))
-        return recover(context, model, self.recover)
+    def init(self, run: HorizontalRun) -> SfuState:
+        """Start from the original model, and receive inputs from the remaining clients."""
+        return SfuState(run.original, self._subspaces(run))
 
-    def _subspaces(self, context: UnlearningContext) -> dict[nn.Module, Tensor]:
+    def step(
+        self, run: HorizontalRun, state: SfuState, k: int
+    ) -> tuple[SfuState, StepRecord] | Stop:
+        """Run one round of gradient ascent."""
+        if k == self.ascent.rounds:
+            return Stop()
+        mean = run.mean_update(run.leaving, self.ascent.task_at(k), {"model": state.model})
+        model = state.model + self._outside(mean.delta.to(state.model.dtype), state.kept)
+        record = run.finish_round(RoundRecord("unlearn", k, model, mean.loss))
+        return replace(state, model=model), record
+
+    def recovery(self, _run: HorizontalRun, state: SfuState) -> Recovery:
+        """Return the rounds of recovery."""
+        return Recovery(self.recover, TrainedState(state.model))
+
+    def _subspaces(self, run: HorizontalRun) -> list[Tensor]:
         """Per layer the subspace of the remaining clients' inputs, and of 1 for a bias."""
         input_task = replace(self.ascent.task_at(0), aim="inputs")
         reports = [
             each.delta
-            for _, each in quorum_updates(
-                context.cohort, context.remaining, input_task, {"model": context.original}
-            )
+            for _, each in quorum_updates(run, run.remaining, input_task, {"model": run.original})
         ]
         widths = [_width(layer) for layer in weight_layers(self.network)]
         parts = [torch.split(each.view(-1, sum(widths)), widths, dim=1) for each in reports]
-        found = dict[nn.Module, Tensor]()
+        found = []
         for place, layer in enumerate(weight_layers(self.network)):
             columns = torch.cat([part[place] for part in parts]).T
             joint = columns if layer.bias is None else append_ones(columns)
-            found[layer] = leading_directions(joint, self.energy)
+            found.append(leading_directions(joint, self.energy))
         return found
 
-    def _outside(self, change: Tensor, kept: dict[nn.Module, Tensor]) -> Tensor:
+    def _outside(self, change: Tensor, kept: Sequence[Tensor]) -> Tensor:
         """The part of an update, ``[d]``, that changes no output on the sent inputs."""
         found = torch.zeros_like(change)
         parts, moved = ({(m, name): part for m, name, part in split_by_layer(vector, self.network)}
                         for vector in (change, found))  # fmt: skip
-        for layer, basis in kept.items():
+        for layer, basis in zip(weight_layers(self.network), kept, strict=True):
             weight, bias = parts[layer, "weight"], parts.get((layer, "bias"))
             flat = weight.flatten(1)
             joint = remove_subspace(

@@ -1,13 +1,13 @@
 """The student of a data-free distillation: initial parameters, and the leaving client's model."""
 
-from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from parties.horizontal.engine.aggregation import add_personal_parameters
-from parties.horizontal.engine.unlearning_context import UnlearningContext
+from parties.horizontal.engine.cohort import Member
+from parties.horizontal.engine.run import HorizontalRun
 from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.local.personalisation import last_linear_name, parameter_mask
 
@@ -17,7 +17,7 @@ PROMPT_PARAMETERS = ("generator.", "base", "descriptor")
 
 
 def initial_student(
-    init: StudentInit, context: UnlearningContext, network: nn.Module, stream: str
+    init: StudentInit, run: HorizontalRun, network: nn.Module, stream: str
 ) -> Tensor:
     """Return the initial parameters of the student, ``[d]``.
 
@@ -27,26 +27,25 @@ def initial_student(
     """
     match init:
         case "warm":
-            return context.original
+            return run.original
         case "head-reset":
             fresh = parameter_mask(network, (last_linear_name(network),))
         case "random":
             fresh = ~parameter_mask(network, PROMPT_PARAMETERS)
-    return torch.where(fresh, context.initial_model(stream), context.original)
+    return torch.where(fresh, run.initial_model(stream), run.original)
 
 
-def leaving_client_model(context: UnlearningContext, task: LocalTask) -> Tensor:
+def leaving_client_model(run: HorizontalRun, task: LocalTask) -> Tensor:
     """Return the original model with the leaving client's personal parameters, ``[d]``.
 
     The server needs these parameters, so the leaving client sends them to the server.
     """
-    return add_personal_parameters(context.cohort, context.leaving, task, context.original)
+    return add_personal_parameters(run, run.leaving, task, run.original)
 
 
-def for_target_client(context: UnlearningContext, target_client: str | None) -> UnlearningContext:
-    """Return a copy of ``context`` in which ``target_client`` is the only remaining client.
+def target_members(run: HorizontalRun, target_client: str | None) -> list[Member]:
+    """Return the remaining members that a method uses.
 
-    If ``target_client`` is None, all remaining clients are kept.
+    Only ``target_client`` is used; if it is None, all remaining members are used.
     """
-    kept = [each for each in context.remaining if target_client in (None, each.client)]
-    return replace(context, remaining=kept)
+    return [each for each in run.remaining if target_client in (None, each.client)]

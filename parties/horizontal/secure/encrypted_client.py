@@ -18,14 +18,14 @@ from parties.horizontal.secure.encryption.client import (
     ciphertext_count,
 )
 from parties.horizontal.secure.sums import (
-    UpdateTooLarge,
+    Signed,
+    SumClient,
     check_sum_members,
-    encode_update,
+    hidden_update,
     single_update_error,
 )
 from protocol import vfl_pb2
 from protocol.channel import Channel
-from protocol.credentials import verify_signature
 from protocol.errors import IdentityError, RemoteProtocolError
 from protocol.message import Message
 
@@ -47,17 +47,16 @@ def join_names(names: Sequence[str]) -> bytes:
     return "\n".join(names).encode()
 
 
-class EncryptedSumClient:
+class EncryptedSumClient(SumClient):
     """The client's side of the current encrypted sum; the client sends only encrypted updates."""
 
     def __init__(self, party: FederatedContext, channel: Channel) -> None:
-        self._party, self._channel = party, channel
+        super().__init__(party, channel)
         self._sum: CkksClient | None = None
         self._terms: SumTerms | None = None
         self._present: vfl_pb2.Present | None = None
         self._assembler: VectorAssembler | None = None
         self._ciphertexts = b""
-        self._known_contexts = set[bytes]()
 
     def handle(self, message: Message) -> None:
         """Handle a message from the server about a sum of updates.
@@ -102,23 +101,17 @@ class EncryptedSumClient:
         """
         if self._sum is None or self._terms is None:
             raise single_update_error("ckks")
+        words = self._encode(found, ENCRYPTED_FRACTION_BITS, len(self._terms.members), MAX_SUM)
+        if words is None:
+            return np.empty(0, np.uint8), hidden_update(found, nan)
         try:
-            numbers = encode_update(
-                found, ENCRYPTED_FRACTION_BITS, len(self._terms.members), MAX_SUM
-            ).view(np.int64)
-        except UpdateTooLarge as error:
-            self._party.progress.warn(str(error))
-            unsent = vfl_pb2.LocalUpdate(rows=0, loss=nan, steps=found.steps)
-            return np.empty(0, np.uint8), unsent
-        try:
-            ciphertexts = self._sum.encrypt(numbers)
+            ciphertexts = self._sum.encrypt(words.view(np.int64))
         except CkksError as error:
             raise single_update_error("ckks") from error
         self._assembler = VectorAssembler(
-            max_ciphertext_bytes(ciphertext_count(len(numbers))), np.dtype(np.uint8)
+            max_ciphertext_bytes(ciphertext_count(len(words))), np.dtype(np.uint8)
         )
-        steps = vfl_pb2.LocalUpdate(rows=0, loss=0.0, steps=found.steps)
-        return np.frombuffer(ciphertexts, np.uint8), steps
+        return np.frombuffer(ciphertexts, np.uint8), hidden_update(found, 0.0)
 
     def _start(self, start: vfl_pb2.StartSum) -> None:
         party = self._party
@@ -193,19 +186,8 @@ class EncryptedSumClient:
             self._channel.send(vfl_pb2.DecryptedSum(start=start, size=len(numbers)), part)
         self._channel.send(vfl_pb2.Done())
 
-    def _sign(self, purpose: str, *bound: bytes) -> tuple[bytes, bytes]:
-        identity = self._party.keyring.identity
-        return identity.der, identity.sign(purpose, self._party.digest, *bound)
-
-    def _check_signature(
-        self,
-        name: str,
-        signed: "vfl_pb2.SealingKey | vfl_pb2.SumKey | vfl_pb2.Approve",
-        purpose: str,
-        *bound: bytes,
-    ) -> None:
-        party, proof = self._party, (signed.certificate, signed.signature)
-        signer = verify_signature(party.trust, *proof, party.now(), purpose, party.digest, *bound)
+    def _check_signature(self, name: str, signed: Signed, purpose: str, *bound: bytes) -> None:
+        signer = self._signer(signed, purpose, *bound)
         if signer != name:
             raise IdentityError(f"the {purpose} of {name} is signed by {signer}, not by {name}")
 

@@ -6,19 +6,16 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 import numpy as np
-import torch
 
 from parties.common.errors import PolicyError
-from parties.horizontal.engine.cohort import MeanUpdate, Member, quorum_count
 from parties.horizontal.engine.wire import VectorAssembler, split_vector
 from parties.horizontal.secure.encrypted_client import ENCRYPTED_FRACTION_BITS, select_key_holders
 from parties.horizontal.secure.encryption.ckks import MAX_CONTEXT_BYTES, CkksError, Numbers
 from parties.horizontal.secure.encryption.client import ciphertext_count
 from parties.horizontal.secure.encryption.server import CkksServer
-from parties.horizontal.secure.masked_hub import CollectVectors
-from parties.horizontal.secure.masking.fixed_point import decode_fixed_point
+from parties.horizontal.secure.masking.fixed_point import Floats, decode_fixed_point
 from parties.horizontal.secure.masking.pair_keys import Entropy
-from parties.horizontal.secure.sums import CONTEXT_BYTES
+from parties.horizontal.secure.sum_hub import CollectVectors, SumHub
 from protocol import vfl_pb2
 from protocol.channel import Channel
 from protocol.errors import RemoteProtocolError
@@ -45,7 +42,7 @@ class _Sum:
     server: CkksServer
 
 
-class EncryptedSumHub:
+class EncryptedSumHub(SumHub):
     """Computes mean updates from sums of ciphertexts.
 
     Args:
@@ -57,7 +54,8 @@ class EncryptedSumHub:
         entropy: source of random bytes.
     """
 
-    dtype = np.dtype(np.uint8)  # of the members' vectors
+    dtype = np.dtype(np.uint8)
+    repeated = "the members of an encrypted sum include one client twice"
 
     def __init__(
         self,
@@ -67,37 +65,17 @@ class EncryptedSumHub:
         reply_timeout: float,
         entropy: Entropy,
     ) -> None:
-        self._call, self._min_contributors, self._key_holders = call, min_contributors, key_holders
-        self._reply_timeout, self._entropy = reply_timeout, entropy
+        super().__init__(min_contributors, entropy)
+        self._call, self._key_holders, self._reply_timeout = call, key_holders, reply_timeout
 
-    def mean_update(
-        self, members: Sequence[Member], quorum: float, size: int, collect: CollectVectors
-    ) -> MeanUpdate:
-        """Return the mean update of the members; a member's weight is its number of rows.
-
-        Args:
-            members: each client at most once.
-            quorum: smallest fraction of the members that must reply.
-            size: number of elements of the model, d.
-            collect: function that sends the local task to members of the sum and returns the
-                members' ciphertexts, ``[bytes]``.
-
-        Raises:
-            PolicyError: too few members are connected, or the key holders report different
-                decrypted sums.
-        """
-        names = [each.client for each in members]
-        if len(set(names)) != len(names):
-            raise PolicyError("the members of an encrypted sum include one client twice")
-        sum_ = self._start(names, quorum_count(quorum, len(names)), ciphertext_count(size + 2))
+    def _total(
+        self, names: list[str], floor: int, count: int, collect: CollectVectors
+    ) -> tuple[Floats, Sequence[str]]:
+        sum_ = self._start(names, floor, ciphertext_count(count))
         for name, vector in collect(sum_.names).items():
             self._call(name, _adding(sum_.server, name, vector.tobytes()))
-        total = decode_fixed_point(
-            self._decrypt(sum_, size + 2).view(np.uint64), ENCRYPTED_FRACTION_BITS
-        )
-        rows, loss = total[-2], total[-1]
-        absent = tuple(each for each in members if each.client not in sum_.server.present)
-        return MeanUpdate(torch.from_numpy(total[:-2] / rows), round(rows), loss / rows, absent)
+        words = self._decrypt(sum_, count).view(np.uint64)
+        return decode_fixed_point(words, ENCRYPTED_FRACTION_BITS), sum_.server.present
 
     def _start(self, names: list[str], floor: int, count: int) -> _Sum:
         """Let a key holder make the key of a sum.
@@ -108,7 +86,7 @@ class EncryptedSumHub:
             PolicyError: fewer members are connected than a sum needs.
         """
         while True:
-            threshold = max(self._min_contributors, floor, len(names) // 2 + 1)
+            threshold = self._threshold(names, floor)
             holders = select_key_holders(self._key_holders, names)
             if threshold > len(names) or len(holders) < DECRYPTING_HOLDERS:
                 raise PolicyError(
@@ -118,8 +96,7 @@ class EncryptedSumHub:
                     "wait for more clients; aggregation.min_contributors, aggregation.key_holders "
                     "and training.quorum set these numbers",
                 )
-            context = self._entropy(CONTEXT_BYTES)
-            start = vfl_pb2.StartSum(members=names, threshold=threshold, context=context)
+            start = self._new_sum(names, threshold)
             keys = self._ask(names, start, vfl_pb2.SealingKey)
             if len(keys) == len(names):
                 request = vfl_pb2.ShareKey(keys=keys)

@@ -1,5 +1,6 @@
 """A client's messages in masked sums; ``masking.client`` computes masks and shares."""
 
+from dataclasses import replace
 from math import nan
 
 import numpy as np
@@ -11,14 +12,14 @@ from parties.horizontal.local.local_task import LocalUpdate
 from parties.horizontal.secure.masking.client import MaskingClient, MaskingError
 from parties.horizontal.secure.masking.pair_keys import MaskPublicKeys
 from parties.horizontal.secure.sums import (
-    UpdateTooLarge,
+    SumClient,
     check_sum_members,
-    encode_update,
+    hidden_update,
     single_update_error,
 )
 from protocol import vfl_pb2
 from protocol.channel import Channel
-from protocol.credentials import verify_signature
+from protocol.dataclass_codec import encode
 from protocol.errors import IdentityError, RemoteProtocolError
 from protocol.message import Message
 
@@ -26,19 +27,18 @@ MASKED_FRACTION_BITS = 32
 PURPOSE = "mask keys"  # domain of the signature
 
 
-class MaskedSumClient:
+class MaskedSumClient(SumClient):
     """Protects the updates of a client in masked sums.
 
     If the agreement does not use masks, the client sends its updates unmasked.
     """
 
     def __init__(self, party: FederatedContext, channel: Channel) -> None:
-        self._party, self._channel = party, channel
+        super().__init__(party, channel)
         self._masks = party.agreement.aggregation.kind == "masks"
         self._sum: MaskingClient | None = None
         self._members, self._context = tuple[str, ...](), b""
         self._sealed: dict[str, bytes] | None = None
-        self._known_contexts = set[bytes]()
 
     def handle(self, message: Message) -> None:
         """Handle a message from the server about a sum of updates.
@@ -83,7 +83,7 @@ class MaskedSumClient:
                 already sent its vector.
         """
         if not self._masks:
-            rows, loss, delta = found.rows, found.loss, found.delta
+            loss, delta = found.loss, found.delta
             limit = self._party.agreement.limits.magnitude
             if not bool((delta.abs() <= limit).all()):
                 # Channels refuse such a tensor; the loss NaN reports it.
@@ -93,21 +93,17 @@ class MaskedSumClient:
                     "may be sent"
                 )
                 delta, loss = delta[:0], nan
-            return delta, vfl_pb2.LocalUpdate(
-                rows=rows, loss=loss, steps=found.steps, tokens=found.tokens
-            )
+            return delta, encode(replace(found, loss=loss), vfl_pb2.LocalUpdate)
         if self._sum is None or self._sealed is None:
             raise single_update_error("masks")
-        try:
-            words = encode_update(found, MASKED_FRACTION_BITS, len(self._members))
-        except UpdateTooLarge as error:
-            self._party.progress.warn(str(error))
-            return found.delta[:0], vfl_pb2.LocalUpdate(rows=0, loss=nan, steps=found.steps)
+        words = self._encode(found, MASKED_FRACTION_BITS, len(self._members))
+        if words is None:
+            return found.delta[:0], hidden_update(found, nan)
         try:
             masked = self._sum.mask(words).view(np.int64)
         except MaskingError as error:
             raise single_update_error("masks") from error
-        return masked, vfl_pb2.LocalUpdate(rows=0, loss=0.0, steps=found.steps)
+        return masked, hidden_update(found, 0.0)
 
     def _start(self, start: vfl_pb2.StartSum) -> None:
         party = self._party
@@ -117,14 +113,12 @@ class MaskedSumClient:
             party.name, members, start.threshold, start.context, party.entropy
         )
         own = self._sum.public_keys
-        signature = party.keyring.identity.sign(
-            PURPOSE, party.digest, start.context, own.masking, own.sealing
-        )
+        certificate, signature = self._sign(PURPOSE, start.context, own.masking, own.sealing)
         self._channel.send(
             vfl_pb2.MaskKeys(
                 masking=own.masking,
                 sealing=own.sealing,
-                certificate=party.keyring.identity.der,
+                certificate=certificate,
                 signature=signature,
             )
         )
@@ -137,10 +131,7 @@ class MaskedSumClient:
 
     def _verified(self, name: str, keys: vfl_pb2.MaskKeys) -> MaskPublicKeys:
         """A member's public keys, which it signed itself: the server cannot replace them."""
-        party = self._party
-        bound = (party.digest, self._context, keys.masking, keys.sealing)
-        certificate, signature = keys.certificate, keys.signature
-        signer = verify_signature(party.trust, certificate, signature, party.now(), PURPOSE, *bound)
+        signer = self._signer(keys, PURPOSE, self._context, keys.masking, keys.sealing)
         if signer != name:
             raise IdentityError(
                 f"the server sent mask keys of {name} that were signed by {signer}; expected the "

@@ -5,10 +5,14 @@ number of the client's rows, Δ = the client's update). The server therefore rec
 weighted by rows, but not the number of rows or the loss of a single client.
 """
 
+from dataclasses import replace
+from typing import TypeAlias
+
 import torch
 
 from configs.federated import FederatedAgreement
 from parties.common.errors import PolicyError
+from parties.horizontal.engine.party import FederatedContext
 from parties.horizontal.local.local_task import LocalUpdate
 from parties.horizontal.secure.masking.fixed_point import (
     MAX_FIXED_POINT,
@@ -17,8 +21,12 @@ from parties.horizontal.secure.masking.fixed_point import (
     encode_fixed_point,
 )
 from protocol import vfl_pb2
+from protocol.channel import Channel
+from protocol.credentials import verify_signature
+from protocol.dataclass_codec import encode
 from protocol.errors import RemoteProtocolError
 
+Signed: TypeAlias = vfl_pb2.SealingKey | vfl_pb2.SumKey | vfl_pb2.Approve | vfl_pb2.MaskKeys
 CONTEXT_BYTES = 32
 
 
@@ -53,6 +61,47 @@ def check_sum_members(
     return members
 
 
+class SumClient:
+    """A client's part in sums of updates: its channel, its signatures and those of other members.
+
+    Args:
+        party: the client.
+        channel: the channel to the server.
+    """
+
+    def __init__(self, party: FederatedContext, channel: Channel) -> None:
+        self._party, self._channel = party, channel
+        self._known_contexts = set[bytes]()
+
+    def _encode(
+        self, update: LocalUpdate, bits: int, members: int, most: float = MAX_FIXED_POINT
+    ) -> Words | None:
+        """Return an update as fixed-point numbers, ``[d + 2]``; warn and return None if too large.
+
+        A number has ``bits`` fraction bits. A sum over ``members`` members is at most ``most`` in
+        absolute value.
+        """
+        try:
+            return encode_update(update, bits, members, most)
+        except UpdateTooLarge as error:
+            self._party.progress.warn(str(error))
+            return None
+
+    def _sign(self, purpose: str, *bound: bytes) -> tuple[bytes, bytes]:
+        """Return the client's certificate, and its signature of the agreement and ``bound``."""
+        identity = self._party.keyring.identity
+        return identity.der, identity.sign(purpose, self._party.digest, *bound)
+
+    def _signer(self, signed: Signed, purpose: str, *bound: bytes) -> str:
+        """Return the name of the member that signed the agreement and ``bound``.
+
+        Raises:
+            IdentityError: the certificate or the signature is invalid.
+        """
+        party, proof = self._party, (signed.certificate, signed.signature)
+        return verify_signature(party.trust, *proof, party.now(), purpose, party.digest, *bound)
+
+
 class UpdateTooLarge(PolicyError):
     """An update exceeds the range of secure aggregation, or is not finite."""
 
@@ -80,6 +129,14 @@ def encode_update(
         raise UpdateTooLarge(
             f"the update exceeds the range of secure aggregation: {error}"
         ) from error
+
+
+def hidden_update(update: LocalUpdate, loss: float) -> vfl_pb2.LocalUpdate:
+    """Return the message after the vector of a sum, which hides what only the vector contains.
+
+    ``loss`` is 0 if the client sends the vector, and NaN if it does not.
+    """
+    return encode(replace(update, rows=0, loss=loss, tokens=0), vfl_pb2.LocalUpdate)
 
 
 def single_update_error(kind: str) -> PolicyError:

@@ -25,6 +25,7 @@ from parties.horizontal.simulation.simulated_data import (
     SimulationSource,
 )
 from parties.horizontal.task import ClientTask
+from parties.session.setup import data_folder
 
 
 class SimulatedRowClients:
@@ -61,7 +62,7 @@ class SimulatedRowClients:
                 f"config {config.path}: the key 'data' is missing in [settings.{SIMULATED}]"
             )
         torch.set_num_threads(settings.threads)
-        folder = data or config.path.parent / (settings.folder or Path())
+        folder = data_folder(config.path, settings, data)
         data_set = read_partitioned_data(config.agreement, settings.data, folder, lambda _: None)
         return cls(config, data_set, build_whole_network(config.agreement, "shape"))
 

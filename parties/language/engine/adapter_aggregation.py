@@ -7,7 +7,7 @@ records contain the distance between two matrices: the mean B times the mean A, 
 products B A.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -21,14 +21,20 @@ from parties.horizontal.engine.cohort import (
     WeightedMean,
     quorum_updates,
 )
-from parties.horizontal.engine.cohort_wrappers import CohortWrapper
-from parties.horizontal.local.local_task import LocalTask, LocalUpdate, Slots
+from parties.horizontal.local.local_task import (
+    LocalTask,
+    LocalUpdate,
+    ParameterSource,
+    RowMetrics,
+    Slots,
+)
+from parties.horizontal.local.rows import RowKind
 
 MAX_MEASURED = 4  # largest round, in clients, for which the gap is measured: it keeps all updates
 
 
-class LanguageCohort(CohortWrapper):
-    """A cohort that counts tokens and aggregates adapters.
+class LanguageCohort:
+    """A cohort that counts tokens and aggregates adapters; other calls go to the clients.
 
     Args:
         cohort: the clients.
@@ -52,10 +58,42 @@ class LanguageCohort(CohortWrapper):
         products: bool,
         hidden: bool,
     ) -> None:
-        super().__init__(cohort)
+        self._cohort = cohort
         self._count, self._factors = count, factors
         self._products, self._hidden = products, hidden
         self.gaps: list[FactorGap] = []
+
+    @property
+    def clients(self) -> Sequence[str]:
+        """Names of all clients."""
+        return self._cohort.clients
+
+    @property
+    def quorum(self) -> float:
+        """Smallest fraction of the members that must reply."""
+        return self._cohort.quorum
+
+    def evaluate(
+        self,
+        names: Sequence[str],
+        kind: RowKind,
+        model: Tensor,
+        parameters: ParameterSource = "personal",
+    ) -> Mapping[str, RowMetrics]:
+        """Return the metrics of a model, ``[d]``, at each client of ``names`` that is connected."""
+        return self._cohort.evaluate(names, kind, model, parameters)
+
+    def switch_branch(self, branch: str, parent: str | None) -> None:
+        """Switch all clients to a branch, that is, to a named set of personal parameters."""
+        self._cohort.switch_branch(branch, parent)
+
+    def select_request(self, request: str) -> None:
+        """Select the request to which the row kinds ``forgotten`` and ``retained`` refer."""
+        self._cohort.select_request(request)
+
+    def purge(self) -> dict[str, list[str]]:
+        """Delete the forgotten rows at every client; return what each client deleted."""
+        return self._cohort.purge()
 
     def updates(
         self, members: Iterable[Member], task: LocalTask, slots: Slots

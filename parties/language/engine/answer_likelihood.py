@@ -1,6 +1,7 @@
 """Likelihood of answers under a language model, as clients measure it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,16 +32,28 @@ def answer_losses(base_model: BaseModel, rows: Sequence[EncodedText]) -> tuple[T
     return torch.cat([means for means, _ in found]), sum(exact for _, exact in found)
 
 
-def _batch_losses(base_model: BaseModel, rows: Sequence[EncodedText]) -> tuple[Tensor, int]:
-    """The losses of one forward pass; only one number per row leaves the device."""
+def answer_logits(base_model: BaseModel, rows: Sequence[EncodedText]) -> tuple[Tensor, Tensor]:
+    """Compute one forward pass.
+
+    Returns:
+        The logits from which each token after the first one is predicted,
+        ``[rows, tokens - 1, vocabulary]``, and the labels of these tokens, ``[rows, tokens - 1]``;
+        -100 for a token without label.
+    """
     batch = training_batch(rows, base_model.pad_token)
+    model: Any = base_model.model
     with base_model.autocast():
-        logits = base_model.model(
+        logits: Tensor = model(
             input_ids=batch.ids.to(base_model.device),
             attention_mask=batch.mask.to(base_model.device),
             use_cache=False,
         ).logits[:, :-1]
-    labels = batch.labels[:, 1:].to(logits.device)
+    return logits, batch.labels[:, 1:].to(logits.device)
+
+
+def _batch_losses(base_model: BaseModel, rows: Sequence[EncodedText]) -> tuple[Tensor, int]:
+    """The losses of one forward pass; only one number per row leaves the device."""
+    logits, labels = answer_logits(base_model, rows)
     has_label = labels.ne(-100)
     right = logits.argmax(dim=2).eq(labels) | ~has_label
     log_p = logits.float().log_softmax(dim=2)

@@ -17,6 +17,7 @@ from parties.horizontal.local.local_task import (
     Slots,
     TextTask,
 )
+from parties.horizontal.local.request_selection import RequestSelection
 from parties.horizontal.local.rows import RowKind
 from parties.horizontal.local.score_histogram import score_histogram
 from parties.language.engine.answer_likelihood import answer_losses
@@ -32,7 +33,7 @@ RequestedRows = Callable[[TextDataset, str], Index | None]
 
 
 @dataclass(slots=True)
-class LanguageClientTask:
+class LanguageClientTask(RequestSelection):
     """A client that trains a language model on its texts; no parameter is personal.
 
     Attributes:
@@ -73,21 +74,6 @@ class LanguageClientTask:
         """Switch to another branch; the personal parameters are empty in every branch."""
         del parent
         self.branch, self.branches[branch] = branch, None
-
-    def select_request(self, request: str) -> bool:
-        """Mark the rows of a request as the rows to forget; return False for an unknown request."""
-        requested = self.requested(self.dataset, request)
-        if requested is not None:
-            self.dataset.forgotten = requested
-        return requested is not None
-
-    def clear_request(self) -> None:
-        """Unmark all rows to forget."""
-        self.dataset.forgotten = no_text_rows()
-
-    def purge(self) -> int:
-        """Delete the rows to forget, and return their number."""
-        return self.dataset.purge()
 
     def pack_personal(self, vector: Tensor) -> Tensor:
         """Return the parameters ``[d]`` unchanged, because no parameter is personal."""
@@ -164,6 +150,13 @@ class LanguageClientTask:
         tokens = sum(tokens for _, tokens in losses)
         mean = sum(loss for loss, _ in losses) / len(losses)
         return LocalUpdate(change, len(rows) + retained, mean, len(losses), tokens=tokens)
+
+    @property
+    def _data(self) -> TextDataset:
+        return self.dataset
+
+    def _named_rows(self, request: str) -> Index | None:
+        return self.requested(self.dataset, request)
 
     def _with_progress(
         self, steps: Iterable[tuple[float, int]], name: str, total: int

@@ -7,24 +7,25 @@ applies the mean update.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from models.server_optimisers import ServerOptimiser
+from models.server_optimisers import ServerOptimiser, optimiser_moments
 from parties.common.shared_randomness import derive_key, permutation
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import AVERAGE, RoundPlan
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import LocalTask, Slots
-from parties.horizontal.methods.recover import recover
-from unlearning.guarantee import Guarantee
+from parties.horizontal.methods.method import ClientMethod
+from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.requests.driver import StepRecord, Stop
 
 Participants = Literal["all", "leaving"]
 
 
 @dataclass(frozen=True, slots=True)
-class LossBasedUnlearning:
+class LossBasedUnlearning(ClientMethod[TrainedState]):
     """An unlearning method that is defined by the objective of its local tasks.
 
     Attributes:
@@ -35,8 +36,6 @@ class LossBasedUnlearning:
         participants: all clients, or only the clients with texts to forget.
         rule: the server's optimiser in the rounds of unlearning, which applies the mean update. The
             rounds of recovery continue with this optimiser, including its momentum and moments.
-        guarantee: how strong the method's guarantee is, such as exact or heuristic.
-        needs_single_updates: whether the method reads updates of single clients.
     """
 
     name: str
@@ -44,38 +43,45 @@ class LossBasedUnlearning:
     recover: RoundPlan
     participants: Participants = "all"
     rule: ServerOptimiser = AVERAGE
-    guarantee: Guarantee = Guarantee.HEURISTIC
-    needs_single_updates: bool = False
+    state: ClassVar[type[TrainedState]] = TrainedState
 
-    @property
-    def rounds(self) -> int:
-        """Number of rounds, including the rounds of recovery."""
-        return self.unlearn.rounds + self.recover.rounds
+    def count(self, _run: HorizontalRun) -> int:
+        """Return the number of rounds of unlearning."""
+        return self.unlearn.rounds
 
-    def run(self, context: UnlearningContext) -> Tensor:
-        """Return the unlearned model, ``[d]``."""
-        model, rule = context.original, self.rule
-        members = unlearning_members(context, self.participants)
-        for number in range(self.unlearn.rounds):
-            task = self.unlearn.task_at(number)
-            slots = model_slots(context, model, task)
-            chosen = sample_members(self.unlearn, number, members, context.leaving)
-            mean = context.cohort.mean_update(chosen, task, slots)
-            model, rule = rule.step(model, mean.delta.to(model.dtype))
-            context.record_round(RoundRecord("unlearn", number, model, mean.loss))
-        return recover(context, model, replace(self.recover, rule=rule))
+    def init(self, run: HorizontalRun) -> TrainedState:
+        """Start from the original model."""
+        return TrainedState(run.original)
+
+    def step(
+        self, run: HorizontalRun, state: TrainedState, k: int
+    ) -> tuple[TrainedState, StepRecord] | Stop:
+        """Run one round of unlearning."""
+        if k == self.unlearn.rounds:
+            return Stop()
+        task, members = self.unlearn.task_at(k), unlearning_members(run, self.participants)
+        chosen = sample_members(self.unlearn, k, members, run.leaving)
+        mean = run.mean_update(chosen, task, model_slots(run, state.model, task))
+        change = mean.delta.to(state.model.dtype)
+        model, rule = state.rule(self.rule).step(state.model, change)
+        record = run.finish_round(RoundRecord("unlearn", k, model, mean.loss))
+        return TrainedState(model, optimiser_moments(rule)), record
+
+    def recovery(self, _run: HorizontalRun, state: TrainedState) -> Recovery:
+        """Return the rounds of recovery, which continue with the server's optimiser."""
+        return Recovery(replace(self.recover, rule=self.rule), state)
 
 
-def unlearning_members(context: UnlearningContext, participants: Participants) -> Sequence[Member]:
+def unlearning_members(run: HorizontalRun, participants: Participants) -> Sequence[Member]:
     """Return the clients that take part in the unlearning, each as one ``Member``.
 
     A client with texts to forget takes part with these texts. The other clients, if they take part,
     use all their training texts.
     """
     if participants == "leaving":
-        return context.leaving
-    gone = {each.client for each in context.leaving}
-    return [*context.leaving, *(each for each in context.remaining if each.client not in gone)]
+        return run.leaving
+    gone = {each.client for each in run.leaving}
+    return [*run.leaving, *(each for each in run.remaining if each.client not in gone)]
 
 
 def sample_members(
@@ -95,9 +101,9 @@ def sample_members(
     return chosen
 
 
-def model_slots(context: UnlearningContext, model: Tensor, task: LocalTask) -> Slots:
+def model_slots(run: HorizontalRun, model: Tensor, task: LocalTask) -> Slots:
     """Return the models ``[d]`` that ``task`` reads: ``model`` and, if needed, the original."""
     plan = task.text
     if plan is not None and plan.needs_reference:
-        return {"model": model, "teacher": context.original}
+        return {"model": model, "teacher": run.original}
     return {"model": model}

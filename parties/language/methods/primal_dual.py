@@ -9,6 +9,7 @@ every round, the server measures S_u of the new model and updates Ω by dual asc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
+from typing import ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -16,18 +17,20 @@ from torch import Tensor
 from parties.common.errors import Diverged, PolicyError
 from parties.horizontal.engine.cohort import DIVERGED_HINT, require_finite
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import RowMetrics
 from parties.horizontal.local.score_histogram import histogram_scores
-from parties.horizontal.methods.recover import recover
+from parties.horizontal.methods.method import ClientMethod
+from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.language.methods.loss_based import (
     Participants,
     model_slots,
     sample_members,
     unlearning_members,
 )
-from unlearning.guarantee import Guarantee
+from parties.requests.driver import StepRecord, Stop
 from unlearning.llm.primal_dual import ScoreSum, dual_ascent, initial_dual
+from unlearning.primal_dual import Dual
 
 NO_REFERENCE = (
     "the method 'primal-dual' computes its threshold from held-out texts, but no client has such "
@@ -41,7 +44,22 @@ CEILING_FACTOR = 1.5  # M / γ: the threshold can be reached, and no answer coun
 
 
 @dataclass(frozen=True, slots=True)
-class PrimalDual:
+class PrimalDualState:
+    """The state of the primal-dual method.
+
+    Attributes:
+        model: the model, ``[d]``.
+        dual: the dual variable Ω, with its threshold γ and its maximum.
+        ceiling: M, the bound of the scores.
+    """
+
+    model: Tensor
+    dual: Dual
+    ceiling: float
+
+
+@dataclass(frozen=True, slots=True)
+class PrimalDual(ClientMethod[PrimalDualState]):
     """Unlearning under the constraint S_u ≥ γ, with FedORA's dual variable Ω.
 
     Attributes:
@@ -56,8 +74,6 @@ class PrimalDual:
             ``CEILING_FACTOR`` times the mean loss of these texts.
         participants: all clients, or only the clients with texts to forget.
         name: name in the config and in reports.
-        guarantee: how strong the method's guarantee is, such as exact or heuristic.
-        needs_single_updates: whether the method reads updates of single clients.
     """
 
     unlearn: RoundPlan
@@ -68,51 +84,60 @@ class PrimalDual:
     threshold: float | None = None
     participants: Participants = "all"
     name: str = "primal-dual"
-    guarantee: Guarantee = Guarantee.HEURISTIC
-    needs_single_updates: bool = False
+    state: ClassVar[type[PrimalDualState]] = PrimalDualState
 
-    @property
-    def rounds(self) -> int:
-        """Number of rounds, including the rounds of recovery."""
-        return self.unlearn.rounds + self.recover.rounds
+    def count(self, _run: HorizontalRun) -> int:
+        """Return the number of rounds of unlearning."""
+        return self.unlearn.rounds
 
-    def run(self, context: UnlearningContext) -> Tensor:
-        """Return the unlearned model, ``[d]``.
+    def init(self, run: HorizontalRun) -> PrimalDualState:
+        """Start from the original model, and determine γ and M.
 
         Raises:
             PolicyError: ``threshold`` is None, and no client has a held-out text.
+            Diverged: the outputs of the original model are not finite.
+        """
+        threshold, ceiling = self._levels(run)
+        dual = initial_dual(threshold, ceiling, self.initial_multiplier, self.max_multiplier)
+        return PrimalDualState(run.original, dual, ceiling)
+
+    def step(
+        self, run: HorizontalRun, state: PrimalDualState, k: int
+    ) -> tuple[PrimalDualState, StepRecord] | Stop:
+        """Run one round of unlearning, then update Ω.
+
+        Raises:
             Diverged: the model or its outputs are not finite.
         """
-        model = context.original
-        threshold, ceiling = self._levels(context)
-        dual = initial_dual(threshold, ceiling, self.initial_multiplier, self.max_multiplier)
-        leaving = [each.client for each in context.leaving]
-        members = unlearning_members(context, self.participants)
-        for number in range(self.unlearn.rounds):
-            task = self.unlearn.task_at(number)
-            if task.text is not None:
-                text = replace(task.text, multiplier=dual.multiplier, max_loss=ceiling)
-                task = replace(task, text=text)
-            slots = model_slots(context, model, task)
-            chosen = sample_members(self.unlearn, number, members, context.leaving)
-            mean = context.cohort.mean_update(chosen, task, slots)
-            model = model + mean.delta.to(model.dtype)
-            require_finite(model)
-            metrics = _require_finite_losses(context.cohort.evaluate(leaving, "forgotten", model))
-            sums = _score_sums(metrics, ceiling)
-            record = RoundRecord("unlearn", number, model, mean.loss, score=_mean(sums))
-            context.record_round(replace(record, threshold=threshold, multiplier=dual.multiplier))
-            dual = dual_ascent(dual, sums, self.step_size)
-        return recover(context, model, self.recover)
+        if k == self.unlearn.rounds:
+            return Stop()
+        dual, ceiling, task = state.dual, state.ceiling, self.unlearn.task_at(k)
+        if task.text is not None:
+            text = replace(task.text, multiplier=dual.multiplier, max_loss=ceiling)
+            task = replace(task, text=text)
+        members = unlearning_members(run, self.participants)
+        chosen = sample_members(self.unlearn, k, members, run.leaving)
+        mean = run.mean_update(chosen, task, model_slots(run, state.model, task))
+        model = state.model + mean.delta.to(state.model.dtype)
+        require_finite(model)
+        leaving = [each.client for each in run.leaving]
+        metrics = _require_finite_losses(run.cohort.evaluate(leaving, "forgotten", model))
+        sums = _score_sums(metrics, ceiling)
+        record = RoundRecord("unlearn", k, model, mean.loss, score=_mean(sums))
+        record = replace(record, threshold=dual.threshold, multiplier=dual.multiplier)
+        after = PrimalDualState(model, dual_ascent(dual, sums, self.step_size), ceiling)
+        return after, run.finish_round(record)
 
-    def _levels(self, context: UnlearningContext) -> tuple[float, float]:
+    def recovery(self, _run: HorizontalRun, state: PrimalDualState) -> Recovery:
+        """Return the rounds of recovery."""
+        return Recovery(self.recover, TrainedState(state.model))
+
+    def _levels(self, run: HorizontalRun) -> tuple[float, float]:
         """γ and M. The same score is measured on forgotten texts and on held-out texts."""
         if self.threshold is not None:
             return self.threshold, CEILING_FACTOR * self.threshold
-        clients = sorted({each.client for each in (*context.remaining, *context.leaving)})
-        unseen = _require_finite_losses(
-            context.cohort.evaluate(clients, "validation", context.original)
-        )
+        clients = sorted({each.client for each in (*run.remaining, *run.leaving)})
+        unseen = _require_finite_losses(run.cohort.evaluate(clients, "validation", run.original))
         rows = sum(each.rows for each in unseen.values())
         if not rows:
             raise PolicyError(NO_REFERENCE, REFERENCE_HINT)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from parties.report.charts.plots import Panel
 from parties.report.horizontal.labels import (
     MetricColumn,
     Record,
@@ -28,7 +29,6 @@ from parties.report.horizontal.labels import (
 from parties.report.horizontal.panels import loss_panels, method_panels, round_panels
 from parties.report.method_names import is_retrain
 from parties.report.method_table import Cell
-from parties.report.plots import Panel
 from parties.report.quantities import (
     NARROW,
     format_count,

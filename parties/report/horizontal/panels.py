@@ -2,14 +2,7 @@
 
 from collections.abc import Sequence
 
-from parties.report.horizontal.labels import (
-    Record,
-    find_method,
-    find_metric,
-    method_label,
-    metric_value,
-)
-from parties.report.plots import (
+from parties.report.charts.plots import (
     BLUE,
     FAINT,
     VERMILLION,
@@ -22,6 +15,13 @@ from parties.report.plots import (
     draw_bars,
     draw_curves,
     draw_marks,
+)
+from parties.report.horizontal.labels import (
+    Record,
+    find_method,
+    find_metric,
+    method_label,
+    metric_value,
 )
 from parties.report.quantities import format_number, format_percent, format_seconds
 

@@ -21,6 +21,7 @@ from parties.vertical.engine.optimiser import (
     optimiser_tensors,
 )
 from protocol import vfl_pb2
+from protocol.dataclass_codec import decode
 from protocol.envelope import task_name
 from protocol.errors import RemoteProtocolError
 from unlearning.baselines import ascent_step
@@ -234,7 +235,7 @@ class LocalModel:
 
     def _restore(self, command: vfl_pb2.RestoreCopy, task: vfl_pb2.Task) -> None:
         """Restore a copy and start a task."""
-        rule = UpdateRule.of_message(command.rule) if command.HasField("rule") else None
+        rule = decode(command.rule, UpdateRule) if command.HasField("rule") else None
         self._model, saved = self._slots[command.slot]
         arithmetic.restore(self.model.block, saved)
         self._start_task(task, rule)

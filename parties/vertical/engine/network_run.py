@@ -101,6 +101,12 @@ class NetworkRun:
         """Record the progress of ``name``, in place of the earlier progress of this name."""
         self.split_model.record(name, value)
 
+    def verify(self) -> None:
+        """Check that the parameters of all parties are finite; else set ``finite`` to False."""
+        if self.finite and not self.split_model.replaying:
+            (norms,) = self.norms()
+            self.split_model.loop.diverged = not math.isfinite(norms.parameters)
+
     # --- copies ----------------------------------------------------------------------------------
 
     def keep_good(self, _which: Sequence[bool] | None) -> None:

@@ -1,25 +1,16 @@
 """The update rule of a task, and the optimiser that it names, for one party's parameters."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
 from configs.agreement import TrainingSettings
 from parties.common.json_codec import Tensors
-from protocol import vfl_pb2
-from protocol.errors import RemoteProtocolError
 
 Kind: TypeAlias = Literal["plain", "adam", "sgd"]
-_KINDS: Final[dict[Kind, "vfl_pb2.OptimiserKind"]] = {
-    "plain": vfl_pb2.PLAIN,
-    "adam": vfl_pb2.ADAM,
-    "sgd": vfl_pb2.SGD,
-}
-_NAMES: Final = {kind: name for name, kind in _KINDS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,32 +38,6 @@ class UpdateRule:
         if training.optimiser == "sgd":
             return cls("sgd", learning_rate, training.momentum, training.weight_decay)
         return cls("adam", learning_rate, 0.0, training.weight_decay)
-
-    def message(self) -> vfl_pb2.UpdateRule:
-        """The protocol message of this rule."""
-        return vfl_pb2.UpdateRule(
-            optimiser=_KINDS[self.optimiser],
-            learning_rate=self.learning_rate,
-            momentum=self.momentum,
-            weight_decay=self.weight_decay,
-            proximal=self.proximal,
-        )
-
-    @classmethod
-    def of_message(cls, message: vfl_pb2.UpdateRule) -> "UpdateRule":
-        """The rule in a protocol message.
-
-        Raises:
-            RemoteProtocolError: a number is negative or not finite.
-        """
-        rate, proximal = message.learning_rate, message.proximal
-        numbers = (rate, message.momentum, message.weight_decay, proximal)
-        if not all(0 <= each < math.inf for each in numbers):
-            raise RemoteProtocolError(
-                f"the active party sent an update rule with the numbers {numbers}; each must be "
-                "finite and at least 0"
-            )
-        return cls(_NAMES[message.optimiser], *numbers)
 
 
 def build_optimiser(

@@ -23,6 +23,7 @@ from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.rows import Batches, RowSets, Sample
 from protocol import vfl_pb2
+from protocol.dataclass_codec import decode
 from protocol.errors import RemoteProtocolError
 from unlearning.audit.reconstruction import reconstruction_quality
 from unlearning.sharding import shard_of
@@ -223,7 +224,7 @@ class PartyState:
             if self.features.present
             else None
         )
-        rule = UpdateRule.of_message(fresh.rule) if fresh.HasField("rule") else None
+        rule = decode(fresh.rule, UpdateRule) if fresh.HasField("rule") else None
         network = PartyNetwork(self._build(fresh.stream, inputs), inputs)
         self.local_model.initialise(network, task, rule)
 
@@ -255,7 +256,7 @@ class PartyState:
 
 
 def _sample(command: vfl_pb2.Initialise | vfl_pb2.RestoreCopy) -> Sample | None:
-    return Sample.of_message(command.sample) if command.HasField("sample") else None
+    return decode(command.sample, Sample) if command.HasField("sample") else None
 
 
 def _tensor(rows: Index) -> torch.Tensor:

@@ -3,7 +3,7 @@
 Every party computes the same row sets from the agreed seed, so no message contains row sets.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -35,24 +35,6 @@ class Sample:
 
     stream: str
     share: float
-
-    def message(self) -> vfl_pb2.Sample:
-        """The protocol message of this sample."""
-        return vfl_pb2.Sample(stream=self.stream, share=self.share)
-
-    @classmethod
-    def of_message(cls, message: vfl_pb2.Sample) -> "Sample":
-        """The sample in a protocol message.
-
-        Raises:
-            RemoteProtocolError: the share is not above 0 and at most 1.
-        """
-        if not 0 < message.share <= 1:
-            raise RemoteProtocolError(
-                f"the active party sent a sample with share = {message.share}; expected a number "
-                "above 0 and at most 1"
-            )
-        return cls(message.stream, message.share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,3 +239,19 @@ def split_rows(
         test=test_rows,
         forgotten=np.empty(0, np.int64),
     )
+
+
+def shuffled_requests(
+    rows: vfl_pb2.Rows, count: int, epoch: int, size: int
+) -> Iterator[vfl_pb2.BatchRequest]:
+    """Yield the requests of one shuffled epoch over a row set of ``count`` rows."""
+    for index in range(ceil(count / size)):
+        yield vfl_pb2.BatchRequest(
+            rows=rows, order=vfl_pb2.SHUFFLED, epoch=epoch, size=size, index=index
+        )
+
+
+def ordered_requests(rows: vfl_pb2.Rows, count: int, size: int) -> Iterator[vfl_pb2.BatchRequest]:
+    """Yield the requests of one pass in index order over a row set of ``count`` rows."""
+    for index in range(ceil(count / size)):
+        yield vfl_pb2.BatchRequest(rows=rows, order=vfl_pb2.BY_INDEX, size=size, index=index)

@@ -20,6 +20,7 @@ from parties.vertical.engine.rows import RowSets, Sample
 from parties.vertical.engine.training_loop import CachedTrainingLoop, RowOutputs, TrainingLoop
 from parties.vertical.privacy.labels import UsedLabels
 from protocol import vfl_pb2
+from protocol.dataclass_codec import encode
 from protocol.hub import Hub
 from protocol.message import Body
 from unlearning.sharding import mean_shard_logits
@@ -242,8 +243,8 @@ class SplitModel:
             stream=stream,
             preprocessing_rows=fit,
             shard=shard,
-            rule=None if rule is None else rule.message(),
-            sample=None if sample is None else sample.message(),
+            rule=None if rule is None else encode(rule, vfl_pb2.UpdateRule),
+            sample=None if sample is None else encode(sample, vfl_pb2.Sample),
         )
         self._change_all(task, vfl_pb2.ModelCommand(initialise=fresh))
         self._state.use_stream(stream, shard, sample)
@@ -290,8 +291,8 @@ class SplitModel:
         restore = vfl_pb2.RestoreCopy(
             slot=slot,
             stream=stream,
-            rule=None if rule is None else rule.message(),
-            sample=None if sample is None else sample.message(),
+            rule=None if rule is None else encode(rule, vfl_pb2.UpdateRule),
+            sample=None if sample is None else encode(sample, vfl_pb2.Sample),
         )
         self._change_all(task, vfl_pb2.ModelCommand(restore_copy=restore))
         self._state.use_stream(stream, sample=sample)

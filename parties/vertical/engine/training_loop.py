@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
-from math import ceil
 from time import monotonic
 from typing import TypeAlias, cast
 
@@ -25,6 +24,7 @@ from parties.common.shared_randomness import Index
 from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState
+from parties.vertical.engine.rows import ordered_requests, shuffled_requests
 from parties.vertical.privacy.visit_noise import gradient_noise
 from protocol import vfl_pb2
 from protocol.envelope import describe_place
@@ -170,16 +170,11 @@ class TrainingLoop:
         self, rows: vfl_pb2.Rows, epoch: int, size: int
     ) -> Iterator[vfl_pb2.BatchRequest]:
         """The batch requests of one shuffled epoch over a row set."""
-        for index in range(ceil(self.row_count(rows) / size)):
-            yield vfl_pb2.BatchRequest(
-                rows=rows, order=vfl_pb2.SHUFFLED, epoch=epoch, size=size, index=index
-            )
+        yield from shuffled_requests(rows, self.row_count(rows), epoch, size)
 
     def pass_requests(self, rows: vfl_pb2.Rows) -> Iterator[vfl_pb2.BatchRequest]:
         """Batch requests of one pass over a row set in index order, with the largest batch size."""
-        size = largest_batch(self._agreement)
-        for index in range(ceil(self.row_count(rows) / size)):
-            yield vfl_pb2.BatchRequest(rows=rows, order=vfl_pb2.BY_INDEX, size=size, index=index)
+        yield from ordered_requests(rows, self.row_count(rows), largest_batch(self._agreement))
 
     def run_epoch(
         self,

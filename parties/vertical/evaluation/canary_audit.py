@@ -4,10 +4,10 @@ Canaries are training rows with wrong labels. A model predicts such a label only
 memorised the canary.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
-from parties.report.comparison import method_title
-from parties.report.method_names import RETRAIN
+from parties.report.method_names import RETRAIN, method_title
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.evaluation.compare import Comparison
 from parties.vertical.evaluation.model_outputs import js_ratio_to_retrains, ratio_or_none
@@ -36,21 +36,25 @@ def canary_audit(comparison: Comparison, groups: RowGroups) -> dict[str, Any]:
             comparison.outcome(name), comparison, "forgotten", groups.canaries
         )
 
-    ratios = {name: ratio(name) for name in (ORIGINAL, comparison.chosen)}
-    audit = {
+    found = {name: ratio(name) for name in (ORIGINAL, comparison.chosen)}
+    ratios = {name: ratio_or_none(each) for name, each in found.items()}
+    return {
         "count": len(groups.canaries),
-        "between_retrains": ratios[ORIGINAL].between_retrains,
-        **{f"{name}_auc": auc(name) for name in (ORIGINAL, comparison.chosen, RETRAIN)},
-        **{f"{name}_ratio": ratio_or_none(each) for name, each in ratios.items()},
-        **{f"{name}_js": each.to_retrain for name, each in ratios.items()},
+        "between_retrains": found[ORIGINAL].between_retrains,
+        "auc": {name: auc(name) for name in (ORIGINAL, comparison.chosen, RETRAIN)},
+        "ratio": ratios,
+        "js": {name: each.to_retrain for name, each in found.items()},
+        "result": canary_result(ratios, comparison.chosen),
     }
-    return {**audit, "result": canary_result(audit, comparison.chosen)}
 
 
-def canary_result(audit: dict[str, Any], chosen: str) -> str:
-    """A sentence for the report: how near the delivered model is to Retrain on the canaries."""
-    before, after = audit["original_ratio"], audit[f"{chosen}_ratio"]
-    if before is None:
+def canary_result(ratios: Mapping[str, float | None], chosen: str) -> str:
+    """A sentence for the report: how near the delivered model is to Retrain on the canaries.
+
+    ``ratios`` has the JS ratio on the canaries of the original and of the method ``chosen``.
+    """
+    before, after = ratios[ORIGINAL], ratios[chosen]
+    if before is None or after is None:
         return "the Retrains do not differ on the canaries, so the ratio has no unit"
     if before < 2:
         return "the original is too near to Retrain on the canaries: this run shows nothing"

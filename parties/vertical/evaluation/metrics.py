@@ -1,4 +1,4 @@
-"""All metrics of one request, as JSON values for the report."""
+"""The record of one request: all metrics of all models."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,6 +8,19 @@ import torch
 from torch import Tensor
 
 from parties.report.method_names import RETRAIN, is_independent_retrain
+from parties.report.record import (
+    Audits,
+    Divergence,
+    Figure,
+    JsonObject,
+    Membership,
+    Method,
+    Request,
+    RequestedRows,
+    Step,
+    Threshold,
+)
+from parties.report.record import Cost as RecordedCost
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.requests import RequestRows
 from parties.vertical.engine.split_model import SplitModel
@@ -36,85 +49,83 @@ from parties.vertical.evaluation.row_groups import RowGroups
 from parties.vertical.methods.fedora import FedoraSettings
 from unlearning.audit.forgetting import predictive_entropy
 from unlearning.audit.membership import MembershipResult
-from unlearning.audit.metric import Measurement, metric_table
+from unlearning.audit.metric import Measurement, Metric, metric_table
 from unlearning.objectives import forgetting_scores
 
 BINS = 24
 
 
-def empty_request_record(split_model: SplitModel, chosen: RequestRows) -> dict[str, Any]:
-    """The record in ``metrics.json`` of a request that contains no training row.
+def empty_request_record(split_model: SplitModel, chosen: RequestRows) -> JsonObject:
+    """The record of a request that contains no training row, as JSON values.
 
     No unlearning method ran for such a request.
     """
-    return {
-        **_named(split_model, chosen),
-        "method": split_model.agreement.unlearning.method,
-        "threshold": None,
-        "iterations": [],
-        "stopped": "nothing to forget: no requested row is a training row",
-        "methods": [],
-        "entropy": None,
-        "label_attack": None,
-        "canary_audit": None,
-        "figures": {},
-        "audits": None,
-    }
+    return Request(
+        name=chosen.request.name,
+        rows=_rows(split_model, chosen),
+        methods=(),
+        chosen=split_model.agreement.unlearning.method,
+        skipped="nothing to forget: no requested row is a training row",
+    ).plain()
 
 
-def _named(split_model: SplitModel, chosen: RequestRows) -> dict[str, Any]:
-    return {
-        "name": chosen.request.name,
-        "classes": list(chosen.request.classes),
-        "fraction": chosen.request.fraction,
-        "forgotten": len(split_model.rows.forgotten),
-        "retained": len(split_model.rows.retain),
-        "canaries": len(chosen.canaries),
-    }
+def _rows(split_model: SplitModel, chosen: RequestRows) -> RequestedRows:
+    return RequestedRows(
+        forgotten=len(split_model.rows.forgotten),
+        retained=len(split_model.rows.retain),
+        canaries=len(chosen.canaries),
+        classes=tuple(chosen.request.classes),
+        fraction=chosen.request.fraction,
+    )
 
 
 def request_record(
     split_model: SplitModel, chosen: RequestRows, groups: RowGroups, comparison: Comparison
-) -> dict[str, Any]:
-    """The record of a request in ``metrics.json``; the caller adds the results of the purge."""
-    result, models = (
-        comparison.delivered.result,
-        ModelOutputs(split_model.agreement, comparison, groups),
-    )
-    return {
-        **_named(split_model, chosen),
-        "method": comparison.chosen,
-        "threshold": _threshold(split_model, comparison),
-        "iterations": list(result.iterations),
-        "stopped": result.stopped,
-        "methods": _methods(split_model, models, chosen),
-        "entropy": _entropies(comparison, groups),
-        "label_attack": label_attack(split_model, comparison),
-        "canary_audit": canary_audit(comparison, groups) if len(groups.canaries) else None,
-        "figures": all_metrics(models),
-        "audits": request_audits(models),
-    }
+) -> JsonObject:
+    """The record of a request as JSON values; the caller adds the results of the purge."""
+    models = ModelOutputs(split_model.agreement, comparison, groups)
+    return Request(
+        name=chosen.request.name,
+        rows=_rows(split_model, chosen),
+        methods=tuple(_methods(split_model, models, chosen)),
+        chosen=comparison.chosen,
+        threshold=_threshold(split_model, comparison),
+        audits=Audits(
+            **request_audits(models),
+            entropy=_entropies(comparison, groups),
+            label_attack=label_attack(split_model, comparison),
+            canaries=canary_audit(comparison, groups) if len(groups.canaries) else None,
+        ),
+    ).plain()
 
 
-def _methods(
-    split_model: SplitModel, models: ModelOutputs, chosen: RequestRows
-) -> list[dict[str, Any]]:
+def _methods(split_model: SplitModel, models: ModelOutputs, chosen: RequestRows) -> list[Method]:
     groups, comparison = models.row_groups, models.comparison
     removed_classes = chosen.request.classes if chosen.request.fraction == 1 else ()
     gone = [split_model.agreement.labels.classes.index(name) for name in removed_classes]
     full = _full_retrain(split_model, comparison.outcome(RETRAIN).cost)
+    figures = all_metrics(models)
     return [
-        {
-            "name": outcome.name,
-            "guarantee": outcome.guarantee and outcome.guarantee.value,
-            "facts": outcome.result.figures,
-            "accuracy": _accuracies(outcome, groups, gone),
-            "membership": _membership(models.membership_results[outcome.name]),
-            "divergence": _divergences(outcome, comparison, groups),
-            "cost": None if outcome.name == ORIGINAL else _cost(outcome.cost, full),
-        }
+        Method(
+            name=outcome.name,
+            guarantee=outcome.guarantee and outcome.guarantee.value,
+            cost=None if outcome.name == ORIGINAL else _cost(outcome.cost, full),
+            figures=tuple(Figure(**each.plain()) for each in figures[outcome.name]),
+            steps=tuple(_step(each) for each in outcome.result.iterations),
+            stopped=outcome.result.stopped,
+            details=outcome.result.figures,
+            accuracy=_accuracies(outcome, groups, gone),
+            membership=_membership(models.membership_results[outcome.name]),
+            divergence=_divergences(outcome, comparison, groups),
+        )
         for outcome in comparison.outcomes
     ]
+
+
+def _step(iteration: JsonObject) -> Step:
+    """The record of an iteration of FedORA."""
+    names = {"iteration": "number", "forgetting": "score", "retain_loss": "loss"}
+    return Step(**{names.get(name, name): value for name, value in iteration.items()})
 
 
 def _accuracies(
@@ -131,19 +142,19 @@ def _accuracies(
     return figures
 
 
-def _membership(result: MembershipResult) -> dict[str, Any]:
-    return {
-        "balanced_accuracy": result.balanced_accuracy.value,
-        "auc": result.auc.value,
-        "interval": [result.auc.low, result.auc.high],
-        "members": result.members,
-        "others": result.non_members,
-    }
+def _membership(result: MembershipResult) -> Membership:
+    return Membership(
+        balanced_accuracy=result.balanced_accuracy.value,
+        auc=result.auc.value,
+        interval=(result.auc.low, result.auc.high),
+        members=result.members,
+        others=result.non_members,
+    )
 
 
 def _divergences(
     outcome: MethodOutcome, comparison: Comparison, groups: RowGroups
-) -> dict[str, Any]:
+) -> dict[str, Divergence]:
     """JS divergence to the independent Retrains, divided by the one between them."""
     positions = {"forgotten": groups.forgotten, "retained": None, "test": None}
     ratios = {
@@ -151,7 +162,8 @@ def _divergences(
         for part, rows in positions.items()
     }
     return {
-        part: {"js": each.to_retrain, "ratio": ratio_or_none(each)} for part, each in ratios.items()
+        part: Divergence(js=each.to_retrain, ratio=ratio_or_none(each))
+        for part, each in ratios.items()
     }
 
 
@@ -168,20 +180,20 @@ def _full_retrain(split_model: SplitModel, measured: Cost) -> Cost:
     return Cost(measured.seconds * scale, rows, *(round(each * scale) for each in sizes))
 
 
-def _cost(cost: Cost, full: Cost) -> dict[str, float | None]:
-    return {
-        "seconds": cost.seconds,
-        "rows": cost.rows,
-        "bytes": cost.size,
-        "payload": cost.payload,
-        "messages": cost.messages,
-        "seconds_of_retrain": cost.seconds / full.seconds,
-        "rows_of_retrain": cost.rows / full.rows if full.rows else None,
-        "bytes_of_retrain": cost.size / full.size,
-    }
+def _cost(cost: Cost, full: Cost) -> RecordedCost:
+    return RecordedCost(
+        seconds=cost.seconds,
+        rows=cost.rows,
+        size=cost.size,
+        payload=cost.payload,
+        messages=cost.messages,
+        seconds_of_retrain=cost.seconds / full.seconds,
+        rows_of_retrain=cost.rows / full.rows if full.rows else None,
+        size_of_retrain=cost.size / full.size,
+    )
 
 
-def _threshold(split_model: SplitModel, comparison: Comparison) -> dict[str, Any]:
+def _threshold(split_model: SplitModel, comparison: Comparison) -> Threshold:
     weight = split_model.agreement.unlearning.of(FedoraSettings).weight
 
     def score(name: str) -> float:
@@ -189,13 +201,11 @@ def _threshold(split_model: SplitModel, comparison: Comparison) -> dict[str, Any
         return forgetting_scores(logits, weight).mean().item()
 
     threshold = comparison.delivered.result.threshold
-    return {
-        "policy": threshold and threshold.policy,
-        "gamma": threshold and threshold.gamma,
-        "original_score": score(ORIGINAL),
-        f"{comparison.chosen}_score": score(comparison.chosen),
-        "retrain_score": score(RETRAIN),
-    }
+    return Threshold(
+        policy=threshold.policy if threshold else None,
+        gamma=threshold.gamma if threshold else None,
+        scores={name: score(name) for name in (ORIGINAL, comparison.chosen, RETRAIN)},
+    )
 
 
 def _entropies(comparison: Comparison, groups: RowGroups) -> dict[str, Any]:
@@ -231,14 +241,10 @@ _OF_ALL: tuple[MetricGroup, ...] = (
 _OF_UPDATES: tuple[MetricGroup, ...] = (update_difference_metrics, party_view_metrics)
 
 
-def all_metrics(models: ModelOutputs) -> dict[str, list[dict[str, Any]]]:
+def all_metrics(models: ModelOutputs) -> dict[str, list[Metric]]:
     """All metrics of each model, by the name of the model."""
     measured = {each.name: _measured(models, each) for each in models.comparison.outcomes}
-    retrains = [each.name for each in models.retrains]
-    return {
-        name: [figure.plain() for figure in figures]
-        for name, figures in metric_table(measured, retrains).items()
-    }
+    return metric_table(measured, [each.name for each in models.retrains])
 
 
 def _measured(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:

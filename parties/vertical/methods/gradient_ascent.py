@@ -78,9 +78,9 @@ class GradientAscentMethod:
     def finish(
         self, _run: VerticalRun, state: AscentState, records: Sequence[JsonObject], stop: Stop
     ) -> MethodResult:
-        """Return the loss on D_u before each step."""
-        losses = [each["loss"] for each in records]
-        return MethodResult({"losses": losses}, stopped=stop.reason, sent_gradients=state.sent)
+        """Return the loss on D_u before each step, and after the last one."""
+        figures = {"losses": [each["loss"] for each in records], "last_loss": _mean(state.losses)}
+        return MethodResult(figures, stopped=stop.reason, sent_gradients=state.sent)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from parties.common.errors import DataError, Diverged, abort_reason
+from parties.common.errors import DataError, Diverged
 from parties.common.shared_randomness import Index
 from parties.data.predictions import Predictions, Probabilities
 from parties.data.requested_ids import RequestedIds
 from parties.session import handshake
+from parties.session.reconnect import report_and_close
 from parties.vertical.alignment.align import align_active
 from parties.vertical.engine.networks import ActiveEnsemble, ActiveNetwork
 from parties.vertical.engine.party import VerticalParty
@@ -126,16 +127,11 @@ def predict_vertical_rows(
     """
     rows = _rows(party, asked)
     hub, _ = handshake.accept_spokes(party, port)
-    try:
+    with report_and_close(hub):
         predictor = Predictor(party, trained, hub, rows)
         party.progress.phase("predicting", predictor.pass_count(len(asked)))
         result = predictor.probabilities(asked.ids)
         predictor.goodbye()
-    except Exception as error:
-        hub.abort(*abort_reason(error))
-        raise
-    finally:
-        hub.close()
     return Predictions(asked.texts, party.agreement.labels.classes, result)
 
 

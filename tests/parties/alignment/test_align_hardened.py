@@ -11,7 +11,7 @@ from whole_run import run
 
 from configs.agreement import PsiSettings
 from parties.common.errors import PolicyError
-from parties.report.page import vertical_page
+from parties.report.page import report_page
 from parties.vertical.alignment import common_rows
 from parties.vertical.alignment import hardened_alignment as hardened
 from protocol import vfl_pb2
@@ -46,7 +46,7 @@ def test_both_modes_find_the_same_rows_in_the_same_order(tmp_path: Path) -> None
 def test_run_reports_its_mode(tmp_path: Path) -> None:
     metrics = run(tmp_path, psi=HARDENED, unlearn=FORGET)
     assert metrics["run"]["psi"] == {"security": "hardened"}
-    assert "<dd>hardened</dd>" in vertical_page(metrics)
+    assert "<dd>hardened</dd>" in report_page(metrics)
     psi = next(each for each in metrics["traffic"] if each["phase"] == "psi")
     queries = 2 * 2 * 32 * 240  # two passive parties, there and back
     assert psi["payload"] > queries
@@ -57,7 +57,7 @@ def test_both_modes_train_the_same_model(tmp_path: Path) -> None:
     for mode in ("semi_honest", "hardened"):
         (tmp_path / mode).mkdir()
         metrics = run(tmp_path / mode, psi=HARDENED | {"security": mode})
-        losses.append([epoch["loss"] for epoch in metrics["training"]["epochs"]])
+        losses.append([epoch["loss"] for epoch in metrics["training"]["steps"]])
     assert losses[0] == losses[1]
 
 

@@ -28,28 +28,22 @@ def figure(name: str, value: float | None) -> dict[str, Any]:
 
 
 def method(name: str, seconds: float) -> dict[str, Any]:
-    cost = {"seconds": seconds, "bytes": 10, "payload": 8}
+    cost = {"seconds": seconds, "size": 10, "payload": 8}
     divergence = {"forgotten": {"ratio": 1.5}}
-    return {"name": name, "cost": cost, "divergence": divergence, "facts": {}}
+    return {"name": name, "cost": cost, "divergence": divergence, "details": {}, "steps": []}
 
 
 def metrics() -> dict[str, Any]:
     names = {"original": 0.9, "fedora": 0.8, "retrain": 0.6, "retrain-2": 0.7, "retrain-paired": 1}
-    figures = {
-        name: [
+    methods = {name: method(name, 6.0) for name in names}
+    for name, value in names.items():
+        methods[name]["figures"] = [
             figure("test_accuracy", value),
             figure("mia_balanced_accuracy", None),
             figure("backdoor_success", value / 2),
         ]
-        for name, value in names.items()
-    }
-    request = {
-        "forgotten": 25,
-        "retained": 75,
-        "iterations": [{"validation_accuracy": None}, {"validation_accuracy": 0.5}],
-        "methods": [method(name, 6.0) for name in names],
-        "figures": figures,
-    }
+    methods["fedora"]["steps"] = [{"validation_accuracy": None}, {"validation_accuracy": 0.5}]
+    request = {"rows": {"forgotten": 25, "retained": 75}, "methods": [*methods.values()]}
     return {"requests": [request], "run": {"rows": {"validation": 10}}}
 
 
@@ -84,7 +78,7 @@ def test_poisoned_run_has_only_the_backdoor_figure(tmp_path: Path) -> None:
         ("gradient-ascent", {"losses": [1, 2, 3]}, 3),
         ("ico-like", {}, 5.0),  # 10 steps; a quarter of 75 rows are 2 batches of 16
         ("cvfu", {"losses": [1]}, 1),
-        ("top-only", {}, 20),
+        ("top-only", {"epochs": [1] * 20}, 20),
         ("original", {}, None),
     ],
 )
@@ -93,7 +87,7 @@ def test_rounds(tmp_path: Path, name: str, facts: dict[str, Any], count: float |
     changes = ["training.epochs=7", "unlearning.ico_like.steps=10"]
     agreement = read_config(run.config, AGREEMENT, changes).agreement
     request = metrics()["requests"][0]
-    assert count_rounds(name, agreement, request, {"facts": facts}) == count
+    assert count_rounds(name, agreement, request, {"details": facts}) == count
 
 
 def test_payload_of_fedora_by_hand(tmp_path: Path) -> None:

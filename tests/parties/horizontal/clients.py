@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from local_cohort import LocalCohort
+from local_run import WatchedRun, no_progress
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
@@ -16,7 +17,7 @@ from parties.common.shared_randomness import torch_seed
 from parties.data.partition import iid_partition, pathological_partition
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan, run_rounds
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.engine.run import RoundRecord
 from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.local.network_client import NetworkClientTask
 from parties.horizontal.local.rows import ClientData, Rows
@@ -70,16 +71,17 @@ def trained(share: float | None = 0.4, rounds: int = 15) -> Tensor:
 
 def context(
     rounds: list[RoundRecord], share: float | None = 0.4, history: object = None
-) -> UnlearningContext:
-    """Return the context of a request to forget the first client."""
-    return UnlearningContext(
+) -> WatchedRun:
+    """Return the run of a request to forget the first client."""
+    return WatchedRun(
         cohort=LocalCohort(client_tasks(share)),
         original=trained(share),
         leaving=[Member(CLIENTS[0])],
         remaining=[Member(name) for name in CLIENTS[1:]],
         initial_model=fresh,
+        progress=no_progress(),
         history=history,  # type: ignore[arg-type]
-        record_round=rounds.append,
+        watch=rounds.append,
     )
 
 

@@ -5,8 +5,17 @@ from dataclasses import replace
 
 import pytest
 import torch
-from clients import CLIENTS, LOCAL_TASK, accuracy, client_tasks, context, network, trained
+from clients import (
+    CLIENTS,
+    LOCAL_TASK,
+    accuracy,
+    client_tasks,
+    context,
+    network,
+    trained,
+)
 from local_cohort import LocalCohort
+from local_run import unlearned_model
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 from torch.nn.utils import parameters_to_vector
@@ -17,7 +26,7 @@ from models.prompts import PromptedNetwork, PromptGenerator
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local import network_client
 from parties.horizontal.local.data_free import DistillationRounds, GatedTransfer, train_student
 from parties.horizontal.local.local_task import Aim, GatePlan, LocalTask
@@ -49,7 +58,7 @@ def prompted() -> PromptedNetwork:
     return PromptedNetwork(backbone, head, PromptGenerator())
 
 
-def prompted_context(rounds: list[RoundRecord]) -> UnlearningContext:
+def prompted_context(rounds: list[RoundRecord]) -> HorizontalRun:
     """Return a context in which only the first client has a descriptor of its own."""
     net = build_seeded(1, prompted)
     clients = {
@@ -68,17 +77,19 @@ def prompted_context(rounds: list[RoundRecord]) -> UnlearningContext:
 
 def test_noise_forgets_classes_that_only_the_leaving_client_holds() -> None:
     rounds: list[RoundRecord] = []
-    model = fedmm(1).run(context(rounds, SHARE))
+    model = unlearned_model(fedmm(1), context(rounds, SHARE))
     assert [each.stage for each in rounds] == ["unlearn", *["recover"] * 5]
     assert accuracy(model, OTHERS, SHARE) > accuracy(trained(SHARE), OTHERS, SHARE) - 0.05
-    alone = fedmm(0).run(context([], SHARE))  # repair alone lowers the accuracy on these classes
+    alone = unlearned_model(
+        fedmm(0), context([], SHARE)
+    )  # repair alone lowers the accuracy on these classes
     assert accuracy(model, OWN, SHARE) < accuracy(alone, OWN, SHARE) - 0.1
     assert accuracy(alone, OWN, SHARE) < accuracy(trained(SHARE), OWN, SHARE) - 0.1
 
 
 def test_repair_restores_the_other_clients() -> None:
     rounds: list[RoundRecord] = []
-    model = replace(fedmm(2), share=0.5).run(context(rounds, SHARE))
+    model = unlearned_model(replace(fedmm(2), share=0.5), context(rounds, SHARE))
     impaired = rounds[1].model
     assert accuracy(impaired, OTHERS, SHARE) < accuracy(model, OTHERS, SHARE) - 0.1
 
@@ -99,7 +110,7 @@ class RecordingCohort(LocalCohort):
 
 def test_only_the_leaving_client_maximises_errors() -> None:
     cohort = RecordingCohort()
-    fedmm(1, 1).run(replace(context([], SHARE), cohort=cohort))
+    unlearned_model(fedmm(1, 1), replace(context([], SHARE), cohort=cohort))
     slots = ("model", "teacher")
     assert cohort.calls == [
         ("error-maximising-noise", CLIENTS[0], slots),
@@ -188,7 +199,7 @@ def fedgkt(init: StudentInit = "warm", *, classes: bool = True, threshold: float
 
 def test_gate_receives_the_leaving_client_s_classes() -> None:
     cohort, rounds = RecordingCohort(), list[RoundRecord]()
-    model = fedgkt().run(replace(context(rounds, SHARE), cohort=cohort))
+    model = unlearned_model(fedgkt(), replace(context(rounds, SHARE), cohort=cohort))
     classes = (
         torch.bincount(client_tasks(SHARE)[CLIENTS[0]].client_data.train.labels).nonzero().flatten()
     )
@@ -208,7 +219,7 @@ def test_gate_by_features_and_a_round_without_accepted_images(
 ) -> None:
     rounds: list[RoundRecord] = []
     request = prompted_context(rounds)
-    model = fedgkt(classes=False, threshold=threshold).run(request)
+    model = unlearned_model(fedgkt(classes=False, threshold=threshold), request)
     moved = {
         name for name, part in zip(
             [name for name, _ in prompted().named_parameters()],
@@ -243,7 +254,7 @@ def test_features_are_compared_with_the_leaving_client_s_descriptor() -> None:
 def test_a_gate_by_features_needs_prompts() -> None:
     method = replace(fedgkt(), gate="features")
     with pytest.raises(PolicyError, match="fedgkt needs a network with prompts"):
-        method.run(context([], SHARE))
+        unlearned_model(method, context([], SHARE))
 
 
 @pytest.mark.parametrize("init", ["random", "head-reset", "warm"])

@@ -9,6 +9,7 @@ import torch
 from clients import CLIENTS, LOCAL_TASK, client_tasks, context, fresh, row_source, trained
 from five_clients import CONFIG, MASKS, connected_cohort, prepare, unchanged_line
 from local_cohort import LocalCohort
+from local_run import carried_out
 from test_request_metrics import InProcessWorkers
 from torch import Tensor
 
@@ -16,13 +17,13 @@ from parties.common.errors import EXIT_CODES, Diverged
 from parties.horizontal.engine.cohort import Member, WeightedMean, pseudo_gradients, quorum_updates
 from parties.horizontal.engine.rounds import RoundPlan, run_rounds
 from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
-from parties.horizontal.evaluation.outcome import RoundLog, Scores, UnlearnedModel, run_method
+from parties.horizontal.evaluation.outcome import Scores
 from parties.horizontal.local import networks
 from parties.horizontal.local.local_task import LocalUpdate
 from parties.horizontal.methods.fedosd import FedOsd
 from parties.horizontal.methods.fine_tune import FineTune
 from parties.horizontal.methods.fu_pga import FuPga
-from parties.horizontal.methods.method import Method
+from parties.horizontal.methods.method import AnyClientMethod
 from parties.horizontal.methods.mode import MoDe
 from parties.horizontal.requests import RequestRunner
 from parties.horizontal.server import FederatedServer
@@ -71,14 +72,6 @@ def test_training_stops_in_the_round_that_diverges() -> None:
     assert EXIT_CODES[Diverged] == 3
 
 
-def run_alone(method: Method) -> UnlearnedModel:
-    request = context([])
-    log = RoundLog(request.original, lambda: None, lambda: 0)
-    return run_method(
-        method, lambda record_round: replace(request, record_round=record_round), log, ""
-    )
-
-
 @pytest.mark.parametrize(
     "method",
     [
@@ -89,8 +82,10 @@ def run_alone(method: Method) -> UnlearnedModel:
     ],
     ids=lambda method: method.name,
 )
-def test_method_that_diverges_reports_it_and_keeps_the_last_finite_model(method: Method) -> None:
-    outcome = run_alone(method)
+def test_method_that_diverges_reports_it_and_keeps_the_last_finite_model(
+    method: AnyClientMethod,
+) -> None:
+    outcome = carried_out(method, context([]))
     assert outcome.diverged is not None
     assert outcome.diverged.startswith(f"diverged in round {len(outcome.rounds) + 1}: the ")
     assert outcome.model.isfinite().all()
@@ -98,7 +93,7 @@ def test_method_that_diverges_reports_it_and_keeps_the_last_finite_model(method:
 
 
 def test_method_that_converges_reports_no_divergence() -> None:
-    assert run_alone(FineTune(GENTLE)).diverged is None
+    assert carried_out(FineTune(GENTLE), context([])).diverged is None
 
 
 def run_server(folder: Path, unlearning: str, events: list[Any]) -> dict[str, Any]:

@@ -12,13 +12,14 @@ from clients import CLIENTS, LOCAL_TASK, client_tasks, context, fresh, trained
 from hypothesis import given
 from hypothesis import strategies as st
 from local_cohort import LocalCohort
+from local_run import unlearned_model
 from torch import Tensor
 
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.clusters import ClusterStore, assign_clusters
 from parties.horizontal.engine.cohort import MeanUpdate, Member
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import LocalTask, Slots
 from parties.horizontal.methods.knot import Knot
 from parties.horizontal.methods.retrain import Retrain
@@ -59,7 +60,7 @@ def leaving_request(
     leaving: Iterable[str],
     rounds: list[RoundRecord],
     cohort: RecordingCohort | None = None,
-) -> UnlearningContext:
+) -> HorizontalRun:
     leaving = list(leaving)
     return replace(
         context(rounds), cohort=cohort or RecordingCohort(), clusters=clusters,
@@ -103,7 +104,7 @@ def test_model_is_the_mean_of_separately_trained_clusters(tmp_path: Path) -> Non
 @pytest.mark.parametrize("leaving", [CLIENTS[:1], CLIENTS[1:2], [CLIENTS[0], CLIENTS[4]]])
 def test_model_equals_training_without_the_clients(tmp_path: Path, leaving: list[str]) -> None:
     clusters, original = trained_clusters(tmp_path)
-    model = Knot(PLAN).run(leaving_request(clusters, leaving, []))
+    model = unlearned_model(Knot(PLAN), leaving_request(clusters, leaving, []))
     assert torch.equal(model, model_without(tmp_path, leaving))
     assert not torch.equal(model, original)
 
@@ -115,7 +116,7 @@ def test_only_the_client_s_cluster_trains_again(tmp_path: Path) -> None:
         RecordingCohort(),
     )
     rounds: list[RoundRecord] = []
-    Knot(PLAN).run(leaving_request(clusters, CLIENTS[:1], rounds, cohort))
+    unlearned_model(Knot(PLAN), leaving_request(clusters, CLIENTS[:1], rounds, cohort))
     assert cohort.names == {CLIENTS[1], CLIENTS[2]}
     assert [each.number for each in rounds] == [0, 1, 2]
     assert (tmp_path / "clusters" / "0001.safetensors").stat().st_mtime_ns == before
@@ -137,7 +138,7 @@ def test_training_restarts_at_the_client_s_first_round(tmp_path: Path) -> None:
     clusters, _ = trained_clusters(tmp_path, FEW)
     before = next(iter(clusters))[1]
     rounds, cohort = list[RoundRecord](), RecordingCohort()
-    Knot(FEW).run(leaving_request(clusters, [last], rounds, cohort))
+    unlearned_model(Knot(FEW), leaving_request(clusters, [last], rounds, cohort))
     assert [each.number for each in rounds] == list(range(number, FEW.rounds))
     after = next(iter(clusters))[1]
     assert last not in cohort.names
@@ -156,7 +157,7 @@ def test_client_that_was_never_selected_changes_nothing(tmp_path: Path) -> None:
     clusters, original = trained_clusters(tmp_path, one_round)
     rounds: list[RoundRecord] = []
     assert torch.equal(
-        Knot(one_round).run(leaving_request(clusters, [unselected], rounds)), original
+        unlearned_model(Knot(one_round), leaving_request(clusters, [unselected], rounds)), original
     )
     assert rounds == []
 
@@ -164,7 +165,7 @@ def test_client_that_was_never_selected_changes_nothing(tmp_path: Path) -> None:
 def test_second_request_starts_from_the_result_of_the_first(tmp_path: Path) -> None:
     clusters, _ = trained_clusters(tmp_path)
     for leaving in (CLIENTS[:1], CLIENTS[:2]):
-        model = Knot(PLAN).run(leaving_request(clusters, leaving, []))
+        model = unlearned_model(Knot(PLAN), leaving_request(clusters, leaving, []))
         assert torch.equal(model, model_without(tmp_path / str(len(leaving)), leaving))
     assert all(
         CLIENTS[0] not in each.clients for _, history in clusters for each in history.snapshots
@@ -183,8 +184,10 @@ def test_request_repeated_after_a_crash_gives_the_same_model(tmp_path: Path) -> 
             return super().mean_update(members, task, slots)
 
     with pytest.raises(KeyboardInterrupt):
-        Knot(PLAN).run(leaving_request(clusters, CLIENTS[:1], [], CrashingCohort()))
-    models = [Knot(PLAN).run(leaving_request(clusters, CLIENTS[:1], [])) for _ in range(2)]
+        unlearned_model(Knot(PLAN), leaving_request(clusters, CLIENTS[:1], [], CrashingCohort()))
+    models = [
+        unlearned_model(Knot(PLAN), leaving_request(clusters, CLIENTS[:1], [])) for _ in range(2)
+    ]
     assert torch.equal(models[0], models[1])
     assert torch.equal(models[0], model_without(tmp_path, CLIENTS[:1]))
 
@@ -193,18 +196,20 @@ def test_empty_cluster_is_not_in_the_mean(tmp_path: Path) -> None:
     clusters, _ = trained_clusters(tmp_path)
     (_, remaining), _ = clusters
     for _ in range(2):
-        model = Knot(PLAN).run(leaving_request(clusters, GROUPS[1], []))
+        model = unlearned_model(Knot(PLAN), leaving_request(clusters, GROUPS[1], []))
         assert remaining.model is not None
         assert torch.equal(model, remaining.model)
     with pytest.raises(PolicyError, match="no client remains"):
-        Knot(PLAN).run(leaving_request(clusters, CLIENTS, []))
+        unlearned_model(Knot(PLAN), leaving_request(clusters, CLIENTS, []))
 
 
 def test_client_with_retained_rows_trains_again(tmp_path: Path) -> None:
     clusters, _ = trained_clusters(tmp_path)
     cohort = RecordingCohort(forgotten=5)
     request = leaving_request(clusters, CLIENTS[:1], [], cohort)
-    Knot(PLAN).run(replace(request, remaining=[Member(CLIENTS[0], "retained"), *request.remaining]))
+    unlearned_model(
+        Knot(PLAN), replace(request, remaining=[Member(CLIENTS[0], "retained"), *request.remaining])
+    )
     assert {str(member) for _, member in cohort.calls} == {
         f"{CLIENTS[0]}, retained rows", CLIENTS[1], CLIENTS[2],
     }  # fmt: skip
@@ -213,23 +218,25 @@ def test_client_with_retained_rows_trains_again(tmp_path: Path) -> None:
 def test_retrain_uses_the_same_clusters() -> None:
     cohort, rounds = RecordingCohort(), list[RoundRecord]()
     request = leaving_request(None, GROUPS[1], rounds, cohort)
-    alone = Retrain(PLAN, groups=GROUPS).run(request)
-    together = Retrain(PLAN).run(request)
+    alone = unlearned_model(Retrain(PLAN, groups=GROUPS), request)
+    together = unlearned_model(Retrain(PLAN), request)
     assert torch.equal(alone, together)
-    both = Retrain(PLAN, groups=GROUPS).run(leaving_request(None, CLIENTS[:1], []))
-    assert not torch.equal(both, Retrain(PLAN).run(leaving_request(None, CLIENTS[:1], [])))
+    both = unlearned_model(Retrain(PLAN, groups=GROUPS), leaving_request(None, CLIENTS[:1], []))
+    assert not torch.equal(
+        both, unlearned_model(Retrain(PLAN), leaving_request(None, CLIENTS[:1], []))
+    )
 
 
 def test_knot_needs_a_training_in_clusters() -> None:
     with pytest.raises(PolicyError, match="needs a separate model of each cluster"):
-        Knot(PLAN).run(leaving_request(None, CLIENTS[:1], []))
+        unlearned_model(Knot(PLAN), leaving_request(None, CLIENTS[:1], []))
 
 
 def test_missing_cluster_files_are_refused(tmp_path: Path) -> None:
     clusters, _ = trained_clusters(tmp_path)
     (tmp_path / "clusters" / "0001.safetensors").unlink()
     with pytest.raises(PolicyError, match="the models of cluster 1 are missing"):
-        Knot(PLAN).run(leaving_request(clusters, CLIENTS[:1], []))
+        unlearned_model(Knot(PLAN), leaving_request(clusters, CLIENTS[:1], []))
 
 
 def test_knot_with_masks_needs_enough_leaving_clients_per_cluster() -> None:

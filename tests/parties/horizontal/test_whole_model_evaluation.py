@@ -8,6 +8,7 @@ import torch
 from clients import context, row_source
 from five_clients import CONFIG, connected_cohort, local_cohort, prepare, unchanged_line
 from local_cohort import LocalCohort
+from local_run import unlearned_model
 from test_data_free_methods import (
     SHARE,
     RecordingCohort,
@@ -175,14 +176,18 @@ def test_first_task_starts_at_the_initial_personal_parameters() -> None:
 def test_with_a_target_client_no_other_remaining_client_trains() -> None:
     target = "client-2"
     recorder = RecordingCohort()
-    replace(fedmm(1, 1), target_client=target).run(replace(context([], SHARE), cohort=recorder))
+    unlearned_model(
+        replace(fedmm(1, 1), target_client=target), replace(context([], SHARE), cohort=recorder)
+    )
     assert {name for _, name, _ in recorder.calls} == {"client-0", target}
     recorder = RecordingCohort()
     request = replace(prompted_context([]), cohort=ForwardingCohort(recorder))
-    replace(fedgkt(classes=False), target_client=target).run(request)
+    unlearned_model(replace(fedgkt(classes=False), target_client=target), request)
     network = prompted_context([]).cohort._client_tasks[target].network  # type: ignore[attr-defined]
     distil, recover = round_plan(1, 1e-3, "distil", epochs=2), round_plan(0, 0.1, "recover")
-    Mimir(distil, recover, DistillationPlan(student_steps=2), network, "warm", target).run(request)
+    unlearned_model(
+        Mimir(distil, recover, DistillationPlan(student_steps=2), network, "warm", target), request
+    )
     assert recorder.calls == [("gated", target, ()), ("distil", target, ())]
 
 

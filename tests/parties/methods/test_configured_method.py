@@ -7,21 +7,33 @@ from typing import get_args
 import pytest
 from whole_run import QUICK, TRAINING, run
 
-from configs.unlearning import Baseline, MethodName
 from parties.common.json_files import canonical_json
-from parties.report.comparison import method_title
-from parties.report.page import vertical_page
-from parties.vertical.methods.registry import independent_retrains, vertical_method
+from parties.report.method_names import method_title
+from parties.report.page import report_page
+from parties.vertical.methods.registry import (
+    AGREEMENT,
+    BASELINES,
+    METHODS,
+    independent_retrains,
+    vertical_method,
+)
 from unlearning.guarantee import Guarantee
 
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
-BASELINES = get_args(Baseline)
-NAMES = ("fedora", "newton-cg", "sharded", "retrain-paired", *BASELINES)
+NAMES = (
+    "fedora",
+    "newton-cg",
+    "sharded",
+    "retrain-paired",
+    *(each.name for each in BASELINES),
+)
 
 
 def test_every_configured_name_is_a_method_name() -> None:
     assert [vertical_method(name).name for name in NAMES] == list(NAMES)
-    assert {name for part in get_args(MethodName) for name in get_args(part)} == set(NAMES)
+    unlearning = type(AGREEMENT.model_fields["unlearning"].default)
+    assert get_args(unlearning.model_fields["method"].annotation) == NAMES
+    assert set(METHODS) == set(NAMES)
 
 
 def test_only_retrains_are_marked_exact() -> None:
@@ -36,7 +48,7 @@ def test_the_chosen_method_is_delivered(tmp_path: Path, name: str) -> None:
     metrics = run(tmp_path, unlearn=FORGET, training=TRAINING, unlearning=plan)
     request = metrics["requests"][0]
     rows = {each["name"]: each for each in request["methods"]}
-    assert request["method"] == name
+    assert request["chosen"] == name
     assert list(rows)[:2] == ["original", name]
     assert {"retrain", "retrain-2", "retrain-paired"} <= set(rows)
     assert len(rows) == len(request["methods"])  # no method runs twice
@@ -46,5 +58,5 @@ def test_the_chosen_method_is_delivered(tmp_path: Path, name: str) -> None:
         == vertical_method(name).guarantee.value
     )
     assert rows["original"]["guarantee"] is None
-    assert method_title(name) in vertical_page(json.loads(canonical_json(metrics)))
+    assert method_title(name) in report_page(json.loads(canonical_json(metrics)))
     assert f"copy '{name}' of the model" in request["purged"]["left"]

@@ -10,8 +10,8 @@ from three_parties import agreement
 from whole_run import FEDORA, QUICK, TRAINING, run
 
 from parties.common.json_files import canonical_json
-from parties.report.comparison import METHODS
-from parties.report.page import vertical_page
+from parties.report.method_names import METHODS, method_title
+from parties.report.page import report_page
 
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
 LESS = {
@@ -48,23 +48,23 @@ def test_every_method_has_a_row(metrics: Any) -> None:
     assert names == [
         "original", "fedora", *ALL, "cvfu", "retrain", "retrain-2", "retrain-paired",
     ]  # fmt: skip
-    assert set(names) <= set(METHODS)
+    assert set(names) <= {*METHODS, "retrain-2"}
     for row in rows[1:]:
         exact = row["name"].startswith("retrain")
         assert row["guarantee"] == ("exact" if exact else "heuristic")
         assert row["cost"]["rows"] > 0
-    text = vertical_page(metrics)
-    assert all(METHODS[name][0] in text for name in names)
+    text = report_page(metrics)
+    assert all(method_title(name) in text for name in names)
 
 
 def test_forward_passes_are_counted_as_rows(metrics: Any) -> None:
     rows = {row["name"]: row for row in metrics["requests"][0]["methods"]}
-    retained = metrics["requests"][0]["retained"]
+    retained = metrics["requests"][0]["rows"]["retained"]
     assert rows["top-only"]["cost"]["rows"] == 2 * retained  # two passive parties
 
 
 def test_every_row_has_the_facts_of_its_method(metrics: Any) -> None:
-    facts = {row["name"]: row["facts"] for row in metrics["requests"][0]["methods"]}
+    facts = {row["name"]: row["details"] for row in metrics["requests"][0]["methods"]}
     for name in ("fine-tune", "relabel", "top-only", "shrink-perturb", "retrain"):
         assert facts[name]["epochs"], name
     for name in ("gradient-ascent", "ico-like", "cvfu"):

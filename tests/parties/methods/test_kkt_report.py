@@ -10,7 +10,7 @@ from three_parties import forget_some, inputs, networks, open_split_model, start
 from whole_run import run
 
 from parties.common.json_files import canonical_json
-from parties.report.page import vertical_page
+from parties.report.page import report_page
 from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.train import TrainingPlan, train_epochs
 from parties.vertical.methods.kkt import ANCHOR, KktTerms, kkt_report
@@ -64,10 +64,10 @@ def test_report_is_printed_and_not_counted_in_the_cost(tmp_path: Path) -> None:
     metrics = run(tmp_path / "lax", unlearn=FORGET, fedora={"tolerance": 1e3})
     lax = metrics["requests"][0]["methods"][1]
     assert strict["name"] == lax["name"] == "fedora"
-    assert strict["facts"]["kkt"]["converged"] is False
-    assert lax["facts"]["kkt"]["converged"] is True
+    assert strict["details"]["kkt"]["converged"] is False
+    assert lax["details"]["kkt"]["converged"] is True
     assert [each["guarantee"] for each in (strict, lax)] == ["heuristic", "KKT report"]
-    assert "does not show that anything was forgotten" in vertical_page(
+    assert "does not show that anything was forgotten" in report_page(
         json.loads(canonical_json(metrics))
     )
 

@@ -14,7 +14,9 @@ from torch.nn.functional import cross_entropy
 from whole_run import QUICK, run
 
 from parties.common.json_files import canonical_json
-from parties.report.page import vertical_page
+from parties.report.page import report_page
+from parties.requests.driver import carry_out
+from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.train import NewtonRun, distance_to_copy, run_newton, train_model
 from parties.vertical.methods.newton_cg import NewtonCgMethod
 from protocol import vfl_pb2
@@ -82,17 +84,17 @@ def test_the_report_holds_bounds_and_true_distances(tmp_path: Path) -> None:
     plan = QUICK | {"method": "newton-cg", "compare": ("fine-tune", "relabel")}
     metrics = run(tmp_path, unlearn=FORGET, unlearning=plan, **HEAD)
     rows = {each["name"]: each for each in metrics["requests"][0]["methods"]}
-    certificate, reference = rows["newton-cg"]["facts"]["certificate"], rows["retrain-paired"]
+    certificate, reference = rows["newton-cg"]["details"]["certificate"], rows["retrain-paired"]
     bounds = [each["bound"] for each in certificate["steps"]]
-    difference = [each["distance"] for each in reference["facts"]["distances"]]
-    nearest = reference["facts"]["bound"]
+    difference = [each["distance"] for each in reference["details"]["distances"]]
+    nearest = reference["details"]["bound"]
     assert len(bounds) == len(difference) > 1
     assert all(b + nearest >= d for b, d in zip(bounds, difference, strict=True))
     assert difference[0] > 1e-3  # the original was another model
     assert certificate["bound"] <= certificate["wanted"] == 1e-5
     assert difference[-1] <= 1e-5
     assert rows["newton-cg"]["guarantee"] == "distance-certified"
-    assert "distance-certified" in vertical_page(json.loads(canonical_json(metrics)))
+    assert "distance-certified" in report_page(json.loads(canonical_json(metrics)))
 
 
 def test_noise_is_added_once_the_bound_is_reached(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_noise_is_added_once_the_bound_is_reached(tmp_path: Path) -> None:
         train_model(split_model, vfl_pb2.TRAIN_ROWS, "original", "training")
         split_model.keep_copy("original", vfl_pb2.TRAIN)
         split_model.forget(split_model.rows.train[:20])
-        facts = NewtonCgMethod().run(split_model)
+        facts = carry_out(NewtonCgMethod(), NetworkRun(split_model))
         last = len(facts.figures["certificate"]["steps"]) - 1
         moved = distance_to_copy(split_model, f"newton-cg, step {last}")
         count = sum(
@@ -118,7 +120,7 @@ def test_no_noise_and_no_guarantee_if_the_budget_ends_before_the_bound(tmp_path:
         train_model(split_model, vfl_pb2.TRAIN_ROWS, "original", "training")
         split_model.keep_copy("original", vfl_pb2.TRAIN)
         split_model.forget(split_model.rows.train[:20])
-        facts = NewtonCgMethod().run(split_model)
+        facts = carry_out(NewtonCgMethod(), NetworkRun(split_model))
         last = len(facts.figures["certificate"]["steps"]) - 1
         assert distance_to_copy(split_model, f"newton-cg, step {last}") == 0
     assert facts.guarantee is None

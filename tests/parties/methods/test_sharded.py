@@ -14,7 +14,7 @@ from whole_run import run
 
 from configs.schema import validate_table
 from parties.common.json_files import canonical_json
-from parties.report.page import vertical_page
+from parties.report.page import report_page
 from parties.vertical.engine.rows import split_rows
 from parties.vertical.methods.registry import AGREEMENT
 
@@ -26,15 +26,15 @@ def test_retrained_shard_equals_a_shard_without_the_rows(tmp_path: Path) -> None
     before, after, clean = (
         digests(saw, "before"), digests(saw, "after"), digests(never, "before")
     )  # fmt: skip
-    touched = saw["requests"][0]["methods"][1]["facts"]["sharding"]["touched"]
+    touched = saw["requests"][0]["methods"][1]["details"]["sharding"]["touched"]
     assert 0 < len(touched) < 3
-    assert saw["requests"][0]["forgotten"] > 0
+    assert saw["requests"][0]["rows"]["forgotten"] > 0
     for shard in range(3):
         assert after[shard] == clean[shard]
         assert set(after[shard]) == {"hub", "left", "right"}
         assert (after[shard] == before[shard]) is (shard not in touched)
     assert saw["run"]["guarantee"] == "exact"
-    assert "exact" in vertical_page(json.loads(canonical_json(saw)))
+    assert "exact" in report_page(json.loads(canonical_json(saw)))
 
 
 def test_shard_members_predict_as_in_the_test(tmp_path: Path) -> None:

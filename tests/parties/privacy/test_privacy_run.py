@@ -16,9 +16,10 @@ from safetensors.torch import load_file
 from whole_run import run
 
 from configs.errors import ConfigError
-from parties.report.page import vertical_page
-from parties.report.terminal import vertical_tables
+from parties.report.page import report_page
+from parties.report.terminal import report_tables
 from parties.vertical.engine.networks import module_source_digest
+from parties.vertical.engine.rows import Sample
 from parties.vertical.privacy.accounting import epsilon_of
 from parties.vertical.purge import search_residues
 from protocol import vfl_pb2
@@ -53,12 +54,12 @@ def test_run_reports_its_privacy_claims_only(
 ) -> None:
     metrics = private_run(tmp_path, privacy)
     assert metrics["run"]["privacy"]["summary"] == summary
-    html = vertical_page(metrics)
+    html = report_page(metrics)
     assert f"Privacy: <b>{summary}</b>" in html
     for claim in metrics["run"]["privacy"]["claims"]:
         assert claim["text"] in html
     assert "no formal privacy for its features: no noise hides them" in html  # the hub's own
-    shown = vertical_tables(metrics)
+    shown = report_tables(metrics)
     assert any(summary in str(part) for part in shown.renderables)  # type: ignore[attr-defined]
 
 
@@ -211,6 +212,10 @@ def test_unlearning_reads_only_the_cache(tmp_path: Path, monkeypatch: pytest.Mon
             split_model.logits(rows)
         before = len(wire.embeddings("left"))
         three_parties.forget_some(split_model)
+        split_model.keep_copy("original", vfl_pb2.TRAIN)
+        sample = Sample("reference", 0.1)
+        split_model.restore_copy("original", "original", vfl_pb2.UNLEARN, sample=sample)
+        assert len(split_model.rows.select(vfl_pb2.SAMPLE)) > 0
         for rows in (vfl_pb2.FORGOTTEN, vfl_pb2.RETAIN, vfl_pb2.SAMPLE):
             assert len(split_model.logits(rows)) == len(split_model.rows.select(rows))
         assert len(wire.embeddings("left")) == before

@@ -1,13 +1,20 @@
 """Tests of the audit results on the page: headlines, other figures, and sentences."""
 
+from typing import Any
+
 from sample_metrics import sample
 
 from parties.report.audits import HEADLINES, TITLES, audit_sentences, audit_table, figure_title
-from parties.report.page import vertical_page
+from parties.report.page import report_page
+from parties.report.record import Request, read_record
+
+
+def request_of(metrics: dict[str, Any]) -> Request:
+    return read_record(metrics).requests[0]
 
 
 def test_headlines_come_before_all_other_metrics() -> None:
-    audits = audit_table(sample()["requests"][0])
+    audits = audit_table(request_of(sample()))
     assert [line.title for line in audits.headlines] == [
         "accuracy, test rows",
         "loss, forgotten rows",
@@ -26,46 +33,46 @@ def test_headlines_come_before_all_other_metrics() -> None:
 
 
 def test_line_shows_retrain_and_the_original() -> None:
-    line = audit_table(sample()["requests"][0]).headlines[2]
+    line = audit_table(request_of(sample())).headlines[2]
     assert (line.value, line.retrain, line.gap, line.original) == (
         "0.600", "0.500 ± 0.050", "+2.0", "0.900",
     )  # fmt: skip
 
 
 def test_every_line_shows_retrain_n_and_status() -> None:
-    audits = audit_table(sample()["requests"][0])
+    audits = audit_table(request_of(sample()))
     for line in (*audits.headlines, *audits.others):
         assert line.retrain, line.title
         assert line.rows, line.title
         assert line.status == ("not run" if line.value == "not run" else "ok"), line.title
-    head = vertical_page(sample()).split("Audit results")[1].split("<tbody>")[0]
+    head = report_page(sample()).split("Audit results")[1].split("<tbody>")[0]
     assert '<th scope="col">status</th>' in head
 
 
 def test_too_few_rows_are_a_status() -> None:
     request = sample()["requests"][0]
-    request["figures"]["fedora"][2]["status"] = "insufficient_n"
-    assert audit_table(request).headlines[2].status == "too few rows"
+    request["methods"][1]["figures"][2]["status"] = "insufficient_n"
+    assert audit_table(Request(**request)).headlines[2].status == "too few rows"
 
 
 def test_a_small_spread_is_shown_with_more_decimals() -> None:
     request = sample()["requests"][0]
-    request["figures"]["fedora"][3] |= {
+    request["methods"][1]["figures"][3] |= {
         "value": 0.00312,
         "retrain_mean": 0.0027,
         "retrain_sd": 9e-5,
     }
-    line = audit_table(request).headlines[3]
+    line = audit_table(Request(**request)).headlines[3]
     assert (line.value, line.retrain) == ("0.00312", "0.00270 ± 0.00009")
 
 
 def test_relearning_steps_are_shown_beside_retrain() -> None:
-    line = audit_table(sample()["requests"][0]).others[-1]
+    line = audit_table(request_of(sample())).others[-1]
     assert (line.value, line.retrain, line.gap, line.rows) == ("3.0", "12.0 ± 2.0", "−4.5", "3")
 
 
 def test_metric_that_was_not_run_shows_the_reason() -> None:
-    line = audit_table(sample()["requests"][0]).others[1]
+    line = audit_table(request_of(sample())).others[1]
     assert line.value == "not run"
     assert "classifier_permutations" in line.note
 
@@ -76,34 +83,36 @@ def test_groups_of_metrics_have_titles() -> None:
 
 
 def test_request_without_audits_shows_none() -> None:
-    request = sample()["requests"][0] | {"figures": {}, "audits": None}
-    assert audit_table(request).headlines == []
-    assert audit_sentences(request) == []
+    request = sample()["requests"][0] | {"audits": None}
+    assert audit_table(Request(**request)).headlines == []
+    assert audit_sentences(Request(**request)) == []
 
 
 def test_sentences_report_the_audits() -> None:
     request = sample()["requests"][0]
-    sentences = audit_sentences(request)
+    sentences = audit_sentences(Request(**request))
     assert (
         sentences[-1] == "After the purge no party has a forgotten row in its memory or its files."
     )
     request["audits"] |= {"completeness": {}, "relearn": None}
-    assert audit_sentences(request)[:2] == [
+    assert audit_sentences(Request(**request))[:2] == [
         "Completeness by party: not run.",
         "Relearning: not run.",
     ]
     request["remains"]["left"] = ["row map"]
-    assert audit_sentences(request)[-1].endswith("left still has forgotten rows in: row map.")
+    assert audit_sentences(Request(**request))[-1].endswith(
+        "left still has forgotten rows in: row map."
+    )
 
 
 def test_an_invalid_backdoor_audit_is_reported() -> None:
     request = sample()["requests"][0]
     request["audits"]["backdoor"] = {"original_success": 0.5, "status": "invalid"}
-    assert audit_sentences(request)[0].endswith("only: the audit is invalid.")
+    assert audit_sentences(Request(**request))[0].endswith("only: the audit is invalid.")
 
 
 def test_page_folds_the_other_metrics() -> None:
-    shown = vertical_page(sample())
+    shown = report_page(sample())
     head, _, folded = shown.partition("<details>")
     assert "membership attack, AUC" in head
     assert "update attack on the embeddings of left" in folded

@@ -6,20 +6,23 @@ import pytest
 from sample_metrics import sample
 
 from parties.report import quantities
-from parties.report.comparison import (
+from parties.report.columns import (
+    ATTACK_AUC,
+    BALANCED_ATTACK,
+    FORGOTTEN_ACCURACY,
     FORGOTTEN_RATIO,
-    MEASURES,
     TEST_ACCURACY,
+    Column,
+)
+from parties.report.comparison import (
     ComparisonResult,
-    Measure,
     Reference,
     comparison_result,
     original_meets,
     retrain_reference,
 )
+from parties.report.record import Request
 from parties.report.sentences import closing_sentence, gap_text, proof_text, reference_text
-
-FORGOTTEN_ACCURACY, BALANCED, AUC = MEASURES[2:5]
 
 
 @pytest.fixture
@@ -28,13 +31,18 @@ def request_() -> dict[str, Any]:
     return request
 
 
-def put(request: dict[str, Any], name: str, measure: Measure, value: float | None) -> None:
+def typed(request: dict[str, Any]) -> Request:
+    return Request(**request)
+
+
+def put(request: dict[str, Any], name: str, column: Column, value: float | None) -> None:
     """Set one figure of a method."""
     method = next(method for method in request["methods"] if method["name"] == name)
-    part = method
-    for key in measure.path[:-1]:
-        part = part[key]
-    part[measure.path[-1]] = value
+    part, key = column.source
+    if part == "divergence":
+        method[part][key]["ratio"] = value
+    else:
+        method[part][key] = value
 
 
 def drop(request: dict[str, Any], *names: str) -> None:
@@ -43,7 +51,7 @@ def drop(request: dict[str, Any], *names: str) -> None:
 
 def test_the_reference_is_the_mean_and_deviation_of_independent_retrains(request_: Any) -> None:
     reference = retrain_reference(
-        request_, TEST_ACCURACY.path
+        typed(request_), TEST_ACCURACY
     )  # 0.969, 0.972, 0.966; not the paired one
     assert reference is not None
     assert reference.mean == pytest.approx(0.969)
@@ -53,18 +61,18 @@ def test_the_reference_is_the_mean_and_deviation_of_independent_retrains(request
 
 def test_one_retrain_has_no_spread(request_: Any) -> None:
     drop(request_, "retrain-2", "retrain-3")
-    reference = retrain_reference(request_, TEST_ACCURACY.path)
+    reference = retrain_reference(typed(request_), TEST_ACCURACY)
     assert reference == Reference(0.969, None, 1)
     assert gap_text(TEST_ACCURACY, 0.965, reference) == ("−0.4\u202fpts",)
     assert reference_text(TEST_ACCURACY, reference) == ("96.9\u202f%", "one seed: no spread")
-    assert proof_text(request_, FORGOTTEN_ACCURACY).startswith("unknown")
+    assert proof_text(typed(request_), FORGOTTEN_ACCURACY).startswith("unknown")
 
 
 def test_a_gap_is_in_points_and_in_spreads() -> None:
     at_retrain = Reference(0.969, 0.002, 3)
     assert gap_text(TEST_ACCURACY, 0.965, at_retrain) == ("−0.4\u202fpts", "−2.0\u202fsd")
     assert gap_text(TEST_ACCURACY, 0.969, at_retrain) == ("0.0\u202fpts", "0.0\u202fsd")
-    assert gap_text(AUC, None, at_retrain) == ()
+    assert gap_text(ATTACK_AUC, None, at_retrain) == ()
 
 
 @pytest.mark.parametrize(
@@ -84,36 +92,39 @@ def test_result_of_a_comparison(
 ) -> None:
     put(request_, "original", FORGOTTEN_RATIO, before)
     put(request_, "fedora", FORGOTTEN_RATIO, after)
-    assert comparison_result(request_) is expected
+    assert comparison_result(typed(request_)) is expected
 
 
 def test_metric_of_the_original_close_to_retrain_is_uninformative(request_: Any) -> None:
     put(request_, "original", FORGOTTEN_RATIO, 1.0)
-    assert proof_text(request_, FORGOTTEN_RATIO) == "no: the original is as near to Retrain"
-    assert closing_sentence(request_).endswith("so this figure proves nothing here.")
+    assert proof_text(typed(request_), FORGOTTEN_RATIO) == "no: the original is as near to Retrain"
+    assert closing_sentence(typed(request_)).endswith("so this figure proves nothing here.")
 
 
 def test_metric_of_the_original_far_from_retrain_is_informative(request_: Any) -> None:
-    assert proof_text(request_, FORGOTTEN_RATIO) == "yes: original at 4.1\u202f×"
-    assert proof_text(request_, FORGOTTEN_ACCURACY) == "yes: original 7\u202fsd off"
-    assert proof_text(request_, TEST_ACCURACY) == "not its purpose"
+    assert proof_text(typed(request_), FORGOTTEN_RATIO) == "yes: original at 4.1\u202f×"
+    assert proof_text(typed(request_), FORGOTTEN_ACCURACY) == "yes: original 7\u202fsd off"
+    assert proof_text(typed(request_), TEST_ACCURACY) == "not its purpose"
 
 
-def test_attack_with_retrain_in_its_interval_is_uninformative(request_: Any) -> None:
-    assert (original_meets(request_, AUC), original_meets(request_, BALANCED)) == (False, False)
+@pytest.mark.parametrize("column", [ATTACK_AUC, BALANCED_ATTACK])
+def test_attack_with_retrain_in_its_interval_is_uninformative(
+    request_: Any, column: Column
+) -> None:
+    assert original_meets(typed(request_), column) is False
     request_["methods"][0]["membership"]["interval"] = [0.5, 0.7]
-    assert (original_meets(request_, AUC), original_meets(request_, BALANCED)) == (True, True)
+    assert original_meets(typed(request_), column) is True
 
 
 def test_gap_within_two_spreads_is_close(request_: Any) -> None:
     put(request_, "original", FORGOTTEN_ACCURACY, 0.9327 + 2 * 0.0094)
-    assert original_meets(request_, FORGOTTEN_ACCURACY)
+    assert original_meets(typed(request_), FORGOTTEN_ACCURACY)
     put(request_, "original", FORGOTTEN_ACCURACY, 0.9327 + 2 * 0.0096)
-    assert not original_meets(request_, FORGOTTEN_ACCURACY)
+    assert not original_meets(typed(request_), FORGOTTEN_ACCURACY)
 
 
 def test_the_closing_sentence(request_: Any) -> None:
-    assert closing_sentence(request_) == (
+    assert closing_sentence(typed(request_)) == (
         "FedORA's outputs on the forgotten rows are 1.3 times as far from a Retrain as another "
         "Retrain is (original: 4.1); test accuracy 0.4 points below Retrain; "
         "18\u202f% of Retrain's rows exchanged."
@@ -123,7 +134,7 @@ def test_the_closing_sentence(request_: Any) -> None:
 def test_closing_sentence_omits_audits_that_did_not_run(request_: Any) -> None:
     drop(request_, "retrain", "retrain-2", "retrain-3")
     put(request_, "fedora", FORGOTTEN_RATIO, None)
-    assert closing_sentence(request_) == (
+    assert closing_sentence(typed(request_)) == (
         "FedORA's outputs on the forgotten rows were not compared with a Retrain's; "
         "18\u202f% of Retrain's rows exchanged."
     )

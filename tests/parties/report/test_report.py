@@ -1,4 +1,4 @@
-"""Tests of the report of a vertical run, as an HTML page and as terminal tables."""
+"""Tests of the report of a run, as an HTML page and as terminal tables."""
 
 import io
 import re
@@ -9,21 +9,23 @@ import pytest
 from rich.console import Console
 from sample_metrics import sample
 
-from parties.report.comparison import METHODS
-from parties.report.page import vertical_page
-from parties.report.terminal import vertical_tables
+from parties.report.method_names import method_meaning, method_title
+from parties.report.page import report_page
+from parties.report.terminal import report_tables
 
 HOSTILE = "<script>alert('1')</script><img src=x onerror=a> & \"$\\frac{$ [red]x[/red] {{ 7*7 }}"
-REQUEST_PARTS = (
-    *("classes", "fraction", "dropped", "canaries", "threshold", "iterations", "stopped"),
-    *("entropy", "label_attack", "canary_audit", "purged", "kept"),
-    *("figures", "audits", "remains"),
-)
-METHOD_PARTS = ("accuracy", "membership", "divergence", "cost")
-RUN_PARTS = (
-    *("parties", "rows", "seconds", "software", "guarantee", "seed", "session", "agreement"),
-    *("psi", "privacy"),
-)
+Parts = dict[str, Any]  # parts of the record, with the value that stands for "not measured"
+REQUEST_PARTS: Parts = {"threshold": None, "audits": None, "purged": {}, "kept": [], "remains": {}}
+METHOD_PARTS: Parts = {
+    **dict.fromkeys(("accuracy", "membership", "divergence", "cost", "stopped")),
+    **{"figures": [], "steps": []},
+}
+AUDITS = ("entropy", "label_attack", "canaries", "completeness", "parameters", "relearn")
+RUN_PARTS: Parts = {
+    **dict.fromkeys(("rows", "guarantee", "psi", "privacy", "overlap", "test_accuracy")),
+    **{"parties": [], "software": {}},
+}
+RECORD_PARTS: Parts = {"training": None, "traffic": [], "peers": []}
 
 
 class Reader(HTMLParser):
@@ -49,30 +51,35 @@ class Reader(HTMLParser):
 
 def printed(metrics: dict[str, Any], width: int = 100) -> str:
     console = Console(width=width, file=io.StringIO(), record=True)
-    console.print(vertical_tables(metrics))
+    console.print(report_tables(metrics))
     return console.export_text()
 
 
-def without(metrics: dict[str, Any], parts: dict[str, tuple[str, ...] | list[str]]) -> Any:
-    """Null the named parts of the run, of every request and of every method."""
-    metrics["run"].update(dict.fromkeys(parts.get("run", ())))
-    for request in metrics["requests"]:
-        request.update(dict.fromkeys(parts.get("request", ())))
-        for method in request["methods"]:
-            method.update(dict.fromkeys(parts.get("method", ())))
-    metrics.update(dict.fromkeys(parts.get("metrics", ())))
+def without(
+    metrics: dict[str, Any],
+    *,
+    run: Parts | None = None,
+    request: Parts | None = None,
+    method: Parts | None = None,
+) -> Any:
+    """Replace parts of the run, of every request and of every method."""
+    metrics["run"].update(run or {})
+    for each in metrics["requests"]:
+        each.update(request or {})
+        for one in each["methods"]:
+            one.update(method or {})
     return metrics
 
 
 @pytest.fixture(scope="module")
 def shown() -> str:
-    return vertical_page(sample())
+    return report_page(sample())
 
 
 def test_every_method_has_its_line(shown: str) -> None:
     text = Reader(shown).text
     for method in sample()["requests"][0]["methods"]:
-        name, meaning = METHODS[method["name"]]
+        name, meaning = method_title(method["name"]), method_meaning(method["name"])
         lines = (f"{name}{meaning}", f"{name}this request, {meaning}")
         assert any(line in text.replace("\n", "") for line in lines)
 
@@ -121,7 +128,7 @@ def test_figures_have_descriptions_and_heading_cells_a_scope(shown: str) -> None
 
 
 def test_equal_metrics_give_equal_pages(shown: str) -> None:
-    assert vertical_page(sample()) == shown
+    assert report_page(sample()) == shown
 
 
 def test_html_in_names_is_escaped() -> None:
@@ -130,37 +137,51 @@ def test_html_in_names_is_escaped() -> None:
     metrics["run"]["parties"][0].update(name=HOSTILE, role=HOSTILE)
     metrics["run"]["software"] = {HOSTILE: HOSTILE}
     request = metrics["requests"][0]
-    request.update(name=HOSTILE, classes=[HOSTILE], stopped=HOSTILE, kept=[HOSTILE])
+    request.update(name=HOSTILE, kept=[HOSTILE])
+    request["rows"]["classes"] = [HOSTILE]
+    request["methods"][1]["stopped"] = HOSTILE
     request["purged"] = {HOSTILE: [HOSTILE]}
-    request["threshold"]["policy"] = request["canary_audit"]["result"] = HOSTILE
+    request["threshold"]["policy"] = request["audits"]["canaries"]["result"] = HOSTILE
     request["methods"][2]["name"] = metrics["traffic"][0]["phase"] = HOSTILE
     metrics["peers"][0]["peer"] = HOSTILE
-    parsed = Reader(vertical_page(metrics))
+    parsed = Reader(report_page(metrics))
     assert not parsed.tags & {"script", "img"}
     assert not {"onerror", "src"} & {name for name, _ in parsed.attributes}
     assert parsed.text.count(HOSTILE) >= 16
     assert "[red]x[/red]" in printed(metrics, width=1000)
 
 
-@pytest.mark.parametrize("part", [*RUN_PARTS, "training", "traffic", "peers", "requests"])
+@pytest.mark.parametrize("part", [*RUN_PARTS, *RECORD_PARTS])
 def test_missing_part_of_the_run_is_left_out(part: str) -> None:
-    level = "run" if part in RUN_PARTS else "metrics"
-    metrics = without({**sample(), "requests": []}, {level: (part,)})
-    assert "None" not in Reader(vertical_page(metrics)).text + printed(metrics)
+    metrics = {**sample(), "requests": []}
+    if part in RUN_PARTS:
+        metrics = without(metrics, run={part: RUN_PARTS[part]})
+    else:
+        metrics[part] = RECORD_PARTS[part]
+    assert "None" not in Reader(report_page(metrics)).text + printed(metrics)
 
 
 @pytest.mark.parametrize("part", [*REQUEST_PARTS, *METHOD_PARTS])
 def test_a_part_of_a_request_that_was_not_run_is_left_out(part: str) -> None:
-    level = "request" if part in REQUEST_PARTS else "method"
-    bare = without(sample(), {"metrics": ("training", "traffic"), "request": ("iterations",)})
-    metrics = without(bare, {level: (part,)})
-    assert "None" not in Reader(vertical_page(metrics)).text + printed(metrics)
+    metrics = sample() | RECORD_PARTS
+    if part in REQUEST_PARTS:
+        metrics = without(metrics, request={part: REQUEST_PARTS[part]})
+    else:
+        metrics = without(metrics, method={part: METHOD_PARTS[part]})
+    assert "None" not in Reader(report_page(metrics)).text + printed(metrics)
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+def test_audit_that_was_not_run_is_left_out(audit: str) -> None:
+    metrics = sample() | RECORD_PARTS
+    metrics["requests"][0]["audits"][audit] = None
+    assert "None" not in Reader(report_page(metrics)).text + printed(metrics)
 
 
 def test_report_of_a_request_without_audits() -> None:
-    parts = {"run": RUN_PARTS, "request": REQUEST_PARTS, "method": METHOD_PARTS}
-    metrics = without(sample(), {**parts, "metrics": ("training", "traffic", "peers")})
-    parsed = Reader(vertical_page(metrics))
+    metrics = without(sample(), run=RUN_PARTS, request=REQUEST_PARTS, method=METHOD_PARTS)
+    metrics |= RECORD_PARTS
+    parsed = Reader(report_page(metrics))
     assert "svg" not in parsed.tags
     assert "not run" in parsed.text
     assert "Not compared with a Retrain" in printed(metrics)
@@ -169,9 +190,12 @@ def test_report_of_a_request_without_audits() -> None:
 def test_degenerate_numbers_are_plotted() -> None:
     metrics = sample()
     request = metrics["requests"][0]
-    metrics["training"]["epochs"] = metrics["training"]["epochs"][:1]
-    request["iterations"] = [dict.fromkeys(request["iterations"][0], 0.0) | {"iteration": 0}]
-    for counts in (request["entropy"][name] for name in ("original", "fedora", "retrain")):
+    metrics["training"]["steps"] = metrics["training"]["steps"][:1]
+    chosen = request["methods"][1]
+    chosen["steps"] = [dict.fromkeys(chosen["steps"][0], 0.0) | {"number": 0}]
+    for counts in (
+        request["audits"]["entropy"][name] for name in ("original", "fedora", "retrain")
+    ):
         counts.update(forgotten=[0] * 20)
     for method in request["methods"]:
         for divergence in method["divergence"].values():
@@ -179,12 +203,12 @@ def test_degenerate_numbers_are_plotted() -> None:
         method["membership"].update(auc=0.5, interval=[0.5, 0.5])
     for row in metrics["traffic"]:
         row.update(seconds=0.0, bytes=0)
-    assert "Proves nothing here" in vertical_page(metrics)
+    assert "Proves nothing here" in report_page(metrics)
 
 
 def test_report_of_training_without_requests() -> None:
     metrics = {**sample(), "requests": []}
-    text = Reader(vertical_page(metrics)).text
+    text = Reader(report_page(metrics)).text
     assert "digits: one model, nothing forgotten" in text
     assert "\nTraining\n" in text
     assert "Membership" not in text
@@ -194,7 +218,7 @@ def test_report_of_training_without_requests() -> None:
 def test_two_requests_are_listed_first() -> None:
     metrics = sample()
     metrics["requests"].append({**sample()["requests"][0], "name": "all-of-7"})
-    shown = vertical_page(metrics)
+    shown = report_page(metrics)
     assert "208 rows in 2 requests" in shown
     assert '<a href="#request-2">all-of-7</a>' in shown
 
@@ -206,7 +230,7 @@ def test_terminal_tables_fit_a_hundred_columns() -> None:
     text = printed(metrics, width=100)
     assert "…" not in text
     names = [method["name"] for method in metrics["requests"][0]["methods"]]
-    assert all(METHODS[name][0] in text for name in names)
+    assert all(method_title(name) in text for name in names)
     assert "18 % of Retrain's rows exchanged." in " ".join(text.split())
     wider = printed(metrics, width=500)
     assert all(line in wider for line in text.splitlines() if line.startswith(" Retrain"))
@@ -217,5 +241,5 @@ def test_report_without_ratios_is_complete() -> None:
     for method in metrics["requests"][0]["methods"]:
         for part in (method["divergence"] or {}).values():
             part["ratio"] = None
-    assert "FedORA" in vertical_page(metrics)
-    vertical_tables(metrics)
+    assert "FedORA" in report_page(metrics)
+    report_tables(metrics)

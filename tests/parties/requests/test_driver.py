@@ -21,6 +21,7 @@ from unlearning.guarantee import Guarantee
 
 T = TypeVar("T")
 STEPS = 5
+SPOILT = 1_000_000  # a model that is not finite, which no step notices
 
 
 class Crash(Exception):
@@ -38,6 +39,9 @@ class CountingRun:
     progress: ProgressReporter = field(
         default_factory=lambda: ProgressReporter("x", lambda _: None)
     )
+
+    def verify(self) -> None:
+        self.finite = self.finite and self.model != SPOILT
 
     def recorded(self, name: str, kind: type[T]) -> T | None:
         entry = self.journal.begin(name)
@@ -137,6 +141,18 @@ def test_numbers_that_are_not_finite_restore_the_last_good_model() -> None:
     run = CountingRun(Journal())
     model, _, records, reason = carry_out(Counting(diverge), run)
     assert (model, records, reason) == (0 + 1 + 2, [0, 1, 2, 3], NOT_FINITE)
+
+
+def test_a_model_that_was_spoilt_by_the_last_step_is_not_kept() -> None:
+    class Spoiling(Counting):
+        def step(self, run: CountingRun, state: Total, k: int) -> tuple[Total, StepRecord] | Stop:
+            found = super().step(run, state, k)
+            if k == STEPS - 1:
+                run.model = SPOILT
+            return found
+
+    model, *_, reason = carry_out(Spoiling(), CountingRun(Journal()))
+    assert (model, reason) == (0 + 1 + 2 + 3, NOT_FINITE)
 
 
 def test_a_failure_before_the_first_step_restores_the_model_before_the_method() -> None:

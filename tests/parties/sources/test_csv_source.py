@@ -8,7 +8,8 @@ import pytest
 
 from configs.party_settings import CsvData, IdColumns
 from parties.common.errors import DataError, ResourceError
-from parties.data.sources.csv_source import MAX_LINE, read_csv
+from parties.data.sources.collect import collect_files
+from parties.data.sources.csv_source import MAX_LINE, open_csv
 from parties.data.sources.records import Records
 
 CLASSES = ("no", "yes")
@@ -18,7 +19,7 @@ def read(folder: Path, content: str | bytes, **options: Any) -> Records:
     raw = content if isinstance(content, bytes) else content.encode()
     (folder / "rows.csv").write_bytes(raw)
     data = CsvData(kind="csv", path=Path("rows.csv"), **options)
-    return read_csv(data, folder, CLASSES)
+    return collect_files(open_csv, data, folder, CLASSES)
 
 
 def column(records: Records, name: str) -> list[Any]:

@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import ClassVar, Final
 
 from pydantic import Field
 
-from configs.table import ConfigTable
-from configs.toml_file import read_toml
-from parties.experiments.bench.blocks import TableBlock, lists_to_tuples
+from parties.experiments.bench.blocks import BlockList, TableBlock
 from parties.experiments.bench.horizontal.extract import MEASURES
 from parties.experiments.bench.results import TableRow
-from parties.report.horizontal.labels import METHODS
+from parties.report.method_names import method_title
 
 PAPER = Path(__file__).with_name("papers.toml")
 RETRAIN: Final = TableRow("Retrain", "", "retrain")
@@ -37,16 +35,13 @@ class HorizontalBlock(TableBlock):
         return RETRAIN
 
     def _label(self, name: str) -> str:
-        return self.labels.get(name) or METHODS.get(name, (name, ""))[0]
+        return self.labels.get(name) or method_title(name)
 
 
-class HorizontalBlocks(ConfigTable):
+class HorizontalBlocks(BlockList[HorizontalBlock]):
     """All blocks of the client unlearning tables."""
-
-    source: str
-    block: Annotated[tuple[HorizontalBlock, ...], Field(min_length=1)]
 
 
 def read_horizontal_blocks(path: Path = PAPER) -> HorizontalBlocks:
     """Read the blocks of the client unlearning tables from a TOML file."""
-    return HorizontalBlocks.model_validate(lists_to_tuples(read_toml(path, [])))
+    return HorizontalBlocks.read(path)

@@ -2,10 +2,15 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from statistics import fmean
 from typing import Final
 
-from parties.experiments.bench.checks import ABOVE_ZERO, FEWEST, ReproductionCheck, judge_value
+from parties.experiments.bench.checks import (
+    ABOVE_ZERO,
+    ReproductionCheck,
+    judge_mean,
+    judge_value,
+    mean_over_seeds,
+)
 from parties.experiments.bench.horizontal.blocks import RETRAIN
 from parties.experiments.bench.results import Results, SeedSeries, TableRow, seed_differences
 
@@ -39,13 +44,13 @@ def fedosd_checks(results: Results) -> Iterator[ReproductionCheck]:
     """
     for place in (PAT_20, PAT_50, IID):
         asr = _series(results, place, "fedosd", "asr2")
-        yield _judge(f"R7: ASR² of FedOSD, {place}", asr, (-math.inf, 0.05), "at most 0.05")
+        yield judge_mean(f"R7: ASR² of FedOSD, {place}", asr, (-math.inf, 0.05), "at most 0.05")
         gap = seed_differences(
             _series(results, place, "fedosd", "right2"),
             _series(results, place, "original", "right2"),
         )
         name = f"R7: R-Acc² of FedOSD minus the original's, {place}"
-        yield _judge(name, gap, (-0.03, 0.03), "within 0.03")
+        yield judge_mean(name, gap, (-0.03, 0.03), "within 0.03")
         yield from _ascents(results, place)
 
 
@@ -55,26 +60,26 @@ def _ascents(results: Results, place: str) -> Iterator[ReproductionCheck]:
         first = _series(results, place, name, "right1")
         ahead = seed_differences(own, first)
         title = f"R7: R-Acc¹ of FedOSD minus that of {name}, {place}"
-        yield _judge(title, ahead, (0.2, math.inf), "at least 0.2")
+        yield judge_mean(title, ahead, (0.2, math.inf), "at least 0.2")
         if place == IID:
             continue
         asr = _series(results, place, name, "asr1")
-        yield _judge(f"R7: ASR¹ of {name}, {place}", asr, (-math.inf, 0.02), "at most 0.02")
+        yield judge_mean(f"R7: ASR¹ of {name}, {place}", asr, (-math.inf, 0.02), "at most 0.02")
         part = _ratio(first, _series(results, place, "original", "right1"))
         title = f"R7: R-Acc¹ of {name} over the original's, {place}"
-        yield _judge(title, part, (-math.inf, 0.5), "at most 0.5")
+        yield judge_mean(title, part, (-math.inf, 0.5), "at most 0.5")
         back = _series(results, place, name, "asr2")
-        yield _judge(f"R7: ASR² of {name}, {place}", back, (0.3, math.inf), "above 0.3")
+        yield judge_mean(f"R7: ASR² of {name}, {place}", back, (0.3, math.inf), "above 0.3")
 
 
 def conflict_checks(results: Results) -> Iterator[ReproductionCheck]:
     """R8: with how many remaining clients the steps of FedOSD and of gradient ascent conflict."""
     place = "MNIST, Pat-20"
     own = _series(results, place, "fedosd", "conflicts")
-    yield _judge(f"R8: NC of FedOSD, {place}", own, (0.0, 0.0), "0")
+    yield judge_mean(f"R8: NC of FedOSD, {place}", own, (0.0, 0.0), "0")
     for name in ASCENTS:
         series = _series(results, place, name, "conflicts")
-        yield _judge(f"R8: NC of {name}, {place}", series, (5.0, math.inf), "more than 5 of 9")
+        yield judge_mean(f"R8: NC of {name}, {place}", series, (5.0, math.inf), "more than 5 of 9")
 
 
 def fedosd_ablation_checks(results: Results) -> Iterator[ReproductionCheck]:
@@ -83,15 +88,17 @@ def fedosd_ablation_checks(results: Results) -> Iterator[ReproductionCheck]:
     for name in ("m1", "m2"):
         lost = seed_differences(right, _series(results, PAT_50, name, "right1"))
         title = f"R9: R-Acc¹ of FedOSD minus that of {name.upper()}"
-        yield _judge(title, lost, (0.3, math.inf), "at least 0.3")
+        yield judge_mean(title, lost, (0.3, math.inf), "at least 0.3")
     common, keeps = (_series(results, PAT_50, "m3", word) for word in ("asr1", "right1"))
-    yield _judge("R9: ASR¹ of M3", common, (0.5, math.inf), "above 0.5")
+    yield judge_mean("R9: ASR¹ of M3", common, (0.5, math.inf), "above 0.5")
     kept = seed_differences(keeps, _series(results, PAT_50, "original", "right1"))
-    yield _judge("R9: R-Acc¹ of M3 minus the original's", kept, (-0.03, math.inf), "at least -0.03")
+    yield judge_mean(
+        "R9: R-Acc¹ of M3 minus the original's", kept, (-0.03, math.inf), "at least -0.03"
+    )
     back = seed_differences(
         _series(results, PAT_50, "m5", "asr2"), _series(results, PAT_50, "fedosd", "asr2")
     )
-    yield _judge("R9: ASR² of M5 minus FedOSD's", back, ABOVE_ZERO, "above 0")
+    yield judge_mean("R9: ASR² of M5 minus FedOSD's", back, ABOVE_ZERO, "above 0")
 
 
 def fu_pga_checks(results: Results) -> Iterator[ReproductionCheck]:
@@ -100,10 +107,10 @@ def fu_pga_checks(results: Results) -> Iterator[ReproductionCheck]:
     for name, paper in (("original", 0.9829), ("retrain", 0.9847)):
         series = _series(results, place, name, "test")
         low, high = paper - POINT, paper + POINT
-        yield _judge(f"R10: test accuracy of {name}", series, (low, high), f"{paper} ± 0.01")
+        yield judge_mean(f"R10: test accuracy of {name}", series, (low, high), f"{paper} ± 0.01")
     for name in ("retrain", "fu-pga"):
         series = _series(results, place, name, "stamped")
-        yield _judge(f"R10: trigger on test rows, {name}", series, (0.08, 0.12), "about 0.1")
+        yield judge_mean(f"R10: trigger on test rows, {name}", series, (0.08, 0.12), "about 0.1")
 
 
 def fedforget_checks(results: Results) -> Iterator[ReproductionCheck]:
@@ -117,18 +124,18 @@ def fedforget_checks(results: Results) -> Iterator[ReproductionCheck]:
         _series(results, place, "fine-tune", "forgotten"),
     )
     title = "R13: accuracy on D_u, literal minus fine-tune"
-    yield _judge(title, rest, (0.0, math.inf), "at least 0: it forgets no more")
+    yield judge_mean(title, rest, (0.0, math.inf), "at least 0: it forgets no more")
     lost = seed_differences(
         _series(results, place, "original", "test"), _series(results, place, "repel", "test")
     )
     title = "R13: test accuracy, original minus repel"
-    yield _judge(title, lost, (0.03, math.inf), "at least 0.03")
+    yield judge_mean(title, lost, (0.03, math.inf), "at least 0.03")
     times = _ratio(
         _series(results, place, "retrain", "seconds"),
         _series(results, place, "fedforget", "seconds"),
     )
     yield ReproductionCheck(
-        "R13: time of a Retrain over FedForget's (the paper: 2.3)", _mean(times), ""
+        "R13: time of a Retrain over FedForget's (the paper: 2.3)", mean_over_seeds(times), ""
     )
 
 
@@ -142,11 +149,11 @@ def mimir_checks(results: Results) -> Iterator[ReproductionCheck]:
     for place in SPARSE:
         kept, rest = (_beside_retrain(results, place, word) for word in BY_STAYING)
         name = f"R11: D_r of Mimir minus Retrain's, {place}"
-        yield _judge(name, kept, (-0.12, 0.12), "within 0.12")
+        yield judge_mean(name, kept, (-0.12, 0.12), "within 0.12")
         name = f"R11: D_f of Mimir minus Retrain's, {place}"
-        yield _judge(name, rest, (-math.inf, 0.1), "at most 0.1")
+        yield judge_mean(name, rest, (-math.inf, 0.1), "at most 0.1")
         own, other = (_series(results, place, each, BY_STAYING[0]) for each in ("mimir", "fedmm"))
-        ahead.append(_mean(seed_differences(own, other)))
+        ahead.append(mean_over_seeds(seed_differences(own, other)))
     known = [each for each in ahead if each is not None]
     pairs = float(sum(each >= 0 for each in known)) if len(known) == len(SPARSE) else None
     name = "R11: pairs of four in which D_r of Mimir is at least FedMM's"
@@ -155,7 +162,7 @@ def mimir_checks(results: Results) -> Iterator[ReproductionCheck]:
         for word, title, most in zip(BY_STAYING, ("D_r", "D_f"), (0.1, 0.2), strict=True):
             gap = _beside_retrain(results, place, word)
             name = f"R12: {title} of Mimir minus Retrain's, {place}"
-            yield _judge(name, gap, (-most, most), f"within {most}")
+            yield judge_mean(name, gap, (-most, most), f"within {most}")
 
 
 def _beside_retrain(results: Results, place: str, measure: str) -> SeedSeries:
@@ -166,16 +173,6 @@ def _beside_retrain(results: Results, place: str, measure: str) -> SeedSeries:
 def _series(results: Results, place: str, method: str, measure: str) -> SeedSeries:
     row = RETRAIN if method == "retrain" else TableRow("", "", method)
     return results.series(place, row, measure)
-
-
-def _judge(
-    name: str, series: SeedSeries, between: tuple[float, float], wanted: str
-) -> ReproductionCheck:
-    return judge_value(name, _mean(series), "", between, wanted)
-
-
-def _mean(series: SeedSeries) -> float | None:
-    return fmean(series.values()) if len(series) >= FEWEST else None
 
 
 def _ratio(ours: SeedSeries, theirs: SeedSeries) -> SeedSeries:

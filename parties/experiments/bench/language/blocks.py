@@ -2,13 +2,9 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from pydantic import Field
-
-from configs.table import ConfigTable
-from configs.toml_file import read_toml
-from parties.experiments.bench.blocks import TableBlock, lists_to_tuples
+from parties.experiments.bench.blocks import BlockList, TableBlock
 from parties.experiments.bench.language.extract import MEASURES
 from parties.experiments.bench.results import TableRow
 
@@ -50,13 +46,10 @@ def _label(rule: str, method: str) -> str:
     return f"{rule}, {METHODS[method]}"
 
 
-class LanguageBlocks(ConfigTable):
+class LanguageBlocks(BlockList[LanguageBlock]):
     """All blocks of the Oblivionis tables."""
-
-    source: str
-    block: Annotated[tuple[LanguageBlock, ...], Field(min_length=1)]
 
 
 def read_language_blocks(path: Path = PAPER) -> LanguageBlocks:
     """Read the blocks of the Oblivionis tables from a TOML file."""
-    return LanguageBlocks.model_validate(lists_to_tuples(read_toml(path, [])))
+    return LanguageBlocks.read(path)

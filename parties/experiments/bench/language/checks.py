@@ -2,10 +2,9 @@
 
 import math
 from collections.abc import Iterator
-from statistics import fmean
 from typing import Final
 
-from parties.experiments.bench.checks import ABOVE_ZERO, FEWEST, ReproductionCheck, judge_value
+from parties.experiments.bench.checks import ABOVE_ZERO, ReproductionCheck, judge_mean
 from parties.experiments.bench.results import Results, SeedSeries, TableRow, seed_differences
 
 TINY: Final = "tiny Llama, forget10"
@@ -23,7 +22,7 @@ def ordering_checks(results: Results) -> Iterator[ReproductionCheck]:
     for name in FORGETTING:
         higher = seed_differences(_series(results, "FedAvg", name, "ftr"), before)
         title = f"Table 7: FTR of {name} minus that before unlearning, {TINY}"
-        yield _judge(title, higher, ABOVE_ZERO, "above 0")
+        yield judge_mean(title, higher, ABOVE_ZERO, "above 0")
 
 
 def collapse_checks(results: Results) -> Iterator[ReproductionCheck]:
@@ -31,15 +30,10 @@ def collapse_checks(results: Results) -> Iterator[ReproductionCheck]:
     for name in FORGETTING[:-1]:
         ours = _series(results, "FedAvgM", name, "mu")
         title = f"Table 7: MU of {name} by FedAvgM, {TINY}"
-        yield _judge(title, ours, (-math.inf, 0.05), "at most 0.05 (the paper: 0.0003 to 0.043)")
+        yield judge_mean(
+            title, ours, (-math.inf, 0.05), "at most 0.05 (the paper: 0.0003 to 0.043)"
+        )
 
 
 def _series(results: Results, rule: str, method: str, measure: str) -> SeedSeries:
     return results.series(TINY, TableRow("", rule, method), measure)
-
-
-def _judge(
-    name: str, series: SeedSeries, between: tuple[float, float], wanted: str
-) -> ReproductionCheck:
-    mean = fmean(series.values()) if len(series) >= FEWEST else None
-    return judge_value(name, mean, "", between, wanted)

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from parties.common.shared_randomness import Index
+from parties.language.engine.answer_likelihood import answer_logits
 from parties.language.engine.base_model import BaseModel
-from parties.language.texts.batches import prompt_batch, training_batch
+from parties.language.texts.batches import prompt_batch
 from parties.language.texts.encoding import EncodedText
 
 ProgressStep = Callable[[], None]
@@ -97,15 +98,7 @@ def generate_answers(
 def _batch_log_probs(
     base_model: BaseModel, rows: Sequence[EncodedText]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    batch = training_batch(rows, base_model.pad_token)
-    model: Any = base_model.model
-    with base_model.autocast():
-        logits = model(
-            input_ids=batch.ids.to(base_model.device),
-            attention_mask=batch.mask.to(base_model.device),
-            use_cache=False,
-        ).logits[:, :-1]
-    labels = batch.labels[:, 1:].to(logits.device)
+    logits, labels = answer_logits(base_model, rows)
     has_label, place = labels.ne(-100), labels.clamp_min(0)
     log_p = logits.float().log_softmax(dim=2).gather(2, place.unsqueeze(2)).squeeze(2)
     right = logits.argmax(dim=2).eq(labels) & has_label

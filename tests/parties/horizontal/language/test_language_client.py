@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 import torch
 from local_cohort import LocalCohort
+from local_run import WatchedRun, carried_out, no_progress, unlearned_model
 from torch import Tensor
 
 from configs.federated_file import read_language
-from parties.common.errors import Diverged
 from parties.common.progress import ProgressReporter
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
-from parties.horizontal.engine.wire import decode_text_task, encode_text_task
+from parties.horizontal.engine.run import RoundRecord
 from parties.horizontal.local.local_task import (
     LocalTask,
     LocalTaskError,
@@ -31,8 +30,6 @@ from parties.language.engine.local_training import LanguageClientTask
 from parties.language.methods.loss_based import unlearning_members
 from parties.language.methods.primal_dual import PrimalDual, _score_sums
 from parties.language.simulated_data import SimulatedTextClients
-from protocol import vfl_pb2
-from protocol.errors import RemoteProtocolError
 from tests.parties.horizontal.language.ferries import LORA, simulation_config, write_texts
 
 REQUEST = '[[unlearn]]\nname = "gone"\nrows = "flagged"\n'
@@ -226,7 +223,7 @@ def test_only_adapters_are_trained(world: Path) -> None:
 
 def context(
     clients: SimulatedTextClients, original: Tensor, record_round: Callable[[RoundRecord], None]
-) -> UnlearningContext:
+) -> WatchedRun:
     client_tasks = {
         name: clients.load(name, ClientState("gone")) for name in ("client-1", "client-0")
     }
@@ -238,8 +235,14 @@ def context(
             Member("client-0", "retained"),
         ],
     )
-    return UnlearningContext(
-        cohort, original, leaving, remaining, lambda _: original, None, record_round
+    return WatchedRun(
+        cohort=cohort,
+        original=original,
+        leaving=leaving,
+        remaining=remaining,
+        initial_model=lambda _: original,
+        progress=no_progress(),
+        watch=record_round,
     )
 
 
@@ -269,7 +272,7 @@ def test_the_constraint_raises_the_score_to_the_threshold(
         threshold=2.0,
         participants="leaving",
     )
-    after = method.run(context(clients, trained, records.append))
+    after = unlearned_model(method, context(clients, trained, records.append))
     client = clients.load("client-1", ClientState("gone"))
     before, now = (client.evaluate("forgotten", each) for each in (trained, after))
     assert before.loss / before.rows < 0.5
@@ -304,38 +307,9 @@ def test_outputs_that_are_not_finite_are_an_error(
 
     monkeypatch.setattr(case.cohort, "evaluate", not_finite)
     for bad in ("forgotten", "validation"):  # noqa: B007  read by ``not_finite``
-        with pytest.raises(
-            Diverged, match="the model's outputs are not finite for the texts of client-"
-        ):
-            method.run(case)
-
-
-def test_a_text_task_is_encoded_and_decoded() -> None:
-    plan = TextTask(
-        objective="simnpo", gamma=0.125, beta=4.5, delta=0.5, retain="kl", layer=3, multiplier=1.5
-    )
-    assert decode_text_task(encode_text_task(plan)) == plan
-    for wrong in (vfl_pb2.Text(optimiser="adamw"), vfl_pb2.Text(objective=3, optimiser="pickle")):
-        with pytest.raises(RemoteProtocolError, match="unknown"):
-            decode_text_task(wrong)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"gamma": -1.0},
-        {"multiplier": float("nan")},
-        {"alpha": float("inf")},
-        {"beta": 0.0},
-        {"max_loss": float("nan")},
-    ],
-)
-def test_a_text_task_with_invalid_numbers_is_refused(wrong: dict[str, float]) -> None:
-    message = encode_text_task(TextTask(objective="npo"))
-    for name, value in wrong.items():
-        setattr(message, name, value)
-    with pytest.raises(RemoteProtocolError, match="received a local task on texts in which"):
-        decode_text_task(message)
+        reason = carried_out(method, case).diverged
+        assert reason is not None
+        assert "the model's outputs are not finite for the texts of client-" in reason
 
 
 def test_npo_without_the_model_before_unlearning_is_refused(

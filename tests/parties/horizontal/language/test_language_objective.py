@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 from local_cohort import LocalCohort
+from local_run import WatchedRun, no_progress, unlearned_model
 from torch import Tensor
 
 from configs.federated_file import read_language
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.engine.run import RoundRecord
 from parties.horizontal.local.local_task import LocalTask, RowMetrics, TextTask
 from parties.horizontal.local.score_histogram import score_histogram
 from parties.horizontal.simulation.simulated_data import ClientState
@@ -113,7 +114,7 @@ def test_the_loss_of_a_step(client: LanguageClientTask, plan: TextTask) -> None:
 
 def context(
     clients: SimulatedTextClients, original: Tensor, record_round: Callable[[RoundRecord], None]
-) -> UnlearningContext:
+) -> WatchedRun:
     names = ("client-0", "client-1", "client-2")
     cohort = LocalCohort({each: clients.load(each, ClientState("gone")) for each in names})  # type: ignore[arg-type]
     leaving_names = [
@@ -123,8 +124,14 @@ def context(
         [Member(each, "forgotten") for each in leaving_names],
         [Member(each, "retained") for each in names],
     )
-    return UnlearningContext(
-        cohort, original, leaving, remaining, lambda _: original, None, record_round
+    return WatchedRun(
+        cohort=cohort,
+        original=original,
+        leaving=leaving,
+        remaining=remaining,
+        initial_model=lambda _: original,
+        progress=no_progress(),
+        watch=record_round,
     )
 
 
@@ -142,7 +149,7 @@ def test_npo_sends_the_model_before_unlearning_in_every_round(
 
     monkeypatch.setattr(case.cohort, "mean_update", recording)
     task = replace(TASK, text=replace(PLAN, objective="npo"))
-    LossBasedUnlearning("npo", RoundPlan(task, 2), RoundPlan(TASK, 0)).run(case)
+    unlearned_model(LossBasedUnlearning("npo", RoundPlan(task, 2), RoundPlan(TASK, 0)), case)
     (first, before), (second, again) = sent
     assert torch.equal(first, original)
     assert not torch.equal(second, original)

@@ -1,4 +1,4 @@
-"""Plots of the report as inline SVG: curves, histograms, bars and marks of methods.
+"""Plots as inline SVG: curves, histograms, bars and marks of methods.
 
 The page sets the colours with CSS variables, for light, dark and printed pages. No information
 depends on colour alone. Curves also have different dash patterns. The histogram of the forgotten

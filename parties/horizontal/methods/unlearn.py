@@ -1,0 +1,64 @@
+"""The course of an unlearning method: its own steps, then the steps of its recovery."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from parties.common.errors import Diverged
+from parties.horizontal.engine.cohort import require_finite
+from parties.horizontal.engine.run import HorizontalRun
+from parties.horizontal.methods.method import AnyClientMethod
+from parties.requests.driver import carry_out
+
+
+@dataclass(frozen=True, slots=True)
+class UnlearnedModel:
+    """An unlearned model and its cost.
+
+    Attributes:
+        model: the unlearned model, ``[d]``. If the method diverged, ``model`` is the last finite
+            model, which is not a valid result.
+        before_recovery: the model between unlearning and recovery, ``[d]``; None if there were no
+            recovery rounds.
+        seconds: run time of the method; the time for measurements is not counted.
+        size: number of bytes sent and received; the bytes for measurements are not counted.
+        rounds: a record of every round, without the round's model.
+        branch: name under which the clients keep their personal parameters for ``model``.
+        branch_before_recovery: the same name for ``before_recovery``.
+        diverged: the round in which the method diverged, and the error; None if the method did not
+            diverge.
+    """
+
+    model: Tensor
+    before_recovery: Tensor | None
+    seconds: float
+    size: int
+    rounds: list[dict[str, Any]]
+    branch: str
+    branch_before_recovery: str
+    diverged: str | None = None
+
+
+def unlearn(method: AnyClientMethod, run: HorizontalRun) -> UnlearnedModel:
+    """Carry out an unlearning method, from its first step or from the step that was interrupted.
+
+    If the method diverges, the result contains the last finite model.
+    """
+    began, before, diverged = run.branch, None, None
+    try:
+        state: Any = carry_out(method, run)
+        model, unlearned = state.model, bool(run.rounds)
+        recovery = method.recovery(run, state)
+        if recovery is not None and recovery.round_plan.rounds:
+            before = model if unlearned else None
+            run.begin_recovery()
+            model = carry_out(recovery, run)
+        require_finite(model)
+    except Diverged as error:
+        diverged = f"diverged in round {len(run.rounds) + 1}: {error}"
+        model = run.model
+    spent = run.cost.spent
+    return UnlearnedModel(
+        model, before, spent.seconds, spent.size, run.rounds, run.branch, began, diverged
+    )

@@ -1,0 +1,203 @@
+"""Columns of the method table in all modes, and the values of models in a column."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from parties.report.quantities import format_number, format_percent, format_ratio
+from parties.report.record import Figure, Method, Request
+
+
+class Unit(Enum):
+    """Unit of a column: fraction of rows, plain number, or JS ratio."""
+
+    SHARE = "share"  # gaps are in percentage points
+    NUMBER = "number"
+    RATIO = "ratio"  # Retrain is 1 by definition
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of the method table: one metric of every model.
+
+    Attributes:
+        group: heading over several columns.
+        title: heading of the column.
+        source: where the metric stands in the record of a method: ``accuracy``, ``membership`` or
+            ``divergence`` with the name of the value, or ``figure`` with the name of the figure.
+        short: heading on the terminal; if empty, the terminal does not show the column.
+        unit: unit of the metric.
+        digits: number of decimals of a plain number.
+        forgets: whether the metric measures forgetting (true) or utility (false).
+    """
+
+    group: str
+    title: str
+    source: tuple[str, str]
+    short: str = ""
+    unit: Unit = Unit.SHARE
+    digits: int = 2
+    forgets: bool = False
+
+    def value(self, method: Method) -> float | None:
+        """Return the value of a model; None if it was not measured."""
+        part, name = self.source
+        match part:
+            case "accuracy":
+                return (method.accuracy or {}).get(name)
+            case "membership":
+                return None if method.membership is None else getattr(method.membership, name)
+            case "divergence":
+                found = (method.divergence or {}).get(name)
+                return None if found is None else found.ratio
+        figure = find_figure(method, name)
+        return None if figure is None else figure.value
+
+    def text(self, value: float | None) -> str:
+        """Return a value as the text of a table cell."""
+        match self.unit:
+            case Unit.RATIO:
+                return format_ratio(value)
+            case Unit.SHARE:
+                return format_percent(value)
+        return format_number(value, self.digits)
+
+
+def find_figure(method: Method, name: str) -> Figure | None:
+    """Return the figure ``name`` of a model; None if it is absent."""
+    return next((each for each in method.figures if each.name == name), None)
+
+
+def membership_interval(method: Method) -> tuple[float, float] | None:
+    """Return the 95 % confidence interval of the membership attack's AUC on a model."""
+    if method.membership is not None:
+        return method.membership.interval
+    figure = find_figure(method, "membership_auc")
+    return None if figure is None else figure.ci95
+
+
+def _accuracy(rows: str, title: str, short: str, *, forgets: bool = False) -> Column:
+    return Column("Accuracy", title, ("accuracy", rows), short, forgets=forgets)
+
+
+def _attack(name: str, title: str, short: str) -> Column:
+    return Column(
+        "Membership attack", title, ("membership", name), short, Unit.NUMBER, 3, forgets=True
+    )
+
+
+def _ratio(rows: str, title: str, short: str, *, forgets: bool = False) -> Column:
+    group, source = "JS ratio to Retrain", ("divergence", rows)
+    return Column(group, title, source, short, Unit.RATIO, forgets=forgets)
+
+
+TEST_ACCURACY = _accuracy("test", "test rows", "test\nacc.")
+REMAINING_CLASSES = _accuracy("test_remaining_classes", "test, remaining classes", "other\nacc.")
+FORGOTTEN_ACCURACY = _accuracy("forgotten", "forgotten rows", "forget\nacc.", forgets=True)
+BALANCED_ATTACK = _attack("balanced_accuracy", "balanced accuracy", "attack\nbal.")
+ATTACK_AUC = _attack("auc", "AUC", "attack\nAUC")
+FORGOTTEN_RATIO = _ratio("forgotten", "forgotten rows", "JS\nforget", forgets=True)
+VERTICAL_COLUMNS = (
+    TEST_ACCURACY,
+    REMAINING_CLASSES,
+    FORGOTTEN_ACCURACY,
+    BALANCED_ATTACK,
+    ATTACK_AUC,
+    FORGOTTEN_RATIO,
+    _ratio("retained", "remaining rows", "JS\nremain"),
+    _ratio("test", "test rows", "JS\ntest"),
+)
+
+
+def _forgets(title: str, figure: str, short: str = "", *, digits: int | None = None) -> Column:
+    unit = Unit.SHARE if digits is None else Unit.NUMBER
+    return Column("Forgotten rows", title, ("figure", figure), short, unit, digits or 0, True)
+
+
+def _stays(title: str, figure: str, short: str = "") -> Column:
+    return Column("Remaining clients", title, ("figure", figure), short)
+
+
+def _stage(title: str, figure: str) -> Column:
+    return Column("Stages and attacks", title, ("figure", figure))
+
+
+def _number(group: str, title: str, figure: str, digits: int, short: str = "") -> Column:
+    return Column(group, title, ("figure", figure), short, Unit.NUMBER, digits)
+
+
+CLIENT_ACCURACY = _stays("test accuracy", "client_accuracy", "test\nacc.")
+MEMBERSHIP_AUC = _forgets("membership AUC", "membership_auc", "AUC", digits=2)
+FEDERATED_COLUMNS = (
+    _forgets("trigger rate, leaving client’s rows", "planted", "trigger\nown"),
+    _forgets("trigger rate, all test rows", "stamped", "trigger\nothers"),
+    _forgets("accuracy on forgotten rows", "forgotten_accuracy", "acc.\nforgot."),
+    _forgets("the same, whole model of a remaining client", "by_client_forgotten"),
+    _forgets("probability of forgotten texts", "text_probability", "p\nforgot."),
+    _forgets("forgotten texts reproduced verbatim", "text_verbatim"),
+    _forgets("truth ratio (FTR)", "forget_truth_ratio", "FTR", digits=2),
+    _forgets("KS to Retrain", "forget_distance", "KS", digits=2),
+    _number("Forgotten rows", "forget quality, log10 p", "forget_quality", 1),
+    _forgets("ROUGE-L of forgotten answers", "forget_rouge"),
+    _forgets("probability, paraphrased questions", "forget_reworded_probability"),
+    _forgets("extraction strength", "extraction_strength"),
+    _forgets("verbatim memorisation", "verbatim_memory"),
+    _forgets("knowledge of forgotten texts", "forget_knowledge"),
+    _number("Forgotten rows", "PrivLeak", "privacy_leak", 1),
+    MEMBERSHIP_AUC,
+    _forgets("distance to Retrain", "odds_to_retrain", "dist.", digits=2),
+    CLIENT_ACCURACY,
+    _stays("test accuracy, worst client", "worst_client", "acc.\nworst"),
+    _stays("training rows, whole model of that client", "by_client_retained"),
+    _number("Remaining clients", "model utility", "model_utility", 3, "utility"),
+    _stays("probability of retained texts", "text_retained_probability", "p\nretain"),
+    _stays("ROUGE-L of retained answers", "retain_rouge"),
+    _stays("ROUGE-L, real authors", "real_authors_rouge"),
+    _stays("ROUGE-L, world facts", "world_facts_rouge"),
+    _stays("knowledge of retained texts", "retain_knowledge"),
+    _stage("8-bit quantisation, probability", "rounded_8_probability"),
+    _stage("4-bit quantisation, probability", "rounded_4_probability"),
+    _stage("8-bit quantisation, knowledge", "rounded_8_knowledge"),
+    _stage("4-bit quantisation, knowledge", "rounded_4_knowledge"),
+    _stage("before relearning, probability", "relearned_before"),
+    _stage("after relearning, probability", "relearned"),
+    _stage("relearned share of the lost probability", "relearned_share"),
+    _stage("trigger rate before recovery", "unlearned_planted"),
+    _stage("test accuracy before recovery", "unlearned_client_accuracy"),
+    _stage("trigger rate after the reverting test", "reverted_planted"),
+    _stage("forgotten rows, after the reverting test", "reverted_forgotten_accuracy"),
+    _number("Stages and attacks", "clients with conflicting gradients", "conflicts", 2),
+    _number("Stages and attacks", "skipped rounds", "skipped_rounds", 0),
+)
+
+
+def is_vertical(request: Request) -> bool:
+    """Return whether a request belongs to a run in the vertical mode."""
+    return request.rows is not None
+
+
+def visible_columns(request: Request) -> list[Column]:
+    """Return the columns of a request's method table.
+
+    In the vertical mode all columns are visible; the accuracy on the remaining classes is visible
+    only if a whole class was forgotten. In the federated modes a column is visible if at least one
+    model has a value.
+    """
+
+    def has_value(column: Column) -> bool:
+        return any(column.value(each) is not None for each in request.methods)
+
+    if is_vertical(request):
+        return [
+            each for each in VERTICAL_COLUMNS if each is not REMAINING_CLASSES or has_value(each)
+        ]
+    return [each for each in FEDERATED_COLUMNS if has_value(each)]
+
+
+def utility_column(request: Request) -> Column:
+    """Return the main column of utility: the accuracy on test rows."""
+    return TEST_ACCURACY if is_vertical(request) else CLIENT_ACCURACY
+
+
+def attack_column(request: Request) -> Column:
+    """Return the column of the membership attack's AUC."""
+    return ATTACK_AUC if is_vertical(request) else MEMBERSHIP_AUC
