@@ -62,9 +62,11 @@ def from_json_value(kind: Any, value: Any, tensors: Tensors) -> Any:  # noqa: PL
         return tensors[value].numpy()
     if is_dataclass(origin):
         hints = get_type_hints(origin)
-        given = dict(zip(getattr(origin, "__parameters__", ()), inner, strict=False))
-        kinds = {name: given.get(hint, hint) for name, hint in hints.items()}
-        return origin(**{n: from_json_value(kinds[n], each, tensors) for n, each in value.items()})
+        parameters = dict(zip(getattr(origin, "__parameters__", ()), inner, strict=False))
+        kinds = {name: parameters.get(hint, hint) for name, hint in hints.items()}
+        # Not ``kind(...)``: a generic alias cannot set its attribute on a frozen class with slots.
+        given = {n: from_json_value(kinds[n], each, tensors) for n, each in value.items()}
+        return origin(**given)  # type: ignore[operator]
     if origin is dict and inner:
         return {key: from_json_value(inner[1], each, tensors) for key, each in value.items()}
     if origin in (list, tuple) and inner:

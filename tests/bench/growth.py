@@ -13,9 +13,8 @@ from steps import open_split_model
 from three_parties import start_training
 from torch.nn.functional import cross_entropy
 
-from parties.vertical.engine.run import DESCEND
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
+from parties.vertical.engine.training_loop import DESCEND, BatchLoss, TrainingBatch
 from protocol import vfl_pb2
 
 SIZES = (10_000, 100_000, 1_000_000)

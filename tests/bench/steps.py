@@ -17,9 +17,8 @@ from parties.cli.modes import AGREEMENTS
 from parties.session import handshake
 from parties.session.setup import StartOptions
 from parties.session.simulation import SimulationPlan, _start, reserved_port, trial_certificates
-from parties.vertical.engine.run import ACCUMULATE, DESCEND
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
+from parties.vertical.engine.training_loop import ACCUMULATE, DESCEND, BatchLoss, TrainingBatch
 from parties.vertical.resume import start_split_model
 from parties.vertical.run_party import open_line_server
 from parties.vertical.setup import set_up_party

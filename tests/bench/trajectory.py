@@ -20,9 +20,8 @@ from parties.session import handshake
 from parties.session.memory_port import MemoryPort
 from parties.session.setup import StartOptions
 from parties.session.simulation import SimulationPlan, trial_certificates
-from parties.vertical.engine.run import DESCEND
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
+from parties.vertical.engine.training_loop import DESCEND, BatchLoss, TrainingBatch
 from parties.vertical.passive import run_passive
 from parties.vertical.resume import start_split_model
 from parties.vertical.setup import set_up_party

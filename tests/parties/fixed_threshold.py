@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from parties.requests.driver import carry_out
-from parties.vertical.engine.network_run import NetworkRun
-from parties.vertical.engine.run import VerticalRun
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.methods.fedora import FedOraMethod, FedoraSettings, FedOraState
 from parties.vertical.methods.method import MethodResult
+from parties.vertical.methods.network_run import NetworkRun
+from parties.vertical.methods.run import VerticalRun
 
 
 class FixedThreshold(FedOraMethod):

@@ -19,12 +19,12 @@ from three_parties import (
 )
 from torch import nn
 
-from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.networks import build_active_network
-from parties.vertical.engine.run import HOLD, hold_forget_gradient
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import TrainingPlan, train_epochs
-from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
+from parties.vertical.engine.training_loop import HOLD, BatchLoss, TrainingBatch
+from parties.vertical.methods.network_run import NetworkRun
+from parties.vertical.methods.run import hold_forget_gradient
 from parties.vertical.passive import PassiveSession
 from protocol import vfl_pb2
 from unlearning.objectives import forgetting_scores

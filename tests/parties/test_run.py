@@ -33,10 +33,10 @@ from parties.report.terminal import report_tables
 from parties.requests.driver import carry_out
 from parties.session.memory_port import MemoryPort
 from parties.vertical.active import run_active
-from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.train import TrainingPlan, train_epochs
 from parties.vertical.methods.fine_tune import FineTuneMethod
 from parties.vertical.methods.gradient_ascent import GradientAscentMethod
+from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.passive import run_passive
 from protocol import vfl_pb2
 from protocol.errors import Aborted, PeerSilent, RemoteProtocolError

@@ -25,7 +25,9 @@ from parties.vertical.engine.rows import (
     ordered_requests,
     shuffled_requests,
 )
-from parties.vertical.engine.run import (
+from parties.vertical.methods.epochs import train_epoch
+from parties.vertical.methods.fedora import FedoraSettings
+from parties.vertical.methods.run import (
     PLAIN,
     Act,
     Batch,
@@ -33,8 +35,6 @@ from parties.vertical.engine.run import (
     ShrinkShares,
     Votes,
 )
-from parties.vertical.methods.epochs import train_epoch
-from parties.vertical.methods.fedora import FedoraSettings
 from protocol import vfl_pb2
 
 T = TypeVar("T")

@@ -24,9 +24,14 @@ from configs.agreement import VerticalAgreement
 from parties.common.errors import Diverged
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.optimiser import UpdateRule
-from parties.vertical.engine.run import ACCUMULATE, DESCEND, HOLD
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
+from parties.vertical.engine.training_loop import (
+    ACCUMULATE,
+    DESCEND,
+    HOLD,
+    BatchLoss,
+    TrainingBatch,
+)
 from protocol import vfl_pb2
 from unlearning.certificate import distance_bound, gaussian_noise_scale
 from unlearning.newton import NewtonStep, SolverBudget, curvature_quadratic, newton_step

@@ -32,6 +32,9 @@ from protocol.errors import RemoteProtocolError
 from protocol.hub import Hub
 from protocol.tensors import MAX_PAYLOAD
 
+DESCEND = vfl_pb2.Gradient(descend=vfl_pb2.Descend())
+ACCUMULATE = vfl_pb2.Gradient(accumulate=vfl_pb2.Accumulate())
+HOLD = vfl_pb2.Gradient(hold=vfl_pb2.Hold())
 # Tasks that restore an earlier model, or go on without one, if numbers are not finite.
 _MAY_DIVERGE = (vfl_pb2.UNLEARN, vfl_pb2.RELEARN)
 

@@ -8,10 +8,10 @@ from torch import Tensor
 from configs.agreement import RowRequest
 from parties.requests.driver import carry_out
 from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.evaluation.extra_audits import ExtraAudits, run_extra_audits
 from parties.vertical.methods.method import PAIRED, MethodResult
+from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.registry import AnyMethod, independent_retrains, vertical_method
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee

@@ -17,10 +17,9 @@ from torch.nn.functional import cross_entropy
 from configs.evaluation import RelearnSettings
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
-from parties.vertical.engine.run import DESCEND
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import accuracy_on_rows, train_model
-from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
+from parties.vertical.engine.training_loop import DESCEND, BatchLoss, TrainingBatch
 from parties.vertical.methods.method import PAIRED
 from protocol import vfl_pb2
 from unlearning.audit.membership import Outputs, ShadowOutputs

@@ -23,9 +23,9 @@ from configs.unlearning import MethodSettings
 from parties.common.shared_randomness import Index, torch_seed
 from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
 from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.engine.run import HOLD, Batch, Loss, VerticalRun
-from parties.vertical.engine.training_loop import SentGradients
+from parties.vertical.engine.training_loop import HOLD, SentGradients
 from parties.vertical.methods.method import MethodResult
+from parties.vertical.methods.run import Batch, Loss, VerticalRun
 from protocol import vfl_pb2
 from unlearning.cvfu import EarlyStopping, estimate_full_change, online_shares
 from unlearning.guarantee import Guarantee

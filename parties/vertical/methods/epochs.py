@@ -10,8 +10,9 @@ from torch import Tensor
 from configs.agreement import VerticalAgreement
 from configs.unlearning import MethodSettings
 from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
-from parties.vertical.engine.run import ACCUMULATE, DESCEND, Batch, Loss, VerticalRun
+from parties.vertical.engine.training_loop import ACCUMULATE, DESCEND
 from parties.vertical.methods.method import MethodResult
+from parties.vertical.methods.run import Batch, Loss, VerticalRun
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
 

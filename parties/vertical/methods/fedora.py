@@ -25,20 +25,12 @@ from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT, NEXT_EARLY_CHECKPOINT, ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.rows import RowSets, Sample
-from parties.vertical.engine.run import (
-    FRESH_TOP,
-    HOLD,
-    Batch,
-    Loss,
-    Norms,
-    ShrinkShares,
-    VerticalRun,
-)
 from parties.vertical.engine.train import share_correct
-from parties.vertical.engine.training_loop import SentGradients
+from parties.vertical.engine.training_loop import HOLD, SentGradients
 from parties.vertical.methods.epochs import train_epoch
 from parties.vertical.methods.kkt import ANCHOR, KktTerms, kkt_report
 from parties.vertical.methods.method import MethodResult, Threshold
+from parties.vertical.methods.run import FRESH_TOP, Batch, Loss, Norms, ShrinkShares, VerticalRun
 from protocol import vfl_pb2
 from unlearning import thresholds
 from unlearning.calibration import calibration_factor

@@ -9,9 +9,9 @@ from configs.table import Count, Positive
 from configs.unlearning import MethodSettings
 from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
 from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.engine.run import VerticalRun, hold_forget_gradient
 from parties.vertical.engine.training_loop import SentGradients
 from parties.vertical.methods.method import MethodResult
+from parties.vertical.methods.run import VerticalRun, hold_forget_gradient
 from unlearning.baselines import clip_factor, reaches_uniform_loss
 from unlearning.guarantee import Guarantee
 

@@ -16,15 +16,9 @@ from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.rows import Sample
-from parties.vertical.engine.run import (
-    DESCEND,
-    Batch,
-    Loss,
-    VerticalRun,
-    hold_forget_gradient,
-)
-from parties.vertical.engine.training_loop import SentGradients
+from parties.vertical.engine.training_loop import DESCEND, SentGradients
 from parties.vertical.methods.method import MethodResult
+from parties.vertical.methods.run import Batch, Loss, VerticalRun, hold_forget_gradient
 from protocol import vfl_pb2
 from unlearning.baselines import Contribution
 from unlearning.guarantee import Guarantee

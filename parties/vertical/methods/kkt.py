@@ -4,7 +4,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.engine.run import HOLD, Batch, Loss, VerticalRun
+from parties.vertical.engine.training_loop import HOLD
+from parties.vertical.methods.run import Batch, Loss, VerticalRun
 from protocol import vfl_pb2
 from unlearning.kkt import KktGradients, kkt_residuals
 from unlearning.objectives import forgetting_scores

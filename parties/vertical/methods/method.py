@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from parties.vertical.engine.run import VerticalRun
 from parties.vertical.engine.training_loop import SentGradients
+from parties.vertical.methods.run import VerticalRun
 from unlearning.guarantee import Guarantee
 
 PAIRED: Final = "retrain-paired"  # Retrain with the weights and the batch order of the original

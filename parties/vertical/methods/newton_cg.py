@@ -4,7 +4,6 @@ from dataclasses import asdict
 from typing import Any, ClassVar
 
 from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import (
     NewtonPoint,
@@ -14,6 +13,7 @@ from parties.vertical.engine.train import (
     run_newton,
 )
 from parties.vertical.methods.method import NEWTON_CG
+from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.single import SingleState, SingleStepMethod
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee

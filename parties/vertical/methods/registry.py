@@ -8,13 +8,13 @@ from configs.agreement import vertical_agreement
 from configs.unlearning import unlearning_table
 from parties.requests.driver import Method
 from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.methods.cvfu import CvfuMethod
 from parties.vertical.methods.fedora import FedOraMethod
 from parties.vertical.methods.fine_tune import FineTuneMethod
 from parties.vertical.methods.gradient_ascent import GradientAscentMethod
 from parties.vertical.methods.ico_like import IcoLikeMethod
 from parties.vertical.methods.method import PAIRED, MethodResult
+from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.newton_cg import NewtonCgMethod
 from parties.vertical.methods.relabel import RelabelMethod
 from parties.vertical.methods.retrain import RetrainMethod

@@ -9,8 +9,8 @@ from configs.unlearning import MethodSettings
 from parties.common.shared_randomness import derive_key, random_words
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
-from parties.vertical.engine.run import VerticalRun
 from parties.vertical.methods.epochs import EpochMethod
+from parties.vertical.methods.run import VerticalRun
 from protocol import vfl_pb2
 from unlearning.baselines import wrong_labels
 

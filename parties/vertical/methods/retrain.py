@@ -4,7 +4,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import (
     NewtonRun,
@@ -15,6 +14,7 @@ from parties.vertical.engine.train import (
     train_model,
 )
 from parties.vertical.methods.method import NEWTON_CG
+from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.single import SingleState, SingleStepMethod
 from protocol import vfl_pb2
 from unlearning.certificate import distance_bound

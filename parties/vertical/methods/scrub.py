@@ -21,8 +21,9 @@ from configs.unlearning import MethodSettings
 from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
-from parties.vertical.engine.run import DESCEND, Act, Batch, Loss, VerticalRun
+from parties.vertical.engine.training_loop import DESCEND
 from parties.vertical.methods.method import MethodResult
+from parties.vertical.methods.run import Act, Batch, Loss, VerticalRun
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
 

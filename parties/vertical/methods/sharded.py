@@ -3,9 +3,9 @@
 from typing import Any, ClassVar, TypeAlias
 
 from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import train_shards
+from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.single import SingleState, SingleStepMethod
 from protocol import vfl_pb2
 from unlearning import sharding

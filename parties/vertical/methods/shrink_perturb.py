@@ -6,8 +6,8 @@ from configs.table import Count, Fraction, Positive
 from configs.unlearning import MethodSettings, ShrinkTop
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
-from parties.vertical.engine.run import ShrinkShares, VerticalRun
 from parties.vertical.methods.epochs import EpochMethod
+from parties.vertical.methods.run import ShrinkShares, VerticalRun
 
 
 class ShrinkPerturbSettings(MethodSettings):

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from configs.agreement import VerticalAgreement
 from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
-from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.methods.method import MethodResult
+from parties.vertical.methods.network_run import NetworkRun
 from unlearning.guarantee import Guarantee
 
 

@@ -6,8 +6,8 @@ from configs.table import Count, Positive
 from configs.unlearning import MethodSettings
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
-from parties.vertical.engine.run import FRESH_TOP, VerticalRun
 from parties.vertical.methods.epochs import EpochMethod
+from parties.vertical.methods.run import FRESH_TOP, VerticalRun
 
 
 class TopOnlySettings(MethodSettings):

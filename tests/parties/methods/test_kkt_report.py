@@ -11,9 +11,9 @@ from whole_run import run
 
 from parties.common.json_files import canonical_json
 from parties.report.page import report_page
-from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.train import TrainingPlan, train_epochs
 from parties.vertical.methods.kkt import ANCHOR, KktTerms, kkt_report
+from parties.vertical.methods.network_run import NetworkRun
 from protocol import vfl_pb2
 
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)

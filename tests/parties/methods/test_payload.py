@@ -12,7 +12,6 @@ from three_parties import agreement, forget_some, open_split_model, start_traini
 
 from parties.requests.driver import carry_out
 from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.rows import Sample
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import TrainingPlan, train_epochs
@@ -20,6 +19,7 @@ from parties.vertical.methods.cvfu import CvfuMethod
 from parties.vertical.methods.fine_tune import FineTuneMethod
 from parties.vertical.methods.gradient_ascent import GradientAscentMethod
 from parties.vertical.methods.ico_like import IcoLikeMethod
+from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.relabel import RelabelMethod
 from parties.vertical.methods.retrain import RetrainMethod
 from parties.vertical.methods.shrink_perturb import ShrinkPerturbMethod

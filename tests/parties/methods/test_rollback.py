@@ -13,12 +13,12 @@ from three_parties import forget_some, open_split_model, start_training
 
 from parties.requests.driver import carry_out
 from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import TrainingPlan, train_epochs
 from parties.vertical.methods import fedora
 from parties.vertical.methods.cvfu import CvfuMethod
 from parties.vertical.methods.ico_like import IcoLikeMethod
+from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.top_only import TopOnlyMethod
 from protocol import vfl_pb2
 

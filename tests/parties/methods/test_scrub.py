@@ -11,9 +11,9 @@ from test_split_methods import trained
 from torch import Tensor
 
 from parties.requests.driver import carry_out
-from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.methods.fine_tune import FineTuneMethod
+from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.scrub import ScrubMethod
 from protocol import vfl_pb2
 

@@ -14,10 +14,10 @@ from parties.experiments.population.pooled_data import PooledData, WholeModel
 from parties.experiments.population.trained import TrainedPopulation
 from parties.requests.driver import carry_out
 from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.engine.network_run import NetworkRun
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import TrainingPlan, train_epochs
+from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.registry import vertical_method
 from parties.vertical.passive import PassiveSession
 from protocol import vfl_pb2

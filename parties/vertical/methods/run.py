@@ -18,16 +18,13 @@ from configs.unlearning import MethodSettings, ShrinkTop
 from parties.requests.driver import Run
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.rows import RowSets, Sample
-from parties.vertical.engine.training_loop import SentGradients
+from parties.vertical.engine.training_loop import HOLD, SentGradients
 from protocol import vfl_pb2
 
 T = TypeVar("T")
 Settings = TypeVar("Settings", bound=MethodSettings)
 PLAIN: Final = UpdateRule()
 LAST_GOOD = "last good model"  # slot of the last good model of a method
-DESCEND = vfl_pb2.Gradient(descend=vfl_pb2.Descend())
-ACCUMULATE = vfl_pb2.Gradient(accumulate=vfl_pb2.Accumulate())
-HOLD = vfl_pb2.Gradient(hold=vfl_pb2.Hold())
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,23 +16,15 @@ from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.rows import RowSets, Sample
-from parties.vertical.engine.run import (
-    DESCEND,
-    LAST_GOOD,
-    PLAIN,
-    Act,
-    Batch,
-    Norms,
-    ShrinkShares,
-    Votes,
-)
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.training_loop import (
+    DESCEND,
     BatchLoss,
     SentGradients,
     TrainingBatch,
     TrainingLoop,
 )
+from parties.vertical.methods.run import LAST_GOOD, PLAIN, Act, Batch, Norms, ShrinkShares, Votes
 from protocol import vfl_pb2
 
 T = TypeVar("T")
