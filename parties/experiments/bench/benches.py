@@ -4,20 +4,17 @@ from pathlib import Path
 
 from configs.experiments import read_experiments
 from parties.experiments.bench.blocks import read_fedora_blocks
-from parties.experiments.bench.extract import Extract, extract_vertical
+from parties.experiments.bench.extract import extract_vertical
 from parties.experiments.bench.horizontal.blocks import read_horizontal_blocks
 from parties.experiments.bench.horizontal.checks import horizontal_checks
 from parties.experiments.bench.horizontal.extract import extract_horizontal
 from parties.experiments.bench.language.blocks import read_language_blocks
 from parties.experiments.bench.language.checks import language_checks
 from parties.experiments.bench.language.extract import extract_language
-from parties.experiments.bench.plan import (
-    plan_federated_runs,
-    plan_vertical_runs,
-    read_federated_experiments,
-)
+from parties.experiments.bench.plan import Extract, plan_federated_runs, read_federated_experiments
 from parties.experiments.bench.record import Pages, fedora_pages
 from parties.experiments.bench.run import Bench
+from parties.experiments.bench.vertical_plan import plan_vertical_runs
 
 HORIZONTAL_LEAD = (
     "ASR: the fraction of the leaving client's rows with the trigger that the model assigns to the "

@@ -16,8 +16,7 @@ from typing import Any
 
 from configs.errors import ConfigError
 from parties.common.atomic_file import write_atomically
-from parties.experiments.bench.extract import Extract, Values
-from parties.experiments.bench.plan import PlannedRun
+from parties.experiments.bench.plan import Extract, PlannedRun, Values
 
 FILE = "runs.json"
 

@@ -1,18 +1,15 @@
 """Extraction of table figures from the metrics record of a vertical run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import ceil
 from statistics import fmean
-from typing import Any, TypeAlias
+from typing import Any
 
 from configs.agreement import VerticalAgreement
-from parties.experiments.bench.plan import PlannedRun
+from parties.experiments.bench.plan import PlannedRun, Values
 from parties.report.method_names import RETRAIN, is_independent_retrain, is_retrain
 from parties.vertical.methods.fedora import FedoraSettings
 from parties.vertical.methods.ico_like import IcoLikeSettings
-
-Values: TypeAlias = dict[str, float]  # by measure; a measure without a value is absent
-Extract: TypeAlias = Callable[[PlannedRun, Mapping[str, Any]], dict[str, Values]]  # by method
 
 # Measures of the tables by name, and the figures of a method with their values.
 CLEAN_METRICS = {

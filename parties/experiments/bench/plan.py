@@ -1,32 +1,28 @@
 """Planned runs of all experiments; a run has a config, changes to the config, and a seed."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from configs.agreement import RowRequest, VerticalAgreement
-from configs.evaluation import BackdoorSettings
+from configs.agreement import VerticalAgreement
 from configs.experiments import (
     Changes,
     ExperimentEntry,
-    ExperimentList,
     Title,
-    inline_toml,
     read_list,
 )
 from configs.federated import FederatedAgreement
 from configs.federated_file import FederatedConfig, read_federated
-from configs.schema import VerticalConfig, canonical_agreement, read_config
+from configs.schema import VerticalConfig, canonical_agreement
 from configs.table import ConfigTable, Count
 from parties.report.record import VERSION
-from parties.vertical.methods.registry import AGREEMENT
 
 QUICK = "quick"  # name of the variant with short training
 
@@ -87,7 +83,7 @@ class PlannedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class _RunOf:
+class RunOf:
     """A run of an experiment whose config is not yet read."""
 
     experiment: "Listed"
@@ -118,50 +114,8 @@ class _RunOf:
         )
 
 
-def plan_vertical_runs(listed: ExperimentList, folder: Path, scope: Scope) -> list[PlannedRun]:
-    """Return all runs of the experiments in ``scope``; configs are read from ``folder``.
-
-    Raises:
-        ConfigError: the changes to a config are invalid.
-    """
-    chosen = filter(scope.includes, listed.experiment)
-    return [run for each in chosen for run in _vertical_runs(each, listed, folder, scope)]
-
-
-def _vertical_runs(
-    each: ExperimentEntry, listed: ExperimentList, folder: Path, scope: Scope
-) -> Iterator[PlannedRun]:
-    seeds, path = scope.seeds_of(each), folder / each.config
-    request = _request(each, path)
-    for variant in each.variants:
-        changes = listed.changes(each, variant)
-        if scope.quick and QUICK in listed.variants:
-            changes = (*changes, *listed.variants[QUICK].get("any", ()))
-        for poisoned in (False, True) if each.backdoor else (False,):
-            own = _forget(request, each.backdoor if poisoned else None)
-            for seed in range(min(seeds, each.poisoned) if poisoned else seeds):
-                named = (*changes, *own, f"seed={seed}")
-                config = read_config(path, AGREEMENT, named)
-                of = _RunOf(each, variant, seed, path, named)
-                yield of.planned(config, poisoned=poisoned, processes=each.processes)
-
-
-def _request(each: ExperimentEntry, path: Path) -> RowRequest | None:
-    """Return the rows to forget; None for the request of the config itself."""
-    if each.first is None:
-        return each.request
-    classes = read_config(path, AGREEMENT).agreement.labels.classes[1 : 1 + each.first.classes]
-    return RowRequest(name="request", classes=classes, fraction=each.first.fraction)
-
-
-def _forget(request: RowRequest | None, backdoor: BackdoorSettings | None) -> tuple[str, ...]:
-    """Return the config change that sets the request, with the backdoor if one is given."""
-    if request is None:
-        return ()
-    table = request.model_dump(mode="json", exclude_unset=True)
-    if backdoor:
-        table["backdoor"] = backdoor.model_dump(mode="json", exclude_unset=True)
-    return (f"unlearn={inline_toml([table])}",)
+Values: TypeAlias = dict[str, float]  # by measure; a measure without a value is absent
+Extract: TypeAlias = Callable[[PlannedRun, Mapping[str, Any]], dict[str, Values]]  # by method
 
 
 def run_digest(config: VerticalConfig | FederatedConfig, *, processes: bool) -> str:
@@ -266,7 +220,7 @@ def _federated_runs(
         own = listed.variants[variant] if variant else ()
         quick = listed.quick if scope.quick else ()
         named = (*_last((*listed.always, *each.changes, *own, *quick)), f"seed={seed}")
-        yield _RunOf(each, variant, seed, path, named).planned(read_federated(path, named))
+        yield RunOf(each, variant, seed, path, named).planned(read_federated(path, named))
 
 
 def _last(changes: Changes) -> Changes:

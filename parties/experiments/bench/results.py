@@ -7,8 +7,7 @@ from statistics import fmean, stdev
 from typing import TypeAlias
 
 from parties.experiments.bench.cache import CachedRun
-from parties.experiments.bench.extract import Values
-from parties.experiments.bench.plan import PlannedRun
+from parties.experiments.bench.plan import PlannedRun, Values
 
 SeedSeries: TypeAlias = dict[int, float]  # one figure by seed
 

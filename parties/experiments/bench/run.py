@@ -16,8 +16,7 @@ from parties.experiments.bench.cache import (
     read_cache,
     write_cache,
 )
-from parties.experiments.bench.extract import Extract
-from parties.experiments.bench.plan import PlannedRun, Scope
+from parties.experiments.bench.plan import Extract, PlannedRun, Scope
 from parties.experiments.bench.record import Pages, publish_pages
 from parties.experiments.bench.results import collect_results
 from parties.experiments.bench.runner import BenchProgress, RunPlace, execute_runs, read_run_record

@@ -1,6 +1,6 @@
 """Unlearning methods of the vertical mode on a population of models, in one process."""
 
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from models.ensemble import Ensemble
 from parties.common.errors import PolicyError
@@ -11,11 +11,9 @@ from parties.vertical.methods.fedora import FedoraSettings
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.registry import METHODS
 
-Way: TypeAlias = str  # the name of a method
-
 
 def run_population_method(
-    trained: TrainedPopulation, way: Way, plan: FedoraSettings | None = None
+    trained: TrainedPopulation, way: str, plan: FedoraSettings | None = None
 ) -> Ensemble:
     """Return the models after one method; ``plan`` replaces the agreement's FedORA settings.
 

@@ -11,7 +11,6 @@ from configs.agreement import VerticalAgreement
 from configs.errors import ConfigError
 from configs.table import ConfigTable, Count
 from configs.unlearning import table_name
-from parties.experiments.population.methods import Way
 from parties.vertical.methods.fedora import AdaptiveStepSettings, FedoraSettings
 
 # FedORA as in the paper: from the original, with adaptive plain steps and without calibration.
@@ -40,7 +39,7 @@ class StudyMethod(ConfigTable):
     """One row of the result tables: an unlearning method with its settings."""
 
     name: str
-    way: Way
+    way: str  # name of the method
     paper: bool = False  # FedORA as in the paper, with the settings of ``paper_form``
     plan: dict[str, Any] = Field(default_factory=dict)  # settings of FedORA that differ
     settings: dict[str, Any] = Field(default_factory=dict)  # settings of any other method

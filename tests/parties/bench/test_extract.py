@@ -15,7 +15,8 @@ from parties.experiments.bench.extract import (
     extract_vertical,
     payload_formula_applies,
 )
-from parties.experiments.bench.plan import PlannedRun, Scope, plan_vertical_runs
+from parties.experiments.bench.plan import PlannedRun, Scope
+from parties.experiments.bench.vertical_plan import plan_vertical_runs
 from parties.vertical.methods.registry import AGREEMENT
 
 

@@ -6,8 +6,8 @@ Superscripts in the headings: ¹ = after the unlearning rounds, ² = after the r
 from collections.abc import Mapping
 from typing import Any
 
-from parties.experiments.bench.extract import Values, extract_federated
-from parties.experiments.bench.plan import PlannedRun
+from parties.experiments.bench.extract import extract_federated
+from parties.experiments.bench.plan import PlannedRun, Values
 
 MEASURES = {  # name in the blocks: heading, and name of the figure in the record
     "asr1": ("ASR¹", "unlearned_planted"),
