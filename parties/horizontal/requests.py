@@ -167,6 +167,7 @@ class RequestRunner:
         def initial_model(stream: str) -> Tensor:
             return self._task.initial_model(stream + self._salt)
 
+        needs = method.needs(self._party.agreement)
         # Personal parameters may be newer than the recorded progress: then the method starts again.
         return HorizontalRun(
             cohort=self._cohort,
@@ -175,8 +176,8 @@ class RequestRunner:
             remaining=remaining,
             initial_model=initial_model,
             progress=self._party.progress,
-            history=self._history() if self._task.history_every else None,
-            clusters=self._clusters(),
+            history=self._history() if needs.history and self._task.history_every else None,
+            clusters=self._clusters() if needs.clusters else None,
             secret=partial(self._secret, f"{request} {method.name} secret"),
             journal=NO_JOURNAL if self._task.has_personal else self._journal,
             salt="" if method.repeats_training else self._salt,

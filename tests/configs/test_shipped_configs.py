@@ -109,7 +109,7 @@ LABELS = {
 
 @cache
 def read(name: str) -> tuple[VerticalConfig, dict[str, Holding]]:
-    config = read_config(SHIPPED[NAMES.index(name)])
+    config = read_config(SHIPPED[NAMES.index(name)], AGREEMENT)
     agreement = config.agreement
     settings = {name: config.settings(name).data for name in agreement.parties}
     folder = needed(*settings.values())

@@ -1,8 +1,12 @@
 """The three benchmarks of ``vfl bench``: their runs and their result pages."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
-from configs.experiments import read_experiments
+from configs.agreement import RowRequest
+from configs.evaluation import BackdoorSettings
+from configs.experiments import ExperimentEntry, ExperimentList, inline_toml, read_experiments
+from configs.schema import read_config
 from parties.experiments.bench.blocks import read_fedora_blocks
 from parties.experiments.bench.extract import extract_vertical
 from parties.experiments.bench.horizontal.blocks import read_horizontal_blocks
@@ -11,10 +15,18 @@ from parties.experiments.bench.horizontal.extract import extract_horizontal
 from parties.experiments.bench.language.blocks import read_language_blocks
 from parties.experiments.bench.language.checks import language_checks
 from parties.experiments.bench.language.extract import extract_language
-from parties.experiments.bench.plan import Extract, plan_federated_runs, read_federated_experiments
+from parties.experiments.bench.plan import (
+    QUICK,
+    Extract,
+    PlannedRun,
+    RunOf,
+    Scope,
+    plan_federated_runs,
+    read_federated_experiments,
+)
 from parties.experiments.bench.record import Pages, fedora_pages
 from parties.experiments.bench.run import Bench
-from parties.experiments.bench.vertical_plan import plan_vertical_runs
+from parties.vertical.methods.registry import AGREEMENT
 
 HORIZONTAL_LEAD = (
     "ASR: the fraction of the leaving client's rows with the trigger that the model assigns to the "
@@ -81,3 +93,49 @@ def _federated_bench(name: str, listed: Path, extract: Extract, pages: Pages) ->
 
 
 BENCHES = {"fedora": fedora_bench, "horizontal": horizontal_bench, "language": language_bench}
+
+
+def plan_vertical_runs(listed: ExperimentList, folder: Path, scope: Scope) -> list[PlannedRun]:
+    """Return all runs of the experiments in ``scope``; configs are read from ``folder``.
+
+    Raises:
+        ConfigError: the changes to a config are invalid.
+    """
+    chosen = filter(scope.includes, listed.experiment)
+    return [run for each in chosen for run in _vertical_runs(each, listed, folder, scope)]
+
+
+def _vertical_runs(
+    each: ExperimentEntry, listed: ExperimentList, folder: Path, scope: Scope
+) -> Iterator[PlannedRun]:
+    seeds, path = scope.seeds_of(each), folder / each.config
+    request = _request(each, path)
+    for variant in each.variants:
+        changes = listed.changes(each, variant)
+        if scope.quick and QUICK in listed.variants:
+            changes = (*changes, *listed.variants[QUICK].get("any", ()))
+        for poisoned in (False, True) if each.backdoor else (False,):
+            own = _forget(request, each.backdoor if poisoned else None)
+            for seed in range(min(seeds, each.poisoned) if poisoned else seeds):
+                named = (*changes, *own, f"seed={seed}")
+                config = read_config(path, AGREEMENT, named)
+                of = RunOf(each, variant, seed, path, named)
+                yield of.planned(config, poisoned=poisoned, processes=each.processes)
+
+
+def _request(each: ExperimentEntry, path: Path) -> RowRequest | None:
+    """Return the rows to forget; None for the request of the config itself."""
+    if each.first is None:
+        return each.request
+    classes = read_config(path, AGREEMENT).agreement.labels.classes[1 : 1 + each.first.classes]
+    return RowRequest(name="request", classes=classes, fraction=each.first.fraction)
+
+
+def _forget(request: RowRequest | None, backdoor: BackdoorSettings | None) -> tuple[str, ...]:
+    """Return the config change that sets the request, with the backdoor if one is given."""
+    if request is None:
+        return ()
+    table = request.model_dump(mode="json", exclude_unset=True)
+    if backdoor:
+        table["backdoor"] = backdoor.model_dump(mode="json", exclude_unset=True)
+    return (f"unlearn={inline_toml([table])}",)

@@ -7,11 +7,11 @@ import pytest
 from bench.bench_runs import write_list
 
 from configs.experiments import read_experiments
+from parties.experiments.bench.benches import plan_vertical_runs
 from parties.experiments.bench.horizontal.checks import IID, PAT_20, PAT_50, horizontal_checks
 from parties.experiments.bench.horizontal.extract import extract_horizontal
 from parties.experiments.bench.plan import Scope
 from parties.experiments.bench.results import Results
-from parties.experiments.bench.vertical_plan import plan_vertical_runs
 
 ASCENT = {"right1": 0.3, "asr1": 0.01, "asr2": 0.5, "conflicts": 8.0}
 EXPECTED: dict[str, dict[str, dict[str, float]]] = {

@@ -9,6 +9,7 @@ from bench.bench_runs import write_list
 
 from configs.experiments import read_experiments
 from configs.schema import read_config
+from parties.experiments.bench.benches import plan_vertical_runs
 from parties.experiments.bench.extract import (
     count_rounds,
     expected_fedora_bytes,
@@ -16,7 +17,6 @@ from parties.experiments.bench.extract import (
     payload_formula_applies,
 )
 from parties.experiments.bench.plan import PlannedRun, Scope
-from parties.experiments.bench.vertical_plan import plan_vertical_runs
 from parties.vertical.methods.registry import AGREEMENT
 
 

@@ -7,9 +7,9 @@ from bench.bench_runs import write_list
 
 from configs.experiments import read_experiments
 from configs.schema import read_config
+from parties.experiments.bench.benches import plan_vertical_runs
 from parties.experiments.bench.blocks import read_fedora_blocks
 from parties.experiments.bench.plan import Scope, run_digest, source_digest
-from parties.experiments.bench.vertical_plan import plan_vertical_runs
 from parties.vertical.methods.registry import AGREEMENT
 
 SHIPPED = Path(__file__).parents[3] / "configs" / "bench" / "fedora.toml"

@@ -8,9 +8,9 @@ from bench.bench_runs import write_list
 from rich.console import Console
 
 from configs.experiments import read_experiments
+from parties.experiments.bench.benches import plan_vertical_runs
 from parties.experiments.bench.plan import Scope
 from parties.experiments.bench.runner import BenchProgress, RunStatus, remaining_seconds
-from parties.experiments.bench.vertical_plan import plan_vertical_runs
 
 
 def test_remaining_time_uses_the_mean_of_each_kind_and_all_workers() -> None:

@@ -14,6 +14,7 @@ from bench.bench_runs import write_list
 from configs.errors import ConfigError
 from configs.experiments import read_experiments
 from parties.common.errors import Stopped
+from parties.experiments.bench.benches import plan_vertical_runs
 from parties.experiments.bench.cache import extract_records, lock_pages, read_cache, write_cache
 from parties.experiments.bench.extract import extract_vertical
 from parties.experiments.bench.plan import PlannedRun, Scope
@@ -25,7 +26,6 @@ from parties.experiments.bench.runner import (
     read_run_record,
     run_command,
 )
-from parties.experiments.bench.vertical_plan import plan_vertical_runs
 
 
 def planned(folder: Path) -> list[PlannedRun]:

@@ -4,6 +4,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from clients import row_source
 from five_clients import CONFIG
@@ -151,7 +152,10 @@ def test_recently_used_vector_stays_shared() -> None:
     assert torch.equal(workers.vectors[str(places["second"])], vectors[MAX_SHARED_VECTORS])
 
 
-def test_counting_conflicts_does_not_change_personal_parameters(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["ewc-sga", "adaclipping-like"])
+def test_counting_conflicts_does_not_change_personal_parameters(
+    tmp_path: Path, method: str
+) -> None:
     methods = []
     for conflicts in ("false", "true"):
         folder = tmp_path / conflicts
@@ -159,8 +163,9 @@ def test_counting_conflicts_does_not_change_personal_parameters(tmp_path: Path) 
         source = write_config(folder)
         stage = "{ rounds = 2, learning_rate = 0.05 }"
         changes = (
-            'unlearning.method="ewc-sga"', "unlearning.compare=[]",
+            f'unlearning.method="{method}"', "unlearning.compare=[]",
             f"unlearning.ewc_sga={{ ascent = {stage}, recover = {stage} }}",
+            f"unlearning.adaclipping_like={{ recover = {stage} }}",
             f"evaluation.conflicts={conflicts}",
         )  # fmt: skip
         config = read_horizontal(source.config, changes)
