@@ -234,11 +234,17 @@ def test_every_option_that_a_page_names_exists(page: Path) -> None:
 def known_keys() -> set[str]:
     """All keys of all tables, by their last two names: ``training.epochs``, and by the last one."""
     keys: set[str] = set()
-    for table in generate.config_tables():
+    waiting, seen = [*generate.config_tables(), *generate.agreements().values()], set[Any]()
+    while waiting:
+        table = waiting.pop()
+        if table in seen:
+            continue
+        seen.add(table)
         for key, info in table.model_fields.items():
             keys.add(key)
             for inner in generate.tables_in(info.annotation):
                 keys |= {f"{key}.{each}" for each in inner.model_fields}
+                waiting.append(inner)
     return keys
 
 
