@@ -75,7 +75,7 @@ class Console:
             return
         from parties.common.json_files import null_non_finite
         from parties.report import METRICS, REPORT
-        from parties.report.any_run import report_tables
+        from parties.report.terminal import report_tables
 
         self.terminal.print(report_tables(null_non_finite(metrics), self.terminal.width))
         self.terminal.print(f"report:  {folder / REPORT}\nmetrics: {folder / METRICS}")

@@ -27,11 +27,25 @@ from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.horizontal.methods.unlearn import UnlearnedModel, unlearn
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.task import ORIGINAL, ServerTask
+from parties.report.record import (
+    Figure,
+    MethodCost,
+    MethodRecord,
+    Request,
+    RequestedMembers,
+    Step,
+    add_shares_of_retrain,
+)
 from parties.requests.driver import carry_out
 from unlearning.audit.metric import Metric
 
 RunFactory: TypeAlias = Callable[[], HorizontalRun]
 PER_QUESTION = ("ratios",)  # benchmark metrics of single questions, which are not recorded
+KEPT = (
+    "the source data of every client, from which the client must delete the rows itself",
+    "copies of the model that clients or other parties made in earlier rounds",
+    "hyper-parameters and the number of rounds, which were chosen with the forgotten rows",
+)
 MEMBER_ATTEMPTS = 3  # to receive from every client whether the request names some of its rows
 
 
@@ -60,7 +74,7 @@ class RequestRunner:
 
     def carry_out(
         self, request: RequestBase, original: Tensor, rounds: int
-    ) -> tuple[Tensor, list[Member], dict[str, Any]]:
+    ) -> tuple[Tensor, list[Member], Request]:
         """Carry out an unlearning request.
 
         Args:
@@ -99,27 +113,30 @@ class RequestRunner:
             unlearned.append(model)
         delivered = unlearned[0].model if unlearned else original
         self._branches.adopt(unlearned[0].branch if unlearned else self._branches.current)
-        record = self._record(request, leaving, remaining, outcomes)
+        records = self._method_records(leaving, outcomes)
         self._journal.flush()  # after the purge, no model can be evaluated on the forgotten rows
         purged = self._cohort.purge()
         self._history().forget([each.client for each in leaving])
         chosen = methods[0].name if methods else ORIGINAL
-        return delivered, remaining, {**record, "chosen": chosen, "purged": purged}
+        record = Request(
+            name=name,
+            members=RequestedMembers(
+                leaving=tuple(str(each) for each in leaving),
+                remaining=len({each.client for each in remaining}),
+            ),
+            methods=tuple(records),
+            chosen=chosen,
+            purged={client: tuple(items) for client, items in purged.items()},
+            kept=KEPT,
+        )
+        return delivered, remaining, record
 
-    def _record(
-        self,
-        request: RequestBase,
-        leaving: Sequence[Member],
-        remaining: Sequence[Member],
-        outcomes: Sequence[ModelOutcome],
-    ) -> dict[str, Any]:
+    def _method_records(
+        self, leaving: Sequence[Member], outcomes: Sequence[ModelOutcome]
+    ) -> list[MethodRecord]:
         metrics = self._task.metrics(outcomes, [each.client for each in leaving])
-        return {
-            "name": request.name,
-            "leaving": [str(each) for each in leaving],
-            "remaining": len({each.client for each in remaining}),
-            "methods": [_outcome_record(each, metrics[each.name]) for each in outcomes],
-        }
+        records = [_method_record(each, metrics[each.name]) for each in outcomes]
+        return add_shares_of_retrain(records)
 
     def _require_feasible(
         self,
@@ -318,13 +335,21 @@ class RequestRunner:
         return self._task.evaluate(self._cohort, model, self._leaving)
 
 
-def _outcome_record(outcome: ModelOutcome, metrics: Sequence[Metric]) -> dict[str, Any]:
+def _method_record(outcome: ModelOutcome, metrics: Sequence[Metric]) -> MethodRecord:
     """The record of one model, without metrics of single questions."""
-    benchmark = {
-        name: each for name, each in outcome.benchmark_metrics.items() if name not in PER_QUESTION
-    }
-    figures = [each.plain() for each in metrics]
-    return asdict(outcome) | {"figures": figures, "benchmark_metrics": benchmark}
+    known, measured = asdict(outcome), outcome.benchmark_metrics
+    cost = MethodCost(seconds=outcome.seconds, size=outcome.size)
+    return MethodRecord(
+        name=outcome.name,
+        guarantee=outcome.guarantee,
+        cost=None if outcome.name == ORIGINAL else cost,
+        figures=tuple(Figure(**each.plain()) for each in metrics),
+        steps=tuple(Step(**each) for each in outcome.rounds),
+        diverged=outcome.diverged,
+        scores=known["scores"],
+        stages=known["stages"],
+        benchmark={name: each for name, each in measured.items() if name not in PER_QUESTION},
+    )
 
 
 def request_members(

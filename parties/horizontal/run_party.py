@@ -14,7 +14,7 @@ from parties.horizontal.engine.run_journal import federated_checkpoints, prepare
 from parties.horizontal.party import FederatedMode, FederatedParty
 from parties.horizontal.server import run_server
 from parties.report import METRICS, REPORT
-from parties.report.horizontal.page import horizontal_page
+from parties.report.page import report_page
 from parties.session.setup import StartOptions, hub_address
 from protocol.errors import IdentityError, LineBroken
 from protocol.grpc_line import LineServer, dial_hub
@@ -66,7 +66,7 @@ def write_results(out: Path, party: FederatedParty, metrics: dict[str, Any]) -> 
     """Write the metrics and the report of a run."""
     folder, known = out / party.agreement.federation, null_non_finite(metrics)
     write_atomically(folder / METRICS, canonical_json(known))
-    write_atomically(folder / REPORT, horizontal_page(known).encode())
+    write_atomically(folder / REPORT, report_page(known).encode())
 
 
 def _admit(party: FederatedParty, certificate: object) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from importlib.metadata import version
 from typing import Any
 
@@ -22,7 +23,7 @@ from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoi
 from parties.horizontal.party import FederatedParty, save_model
 from parties.horizontal.requests import RequestRunner
 from parties.horizontal.task import ORIGINAL, ServerTask
-from parties.report.horizontal import VERSION
+from parties.report.record import Request, RunFacts, Training, TrainingStep, run_record
 from parties.session import handshake
 
 Publish = Callable[[dict[str, Any]], None]
@@ -159,7 +160,8 @@ class FederatedServer:
 
     def run(self) -> dict[str, Any]:
         """Train, carry out each request after the agreed round, and return the metrics."""
-        model, rounds, requests = self._task.initial_model(ORIGINAL), list[dict[str, Any]](), []
+        began, requests = self._party.now(), list[Request]()
+        model, rounds = self._task.initial_model(ORIGINAL), list[dict[str, Any]]()
         members, begin = [Member(name) for name in self._agreement.spokes], 0
         for end, due in requests_by_round(self._agreement):
             if end > begin:
@@ -174,14 +176,13 @@ class FederatedServer:
             RoundStore(self._party.state / "history", 0).clear()
             ClusterStore(self._party.state / "clusters", ()).clear()
         self._delivered = model
-        return {
-            "version": VERSION,
-            "run": self._run_record(),
-            "training": {"rounds": rounds},
-            "requests": requests,
-            "traffic": self._party.traffic.by_phase(),
-            "peers": self._party.traffic.by_peer(),
-        }
+        steps = [
+            TrainingStep(number=each["round"] + 1, loss=each["loss"], absent=tuple(each["absent"]))
+            for each in rounds
+        ]
+        training = Training(unit="round", steps=tuple(steps), stream=ORIGINAL)
+        traffic = self._party.traffic
+        return run_record(self._run_identity(began), training, requests, traffic).plain()
 
     def delivered(self) -> Tensor:
         """Write the run's final model and return it, ``[d]``.
@@ -194,9 +195,9 @@ class FederatedServer:
         save_model(self._party, self._task.named_tensors(self._delivered), self.journal.run)
         return self._delivered
 
-    def _run_record(self) -> dict[str, Any]:
+    def _run_identity(self, began: datetime) -> RunFacts:
         agreement = self._agreement
-        return {
+        facts = {
             "federation": agreement.federation,
             "mode": agreement.mode,
             "clients": len(agreement.spokes),
@@ -207,10 +208,13 @@ class FederatedServer:
             "seed": agreement.seed,
             "session": self.journal.run.hex(),
             "agreement": self._party.digest.hex(),
+            "began": began,
+            "ended": self._party.now(),
             "seconds": self._party.traffic.elapsed,
             "software": {name: version(name) for name in (*LIBRARIES, *self._task.libraries)},
             **self._task.run_facts(),
         }
+        return RunFacts(**facts)
 
     def _train(self, span: TrainingSpan, rounds: list[dict[str, Any]]) -> Tensor:
         def work() -> TrainedModel:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from parties.report.quantities import format_number, format_percent, format_ratio
-from parties.report.record import Figure, Method, Request
+from parties.report.record import Figure, MethodRecord, Request
 
 
 class Unit(Enum):
@@ -38,7 +38,7 @@ class Column:
     digits: int = 2
     forgets: bool = False
 
-    def value(self, method: Method) -> float | None:
+    def value(self, method: MethodRecord) -> float | None:
         """Return the value of a model; None if it was not measured."""
         part, name = self.source
         match part:
@@ -62,12 +62,12 @@ class Column:
         return format_number(value, self.digits)
 
 
-def find_figure(method: Method, name: str) -> Figure | None:
+def find_figure(method: MethodRecord, name: str) -> Figure | None:
     """Return the figure ``name`` of a model; None if it is absent."""
     return next((each for each in method.figures if each.name == name), None)
 
 
-def membership_interval(method: Method) -> tuple[float, float] | None:
+def membership_interval(method: MethodRecord) -> tuple[float, float] | None:
     """Return the 95 % confidence interval of the membership attack's AUC on a model."""
     if method.membership is not None:
         return method.membership.interval

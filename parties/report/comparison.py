@@ -20,7 +20,7 @@ from parties.report.columns import (
     visible_columns,
 )
 from parties.report.method_names import ORIGINAL, is_independent_retrain, is_retrain, method_title
-from parties.report.record import Method, Request
+from parties.report.record import MethodRecord, Request
 
 _ROUNDING = 1e-12  # a smaller standard deviation cannot be a unit
 
@@ -54,12 +54,12 @@ class ComparisonResult(Enum):
     GUARANTEED = "Guaranteed by the method, not measured: see the figures of the guarantee"
 
 
-def find_method(request: Request, name: str) -> Method | None:
+def find_method(request: Request, name: str) -> MethodRecord | None:
     """Return the method ``name`` of a request; None if it is absent."""
     return next((each for each in request.methods if each.name == name), None)
 
 
-def chosen_method(request: Request) -> Method | None:
+def chosen_method(request: Request) -> MethodRecord | None:
     """Return the method whose model was delivered; None if no method ran."""
     return find_method(request, request.chosen)
 
@@ -70,11 +70,11 @@ def method_value(request: Request, name: str, column: Column) -> float | None:
     return None if method is None else column.value(method)
 
 
-def ordered_methods(request: Request) -> list[Method]:
+def ordered_methods(request: Request) -> list[MethodRecord]:
     """Return all methods in table order: the original, the delivered one, others, Retrains."""
     first = (ORIGINAL, request.chosen)
 
-    def place(method: Method) -> int:
+    def place(method: MethodRecord) -> int:
         return first.index(method.name) if method.name in first else 2 + is_retrain(method.name)
 
     return sorted(request.methods, key=place)

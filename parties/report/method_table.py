@@ -20,7 +20,7 @@ from parties.report.quantities import (
     format_seconds,
     format_size,
 )
-from parties.report.record import Method, Request
+from parties.report.record import MethodRecord, Request
 from parties.report.sentences import gap_text, proof_text, reference_text
 
 
@@ -134,7 +134,7 @@ def _lines(
 
 
 def _line(
-    request: Request, method: Method, columns: Sequence[Column], costs: Sequence[CostColumn]
+    request: Request, method: MethodRecord, columns: Sequence[Column], costs: Sequence[CostColumn]
 ) -> MethodLine:
     meaning, retrained = method_meaning(method.name), is_retrain(method.name)
     kind = "original" if method.name == ORIGINAL else "retrain" if retrained else "baseline"
@@ -152,7 +152,7 @@ def _line(
     )
 
 
-def _cell(request: Request, method: Method, column: Column) -> Cell:
+def _cell(request: Request, method: MethodRecord, column: Column) -> Cell:
     """Return a figure; an independent Retrain has no gap, because it is part of the reference."""
     value = column.value(method)
     if value is None:
@@ -167,7 +167,7 @@ def _cell(request: Request, method: Method, column: Column) -> Cell:
     return Cell(column.text(value), (*notes, *_too_few(method, column)))
 
 
-def _too_few(method: Method, column: Column) -> tuple[str, ...]:
+def _too_few(method: MethodRecord, column: Column) -> tuple[str, ...]:
     """Return a note if a figure has too few rows for a conclusion."""
     part, name = column.source
     found = find_figure(method, name) if part == "figure" else None
@@ -175,7 +175,7 @@ def _too_few(method: Method, column: Column) -> tuple[str, ...]:
     return (f"n = {found.n}: too few",) if found and few else ()
 
 
-def _cost_cell(method: Method, column: CostColumn) -> Cell:
+def _cost_cell(method: MethodRecord, column: CostColumn) -> Cell:
     """Return a cost of a method; none for the original: training is no cost of forgetting."""
     if method.cost is None:
         return Cell("–")

@@ -39,7 +39,7 @@ from parties.report.quantities import (
     format_size,
     join_words,
 )
-from parties.report.record import Request, Run, Step, Training, read_record
+from parties.report.record import Request, RunFacts, Step, Training, read_record
 from parties.report.sentences import (
     closing_sentence,
     page_headline,
@@ -172,7 +172,7 @@ def _templates() -> Environment:
     return environment
 
 
-def _view(request: Request, run: Run) -> RequestView:
+def _view(request: Request, run: RunFacts) -> RequestView:
     method, vertical = chosen_method(request), is_vertical(request)
     return RequestView(
         request=request,

@@ -66,7 +66,7 @@ class Figure(_Part):
     note: str
 
 
-class Cost(_Part):
+class MethodCost(_Part):
     """The cost of a method, and its shares of the cost of a Retrain.
 
     Attributes:
@@ -158,7 +158,7 @@ class Divergence(_Part):
     ratio: float | None
 
 
-class Method(_Part):
+class MethodRecord(_Part):
     """One model of a request: the original, an unlearned model or a Retrain model.
 
     Attributes:
@@ -181,7 +181,7 @@ class Method(_Part):
 
     name: str
     guarantee: str | None = None
-    cost: Cost | None = None
+    cost: MethodCost | None = None
     figures: tuple[Figure, ...] = ()
     steps: tuple[Step, ...] = ()
     stopped: str | None = None
@@ -227,7 +227,7 @@ class RequestedMembers(_Part):
     remaining: int
 
 
-class Threshold(_Part):
+class ThresholdRecord(_Part):
     """The threshold of the forgetting score, and the scores of models.
 
     Attributes:
@@ -286,10 +286,10 @@ class Request(_Part):
     name: str
     rows: RequestedRows | None = None
     members: RequestedMembers | None = None
-    methods: tuple[Method, ...]
+    methods: tuple[MethodRecord, ...]
     chosen: str
     skipped: str | None = None
-    threshold: Threshold | None = None
+    threshold: ThresholdRecord | None = None
     purged: dict[str, tuple[str, ...]] = {}
     remains: dict[str, tuple[str, ...]] = {}
     kept: tuple[str, ...] = ()
@@ -324,7 +324,7 @@ class Privacy(_Part):
     claims: tuple[JsonObject, ...] = ()
 
 
-class Run(_Part):
+class RunFacts(_Part):
     """The identity and the settings of a run.
 
     Attributes:
@@ -479,7 +479,7 @@ class RunRecord(_Part):
     """
 
     version: Literal[3] = VERSION
-    run: Run
+    run: RunFacts
     training: Training | None
     requests: tuple[Request, ...]
     traffic: tuple[PhaseTraffic, ...]
@@ -489,7 +489,7 @@ class RunRecord(_Part):
 
 
 def run_record(
-    run: Run,
+    run: RunFacts,
     training: Training | None,
     requests: Sequence[Request],
     traffic: TrafficCounter,
@@ -532,12 +532,12 @@ def read_record(content: Any, source: str = "the record") -> RunRecord:
         ) from None
 
 
-def add_shares_of_retrain(methods: Sequence[Method]) -> list[Method]:
+def add_shares_of_retrain(methods: Sequence[MethodRecord]) -> list[MethodRecord]:
     """Return the methods; each cost also has its shares of the mean cost of the Retrain models."""
     known = [each.cost for each in methods if each.cost and is_retrain(each.name)]
     seconds, size = sum(each.seconds for each in known), sum(each.size for each in known)
 
-    def shares(cost: Cost) -> JsonObject:
+    def shares(cost: MethodCost) -> JsonObject:
         return {
             "seconds_of_retrain": cost.seconds * len(known) / seconds if seconds else None,
             "size_of_retrain": cost.size * len(known) / size if size else None,

@@ -27,7 +27,7 @@ from parties.report.quantities import (
     format_ratio,
     join_words,
 )
-from parties.report.record import Privacy, Request, Run, RunRecord
+from parties.report.record import Privacy, Request, RunFacts, RunRecord
 
 HOLDINGS = {"active": "the labels", "passive": "features only"}
 
@@ -170,7 +170,7 @@ def page_headline(record: RunRecord) -> str:
     return f"{name}: {len(requests)} requests" if several else f"{name}: {_leaving(requests[0])}"
 
 
-def run_sentence(run: Run) -> str:
+def run_sentence(run: RunFacts) -> str:
     """Return the sentences about the parties or clients of a run, and about their model."""
     if run.clients is not None:
         return (
@@ -186,7 +186,7 @@ def run_sentence(run: Run) -> str:
     return f"{'; '.join(held)}. Together they {trained}" if held else f"The parties {trained}"
 
 
-def privacy_claims_of(run: Run) -> Privacy | None:
+def privacy_claims_of(run: RunFacts) -> Privacy | None:
     """Return the privacy claims of a run; None in the federated modes (see ``run.aggregation``)."""
     if run.privacy is None and run.mode == "vertical":
         return Privacy(summary=NO_FORMAL_PRIVACY)
@@ -199,7 +199,7 @@ def _holders(names: list[str], role: str) -> str:
     return f"{join_words(names)} {'holds' if len(names) == 1 else 'hold'} {data}"
 
 
-def request_sentence(request: Request, run: Run) -> str:
+def request_sentence(request: Request, run: RunFacts) -> str:
     """Return the sentences about the rows or the clients of a request."""
     rows = request.rows
     if rows is None:

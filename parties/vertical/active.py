@@ -17,7 +17,7 @@ from parties.report.record import (
     Party,
     Privacy,
     Request,
-    Run,
+    RunFacts,
     RunRecord,
     Training,
     TrainingStep,
@@ -241,12 +241,12 @@ def _run_identity(
     began: datetime,
     test_accuracy: float | None,
     spent: Mapping[str, PrivacySpending],
-) -> Run:
+) -> RunFacts:
     party, rows = split_model.party, split_model.start
     agreement = party.agreement
     sizes = {"learn": rows.train, "validation": rows.validation, "test": rows.test}
     threads = {party.name: party.settings.threads}
-    return Run(
+    return RunFacts(
         mode="vertical",
         federation=agreement.federation,
         session=split_model.run.hex(),

@@ -109,7 +109,7 @@ def _peak(data: Path, clients: int, personal: str) -> Peak:
         if run.returncode:
             raise RuntimeError((Path(name) / "output").read_text()[-2000:])
         metrics = json.loads((out / "thousand" / "metrics.json").read_text())
-        if len(metrics["training"]["rounds"]) != ROUNDS:
+        if len(metrics["training"]["steps"]) != ROUNDS:
             raise RuntimeError("not all rounds were run")
     peak.seconds = monotonic() - started
     return peak

@@ -11,7 +11,6 @@ from parties.cli.options import DebugOption, Format, FormatOption
 from parties.report import METRICS, REPORT
 
 _LARGEST = 256 << 20  # bytes of a metrics file
-_PARTS = ("run", "training", "requests", "traffic", "peers")
 _HINT = f"give the folder of a run, or the {METRICS} of the active party or the server"
 
 
@@ -40,7 +39,8 @@ def report_command(
 def _report(run: Path, console: Console, *, json_lines: bool) -> None:
     from parties.common.atomic_file import write_atomically
     from parties.common.errors import DataError
-    from parties.report.any_run import report_page, report_tables
+    from parties.report.page import report_page
+    from parties.report.terminal import report_tables
 
     path = run / METRICS if run.is_dir() else run
     metrics = read_metrics(path)
@@ -57,7 +57,7 @@ def _report(run: Path, console: Console, *, json_lines: bool) -> None:
     console.print(f"report:  {report}", event="result", report=str(report), metrics=str(path))
 
 
-def read_metrics(path: Path) -> dict[str, Any]:
+def read_metrics(path: Path) -> Any:
     """Return the metrics of a run.
 
     Raises:
@@ -65,7 +65,7 @@ def read_metrics(path: Path) -> dict[str, Any]:
             vfl.
     """
     from parties.common.errors import DataError
-    from parties.report.any_run import supported_version
+    from parties.report.record import read_record
 
     try:
         if path.stat().st_size > _LARGEST:
@@ -78,14 +78,11 @@ def read_metrics(path: Path) -> dict[str, Any]:
         raise DataError(f"cannot read {path}: {error.strerror}", _HINT) from None
     except (ValueError, RecursionError):
         raise DataError(f"{path} is not JSON", _HINT) from None
-    if not isinstance(metrics, dict) or not all(part in metrics for part in _PARTS):
-        raise DataError(f"{path} is not the metrics file of a run", _HINT)
-    version, ours = metrics.get("version"), supported_version(metrics)
-    if version != ours:
-        raise DataError(
-            f"{path} has format version {version!r:.20}, but this vfl reads format version {ours}",
-            "use the version of vfl that wrote the file, or repeat the run",
-        )
+    try:
+        read_record(metrics, str(path))
+    except DataError as error:
+        error.hint = error.hint or _HINT
+        raise
     return metrics
 
 

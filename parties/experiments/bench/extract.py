@@ -60,8 +60,8 @@ def extract_federated(
     found = {}
     for each in metrics["requests"][0]["methods"]:
         found[each["name"]] = _figures(each["figures"], wanted)
-        if each["name"] != "original":
-            found[each["name"]]["seconds"] = float(each["seconds"])
+        if each["cost"] is not None:
+            found[each["name"]]["seconds"] = float(each["cost"]["seconds"])
     retrains = [found.pop(name) for name in list(found) if is_retrain(name)]
     return found | {RETRAIN: _mean(retrains)}
 

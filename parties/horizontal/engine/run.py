@@ -14,9 +14,9 @@ from torch import Tensor
 from parties.common.progress import ProgressReporter
 from parties.horizontal.engine.clusters import ClusterStore
 from parties.horizontal.engine.cohort import Cohort, MeanUpdate, Member, require_finite
-from parties.horizontal.engine.cost import Cost, CostMeter
 from parties.horizontal.engine.history import History
 from parties.horizontal.local.local_task import LocalTask, LocalUpdate, Slots
+from parties.requests.cost import Cost, CostMeter
 from parties.requests.driver import JsonObject, MethodProgress, StepRecord
 
 T = TypeVar("T")

@@ -39,7 +39,7 @@ from parties.report.quantities import (
     format_seconds,
     format_size,
 )
-from parties.report.record import JsonObject, Method, PhaseTraffic, Request, Step, Training
+from parties.report.record import JsonObject, MethodRecord, PhaseTraffic, Request, Step, Training
 
 PHASES = {"psi": "alignment (PSI)"}
 
@@ -323,7 +323,7 @@ def _share_scale(request: Request, figure: str, label: str) -> MarkScale:
     return MarkScale(label=label, show=lambda v: format_percent(v, 0), goal=goal)
 
 
-def _accent(request: Request, method: Method) -> str:
+def _accent(request: Request, method: MethodRecord) -> str:
     accents = {ORIGINAL: VERMILLION, request.chosen: BLUE}
     return accents.get(method.name, FAINT)
 

@@ -6,6 +6,7 @@ from functools import partial
 from torch import Tensor
 
 from configs.agreement import RowRequest
+from parties.requests.cost import Cost
 from parties.requests.driver import carry_out
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
@@ -22,35 +23,6 @@ ROW_SETS = {
     "validation": vfl_pb2.VALIDATION,
     "test": vfl_pb2.TEST,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """The cost of a method, over all its passes.
-
-    Attributes:
-        seconds: run time.
-        rows: number of embeddings that passive parties sent.
-        size: number of bytes on the wire, in both directions.
-        payload: the part of ``size`` that tensors take, in bytes.
-        messages: number of messages.
-    """
-
-    seconds: float
-    rows: int
-    size: int
-    payload: int = 0
-    messages: int = 0
-
-    def since(self, start: "Cost") -> "Cost":
-        """Return this cost minus ``start``, the cost at an earlier time."""
-        return Cost(
-            self.seconds - start.seconds,
-            self.rows - start.rows,
-            self.size - start.size,
-            self.payload - start.payload,
-            self.messages - start.messages,
-        )
 
 
 @dataclass(frozen=True, slots=True)

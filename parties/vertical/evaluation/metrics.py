@@ -14,13 +14,14 @@ from parties.report.record import (
     Figure,
     JsonObject,
     Membership,
-    Method,
+    MethodCost,
+    MethodRecord,
     Request,
     RequestedRows,
     Step,
-    Threshold,
+    ThresholdRecord,
 )
-from parties.report.record import Cost as RecordedCost
+from parties.requests.cost import Cost
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.requests import RequestRows
 from parties.vertical.engine.split_model import SplitModel
@@ -32,7 +33,7 @@ from parties.vertical.evaluation.attack_metrics import (
 )
 from parties.vertical.evaluation.audits import request_audits
 from parties.vertical.evaluation.canary_audit import canary_audit
-from parties.vertical.evaluation.compare import Comparison, Cost, MethodOutcome
+from parties.vertical.evaluation.compare import Comparison, MethodOutcome
 from parties.vertical.evaluation.label_attack import label_attack
 from parties.vertical.evaluation.model_outputs import (
     ModelOutputs,
@@ -99,14 +100,16 @@ def request_record(
     ).plain()
 
 
-def _methods(split_model: SplitModel, models: ModelOutputs, chosen: RequestRows) -> list[Method]:
+def _methods(
+    split_model: SplitModel, models: ModelOutputs, chosen: RequestRows
+) -> list[MethodRecord]:
     groups, comparison = models.row_groups, models.comparison
     removed_classes = chosen.request.classes if chosen.request.fraction == 1 else ()
     gone = [split_model.agreement.labels.classes.index(name) for name in removed_classes]
     full = _full_retrain(split_model, comparison.outcome(RETRAIN).cost)
     figures = all_metrics(models)
     return [
-        Method(
+        MethodRecord(
             name=outcome.name,
             guarantee=outcome.guarantee and outcome.guarantee.value,
             cost=None if outcome.name == ORIGINAL else _cost(outcome.cost, full),
@@ -180,8 +183,8 @@ def _full_retrain(split_model: SplitModel, measured: Cost) -> Cost:
     return Cost(measured.seconds * scale, rows, *(round(each * scale) for each in sizes))
 
 
-def _cost(cost: Cost, full: Cost) -> RecordedCost:
-    return RecordedCost(
+def _cost(cost: Cost, full: Cost) -> MethodCost:
+    return MethodCost(
         seconds=cost.seconds,
         rows=cost.rows,
         size=cost.size,
@@ -193,7 +196,7 @@ def _cost(cost: Cost, full: Cost) -> RecordedCost:
     )
 
 
-def _threshold(split_model: SplitModel, comparison: Comparison) -> Threshold:
+def _threshold(split_model: SplitModel, comparison: Comparison) -> ThresholdRecord:
     weight = split_model.agreement.unlearning.of(FedoraSettings).weight
 
     def score(name: str) -> float:
@@ -201,7 +204,7 @@ def _threshold(split_model: SplitModel, comparison: Comparison) -> Threshold:
         return forgetting_scores(logits, weight).mean().item()
 
     threshold = comparison.delivered.result.threshold
-    return Threshold(
+    return ThresholdRecord(
         policy=threshold.policy if threshold else None,
         gamma=threshold.gamma if threshold else None,
         scores={name: score(name) for name in (ORIGINAL, comparison.chosen, RETRAIN)},

@@ -100,7 +100,7 @@ def metrics(values: dict[str, dict[str, float]]) -> dict[str, object]:
     methods = [
         {
             "name": name,
-            "seconds": 3.0,
+            "cost": None if name == "original" else {"seconds": 3.0},
             "figures": [{"name": figure, "value": value} for figure, value in figures.items()],
         }
         for name, figures in values.items()

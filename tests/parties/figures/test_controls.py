@@ -7,7 +7,8 @@ from three_parties import agreement
 
 from configs.agreement import RowRequest
 from configs.schema import validate_table
-from parties.vertical.evaluation.compare import Comparison, Cost, MethodOutcome
+from parties.requests.cost import Cost
+from parties.vertical.evaluation.compare import Comparison, MethodOutcome
 from parties.vertical.evaluation.metrics import all_metrics
 from parties.vertical.evaluation.model_outputs import ModelOutputs
 from parties.vertical.evaluation.row_groups import RowGroups

@@ -253,6 +253,6 @@ def recorded_requests(wood: ClientProcesses) -> list[dict[str, Any]]:
     metrics = json.loads((wood.out / "wood" / "metrics.json").read_text())
     for request in metrics["requests"]:
         for method in request["methods"]:
-            for name in ("seconds", "size", "rounds"):
+            for name in ("cost", "steps"):
                 method.pop(name)
     return metrics["requests"]

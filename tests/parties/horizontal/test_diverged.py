@@ -29,8 +29,8 @@ from parties.horizontal.requests import RequestRunner
 from parties.horizontal.server import FederatedServer
 from parties.horizontal.setup import set_up_horizontal_party
 from parties.horizontal.simulation.pool import PoolCohort
-from parties.report.horizontal.page import horizontal_page
-from parties.report.horizontal.terminal import horizontal_table
+from parties.report.page import report_page
+from parties.report.terminal import report_tables
 
 ALL, HUGE = [Member(name) for name in CLIENTS], 1e38
 STEEP = replace(LOCAL_TASK, learning_rate=HUGE)
@@ -143,8 +143,8 @@ def test_other_methods_continue_after_a_divergence(tmp_path: Path) -> None:
     values = {name: {e["name"]: e["value"] for e in m["figures"]} for name, m in by_name.items()}
     assert values["sfu"]["client_accuracy"] is None
     assert values["retrain"]["client_accuracy"] is not None
-    assert "diverged in round 1: the update of client-0" in horizontal_page(metrics)
-    assert horizontal_table(metrics).renderables
+    assert "diverged in round 1: the update of client-0" in report_page(metrics)
+    assert report_tables(metrics).renderables
     assert any("sfu diverged in round 1" in str(event) for event in events)
 
 

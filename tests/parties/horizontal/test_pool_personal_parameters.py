@@ -179,5 +179,5 @@ def test_counting_conflicts_does_not_change_personal_parameters(
         record = RunJournal(party, federated_checkpoints(party), bytes(16))
         methods.append(FederatedServer(party, cohort, record).run()["requests"][0]["methods"])
     (_, without_conflicts, _), (_, with_conflicts, _) = methods
-    assert with_conflicts["rounds"][0]["conflicts"] is not None
+    assert with_conflicts["steps"][0]["conflicts"] is not None
     assert with_conflicts["scores"] == without_conflicts["scores"]

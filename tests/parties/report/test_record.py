@@ -9,7 +9,14 @@ from pydantic import ValidationError
 from sample_metrics import sample
 
 from parties.common.errors import DataError
-from parties.report.record import VERSION, Cost, Method, Run, add_shares_of_retrain, read_record
+from parties.report.record import (
+    VERSION,
+    MethodCost,
+    MethodRecord,
+    RunFacts,
+    add_shares_of_retrain,
+    read_record,
+)
 
 
 def numbers(value: Any) -> list[float]:
@@ -60,20 +67,22 @@ def test_unknown_field_is_refused() -> None:
 def test_dates_are_written_in_utc() -> None:
     run = sample()["run"]
     east = datetime(2026, 11, 23, 12, 0, 0, 250, tzinfo=timezone(timedelta(hours=2)))
-    recorded = Run(**run | {"began": east}).plain()
+    recorded = RunFacts(**run | {"began": east}).plain()
     assert recorded["began"] == "2026-11-23T10:00:00Z"
-    assert Run(**recorded).began == datetime(2026, 11, 23, 10, tzinfo=UTC)
+    assert RunFacts(**recorded).began == datetime(2026, 11, 23, 10, tzinfo=UTC)
 
 
 def test_date_without_time_zone_is_refused() -> None:
     with pytest.raises(ValidationError, match="began"):
-        Run(**sample()["run"] | {"began": "2026-11-23T10:00:00"})
+        RunFacts(**sample()["run"] | {"began": "2026-11-23T10:00:00"})
 
 
 def test_shares_compare_with_the_mean_retrain() -> None:
     costs = {"original": None, "fedosd": (1.0, 30), "retrain": (3.0, 60), "retrain-2": (5.0, 60)}
     methods = [
-        Method(name=name, cost=None if cost is None else Cost(seconds=cost[0], size=cost[1]))
+        MethodRecord(
+            name=name, cost=None if cost is None else MethodCost(seconds=cost[0], size=cost[1])
+        )
         for name, cost in costs.items()
     ]
     original, fedosd, *_ = add_shares_of_retrain(methods)

@@ -69,7 +69,7 @@ def test_a_simulated_run_forgets_compared_with_retrain(world: Path, tmp_path: Pa
     assert known["npo"] < known["original"]
     assert known["primal-dual"] < known["original"]
     assert metrics["run"]["parameters"] == size(world)
-    rounds = metrics["requests"][0]["methods"][1]["rounds"]
+    rounds = metrics["requests"][0]["methods"][1]["steps"]
     assert [each["threshold"] for each in rounds] == [rounds[0]["threshold"]] * 2
     raised = 0.5 * (rounds[0]["threshold"] - rounds[0]["score"])
     assert rounds[1]["multiplier"] == pytest.approx(
@@ -104,12 +104,12 @@ def test_a_request_during_the_training_runs_then_and_products_are_aggregated(
     metrics = simulate_federated(
         LANGUAGE_MODE, SimulationPlan(path, (), tmp_path, None, agreements=AGREEMENTS), ignore
     )
-    assert [each["round"] for each in metrics["training"]["rounds"]] == [0, 1, 2]
+    assert [each["number"] for each in metrics["training"]["steps"]] == [1, 2, 3]
     gaps = metrics["run"]["merging_gaps"]
     assert len(gaps) == 3 + 2 + 1 + 2, "training, two methods, and a Retrain of two rounds"
     assert all(0 <= each < 1 for each in gaps)
     assert max(gaps) > 0
-    rounds = {each["name"]: len(each["rounds"]) for each in metrics["requests"][0]["methods"]}
+    rounds = {each["name"]: len(each["steps"]) for each in metrics["requests"][0]["methods"]}
     assert rounds["retrain"] == 2
 
 
@@ -129,7 +129,7 @@ def test_secure_sums_that_would_reveal_a_few_clients_are_refused(
         SimulationPlan(path, ("seed=2",), tmp_path / "other", None, agreements=AGREEMENTS),
         ignore,
     )
-    assert len(metrics["requests"][0]["leaving"]) == 3
+    assert len(metrics["requests"][0]["members"]["leaving"]) == 3
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from parties.language.evaluation.benchmarks import muse
 from parties.language.evaluation.benchmarks.benchmark import Benchmark, open_benchmark
 from parties.language.evaluation.metrics import BENCHMARK_FIGURES
 from parties.language.setup import set_up_language_party
-from parties.report.horizontal.labels import COLUMNS
+from parties.report.columns import FEDERATED_COLUMNS
 from tests.parties.horizontal.language.ferries import SHAPE, facts, prepare_federation
 
 TEXT = " ".join(f"{each['question']} {each['answer']}." for each in facts())
@@ -77,7 +77,7 @@ def test_prompts_may_be_longer_than_training_texts(tmp_path: Path) -> None:
     assert numbers <= set(BENCHMARK_FIGURES)
     known = {name for name in numbers if name.startswith("rounded")}
     assert known == {"rounded_8_knowledge", "rounded_4_knowledge"}, "the figure is no probability"
-    assert known < {each.metric for each in COLUMNS}
+    assert known < {each.source[1] for each in FEDERATED_COLUMNS}
 
 
 def test_texts_beyond_the_context_are_truncated_with_a_warning(

@@ -1,4 +1,4 @@
-"""The cost of an unlearning method: seconds and bytes, without those of measurements."""
+"""The cost of an unlearning method: seconds, rows and bytes, without those of measurements."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,15 +8,31 @@ from time import perf_counter
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of a method until now.
+    """The cost of a method, over all its steps.
 
     Attributes:
         seconds: run time.
-        size: number of bytes sent and received.
+        rows: number of embeddings that passive parties sent; 0 in modes without embeddings.
+        size: number of bytes on the wire, in both directions.
+        payload: the part of ``size`` that tensors take, in bytes; 0 if not measured.
+        messages: number of messages; 0 if not measured.
     """
 
     seconds: float = 0.0
+    rows: int = 0
     size: int = 0
+    payload: int = 0
+    messages: int = 0
+
+    def since(self, start: "Cost") -> "Cost":
+        """Return the cost that was added since ``start``."""
+        return Cost(
+            self.seconds - start.seconds,
+            self.rows - start.rows,
+            self.size - start.size,
+            self.payload - start.payload,
+            self.messages - start.messages,
+        )
 
 
 class CostMeter:
@@ -33,7 +49,7 @@ class CostMeter:
     @property
     def spent(self) -> Cost:
         """The cost until now."""
-        return Cost(perf_counter() - self._seconds, self._sent() - self._size)
+        return Cost(seconds=perf_counter() - self._seconds, size=self._sent() - self._size)
 
     def restore(self, spent: Cost) -> None:
         """Continue from the cost ``spent``."""
