@@ -65,8 +65,11 @@ REFUSED = {
         'unlearn=[{name="x", classes=["1"]}]',
         "must name a client whose rows no request forgets",
     ),
-    "secure sums": ('aggregation.kind="masks"', "needs a single client.s model"),
-    "a model that needs rows": ('personal={kind="gpfl"}', "determine the client's model, but with"),
+    "secure sums": ('aggregation.kind="masks"', "needs the model of one client"),
+    "a model that needs rows": (
+        'personal={kind="gpfl"}',
+        "a client's model depends on the client's own rows",
+    ),
 }
 
 
