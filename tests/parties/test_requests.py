@@ -161,7 +161,7 @@ def test_a_request_that_is_all_canaries_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_class_without_held_out_rows_is_refused_before_it_is_forgotten(tmp_path: Path) -> None:
-    with pytest.raises(PolicyError, match="contains rows of a class without test rows"):
+    with pytest.raises(PolicyError, match="contains rows of a class that has too few test rows"):
         run(
             tmp_path,
             split={"test": 0.01, "validation": 0.1},

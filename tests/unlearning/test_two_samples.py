@@ -102,5 +102,5 @@ def test_a_difference_beyond_the_margin_is_no_equivalence() -> None:
 
 
 def test_equal_retrains_are_refused() -> None:
-    with pytest.raises(ValueError, match="two Retrain models must have different values"):
+    with pytest.raises(ValueError, match="Retrain models that do not all have the same value"):
         equivalence_test([1.0, 2.0], [1.0, 1.0])

@@ -101,7 +101,7 @@ def test_a_model_without_a_linear_weight_is_refused() -> None:
 
 
 def test_adapters_that_are_not_merged_are_refused(model) -> None:
-    with pytest.raises(LanguageModelError, match="has adapters, so its weights"):
+    with pytest.raises(LanguageModelError, match="has adapters, which rounding"):
         round_weights(add_adapters(model, AdapterSettings(rank=2), 0), 8)
 
 

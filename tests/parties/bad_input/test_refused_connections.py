@@ -65,11 +65,14 @@ def refused_clients(keys: Path, folder: Path, root: Authority) -> Iterator[tuple
     leaves = [
         (Leaf(uris=[]), "0 URI names"),
         (Leaf(uris=uris), "2 URI names"),
-        (Leaf(uris=["spiffe://other/party/shop"]), "URI name of a party's certificate does not"),
-        (Leaf(uris=["https://trial/party/shop"]), "URI name of a party's certificate does not"),
+        (
+            Leaf(uris=["spiffe://other/party/shop"]),
+            "the URI in a party's certificate belongs to no",
+        ),
+        (Leaf(uris=["https://trial/party/shop"]), "the URI in a party's certificate belongs to no"),
         (
             Leaf(uris=["spiffe://trial/party/shop/more"]),
-            "URI name of a party's certificate does not",
+            "the URI in a party's certificate belongs to no",
         ),
         (Leaf(dns=[]), "has no DNS name"),
         (Leaf(ca=True, signs_certificates=True), "an authority's certificate"),

@@ -135,7 +135,7 @@ def test_training_and_validation_labels_are_flipped_and_test_labels_are_not(
 
 
 def test_table_with_fitted_statistics_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Aborted, match="forbids preprocessing statistics of private rows"):
+    with pytest.raises(Aborted, match="preprocessing statistics must come from public rows"):
         run(tmp_path, privacy=ONCE)
 
 

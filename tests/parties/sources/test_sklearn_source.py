@@ -53,7 +53,7 @@ def test_part_outside_the_image_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("columns", [(0, 30), (-1,), (1, 1), ()])
 def test_columns_outside_the_table_are_refused(tmp_path: Path, columns: tuple[int, ...]) -> None:
     data = SklearnData(kind="sklearn", name="breast_cancer", columns=columns)
-    assert "choose from columns 0 to 29" in refusal(tmp_path, data)
+    assert "different column indices from 0 to 29" in refusal(tmp_path, data)
 
 
 def test_columns_of_images_and_parts_of_tables_are_refused(tmp_path: Path) -> None:
