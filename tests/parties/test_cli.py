@@ -98,7 +98,7 @@ def test_missing_data_is_refused_with_its_origin(tmp_path: Path) -> None:
 
 
 def test_unexpected_error_shows_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(path: Path, changes: object) -> None:
+    def fail(path: Path, agreements: object, changes: object) -> None:
         raise ZeroDivisionError("secret 4711")
 
     monkeypatch.setattr("configs.any_file.read_any", fail)

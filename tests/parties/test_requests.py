@@ -57,21 +57,23 @@ def test_all_of_a_class_reports_the_remaining_classes(tmp_path: Path) -> None:
 
 def test_request_for_one_row_of_a_file(tmp_path: Path) -> None:
     metrics = run(tmp_path, unlearn=request(), ids={"request": training_ids(tmp_path, 1)})
-    assert only_request(metrics)["forgotten"] == 1
+    assert only_request(metrics)["rows"]["forgotten"] == 1
 
 
 def test_a_repeated_id_counts_once(tmp_path: Path) -> None:
     ids = training_ids(tmp_path, 3)
     metrics = run(tmp_path, unlearn=request(), ids={"request": ids + ids})
-    assert only_request(metrics)["forgotten"] == 3
+    assert only_request(metrics)["rows"]["forgotten"] == 3
 
 
 def test_rows_outside_training_are_dropped_and_reported(tmp_path: Path) -> None:
     everyone = common_ids(tmp_path)
     ids = "\n".join(everyone[:60]) + "\n"
     request_result = only_request(run(tmp_path, unlearn=request(), ids={"request": ids}))
-    assert request_result["dropped"]["test"] > 0
-    assert request_result["rows"]["forgotten"] + sum(request_result["dropped"].values()) == 60
+    assert request_result["rows"]["dropped"]["test"] > 0
+    assert (
+        request_result["rows"]["forgotten"] + sum(request_result["rows"]["dropped"].values()) == 60
+    )
 
 
 def test_no_row_in_training_is_a_no_op_that_still_drops_and_reports(tmp_path: Path) -> None:
@@ -81,7 +83,7 @@ def test_no_row_in_training_is_a_no_op_that_still_drops_and_reports(tmp_path: Pa
     request_result = only_request(metrics)
     assert request_result["rows"]["forgotten"] == 0
     assert "nothing to forget" in request_result["skipped"]
-    assert sum(request_result["dropped"].values()) == 5
+    assert sum(request_result["rows"]["dropped"].values()) == 5
     assert all("row map" in " ".join(gone) for gone in request_result["purged"].values())
     assert erased_rows(tmp_path) == [5, 5, 5]
     assert "Nothing was to be forgotten" in report_page(metrics)
@@ -125,6 +127,7 @@ def test_a_second_request_starts_from_the_purged_state(tmp_path: Path) -> None:
     first = {"name": "first", "classes": ["a"], "fraction": 0.4}
     second = {"name": "second", "classes": ["a", "b"], "fraction": 0.5}
     one, two = run(tmp_path, unlearn=(first, second))["requests"]
+    one, two = one["rows"], two["rows"]
     assert two["forgotten"] + two["retained"] == one["retained"]
     assert erased_rows(tmp_path) == [one["forgotten"] + two["forgotten"]] * 3
 

@@ -133,6 +133,11 @@ class PartyState:
             return self.trigger.stamp(batch, model.inputs.fitted)
         return batch
 
+    @property
+    def batch_order(self) -> tuple[str, int | None, Sample | None]:
+        """The arguments of the last ``use_stream``."""
+        return self.batches.stream, self._shard, self._rows.sample
+
     def use_stream(
         self, stream: str, shard: int | None = None, sample: Sample | None = None
     ) -> None:

@@ -67,6 +67,7 @@ class SplitModel:
         self.ensemble: tuple[str, ...] = ()
         self._kept_ensembles: dict[str, tuple[str, ...]] = {}  # slots of the members, by slot
         self._saved = monotonic()
+        self._resumed = state.batch_order  # of the checkpoint, if the run was resumed
         self.used_labels = UsedLabels(party, state)
         once = party.agreement.privacy.embed_once is not None
         self.loop = (CachedTrainingLoop if once else TrainingLoop)(
@@ -95,6 +96,7 @@ class SplitModel:
         begin = {name: rows.numpy() for name, rows in content.tensors["start"].items()}
         self._start = RowSets(seed=state.rows.seed, stream="", **begin)  # type: ignore[arg-type]
         if self._journal.replaying:
+            self._resumed = state.batch_order
             state.reset_rows(self._start)
         self.loop.labels = content.tensors["labels"]["labels"]
         party.traffic.restore(content.values["traffic"])
@@ -175,7 +177,9 @@ class SplitModel:
             return None
         self.loop.diverged = entry.diverged
         if not self._journal.replaying:
+            # The work that set these ran before the crash, and is not repeated.
             self.ensemble = self._state.local_model.ensemble
+            self._state.use_stream(*self._resumed)
         return recorded_value(entry, kind)
 
     def record(self, name: str, value: object) -> None:
