@@ -69,7 +69,7 @@ def test_no_residue_after_the_purge(plain: dict[str, Any]) -> None:
 
 
 def test_label_attack_is_reported_per_party(plain: dict[str, Any]) -> None:
-    attack = plain["label_attack"]
+    attack = plain["audits"]["label_attack"]
     if attack is not None:
         assert set(attack["parties"]) == {"left", "right"}
 
@@ -112,7 +112,7 @@ def test_a_backdoor_is_measured_on_triggered_rows_with_its_control(tmp_path: Pat
 def test_request_for_one_row_has_the_metrics_of_one_row(tmp_path: Path) -> None:
     request = {"name": "single", "classes": ["a"], "fraction": 0.013}
     result = run(tmp_path, unlearn=[request])["requests"][0]
-    assert result["forgotten"] == 1
+    assert result["rows"]["forgotten"] == 1
     delivered = figures(result, "fedora")
     assert delivered["forgotten_loss"]["ci95"] is None
     assert delivered["update_auc_unseen"]["status"] == "not_run"

@@ -1,5 +1,6 @@
 """A cohort over memory lines: the same results as in one process, and drop-outs."""
 
+import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -25,10 +26,11 @@ from parties.horizontal.client_store import ClientStore
 from parties.horizontal.engine.clusters import ClusterStore
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
+from parties.horizontal.engine.training_plan import network_training_plan
 from parties.horizontal.local.local_task import Aim, GatePlan, LocalTask, LocalUpdate, Slots
 from parties.horizontal.local.networks import initial_parameters
 from parties.horizontal.local.rows import RowKind
-from parties.horizontal.registry import network_training_plan, training_clusters
+from parties.horizontal.registry import training_clusters
 from parties.horizontal.requests import request_members
 from parties.horizontal.server import FederatedServer
 from parties.session.setup import StartOptions
@@ -125,7 +127,7 @@ def test_server_with_clusters_executes_a_request(tmp_path: Path) -> None:
     expected = without_client.train(local_cohort(wards), start, round_plan, lambda *_: None)
     scores = local_cohort(wards).evaluate(CLIENTS[1:], "test", expected)
     assert {n: each for n, each in rows["knot"]["scores"]["test"].items() if n in scores} == {
-        n: asdict(each) for n, each in scores.items()
+        n: json.loads(json.dumps(asdict(each))) for n, each in scores.items()
     }
 
 
