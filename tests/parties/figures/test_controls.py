@@ -73,7 +73,7 @@ def figures_of() -> dict[str, dict]:
     plan = validate_table(AGREEMENT, agreement(**changes), "", "")  # type: ignore[arg-type]
     comparison = Comparison(RowRequest(name="request", classes=("a",)), "fedora", outcomes)
     figures = all_metrics(ModelOutputs(plan, comparison, ground))
-    return {name: {each["name"]: each for each in some} for name, some in figures.items()}
+    return {name: {each.name: each.plain() for each in some} for name, some in figures.items()}
 
 
 def test_original_is_flagged(figures_of: dict[str, dict]) -> None:
