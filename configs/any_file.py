@@ -6,6 +6,8 @@ from pathlib import Path
 
 from configs.agreement import VerticalAgreement
 from configs.federated_file import HorizontalConfig, LanguageConfig, is_federated, read_federated
+from configs.horizontal import HorizontalAgreement
+from configs.language import LanguageAgreement
 from configs.schema import VerticalConfig, read_config
 
 
@@ -15,9 +17,13 @@ class Agreements:
 
     Attributes:
         vertical: the agreement of the vertical mode.
+        horizontal: the agreement of the horizontal mode.
+        language: the agreement of the LLM mode.
     """
 
     vertical: type[VerticalAgreement]
+    horizontal: type[HorizontalAgreement]
+    language: type[LanguageAgreement]
 
 
 def read_any(
@@ -29,5 +35,5 @@ def read_any(
         ConfigError: the file is not a valid config; the message lists up to 20 problems.
     """
     if is_federated(path, changes):
-        return read_federated(path, changes)
+        return read_federated(path, agreements.horizontal, agreements.language, changes)
     return read_config(path, agreements.vertical, changes)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 from configs.errors import ConfigError
 from configs.federated import FederatedAgreement
@@ -19,10 +20,8 @@ from configs.schema import apply_change, config_error, validate_or_collect, vali
 from configs.toml_file import read_toml
 
 SIMULATED = "client"  # the table [settings.client] is for all simulated clients
-MODES: dict[str, type[HorizontalAgreement | LanguageAgreement]] = {
-    "horizontal": HorizontalAgreement,
-    "llm": LanguageAgreement,
-}
+MODES = ("horizontal", "llm")  # modes with a server
+Agreement = TypeVar("Agreement", bound=FederatedAgreement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,30 +85,85 @@ class LanguageConfig(FederatedConfig):
 
 def is_federated(path: Path, changes: Sequence[str] = ()) -> bool:
     """Return whether the config ``path`` has a mode with a server: horizontal or LLM."""
-    raw = read_toml(path, [])
-    for change in changes:
-        apply_change(raw, change)
-    return raw.get("mode") in MODES
+    return _read_table(path, changes, []).get("mode") in MODES
 
 
-def read_federated(path: Path, changes: Sequence[str] = ()) -> HorizontalConfig | LanguageConfig:
+def read_federated(
+    path: Path,
+    horizontal: type[HorizontalAgreement],
+    language: type[LanguageAgreement],
+    changes: Sequence[str] = (),
+) -> HorizontalConfig | LanguageConfig:
     """Read the config ``path`` and apply ``changes``, such as ``training.rounds=5``.
+
+    Args:
+        path: the file.
+        horizontal: the class of an agreement of the horizontal mode.
+        language: the class of an agreement of the LLM mode.
+        changes: changed settings, in the form of ``--set``.
 
     Raises:
         ConfigError: the file is not a valid config; the message lists up to 20 problems.
     """
+    if _read_table(path, changes, []).get("mode") == "llm":
+        return read_language(path, language, changes)
+    return read_horizontal(path, horizontal, changes)
+
+
+def read_horizontal(
+    path: Path, kind: type[HorizontalAgreement], changes: Sequence[str] = ()
+) -> HorizontalConfig:
+    """Read a config of the horizontal mode, whose agreement is of the class ``kind``.
+
+    Raises:
+        ConfigError: the config has another mode or is not valid; the message lists the problems.
+    """
     notices: list[str] = []
-    problems: list[str] = []
+    agreement, inline = _validated(path, _of_mode("horizontal", path, changes, notices), kind)
+    return HorizontalConfig(path, agreement, inline, notices)
+
+
+def read_language(
+    path: Path, kind: type[LanguageAgreement], changes: Sequence[str] = ()
+) -> LanguageConfig:
+    """Read a config of the LLM mode, whose agreement is of the class ``kind``.
+
+    Raises:
+        ConfigError: the config has another mode or is not valid; the message lists the problems.
+    """
+    notices: list[str] = []
+    agreement, inline = _validated(path, _of_mode("llm", path, changes, notices), kind)
+    return LanguageConfig(path, agreement, inline, notices)
+
+
+def _read_table(path: Path, changes: Sequence[str], notices: list[str]) -> dict[str, Any]:
+    """The unchecked contents of a config, with changed settings."""
     raw = read_toml(path, notices)
     for change in changes:
         apply_change(raw, change)
+    return raw
+
+
+def _of_mode(mode: str, path: Path, changes: Sequence[str], notices: list[str]) -> dict[str, Any]:
+    """The unchecked contents of a config that must not have another mode with a server."""
+    raw = _read_table(path, changes, notices)
+    found = raw.get("mode")
+    if found in MODES and found != mode:
+        raise ConfigError(f"{path}: mode must be {mode!r} (got {found!r})")
+    return raw
+
+
+def _validated(
+    path: Path, raw: dict[str, Any], kind: type[Agreement]
+) -> tuple[Agreement, dict[str, PartySettingsBase]]:
+    """The agreement and the party settings of a config; raises ``ConfigError``."""
+    problems: list[str] = []
     tables = raw.pop("settings", {})
     if not isinstance(tables, dict):
         raise ConfigError(
             f"{path}: 'settings' is not a table; write one table [settings.NAME] for each party"
         )
-    mode = MODES.get(str(raw.get("mode")), HorizontalAgreement)
-    agreement = validate_or_collect(mode, raw, "", problems)
+    agreement = validate_or_collect(kind, raw, "", problems)
     inline = {
         name: validate_or_collect(
             _settings_class(agreement, name), each, f"settings.{name}.", problems
@@ -126,33 +180,7 @@ def read_federated(path: Path, changes: Sequence[str] = ()) -> HorizontalConfig 
     known = {name: each for name, each in inline.items() if each}
     if mismatch := _benchmark_mismatch(agreement, known):
         raise config_error(path, [mismatch])
-    if isinstance(agreement, LanguageAgreement):
-        return LanguageConfig(path, agreement, known, notices)
-    return HorizontalConfig(path, agreement, known, notices)
-
-
-def read_horizontal(path: Path, changes: Sequence[str] = ()) -> HorizontalConfig:
-    """Read a config of the horizontal mode.
-
-    Raises:
-        ConfigError: the config has another mode or is not valid; the message lists the problems.
-    """
-    config = read_federated(path, changes)
-    if not isinstance(config, HorizontalConfig):
-        raise ConfigError(f"{path}: mode must be 'horizontal' (got {config.agreement.mode!r})")
-    return config
-
-
-def read_language(path: Path, changes: Sequence[str] = ()) -> LanguageConfig:
-    """Read a config of the LLM mode.
-
-    Raises:
-        ConfigError: the config has another mode or is not valid; the message lists the problems.
-    """
-    config = read_federated(path, changes)
-    if not isinstance(config, LanguageConfig):
-        raise ConfigError(f"{path}: mode must be 'llm' (got {config.agreement.mode!r})")
-    return config
+    return agreement, known
 
 
 def _benchmark_mismatch(

@@ -1,13 +1,14 @@
 """Agreement of a horizontal run: clients hold different rows with the same columns."""
 
+from functools import cache
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
 from configs.agreement import LabelSettings, SplitSettings, Widths
-from configs.client_unlearning import ClientMethod, ClientUnlearning
+from configs.client_unlearning import ClientUnlearning
 from configs.federated import FederatedAgreement, RequestBase, RoundSettings
-from configs.secagg_rules import gate_problems, method_problems
+from configs.secagg_rules import method_problems, settings_problems
 from configs.table import ConfigTable, Count, Fraction, Name, Positive
 
 Shape: TypeAlias = Annotated[tuple[Count, ...], Field(min_length=1, max_length=3)]
@@ -193,7 +194,7 @@ class HorizontalAgreement(FederatedAgreement):
     training: HorizontalRoundSettings = HorizontalRoundSettings()
     history: HistorySettings = HistorySettings()
     unlearn: tuple[ClientRequest, ...] = ()
-    unlearning: ClientUnlearning = ClientUnlearning()
+    unlearning: ClientUnlearning
     evaluation: ClientEvaluation = ClientEvaluation()
 
     @property
@@ -247,14 +248,14 @@ class HorizontalAgreement(FederatedAgreement):
                 f"{sums.kind!r} the server receives only sums over clients: set "
                 "evaluation.conflicts = false"
             )
-        chosen: list[tuple[str, ClientMethod]] = [("unlearning.method", plan.method)]
+        chosen = [("unlearning.method", plan.method)]
         chosen += [("unlearning.compare", each) for each in plan.compare]
         chosen += [("unlearning.variants", each.method) for each in plan.variants]
         if not self.unlearn:  # without a request only explicit settings are checked
             chosen = [each for each in chosen if each[0].split(".")[1] in plan.model_fields_set]
         alone = any(each.client is not None for each in self.unlearn)
-        hidden = method_problems(sums.kind, chosen, one_leaves=alone)
-        for problem in (*hidden, *gate_problems(sums.kind, plan)):
+        hidden = method_problems(sums.kind, plan, chosen, one_leaves=alone)
+        for problem in (*hidden, *settings_problems(sums.kind, plan)):
             raise ValueError(problem)
         return self
 
@@ -305,23 +306,9 @@ class HorizontalAgreement(FederatedAgreement):
         return self
 
     @model_validator(mode="after")
-    def _methods_have_prompts(self) -> Self:
-        plan, methods = self.unlearning, self._methods
-        if self.personal.kind == "mimir" or not methods:
-            return self
-        prompts = 'personal = {kind = "mimir"}'
-        if "mimir" in methods:
-            raise ValueError(
-                "the method mimir needs networks with prompts, one prompt per client: set "
-                f"{prompts}"
-            )
-        plans = [plan.at(each) for each in plan.variants if each.method == "fedgkt"]
-        plans += [plan] if "fedgkt" in (plan.method, *plan.compare) else []
-        if any(each.fedgkt.gate == "features" for each in plans):
-            raise ValueError(
-                "unlearning.fedgkt.gate = 'features' needs networks with prompts, one prompt per "
-                f"client: set {prompts}, or set unlearning.fedgkt.gate = 'classes'"
-            )
+    def _methods_have_what_they_need(self) -> Self:
+        for _, table in self.unlearning.tables() if self.unlearn else ():
+            table.check(self)
         return self
 
     @model_validator(mode="after")
@@ -415,3 +402,14 @@ class HorizontalAgreement(FederatedAgreement):
                 "above 1 the clients train several models: set history.every = 0"
             )
         return self
+
+
+@cache
+def horizontal_agreement(unlearning: type[ClientUnlearning]) -> type[HorizontalAgreement]:
+    """Build the class of an agreement whose table [unlearning] is of the class ``unlearning``."""
+    return create_model(
+        "HorizontalAgreement",
+        __base__=HorizontalAgreement,
+        __doc__=HorizontalAgreement.__doc__,
+        unlearning=(unlearning, unlearning.model_validate({})),
+    )

@@ -1,13 +1,14 @@
 """Agreement of a run in the LLM mode: clients fine-tune a language model on texts."""
 
+from functools import cache
 from math import ceil
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
 from configs.agreement import LimitSettings, Seconds
 from configs.federated import FederatedAgreement, RequestBase, RoundSettings
-from configs.language_unlearning import PrimalDualPlan, TextUnlearning
+from configs.language_unlearning import ServerRuleSettings, TextUnlearning
 from configs.table import ConfigTable, Count, Fraction, Name, Positive
 
 Digest: TypeAlias = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -168,7 +169,7 @@ class LanguageAgreement(FederatedAgreement):
     training: TextRoundSettings = TextRoundSettings()
     limits: TextLimits = TextLimits()
     unlearn: tuple[TextRequest, ...] = ()
-    unlearning: TextUnlearning = TextUnlearning()
+    unlearning: TextUnlearning
     evaluation: TextEvaluation = TextEvaluation()
 
     @property
@@ -248,8 +249,9 @@ class LanguageAgreement(FederatedAgreement):
         if not (isinstance(self.tuning, LoraSettings) and self.tuning.merging == "product_svd"):
             return self
         plan = self.unlearning
-        plans = [plan.grad_ascent, plan.grad_diff, plan.npo, plan.simnpo, plan.rmu]
-        for rule in (self.training.rule, *(each.rule for each in plans)):
+        tables = [plan.table(name) for name in plan.methods()]
+        rules = [each.rule for each in tables if isinstance(each, ServerRuleSettings)]
+        for rule in (self.training.rule, *rules):
             if rule is not None and (rule.kind != "fedavg" or rule.rate not in (None, 1.0)):
                 raise ValueError(
                     "tuning.merging 'product_svd' replaces the factors in every round, so the "
@@ -274,12 +276,18 @@ class LanguageAgreement(FederatedAgreement):
         return self
 
     @model_validator(mode="after")
-    def _threshold_has_held_out_texts(self) -> Self:
-        duals = [p for p in self.unlearning.chosen() if isinstance(p, PrimalDualPlan)]
-        if any(plan.threshold is None for plan in duals) and not self.test_share and self.unlearn:
-            raise ValueError(
-                "the method primal-dual computes a threshold from held-out texts, but with "
-                "test_share = 0 there are no held-out texts: set test_share = 0.05, or set "
-                "unlearning.primal_dual.threshold"
-            )
+    def _methods_have_what_they_need(self) -> Self:
+        for _, table in self.unlearning.tables():
+            table.check(self)
         return self
+
+
+@cache
+def language_agreement(unlearning: type[TextUnlearning]) -> type[LanguageAgreement]:
+    """Build the class of an agreement whose table [unlearning] is of the class ``unlearning``."""
+    return create_model(
+        "LanguageAgreement",
+        __base__=LanguageAgreement,
+        __doc__=LanguageAgreement.__doc__,
+        unlearning=(unlearning, unlearning.model_validate({})),
+    )

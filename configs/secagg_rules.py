@@ -1,25 +1,22 @@
 """Rules of secure aggregation: methods that work if the server sees only sums of updates."""
 
 from collections.abc import Iterator, Sequence
-from typing import get_args
 
-from configs.client_unlearning import ClientMethod, ClientUnlearning
+from configs.client_unlearning import ClientMethodSettings, ClientUnlearning
 
 # These methods read single clients' updates; a test compares this list with the methods.
-SINGLE: frozenset[ClientMethod] = frozenset(
+SINGLE: frozenset[str] = frozenset(
     ("fedosd", "fedforget", "federaser", "fedrecovery", "fu-pga", "sfu", "mimir")
 )
 # These methods take a mean over the leaving clients: one client's update if one client leaves.
-LEAVING: frozenset[ClientMethod] = frozenset(
-    ("mode", "ewc-sga", "adaclipping-like", "fedmm", "fedgkt")
-)
+LEAVING: frozenset[str] = frozenset(("mode", "ewc-sga", "adaclipping-like", "fedmm", "fedgkt"))
 # These methods return to an earlier model and repeat its rounds without the leaving clients. The
 # sums of the training minus the repeated sums are one client's update if one client leaves.
-REPLAYS: frozenset[ClientMethod] = frozenset(("knot",))
+REPLAYS: frozenset[str] = frozenset(("knot",))
 
 
 def method_problems(
-    kind: str, chosen: Sequence[tuple[str, ClientMethod]], *, one_leaves: bool
+    kind: str, plan: ClientUnlearning, chosen: Sequence[tuple[str, str]], *, one_leaves: bool
 ) -> Iterator[str]:
     """Yield an error message for each chosen method that cannot work with aggregation ``kind``.
 
@@ -27,7 +24,7 @@ def method_problems(
     True if a request removes a single client.
     """
     hidden = SINGLE | LEAVING | REPLAYS if one_leaves else SINGLE
-    legal = ", ".join(each for each in get_args(ClientMethod) if each not in hidden)
+    legal = ", ".join(each for each in plan.methods() if each not in hidden)
     for field, method in chosen:
         if method in SINGLE:
             need = "needs the update of each client, but the server receives only their sum"
@@ -48,19 +45,9 @@ def method_problems(
         )
 
 
-def gate_problems(kind: str, plan: ClientUnlearning) -> Iterator[str]:
-    """Yield an error message for each setting ``gate`` of FedGKT that reveals clients' classes."""
-    gates = [
-        (f"unlearning.variants, {each.name!r}: gate", plan.at(each).fedgkt.gate)
-        for each in plan.variants
-        if each.method == "fedgkt"
-    ]
-    if "fedgkt" in (plan.method, *plan.compare):
-        gates.append(("unlearning.fedgkt.gate", plan.fedgkt.gate))
-    for field, gate in gates:
-        if gate == "classes":
-            yield (
-                f"{field} = 'classes' needs the leaving clients to send their classes, but with "
-                f"aggregation.kind = {kind!r} the classes of clients stay secret: set gate = "
-                "'features' and personal.kind = 'mimir', or set aggregation.kind = 'none'"
-            )
+def settings_problems(kind: str, plan: ClientUnlearning) -> Iterator[str]:
+    """Yield an error message for each method whose settings cannot work with sums of updates."""
+    for place, table in plan.tables():
+        problem = table.problem_with_sums(kind) if isinstance(table, ClientMethodSettings) else None
+        if problem is not None:
+            yield f"{place}{problem}"

@@ -5,14 +5,11 @@ the table [unlearning] from them.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import Field, create_model, model_validator
 
 from configs.table import ConfigTable
-
-if TYPE_CHECKING:
-    from configs.agreement import VerticalAgreement
 
 ShrinkTop: TypeAlias = Literal["keep", "shrink", "fresh"]
 
@@ -20,7 +17,7 @@ ShrinkTop: TypeAlias = Literal["keep", "shrink", "fresh"]
 class MethodSettings(ConfigTable):
     """The table of settings of one unlearning method."""
 
-    def check(self, agreement: "VerticalAgreement") -> None:
+    def check(self, agreement: Any) -> None:
         """Check the rules between these settings and the rest of the agreement.
 
         Raises:
@@ -99,19 +96,19 @@ def unlearning_table(
         "UnlearningSettings",
         __base__=UnlearningSettings,
         __doc__=UnlearningSettings.__doc__,
-        method=(_one_of(tuple(methods)), first),
-        compare=(_several_of(baselines), compared),
+        method=(one_of(tuple(methods)), first),
+        compare=(several_of(baselines), compared),
         **tables,
     )
     found.always = always
     return found
 
 
-def _one_of(names: tuple[str, ...]) -> Any:
-    """The type of a key whose value is one of ``names``."""
+def one_of(names: tuple[str, ...]) -> Any:
+    """Return the type of a key whose value is one of ``names``."""
     return Literal[names]
 
 
-def _several_of(names: tuple[str, ...]) -> Any:
-    """The type of a key whose value is a list of ``names``."""
-    return tuple[_one_of(names), ...]  # type: ignore[misc]
+def several_of(names: tuple[str, ...]) -> Any:
+    """Return the type of a key whose value is a list of ``names``."""
+    return tuple[one_of(names), ...]  # type: ignore[misc]

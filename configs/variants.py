@@ -1,11 +1,13 @@
 """Variants: additional runs of an unlearning method with other settings."""
 
 import json
-from typing import Self, get_args
+from collections.abc import Mapping
+from typing import Any, Self, TypeVar, get_args
 
-from pydantic import JsonValue, ValidationError, model_validator
+from pydantic import JsonValue, ValidationError, create_model, model_validator
 
 from configs.table import ConfigTable, Name
+from configs.unlearning import MethodSettings, one_of, several_of, table_name
 
 
 class MethodVariant(ConfigTable):
@@ -26,9 +28,29 @@ class UnlearningSettingsBase(ConfigTable):
     compare: tuple[str, ...] = ()  # further methods to run and compare
     variants: tuple[MethodVariant, ...] = ()  # methods to run once more with other settings
 
+    @classmethod
+    def methods(cls) -> tuple[str, ...]:
+        """Return the names of all methods that a config can choose."""
+        return get_args(cls.model_fields["method"].annotation)
+
+    def table(self, method: str) -> MethodSettings | None:
+        """Return the settings of a method; None if the method has no settings."""
+        found: MethodSettings | None = getattr(self, table_name(method), None)
+        return found
+
+    def tables(self) -> list[tuple[str, MethodSettings]]:
+        """Return the settings of all methods and variants that run, each after its place."""
+        found = [
+            (f"unlearning.variants, {each.name!r}: ", self.at(each).table(each.method))
+            for each in self.variants
+        ]
+        chosen = (self.method, *self.compare)
+        found += [(f"unlearning.{table_name(each)}.", self.table(each)) for each in chosen]
+        return [(place, each) for place, each in found if each is not None]
+
     def at(self, variant: MethodVariant) -> Self:
         """Return a copy of these settings, with ``variant``'s settings for the variant's method."""
-        field = variant.method.replace("-", "_")
+        field = table_name(variant.method)
         own = self.model_dump(mode="json")
         own["variants"] = []
         own[field] = merge_tables(own.get(field), variant.settings)
@@ -36,10 +58,9 @@ class UnlearningSettingsBase(ConfigTable):
 
     @model_validator(mode="after")
     def _variants_can_be_run(self) -> Self:
-        methods = get_args(type(self).model_fields["method"].annotation)
         if len(set(self.compare)) < len(self.compare):
             raise ValueError("the key 'compare' names a method twice: remove the second entry")
-        names = [*methods, *(each.name for each in self.variants)]
+        names = [*self.methods(), *(each.name for each in self.variants)]
         if len(set(names)) < len(names):
             raise ValueError(
                 "a variant has the name of another variant or of a method: rename the variant"
@@ -65,3 +86,44 @@ def merge_tables(ours: JsonValue, theirs: JsonValue) -> JsonValue:
         return theirs
     changed = {name: merge_tables(ours.get(name), each) for name, each in theirs.items()}
     return {**ours, **changed}
+
+
+Base = TypeVar("Base", bound=UnlearningSettingsBase)
+
+
+def variants_table(
+    base: type[Base],
+    variant: type[MethodVariant],
+    methods: Mapping[str, type[MethodSettings] | None],
+    chosen: str,
+) -> type[Base]:
+    """Build the class of the table [unlearning] with the settings of all methods.
+
+    Args:
+        base: the keys that do not depend on the methods.
+        variant: the keys of a variant; its method can only be one of ``methods``.
+        methods: the class of each method's table by the method's name; None for a method without
+            settings.
+        chosen: name of the default method.
+    """
+    name = one_of(tuple(methods))
+    tables: dict[str, Any] = {
+        table_name(method): (kind, kind()) for method, kind in methods.items() if kind is not None
+    }
+    own = create_model(
+        variant.__name__,
+        __base__=variant,
+        __doc__=variant.__doc__,
+        __module__=variant.__module__,
+        method=(name, ...),
+    )
+    return create_model(
+        base.__name__,
+        __base__=base,
+        __doc__=base.__doc__,
+        __module__=base.__module__,
+        method=(name, chosen),
+        compare=(several_of(tuple(methods)), ("fine-tune",)),
+        variants=(tuple[own, ...], ()),  # type: ignore[valid-type]
+        **tables,
+    )

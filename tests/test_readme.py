@@ -13,6 +13,7 @@ import pytest
 from configs.federated_file import read_language
 from configs.language_party_settings import LanguageClientSettings
 from configs.schema import read_config
+from parties.language.registry import AGREEMENT as LANGUAGE
 from parties.vertical.methods.registry import AGREEMENT
 
 ROOT = Path(__file__).parents[1]
@@ -180,6 +181,6 @@ def test_simulated_clients_produce_a_report(tmp_path: Path, port: int) -> None:
 def test_agreement_and_settings_of_the_llm_mode_are_valid(tmp_path: Path) -> None:
     for name, text in files_of(ROOT / "docs" / "llm.md").items():
         (tmp_path / name).write_text(text)
-    config = read_language(tmp_path / "notes.toml")
+    config = read_language(tmp_path / "notes.toml", LANGUAGE)
     assert config.agreement.hub == "registry"
     assert isinstance(config.settings("north"), LanguageClientSettings)

@@ -3,6 +3,8 @@
 from typing import Final
 
 from configs.any_file import Agreements
-from parties.vertical.methods.registry import AGREEMENT
+from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.vertical.methods.registry import AGREEMENT as VERTICAL
 
-AGREEMENTS: Final = Agreements(vertical=AGREEMENT)
+AGREEMENTS: Final = Agreements(VERTICAL, HORIZONTAL, LANGUAGE)

@@ -12,6 +12,7 @@ from parties.common.shared_randomness import Index
 from parties.horizontal.engine.aggregation import horizontal_aggregation_claim
 from parties.horizontal.engine.cohort import Cohort, Member
 from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.engine.training_plan import network_training_plan
 from parties.horizontal.evaluation.metrics import request_metrics
 from parties.horizontal.evaluation.outcome import ModelOutcome, Scores, evaluate_model
 from parties.horizontal.evaluation.whole_model import WholeModelEvaluation
@@ -22,7 +23,7 @@ from parties.horizontal.local.personalisation import has_personal_parameters, pe
 from parties.horizontal.local.rows import ClientData
 from parties.horizontal.methods.method import AnyClientMethod
 from parties.horizontal.party import HorizontalParty
-from parties.horizontal.registry import network_training_plan, training_clusters, unlearning_methods
+from parties.horizontal.registry import training_clusters, unlearning_methods
 from unlearning.audit.metric import Metric
 
 

@@ -1,22 +1,23 @@
-"""Registry of client unlearning methods: builds each method from its settings."""
+"""Registry of client unlearning methods, and the class of an agreement with their settings."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal, Protocol, assert_never
+from types import MappingProxyType
+from typing import Any, Final, Protocol
 
 from configs.client_unlearning import (
-    AscentPlan,
-    ClientMethod,
+    ClientUnlearning,
     ClientVariant,
     LocalTrainingSettings,
     StageSettings,
 )
-from configs.federated import ServerRule
-from configs.horizontal import HorizontalAgreement
-from models.server_optimisers import FedAdagrad, FedAdam, FedAvg, FedAvgM, ServerOptimiser
+from configs.horizontal import HorizontalAgreement, horizontal_agreement
+from configs.unlearning import MethodSettings
+from configs.variants import MethodVariant, variants_table
 from parties.horizontal.engine.clusters import assign_clusters
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.local.local_task import Aim, DistillationPlan, GatePlan, LocalTask
-from parties.horizontal.local.networks import build_whole_network
+from parties.horizontal.engine.training_plan import network_training_plan
+from parties.horizontal.local.local_task import Aim, LocalTask
 from parties.horizontal.methods.adaclipping import AdaClipping
 from parties.horizontal.methods.ewc_sga import EwcSga
 from parties.horizontal.methods.federaser import FedEraser
@@ -28,172 +29,66 @@ from parties.horizontal.methods.fedrecovery import FedRecovery
 from parties.horizontal.methods.fine_tune import FineTune
 from parties.horizontal.methods.fu_pga import FuPga
 from parties.horizontal.methods.knot import Knot
-from parties.horizontal.methods.method import AnyClientMethod
+from parties.horizontal.methods.method import AnyClientMethod, StageBuilder
 from parties.horizontal.methods.mimir import Mimir
 from parties.horizontal.methods.mode import MoDe
+from parties.horizontal.methods.noisy_fine_tune import NoisyFineTune
 from parties.horizontal.methods.retrain import Retrain
 from parties.horizontal.methods.sfu import Sfu
-from parties.horizontal.task import ORIGINAL
-from unlearning.horizontal.error_noise import ErrorNoisePlan
 
 
-class StageBuilder(Protocol):
-    """Builds the round plan of one stage of a method."""
+class MethodClass(Protocol):
+    """The class of a method that a config can choose."""
 
-    def __call__(
-        self, stage: LocalTrainingSettings, stream: str, aim: Aim = "fit", strength: float = 0.0
-    ) -> RoundPlan:
-        """Return the round plan of a stage; ``stream`` is the stage's random stream."""
+    @property
+    def settings(self) -> type[MethodSettings] | None:
+        """The class of the method's table of settings; None without settings."""
+
+    def from_agreement(
+        self, agreement: HorizontalAgreement, plan: Any, rounds: StageBuilder, /
+    ) -> AnyClientMethod:
+        """Build the method from its settings ``plan``; ``rounds`` builds the plans of stages."""
 
 
-def network_training_plan(agreement: HorizontalAgreement, stream: str) -> RoundPlan:
-    """Return the round plan of the training or of a Retrain run; ``stream`` names its stream."""
-    plan = agreement.training
-    task = LocalTask(
-        stream=stream,
-        epochs=plan.epochs,
-        batch=plan.batch,
-        learning_rate=plan.learning_rate,
-        momentum=plan.momentum,
-        weight_decay=plan.weight_decay,
-        proximal=plan.proximal,
+METHODS: Final[Mapping[str, MethodClass]] = MappingProxyType(
+    {
+        "fedosd": FedOsd,
+        "fedforget": FedForget,
+        "fine-tune": FineTune,
+        "federaser": FedEraser,
+        "fedrecovery": FedRecovery,
+        "mode": MoDe,
+        "ewc-sga": EwcSga,
+        "fu-pga": FuPga,
+        "sfu": Sfu,
+        "adaclipping-like": AdaClipping,
+        "mimir": Mimir,
+        "fedmm": FedMm,
+        "fedgkt": FedGkt,
+        "knot": Knot,
+        "noisy-fine-tune": NoisyFineTune,
+    }
+)
+AGREEMENT: Final = horizontal_agreement(
+    variants_table(
+        ClientUnlearning,
+        ClientVariant,
+        {name: each.settings for name, each in METHODS.items()},
+        chosen="fedosd",
     )
-    rule = server_rule(plan.rule)
-    return RoundPlan(task, plan.rounds, plan.share, plan.decay, rule, agreement.seed)
+)
 
 
-def server_rule(plan: ServerRule) -> ServerOptimiser:
-    """Return the server's optimiser, which applies the mean update to the model."""
-    slow = plan.rate or 1e-3
-    match plan.kind:
-        case "fedavg":
-            return FedAvg(plan.rate or 1.0)
-        case "fedavgm":
-            return FedAvgM(plan.rate or 1.0, plan.momentum)
-        case "fedadagrad":
-            return FedAdagrad(slow, plan.tau)
-        case "fedadam" | "fedyogi":
-            yogi = plan.kind == "fedyogi"
-            return FedAdam(slow, plan.tau, plan.beta1, plan.beta2, plan.form, yogi)
-    assert_never(plan.kind)
-
-
-# The names of random streams below are part of the seed: a renamed stream changes the results.
-def build_method(agreement: HorizontalAgreement, name: ClientMethod) -> AnyClientMethod:  # noqa: C901, PLR0911  one for each
+# The names of random streams are part of the seed: a renamed stream changes the results.
+def build_method(agreement: HorizontalAgreement, name: str) -> AnyClientMethod:
     """Return the method that the config calls ``name``."""
-    plan = agreement.unlearning
 
-    def round_plan(
+    def rounds(
         stage: LocalTrainingSettings, stream: str, aim: Aim = "fit", strength: float = 0.0
     ) -> RoundPlan:
         return _stage_plan(agreement, stage, f"{name} {stream}", aim, strength)
 
-    match name:
-        case "fine-tune":
-            return FineTune(round_plan(plan.fine_tune, "recover"))
-        case "fedosd":
-            osd = plan.fedosd
-            unlearn = round_plan(osd.unlearn, "unlearn")
-            return FedOsd(unlearn, round_plan(osd.recover, "recover"), osd.project, osd.variant)
-        case "fedforget":
-            two = plan.fedforget
-            return FedForget(
-                round_plan(two.distil, "teach"), round_plan(two.teacher_b, "second"),
-                round_plan(two.recover, "recover"), two.mode, two.weight_a, two.weight_b,
-                two.leaving_factor, two.decay, two.max_weight, two.temperature,
-            )  # fmt: skip
-        case "federaser":
-            eraser, shapes = plan.federaser, build_whole_network(agreement, "shape")
-            calibrate = round_plan(eraser.calibrate, "calibrate")
-            return FedEraser(calibrate, round_plan(eraser.recover, "recover"), shapes)
-        case "fedrecovery":
-            noisy = plan.fedrecovery
-            return FedRecovery(round_plan(noisy.recover, "recover"), noisy.epsilon, noisy.beta)
-        case "mode":
-            mode = plan.mode
-            return MoDe(
-                round_plan(mode.degrade, "degrade"), round_plan(mode.guide, "guide"),
-                round_plan(mode.recover, "recover"), mode.momentum,
-            )  # fmt: skip
-        case "knot":
-            return Knot(network_training_plan(agreement, ORIGINAL))
-        case "ewc-sga" | "fu-pga" | "sfu":
-            return _ascent(agreement, name, round_plan)
-        case "adaclipping-like":
-            damp = plan.adaclipping_like
-            recover = round_plan(damp.recover, "recover")
-            fisher_task = replace(recover.task, aim="fisher")
-            return AdaClipping(fisher_task, recover, damp.ratio, damp.strength)
-        case "mimir" | "fedmm" | "fedgkt":
-            return _data_free(agreement, name, round_plan)
-    assert_never(name)
-
-
-def _ascent(
-    agreement: HorizontalAgreement,
-    name: Literal["ewc-sga", "fu-pga", "sfu"],
-    round_plan: StageBuilder,
-) -> AnyClientMethod:
-    """The methods of gradient ascent at the leaving client."""
-    plan = agreement.unlearning
-    match name:
-        case "ewc-sga":
-            elastic = plan.ewc_sga
-            ascent = round_plan(elastic.ascent, "climb", "elastic", elastic.strength)
-            return EwcSga(ascent, round_plan(elastic.recover, "recover"))
-        case "fu-pga":
-            pga = plan.fu_pga
-            last = network_training_plan(agreement, f"{name} last")
-            ascent = round_plan(pga.ascent, "climb", _ascent_aim(pga))
-            return FuPga(last, ascent, round_plan(pga.recover, "recover"), pga.max_distance)
-        case "sfu":
-            sfu, shapes = plan.sfu, build_whole_network(agreement, "shape")
-            ascent = round_plan(sfu.ascent, "climb", _ascent_aim(sfu))
-            return Sfu(ascent, round_plan(sfu.recover, "recover"), shapes, sfu.energy)
-    assert_never(name)
-
-
-def _ascent_aim(plan: AscentPlan) -> Aim:
-    return "ascent" if plan.stop_at_uniform else "elastic"
-
-
-def _data_free(
-    agreement: HorizontalAgreement,
-    name: Literal["mimir", "fedmm", "fedgkt"],
-    round_plan: StageBuilder,
-) -> AnyClientMethod:
-    """The methods of data-free distillation and of noise."""
-    plan, shapes = agreement.unlearning, build_whole_network(agreement, "shape")
-    match name:
-        case "mimir":
-            mimir = plan.mimir
-            losses = DistillationPlan(
-                student_steps=mimir.inner, temperature=mimir.temperature,
-                divergence=mimir.divergence, attention=mimir.attention,
-                after_prompt=mimir.after_prompt, sign=mimir.sign,
-            )  # fmt: skip
-            distil, recover = (
-                round_plan(mimir.distil, "distil"),
-                round_plan(mimir.recover, "recover"),
-            )
-            return Mimir(distil, recover, losses, shapes, mimir.init, plan.target_client)
-        case "fedmm":
-            fedmm = plan.fedmm
-            noise = ErrorNoisePlan(
-                rows=fedmm.noise_rows, steps=fedmm.noise_steps, learning_rate=fedmm.noise_rate,
-                penalty=fedmm.penalty,
-            )  # fmt: skip
-            impair, repair = round_plan(fedmm.impair, "impair"), round_plan(fedmm.repair, "repair")
-            return FedMm(impair, repair, noise, fedmm.share, plan.target_client)
-        case "fedgkt":
-            gkt = plan.fedgkt
-            gate = GatePlan(
-                student_steps=gkt.inner, temperature=gkt.temperature, attention=gkt.attention,
-                threshold=gkt.max_similarity if gkt.gate == "features" else gkt.max_probability,
-            )  # fmt: skip
-            distil, recover = round_plan(gkt.distil, "distil"), round_plan(gkt.recover, "recover")
-            return FedGkt(distil, recover, gate, shapes, gkt.gate, gkt.init, plan.target_client)
-    assert_never(name)
+    return METHODS[name].from_agreement(agreement, agreement.unlearning.table(name), rounds)
 
 
 def unlearning_methods(agreement: HorizontalAgreement) -> list[AnyClientMethod]:
@@ -205,7 +100,7 @@ def unlearning_methods(agreement: HorizontalAgreement) -> list[AnyClientMethod]:
     return found + [build_retrain(agreement, number + 1) for number in range(plan.retrains)]
 
 
-def _variant(agreement: HorizontalAgreement, variant: ClientVariant) -> AnyClientMethod:
+def _variant(agreement: HorizontalAgreement, variant: MethodVariant) -> AnyClientMethod:
     """A method with other settings and the same random streams."""
     own = agreement.model_copy(update={"unlearning": agreement.unlearning.at(variant)})
     found: AnyClientMethod = replace(build_method(own, variant.method), name=variant.name)  # type: ignore[type-var]

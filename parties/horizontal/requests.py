@@ -16,6 +16,7 @@ from parties.horizontal.engine.cohort import DIVERGED_HINT, Cohort, Member
 from parties.horizontal.engine.history import RoundStore
 from parties.horizontal.engine.run import NO_JOURNAL, ConflictCheck, HorizontalRun
 from parties.horizontal.engine.run_journal import RunJournal
+from parties.horizontal.engine.training_plan import ORIGINAL
 from parties.horizontal.evaluation.outcome import (
     ModelOutcome,
     Scores,
@@ -26,7 +27,7 @@ from parties.horizontal.methods.method import AnyClientMethod
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.horizontal.methods.unlearn import UnlearnedModel, unlearn
 from parties.horizontal.party import FederatedParty
-from parties.horizontal.task import ORIGINAL, ServerTask
+from parties.horizontal.task import ServerTask
 from parties.report.record import (
     Figure,
     MethodCost,

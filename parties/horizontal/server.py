@@ -20,9 +20,10 @@ from parties.horizontal.engine.history import RoundStore
 from parties.horizontal.engine.hub_cohort import CohortSettings, HubCohort
 from parties.horizontal.engine.rounds import NO_HISTORY, HistoryWriter, RoundResult, run_rounds
 from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
+from parties.horizontal.engine.training_plan import ORIGINAL
 from parties.horizontal.party import FederatedParty, save_model
 from parties.horizontal.requests import RequestRunner
-from parties.horizontal.task import ORIGINAL, ServerTask
+from parties.horizontal.task import ServerTask
 from parties.report.record import Request, RunFacts, Training, TrainingStep, run_record
 from parties.session import handshake
 

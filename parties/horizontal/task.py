@@ -23,8 +23,6 @@ from parties.horizontal.local.rows import RowKind
 from parties.horizontal.methods.method import AnyClientMethod
 from unlearning.audit.metric import Metric
 
-ORIGINAL = "original"  # name of the trained model, and of the random stream of the training
-
 
 class ServerTask(Protocol):
     """The server's part of a task."""

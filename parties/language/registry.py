@@ -1,29 +1,63 @@
 """Registry of the language mode: round plans and unlearning methods from an agreement."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final, Protocol
 
-from configs.language import LanguageAgreement
-from configs.language_unlearning import (
-    ForgettingPlan,
-    GradAscentPlan,
-    GradDiffPlan,
-    NpoPlan,
-    PrimalDualPlan,
-    RmuPlan,
-    ServerRulePlan,
-    SimNpoPlan,
-    TextMethod,
-    TextStage,
-)
-from models.server_optimisers import FedAvg
+from configs.language import LanguageAgreement, language_agreement
+from configs.language_unlearning import TextStage, TextUnlearning, TextVariant
+from configs.unlearning import MethodSettings
+from configs.variants import variants_table
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.local.local_task import LocalTask, Objective, TextTask
+from parties.horizontal.engine.training_plan import server_rule
+from parties.horizontal.local.local_task import LocalTask, TextTask
 from parties.horizontal.methods.fine_tune import FineTune
 from parties.horizontal.methods.method import AnyClientMethod
 from parties.horizontal.methods.retrain import Retrain
-from parties.horizontal.registry import server_rule
+from parties.language.methods.fine_tune import TextFineTune
+from parties.language.methods.grad_ascent import GradAscent
+from parties.language.methods.grad_diff import GradDiff
 from parties.language.methods.loss_based import LossBasedUnlearning
+from parties.language.methods.npo import Npo
 from parties.language.methods.primal_dual import PrimalDual
+from parties.language.methods.rmu import Rmu
+from parties.language.methods.simnpo import SimNpo
+from parties.language.methods.text_method import FITTING, TextStageBuilder
+
+
+class TextMethodClass(Protocol):
+    """The class of a method that a config can choose."""
+
+    @property
+    def settings(self) -> type[MethodSettings] | None:
+        """The class of the method's table of settings; None without settings."""
+
+    def from_agreement(
+        self, agreement: LanguageAgreement, plan: Any, rounds: TextStageBuilder, /
+    ) -> AnyClientMethod:
+        """Build the method from its settings ``plan``; ``rounds`` builds the plans of stages."""
+
+
+METHODS: Final[Mapping[str, TextMethodClass]] = MappingProxyType(
+    {
+        "fine-tune": TextFineTune,
+        "grad-ascent": GradAscent,
+        "grad-diff": GradDiff,
+        "npo": Npo,
+        "simnpo": SimNpo,
+        "rmu": Rmu,
+        "primal-dual": PrimalDual,
+    }
+)
+AGREEMENT: Final = language_agreement(
+    variants_table(
+        TextUnlearning,
+        TextVariant,
+        {name: each.settings for name, each in METHODS.items()},
+        chosen="npo",
+    )
+)
 
 
 def text_training_plan(agreement: LanguageAgreement, stream: str) -> RoundPlan:
@@ -72,62 +106,13 @@ def text_local_tasks(agreement: LanguageAgreement) -> list[LocalTask]:
     return [each.task for each in plans]
 
 
-def text_method(agreement: LanguageAgreement, name: TextMethod) -> AnyClientMethod:
+def text_method(agreement: LanguageAgreement, name: str) -> AnyClientMethod:
     """Return the unlearning method that configs call ``name``."""
-    plan = agreement.unlearning
-    match name:
-        case "fine-tune":
-            stream = "fine-tune recover"
-            return FineTune(_stage_plan(agreement, plan.fine_tune, stream, TextTask()))
-        case "primal-dual":
-            return _primal_dual(agreement, plan.primal_dual)
-        case _:
-            settings: ServerRulePlan = getattr(plan, name.replace("-", "_"))
-            return _loss_based(agreement, name, settings)
 
+    def rounds(stage: TextStage, stream: str, text: TextTask = FITTING) -> RoundPlan:
+        return _stage_plan(agreement, stage, f"{name} {stream}", text)
 
-def _loss_based(
-    agreement: LanguageAgreement, name: Objective, plan: ServerRulePlan
-) -> LossBasedUnlearning:
-    task = _text_task(name, plan)
-    return LossBasedUnlearning(
-        name,
-        _stage_plan(agreement, plan.unlearn, f"{name} unlearn", task),
-        _stage_plan(agreement, plan.recover, f"{name} recover", TextTask()),
-        plan.participants,
-        server_rule(plan.rule) if plan.rule else FedAvg(),
-    )
-
-
-def _primal_dual(agreement: LanguageAgreement, plan: PrimalDualPlan) -> PrimalDual:
-    task = _text_task("primal-dual", plan)
-    return PrimalDual(
-        _stage_plan(agreement, plan.unlearn, "primal-dual unlearn", task),
-        _stage_plan(agreement, plan.recover, "primal-dual recover", TextTask()),
-        plan.step_size,
-        plan.initial_multiplier,
-        plan.max_multiplier,
-        plan.threshold,
-        plan.participants,
-    )
-
-
-def _text_task(name: Objective, plan: ForgettingPlan) -> TextTask:
-    task = TextTask(objective=name)
-    match plan:
-        case PrimalDualPlan(alpha=alpha, retain=retain):
-            return replace(task, alpha=alpha, retain=retain)
-        case RmuPlan(layer=layer, steering=steering, gamma=gamma, alpha=alpha):
-            return replace(task, layer=layer or 0, steering=steering, gamma=gamma, alpha=alpha)
-        case GradDiffPlan(gamma=gamma, alpha=alpha, retain=retain):
-            beta = plan.beta if isinstance(plan, NpoPlan | SimNpoPlan) else task.beta
-            delta = plan.delta if isinstance(plan, SimNpoPlan) else task.delta
-            two = replace(task, gamma=gamma, alpha=alpha, retain=retain)
-            return replace(two, beta=beta, delta=delta)
-        case GradAscentPlan(stop_at_uniform=stop_at_uniform):
-            return replace(task, stop_at_uniform=stop_at_uniform)
-        case _:
-            return task
+    return METHODS[name].from_agreement(agreement, agreement.unlearning.table(name), rounds)
 
 
 def _stage_plan(

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from configs.errors import ConfigError
-from configs.federated_file import SIMULATED, LanguageConfig, read_federated
+from configs.federated_file import SIMULATED, LanguageConfig, read_language
 from configs.language import OwnTexts
 from configs.language_party_settings import LanguageClientSettings
 from parties.horizontal.simulation.simulated_data import (
@@ -23,6 +23,7 @@ from parties.language.client_data import (
 from parties.language.engine.base_model import load_base_model
 from parties.language.engine.local_training import LanguageClientTask
 from parties.language.language_task import build_text_client
+from parties.language.registry import AGREEMENT
 from parties.session.setup import data_folder
 
 
@@ -81,7 +82,5 @@ def read_text_clients(source: SimulationSource) -> SimulatedTextClients:
     Raises:
         ConfigError: the config is for another mode, or ``partition.kind`` is ``own``.
     """
-    config = read_federated(source.config, source.changes)
-    if not isinstance(config, LanguageConfig):
-        raise ConfigError(f"{config.path} is not a config of the LLM mode", 'set mode = "llm"')
+    config = read_language(source.config, AGREEMENT, source.changes)
     return SimulatedTextClients.read(config, source.data)

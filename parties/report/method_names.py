@@ -29,6 +29,7 @@ METHODS = {
     "fedmm": ("FedMM", "error-maximising, then error-minimising noise"),
     "fedgkt": ("FedGKT", "data-free distillation with a gate"),
     "knot": ("Knot", "the client’s cluster trains again from a snapshot"),
+    "noisy-fine-tune": ("Noisy fine-tune", "training goes on with clipped and noisy updates"),
     # LLM mode
     "grad-ascent": ("GradAscent", "gradient ascent on forgotten texts"),
     "grad-diff": ("GradDiff", "ascent on forgotten texts, descent on retained ones"),

@@ -20,9 +20,9 @@ from parties.horizontal.admission import Admission
 from parties.horizontal.engine.cohort import Cohort, MeanUpdate, Member
 from parties.horizontal.engine.hub_cohort import CohortSettings, HubCohort
 from parties.horizontal.engine.rounds import RoundResult, run_rounds
+from parties.horizontal.engine.training_plan import network_training_plan
 from parties.horizontal.local.network_client import NetworkClientTask
 from parties.horizontal.local.networks import build_whole_network, initial_parameters
-from parties.horizontal.registry import network_training_plan
 from parties.horizontal.run_party import listen_for_clients
 from parties.horizontal.setup import set_up_horizontal_party
 from parties.session.setup import StartOptions

@@ -3,15 +3,14 @@
 import re
 from inspect import getsource
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
-from configs.client_unlearning import ClientMethod
 from configs.errors import ConfigError
 from configs.federated_file import read_horizontal
 from configs.secagg_rules import LEAVING, SINGLE
-from parties.horizontal.registry import build_method
+from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.registry import METHODS, build_method
 
 GOOD = """
 federation = "wards"
@@ -37,7 +36,7 @@ def refusal(tmp_path: Path, *changes: str) -> str:
 
 def read(tmp_path: Path, *changes: str) -> None:
     (tmp_path / "wards.toml").write_text(GOOD)
-    read_horizontal(tmp_path / "wards.toml", changes)
+    read_horizontal(tmp_path / "wards.toml", HORIZONTAL, changes)
 
 
 @pytest.mark.parametrize("kind", ["masks", "ckks"])
@@ -174,11 +173,12 @@ def test_key_holders_need_ckks(tmp_path: Path) -> None:
 
 def test_lists_of_methods_match_the_registry(tmp_path: Path) -> None:
     (tmp_path / "wards.toml").write_text(GOOD)
-    agreement = read_horizontal(tmp_path / "wards.toml").agreement
-    names = get_args(ClientMethod)
-    assert {name for name in names if build_method(agreement, name).needs_single_updates} == SINGLE
+    agreement = read_horizontal(tmp_path / "wards.toml", HORIZONTAL).agreement
+    assert {
+        name for name in METHODS if build_method(agreement, name).needs_single_updates
+    } == SINGLE
     assert not SINGLE & LEAVING
-    reads_leaving = re.compile(r"mean_update\(\s*context\.leaving")
-    sources = {name: getsource(type(build_method(agreement, name))) for name in names}
+    reads_leaving = re.compile(r"mean_update\(\s*run\.leaving")
+    sources = {name: getsource(type(build_method(agreement, name))) for name in METHODS}
     asks_leaving = {name for name, source in sources.items() if reads_leaving.search(source)}
     assert asks_leaving - SINGLE == LEAVING

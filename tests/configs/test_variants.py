@@ -5,21 +5,34 @@ from pydantic import ValidationError
 
 from configs.client_unlearning import ClientUnlearning
 from configs.language_unlearning import TextUnlearning
+from parties.horizontal.methods.fedosd import FedOsdSettings
+from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.language.registry import AGREEMENT as LANGUAGE
 
 PLAN = {"fedosd": {"unlearn": {"rounds": 7}, "project": "always"}}
 
 
+CLIENTS: type[ClientUnlearning] = HORIZONTAL.model_fields["unlearning"].annotation  # type: ignore[assignment]
+TEXTS: type[TextUnlearning] = LANGUAGE.model_fields["unlearning"].annotation  # type: ignore[assignment]
+
+
 def plan(*variants: dict[str, object]) -> ClientUnlearning:
-    return ClientUnlearning.model_validate({**PLAN, "variants": variants}, strict=False)
+    return CLIENTS.model_validate({**PLAN, "variants": variants}, strict=False)
+
+
+def osd(settings: ClientUnlearning) -> FedOsdSettings:
+    found = settings.table("fedosd")
+    assert isinstance(found, FedOsdSettings)
+    return found
 
 
 def test_variant_changes_only_its_own_settings() -> None:
     settings = {"variant": "ascent", "unlearn": {"learning_rate": 0.5}}
     agreement = plan({"name": "m1", "method": "fedosd", "settings": settings})
-    own = agreement.at(agreement.variants[0]).fedosd
+    own = osd(agreement.at(agreement.variants[0]))
     assert (own.variant, own.project) == ("ascent", "always")
     assert (own.unlearn.rounds, own.unlearn.learning_rate) == (7, 0.5)
-    assert agreement.fedosd.variant == "full"
+    assert osd(agreement).variant == "full"
 
 
 @pytest.mark.parametrize(
@@ -43,7 +56,7 @@ def test_a_method_without_settings_has_no_variant() -> None:
 
 
 @pytest.mark.parametrize("name", ["original", "retrain-2"])
-@pytest.mark.parametrize("kind", [ClientUnlearning, TextUnlearning])
+@pytest.mark.parametrize("kind", [CLIENTS, TEXTS])
 def test_names_of_references_are_reserved(
     kind: type[ClientUnlearning | TextUnlearning], name: str
 ) -> None:

@@ -10,6 +10,7 @@ from threading import Thread
 from kills import ROOT, Running
 
 from configs.federated_file import HorizontalConfig, read_horizontal
+from parties.horizontal.registry import AGREEMENT as HORIZONTAL
 from parties.session.simulation import reserved_port
 from protocol.keyring import issue_certificate, make_authority
 
@@ -63,7 +64,7 @@ class ClientProcesses:
     @property
     def config(self) -> HorizontalConfig:
         """The config as every process reads it."""
-        return read_horizontal(self.path)
+        return read_horizontal(self.path, HORIZONTAL)
 
     def start(self, name: str) -> Running:
         """One party's process."""

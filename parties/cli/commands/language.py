@@ -121,10 +121,11 @@ def language_memory_command(
         from parties.common.device import prepare_device
         from parties.common.errors import UsageProblem
         from parties.language.memory_check import WORK_OF, estimate_party_memory
+        from parties.language.registry import AGREEMENT
 
         if not fullmatch(DEVICES, device):
             raise UsageProblem(f"--device {device!r} is not a device", "give cpu, cuda or cuda:1")
-        agreement = read_language(config, tuple(changes or ())).agreement
+        agreement = read_language(config, AGREEMENT, tuple(changes or ())).agreement
         available = available_memory(str(prepare_device(device)))
         for role, work_name in WORK_OF.items():
             estimate = estimate_party_memory(agreement, folder, role)

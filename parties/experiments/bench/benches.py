@@ -5,7 +5,14 @@ from pathlib import Path
 
 from configs.agreement import RowRequest
 from configs.evaluation import BackdoorSettings
-from configs.experiments import ExperimentEntry, ExperimentList, inline_toml, read_experiments
+from configs.experiments import (
+    Changes,
+    ExperimentEntry,
+    ExperimentList,
+    inline_toml,
+    read_experiments,
+)
+from configs.federated_file import FederatedConfig, read_federated
 from configs.schema import read_config
 from parties.experiments.bench.blocks import read_fedora_blocks
 from parties.experiments.bench.extract import extract_vertical
@@ -26,6 +33,8 @@ from parties.experiments.bench.plan import (
 )
 from parties.experiments.bench.record import Pages, fedora_pages
 from parties.experiments.bench.run import Bench
+from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.language.registry import AGREEMENT as LANGUAGE
 from parties.vertical.methods.registry import AGREEMENT
 
 HORIZONTAL_LEAD = (
@@ -84,12 +93,17 @@ def _federated_bench(name: str, listed: Path, extract: Extract, pages: Pages) ->
     experiments = read_federated_experiments(listed)
     return Bench(
         name=name,
-        runs=lambda scope: plan_federated_runs(experiments, listed.parent, scope),
+        runs=lambda scope: plan_federated_runs(experiments, listed.parent, scope, _read),
         extract=extract,
         pages=pages,
         tables=experiments.tables,
         experiments=[entry.name for entry in experiments.experiment],
     )
+
+
+def _read(path: Path, changes: Changes) -> FederatedConfig:
+    """The config of a run with a server."""
+    return read_federated(path, HORIZONTAL, LANGUAGE, changes)
 
 
 BENCHES = {"fedora": fedora_bench, "horizontal": horizontal_bench, "language": language_bench}

@@ -19,7 +19,7 @@ from configs.experiments import (
     read_list,
 )
 from configs.federated import FederatedAgreement
-from configs.federated_file import FederatedConfig, read_federated
+from configs.federated_file import FederatedConfig
 from configs.schema import VerticalConfig, canonical_agreement
 from configs.table import ConfigTable, Count
 from parties.report.record import VERSION
@@ -116,6 +116,7 @@ class RunOf:
 
 Values: TypeAlias = dict[str, float]  # by measure; a measure without a value is absent
 Extract: TypeAlias = Callable[[PlannedRun, Mapping[str, Any]], dict[str, Values]]  # by method
+FederatedReader: TypeAlias = Callable[[Path, Changes], FederatedConfig]
 
 
 def run_digest(config: VerticalConfig | FederatedConfig, *, processes: bool) -> str:
@@ -201,26 +202,27 @@ def read_federated_experiments(path: Path) -> FederatedExperiments:
 
 
 def plan_federated_runs(
-    listed: FederatedExperiments, folder: Path, scope: Scope
+    listed: FederatedExperiments, folder: Path, scope: Scope, read: FederatedReader
 ) -> list[PlannedRun]:
-    """Return all runs of the experiments in ``scope``; configs are read from ``folder``.
+    """Return all runs of the experiments in ``scope``; ``read`` reads the configs in ``folder``.
 
     Raises:
         ConfigError: the changes to a config are invalid.
     """
     chosen = filter(scope.includes, listed.experiment)
-    return [run for each in chosen for run in _federated_runs(each, listed, folder, scope)]
+    runs = (of for each in chosen for of in _federated_runs(each, listed, folder, scope))
+    return [of.planned(read(of.config, of.changes)) for of in runs]
 
 
 def _federated_runs(
     each: FederatedExperiment, listed: FederatedExperiments, folder: Path, scope: Scope
-) -> Iterator[PlannedRun]:
+) -> Iterator[RunOf]:
     path = folder / each.config
     for variant, seed in product(each.variants, range(scope.seeds_of(each))):
         own = listed.variants[variant] if variant else ()
         quick = listed.quick if scope.quick else ()
         named = (*_last((*listed.always, *each.changes, *own, *quick)), f"seed={seed}")
-        yield RunOf(each, variant, seed, path, named).planned(read_federated(path, named))
+        yield RunOf(each, variant, seed, path, named)
 
 
 def _last(changes: Changes) -> Changes:

@@ -1,14 +1,27 @@
 """A method similar to AdaClipping: dampen parameters that matter mostly for the leaving client."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
+from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.table import Positive
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import LocalTask
-from parties.horizontal.methods.method import ClientMethod, ModelState
+from parties.horizontal.methods.method import ClientMethod, ModelState, StageBuilder
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.requests.driver import StepRecord, Stop
 from unlearning.horizontal.baselines import dampen_parameters
+
+
+class DampeningSettings(ClientMethodSettings):
+    """Method adaclipping-like: shrinks the parameters that matter most for the forgotten rows."""
+
+    recover: StageSettings = StageSettings()  # rounds of recovery
+    # A parameter is dampened if its Fisher information on the forgotten rows is more than this
+    # factor times its Fisher information on the remaining rows.
+    ratio: Positive = 10.0
+    strength: Positive = 1.0  # strength of the dampening
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +41,16 @@ class AdaClipping(ClientMethod[ModelState]):
     ratio: float = 10.0
     strength: float = 1.0
     name: str = "adaclipping-like"
+    settings: ClassVar = DampeningSettings
+
+    @classmethod
+    def from_agreement(
+        cls, _agreement: object, plan: DampeningSettings, rounds: StageBuilder
+    ) -> Self:
+        """Build the method from its settings."""
+        recover = rounds(plan.recover, "recover")
+        fisher_task = replace(recover.task, aim="fisher")
+        return cls(fisher_task, recover, plan.ratio, plan.strength)
 
     def count(self, _run: HorizontalRun) -> int:
         """Return 1."""

@@ -10,13 +10,14 @@ here.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from torch import Tensor
 
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.methods.method import ClientMethod
+from parties.horizontal.methods.ascent import ClientAscentSettings
+from parties.horizontal.methods.method import ClientMethod, StageBuilder
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.requests.driver import StepRecord, Stop
 
@@ -48,7 +49,16 @@ class EwcSga(ClientMethod[EwcSgaState]):
     ascent: RoundPlan
     recover: RoundPlan
     name: str = "ewc-sga"
+    settings: ClassVar = ClientAscentSettings
     state: ClassVar[type[EwcSgaState]] = EwcSgaState
+
+    @classmethod
+    def from_agreement(
+        cls, _agreement: object, plan: ClientAscentSettings, rounds: StageBuilder
+    ) -> Self:
+        """Build the method from its settings."""
+        ascent = rounds(plan.ascent, "climb", "elastic", plan.strength)
+        return cls(ascent, rounds(plan.recover, "recover"))
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of gradient ascent."""

@@ -7,11 +7,13 @@ calibrated update.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
+from configs.client_unlearning import ClientMethodSettings, LocalTrainingSettings, StageSettings
+from configs.horizontal import HorizontalAgreement
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.cohort import Member, quorum_updates
 from parties.horizontal.engine.history import History
@@ -19,7 +21,8 @@ from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.fisher import split_by_layer
 from parties.horizontal.local.local_task import LocalUpdate
-from parties.horizontal.methods.method import ClientMethod, ModelState
+from parties.horizontal.local.networks import build_whole_network
+from parties.horizontal.methods.method import ClientMethod, ModelState, StageBuilder
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.requests.driver import Needs, StepRecord, Stop
 from unlearning.horizontal.baselines import calibrated_update
@@ -27,6 +30,14 @@ from unlearning.horizontal.baselines import calibrated_update
 StoredUpdates: TypeAlias = tuple[
     dict[str, LocalUpdate], list[Member]
 ]  # updates, and members to calibrate
+
+
+class FedEraserSettings(ClientMethodSettings):
+    """FedEraser (Liu et al. 2021); needs saved updates, so history.every must be above 0."""
+
+    # Local training in the calibration, which has one round for every saved round.
+    calibrate: LocalTrainingSettings = LocalTrainingSettings()
+    recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +55,17 @@ class FedEraser(ClientMethod[ModelState]):
     recover: RoundPlan
     network: nn.Module
     name: str = "federaser"
+    settings: ClassVar = FedEraserSettings
     needs_single_updates: ClassVar[bool] = True
+
+    @classmethod
+    def from_agreement(
+        cls, agreement: HorizontalAgreement, plan: FedEraserSettings, rounds: StageBuilder
+    ) -> Self:
+        """Build the method from its settings."""
+        calibrate = rounds(plan.calibrate, "calibrate")
+        shapes = build_whole_network(agreement, "shape")
+        return cls(calibrate, rounds(plan.recover, "recover"), shapes)
 
     def needs(self, _agreement: object) -> Needs:
         """Return that the method needs the stored rounds."""

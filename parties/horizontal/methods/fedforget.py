@@ -7,14 +7,16 @@ that must be forgotten. The training of teacher B is part of the method's cost.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
+from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.table import Fraction, Positive
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.methods.method import ClientMethod
+from parties.horizontal.methods.method import ClientMethod, StageBuilder
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.requests.driver import StepRecord, Stop
 from unlearning.horizontal.fedforget import TeacherMode, client_weights, leaving_client_factor
@@ -31,6 +33,27 @@ class FedForgetState:
 
     model: Tensor
     second: Tensor | None
+
+
+class FedForgetSettings(ClientMethodSettings):
+    """FedForget: distillation with two teachers at the leaving client."""
+
+    distil: StageSettings = StageSettings(rounds=10)  # rounds of distillation
+    # Rounds that train teacher B; with mode = "clean_teacher" the training starts from random
+    # weights.
+    teacher_b: StageSettings = StageSettings()
+    recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
+    # Loss and teacher B. literal: the loss as printed in the paper. repel: the loss of the authors'
+    # code. clean_teacher: a teacher that was trained without the forgotten rows. bad_teacher: a
+    # teacher with random weights. ga: gradient ascent without teacher B.
+    mode: TeacherMode = "clean_teacher"
+    # Weight α of teacher A, the trained model; unused with mode = "bad_teacher".
+    weight_a: Positive = 0.93
+    weight_b: Positive = 0.245  # weight of teacher B
+    leaving_factor: Positive = 2.0  # factor λ₀ of the leaving client's weight in the first round
+    decay: Positive = 0.3  # decay β of leaving_factor per round
+    max_weight: Fraction = 0.5  # largest weight of the leaving client in the mean update
+    temperature: Positive = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +88,20 @@ class FedForget(ClientMethod[FedForgetState]):
     max_weight: float = 0.5
     temperature: float = 2.0
     name: str = "fedforget"
+    settings: ClassVar = FedForgetSettings
     state: ClassVar[type[FedForgetState]] = FedForgetState
     needs_single_updates: ClassVar[bool] = True
+
+    @classmethod
+    def from_agreement(
+        cls, _agreement: object, plan: FedForgetSettings, rounds: StageBuilder
+    ) -> Self:
+        """Build the method from its settings."""
+        return cls(
+            rounds(plan.distil, "teach"), rounds(plan.teacher_b, "second"),
+            rounds(plan.recover, "recover"), plan.mode, plan.weight_a, plan.weight_b,
+            plan.leaving_factor, plan.decay, plan.max_weight, plan.temperature,
+        )  # fmt: skip
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds that train teacher B or distil."""

@@ -12,16 +12,21 @@ that compares features excludes all images, so the rounds are skipped.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
+from pydantic import Field
 from torch import Tensor, nn
 
+from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.horizontal import HorizontalAgreement
+from configs.table import Count, Fraction, Positive
 from models.prompts import PromptedNetwork
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import GatePlan
-from parties.horizontal.methods.method import ClientMethod
+from parties.horizontal.local.networks import build_whole_network
+from parties.horizontal.methods.method import ClientMethod, StageBuilder
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.horizontal.methods.student import (
     StudentInit,
@@ -50,6 +55,51 @@ class FedGktState:
     classes: tuple[int, ...]
 
 
+class FedGktSettings(ClientMethodSettings):
+    """FedGKT: gated knowledge transfer (Chundawat et al. 2023) at the remaining clients."""
+
+    # Rounds of distillation at all remaining clients; epochs is the number of generator rounds,
+    # batch the number of generated images.
+    distil: StageSettings = StageSettings(rounds=5, learning_rate=1e-3, epochs=50, batch=128)
+    recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
+    # Initial student. random: random weights. warm: the trained model. head-reset: the trained
+    # model with a new head.
+    init: StudentInit = "random"
+    # How images of the leaving clients are filtered out. features: by the similarity of features;
+    # this gate needs personal = {kind = "mimir"}. classes: by the leaving clients' classes.
+    gate: GateCriterion = "features"
+    # Largest cosine similarity of features at which an image passes the gate.
+    max_similarity: Annotated[float, Field(ge=-1, le=1)] = 0.9
+    # Largest probability of the leaving clients' classes at which an image passes the gate.
+    max_probability: Fraction = 0.01
+    inner: Count = 10  # steps of the student per step of the generator
+    attention: Annotated[float, Field(ge=0)] = 250.0  # weight of the attention transfer
+    temperature: Positive = 1.0
+
+    def check(self, agreement: HorizontalAgreement) -> None:
+        """Check that the networks have prompts if the gate compares features.
+
+        Raises:
+            ValueError: the networks have no prompts.
+        """
+        if self.gate == "features" and agreement.personal.kind != "mimir":
+            raise ValueError(
+                "unlearning.fedgkt.gate = 'features' needs networks with prompts, one prompt per "
+                'client: set personal = {kind = "mimir"}, or set unlearning.fedgkt.gate = '
+                "'classes'"
+            )
+
+    def problem_with_sums(self, kind: str) -> str | None:
+        """Return a message if the gate compares classes, which the leaving clients must send."""
+        if self.gate != "classes":
+            return None
+        return (
+            "gate = 'classes' needs the leaving clients to send their classes, but with "
+            f"aggregation.kind = {kind!r} the classes of clients stay secret: set gate = "
+            "'features' and personal.kind = 'mimir', or set aggregation.kind = 'none'"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class FedGkt(ClientMethod[FedGktState]):
     """Runs rounds of gated distillation at all remaining clients, then recovery.
@@ -74,7 +124,22 @@ class FedGkt(ClientMethod[FedGktState]):
     start: StudentInit = "random"
     target_client: str | None = None
     name: str = "fedgkt"
+    settings: ClassVar = FedGktSettings
     state: ClassVar[type[FedGktState]] = FedGktState
+
+    @classmethod
+    def from_agreement(
+        cls, agreement: HorizontalAgreement, plan: FedGktSettings, rounds: StageBuilder
+    ) -> Self:
+        """Build the method from its settings."""
+        by_features = plan.gate == "features"
+        gate = GatePlan(
+            student_steps=plan.inner, temperature=plan.temperature, attention=plan.attention,
+            threshold=plan.max_similarity if by_features else plan.max_probability,
+        )  # fmt: skip
+        distil, recover = rounds(plan.distil, "distil"), rounds(plan.recover, "recover")
+        shapes, target = build_whole_network(agreement, "shape"), agreement.unlearning.target_client
+        return cls(distil, recover, gate, shapes, plan.gate, plan.init, target)
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of distillation."""

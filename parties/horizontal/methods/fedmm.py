@@ -13,14 +13,34 @@ so the default number of repair rounds here is larger.
 """
 
 from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Self
 
+from pydantic import Field
+
+from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.horizontal import HorizontalAgreement
+from configs.table import Count, Fraction, Positive
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.methods.method import ClientMethod, ModelState
+from parties.horizontal.methods.method import ClientMethod, ModelState, StageBuilder
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.horizontal.methods.student import target_members
 from parties.requests.driver import StepRecord, Stop
 from unlearning.horizontal.error_noise import ErrorNoisePlan
+
+
+class FedMmSettings(ClientMethodSettings):
+    """FedMM (Chundawat et al. 2023): uses error-maximising and error-minimising noise."""
+
+    # Rounds that train on error-maximising noise.
+    impair: StageSettings = StageSettings(rounds=1, learning_rate=0.02, batch=256)
+    # Rounds that train on error-minimising noise.
+    repair: StageSettings = StageSettings(rounds=5, learning_rate=0.01, batch=256)
+    share: Fraction = 0.2  # weight of the leaving clients' update in a round of impair
+    noise_rows: Annotated[int, Field(ge=1, le=65_536)] = 256  # noise images per class
+    noise_steps: Count = 40  # optimisation steps of the noise
+    noise_rate: Positive = 0.1  # learning rate of the noise
+    penalty: Annotated[float, Field(ge=0)] = 0.1  # weight of the penalty on the noise's norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +62,19 @@ class FedMm(ClientMethod[ModelState]):
     share: float = 0.2
     target_client: str | None = None
     name: str = "fedmm"
+    settings: ClassVar = FedMmSettings
+
+    @classmethod
+    def from_agreement(
+        cls, agreement: HorizontalAgreement, plan: FedMmSettings, rounds: StageBuilder
+    ) -> Self:
+        """Build the method from its settings."""
+        noise = ErrorNoisePlan(
+            rows=plan.noise_rows, steps=plan.noise_steps, learning_rate=plan.noise_rate,
+            penalty=plan.penalty,
+        )  # fmt: skip
+        impair, repair = rounds(plan.impair, "impair"), rounds(plan.repair, "repair")
+        return cls(impair, repair, noise, plan.share, agreement.unlearning.target_client)
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds with both kinds of noise."""

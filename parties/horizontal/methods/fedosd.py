@@ -6,16 +6,17 @@ direction of the step; η = the learning rate. The variants are the ablations of
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, Self, TypeAlias
 
 import torch
 from torch import Tensor
 
+from configs.client_unlearning import ClientMethodSettings, StageSettings
 from parties.horizontal.engine.cohort import pseudo_gradients, quorum_updates
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import Aim
-from parties.horizontal.methods.method import ClientMethod, ModelState
+from parties.horizontal.methods.method import ClientMethod, ModelState, StageBuilder
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.requests.driver import StepRecord, Stop
 from unlearning.horizontal.fedosd import (
@@ -28,6 +29,21 @@ from unlearning.horizontal.fedosd import (
 
 # The algorithm, and the ablations M1, M2 and M3 of the paper.
 Variant: TypeAlias = Literal["full", "ascent", "no-orthogonal", "common-descent"]
+
+
+class FedOsdSettings(ClientMethodSettings):
+    """FedOSD (arXiv 2412.20200)."""
+
+    unlearn: StageSettings = StageSettings(rounds=100)  # rounds that unlearn
+    recover: StageSettings = StageSettings(rounds=100)  # rounds of recovery
+    # Which gradients of the recovery are projected; a projected gradient does not undo the
+    # unlearning. conditional: only gradients that would undo the unlearning. always: all
+    # gradients. none: no gradient.
+    project: Projection = "conditional"
+    # Ablation. full: the whole method. ascent: gradient ascent instead of the unlearning loss.
+    # no-orthogonal: without the orthogonality condition. common-descent: with a common descent
+    # direction.
+    variant: Variant = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +64,14 @@ class FedOsd(ClientMethod[ModelState]):
     project: Projection = "conditional"
     variant: Variant = "full"
     name: str = "fedosd"
+    settings: ClassVar = FedOsdSettings
     needs_single_updates: ClassVar[bool] = True
+
+    @classmethod
+    def from_agreement(cls, _agreement: object, plan: FedOsdSettings, rounds: StageBuilder) -> Self:
+        """Build the method from its settings."""
+        unlearn = rounds(plan.unlearn, "unlearn")
+        return cls(unlearn, rounds(plan.recover, "recover"), plan.project, plan.variant)
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of unlearning."""

@@ -8,18 +8,20 @@ the method is heuristic.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
+from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.table import Fraction, Positive
 from parties.common.errors import PolicyError
 from parties.common.shared_randomness import normal_draws
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import LocalUpdate
-from parties.horizontal.methods.method import ClientMethod, ModelState
+from parties.horizontal.methods.method import ClientMethod, ModelState, StageBuilder
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.requests.driver import Needs, StepRecord, Stop
 from unlearning.horizontal.baselines import (
@@ -27,6 +29,16 @@ from unlearning.horizontal.baselines import (
     recovery_residual,
     recovery_weights,
 )
+
+
+class FedRecoverySettings(ClientMethodSettings):
+    """FedRecovery (Zhang et al. 2023); needs saved updates, so history.every must be above 0."""
+
+    recover: StageSettings = StageSettings()  # rounds of recovery
+    # ε of the noise; absent: no noise. The scale of the noise follows from the norm of the removed
+    # contribution. The noise gives no guarantee, because this norm has no bound known in advance.
+    epsilon: Positive | None = None
+    beta: Fraction = 1e-5  # failure probability β of the noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +55,15 @@ class FedRecovery(ClientMethod[ModelState]):
     epsilon: float | None = None
     beta: float = 1e-5
     name: str = "fedrecovery"
+    settings: ClassVar = FedRecoverySettings
     needs_single_updates: ClassVar[bool] = True
+
+    @classmethod
+    def from_agreement(
+        cls, _agreement: object, plan: FedRecoverySettings, rounds: StageBuilder
+    ) -> Self:
+        """Build the method from its settings."""
+        return cls(rounds(plan.recover, "recover"), plan.epsilon, plan.beta)
 
     def needs(self, _agreement: object) -> Needs:
         """Return that the method needs the stored rounds."""

@@ -1,12 +1,20 @@
 """Fine-tune (baseline): train the remaining clients further, without any unlearning step."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
+from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.unlearning import MethodSettings
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun
 from parties.horizontal.methods.method import ClientMethod, ModelState
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.requests.driver import Stop
+
+
+class ClientFineTuneSettings(StageSettings, ClientMethodSettings):
+    """Rounds of the baseline fine-tune."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +23,14 @@ class FineTune(ClientMethod[ModelState]):
 
     round_plan: RoundPlan
     name: str = "fine-tune"
+    settings: ClassVar[type[MethodSettings]] = ClientFineTuneSettings
+
+    @classmethod
+    def from_agreement(
+        cls, _agreement: object, plan: Any, rounds: Callable[[Any, str], RoundPlan]
+    ) -> Self:
+        """Build the method from its settings, which are those of one stage."""
+        return cls(rounds(plan, "recover"))
 
     def count(self, _run: HorizontalRun) -> int:
         """Return 0: all rounds are rounds of recovery."""

@@ -6,15 +6,18 @@ other rows.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
+from configs.horizontal import HorizontalAgreement
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.methods.method import ClientMethod
+from parties.horizontal.engine.training_plan import network_training_plan
+from parties.horizontal.methods.ascent import ClientAscentSettings
+from parties.horizontal.methods.method import ClientMethod, StageBuilder
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.requests.driver import StepRecord, Stop
 from unlearning.horizontal.baselines import (
@@ -63,8 +66,18 @@ class FuPga(ClientMethod[FuPgaState]):
     recover: RoundPlan
     max_distance: float = 2.2
     name: str = "fu-pga"
+    settings: ClassVar = ClientAscentSettings
     state: ClassVar[type[FuPgaState]] = FuPgaState
     needs_single_updates: ClassVar[bool] = True
+
+    @classmethod
+    def from_agreement(
+        cls, agreement: HorizontalAgreement, plan: ClientAscentSettings, rounds: StageBuilder
+    ) -> Self:
+        """Build the method from its settings."""
+        last = network_training_plan(agreement, "fu-pga last")
+        ascent = rounds(plan.ascent, "climb", plan.aim)
+        return cls(last, ascent, rounds(plan.recover, "recover"), plan.max_distance)
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the largest number of rounds of gradient ascent."""

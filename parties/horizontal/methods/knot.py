@@ -12,10 +12,11 @@ could depend on the leaving client's rows. The mean model is poor if the clients
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from torch import Tensor
 
+from configs.horizontal import HorizontalAgreement
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.clusters import (
     ClusterHistory,
@@ -26,7 +27,8 @@ from parties.horizontal.engine.clusters import (
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan, RoundSource, run_round
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.methods.method import ClientMethod
+from parties.horizontal.engine.training_plan import ORIGINAL, network_training_plan
+from parties.horizontal.methods.method import ClientMethod, StageBuilder
 from parties.requests.driver import JsonObject, Needs, StepRecord, Stop
 from unlearning.guarantee import Guarantee
 
@@ -82,6 +84,13 @@ class Knot(ClientMethod[KnotState]):
     guarantee: ClassVar[Guarantee] = Guarantee.EXACT
     state: ClassVar[type[KnotState]] = KnotState
     repeats_training: ClassVar[bool] = True
+
+    @classmethod
+    def from_agreement(
+        cls, agreement: HorizontalAgreement, _plan: None, _rounds: StageBuilder
+    ) -> Self:
+        """Build the method from the settings of the training."""
+        return cls(network_training_plan(agreement, ORIGINAL))
 
     def needs(self, _agreement: object) -> Needs:
         """Return that the method needs the stored models of the clusters."""

@@ -7,11 +7,23 @@ from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from torch import Tensor
 
+from configs.client_unlearning import LocalTrainingSettings
 from configs.unlearning import MethodSettings
+from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun
+from parties.horizontal.local.local_task import Aim
 from parties.horizontal.methods.recover import Recovery
 from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
 from unlearning.guarantee import Guarantee
+
+
+class StageBuilder(Protocol):
+    """Builds the round plan of one stage of a method."""
+
+    def __call__(
+        self, stage: LocalTrainingSettings, stream: str, aim: Aim = "fit", strength: float = 0.0
+    ) -> RoundPlan:
+        """Return the round plan of a stage; ``stream`` is the stage's random stream."""
 
 
 class HasModel(Protocol):

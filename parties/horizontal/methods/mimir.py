@@ -6,16 +6,21 @@ these parameters still contain information about the leaving client (paper 003: 
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal, Self
 
+from pydantic import Field
 from torch import Tensor, nn
 
+from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.horizontal import HorizontalAgreement
+from configs.table import Count, Positive
 from models.prompts import PromptedNetwork
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import DistillationPlan
-from parties.horizontal.methods.method import ClientMethod
+from parties.horizontal.local.networks import build_whole_network
+from parties.horizontal.methods.method import ClientMethod, StageBuilder
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.horizontal.methods.student import (
     StudentInit,
@@ -37,6 +42,39 @@ class MimirState:
 
     model: Tensor
     leaving: Tensor
+
+
+class MimirSettings(ClientMethodSettings):
+    """Settings of Mimir's unlearning method, which needs personal = {kind = "mimir"}."""
+
+    # Rounds of distillation at all remaining clients; epochs is the number of generator rounds,
+    # batch the number of generated images.
+    distil: StageSettings = StageSettings(rounds=5, learning_rate=1e-3, epochs=50, batch=128)
+    recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
+    # Initial student. random: random weights. warm: the trained model. head-reset: the trained
+    # model with a new head.
+    init: StudentInit = "random"
+    inner: Count = 10  # steps T_k of the student per step of the generator
+    divergence: Annotated[float, Field(ge=0)] = 5.0  # weight β of the divergence
+    attention: Annotated[float, Field(ge=0)] = 2.0  # weight γ of the attention transfer
+    temperature: Positive = 2.0
+    # Whether the student's and the teacher's features are compared after the prompt is applied;
+    # false: before the prompt is applied.
+    after_prompt: bool = True
+    # How the student's features move relative to the leaving clients' features.
+    sign: Literal["align", "repel", "orthogonal"] = "align"
+
+    def check(self, agreement: HorizontalAgreement) -> None:
+        """Check that the networks have prompts.
+
+        Raises:
+            ValueError: the networks have no prompts.
+        """
+        if agreement.personal.kind != "mimir":
+            raise ValueError(
+                "the method mimir needs networks with prompts, one prompt per client: set "
+                'personal = {kind = "mimir"}'
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +99,23 @@ class Mimir(ClientMethod[MimirState]):
     start: StudentInit = "random"
     target_client: str | None = None
     name: str = "mimir"
+    settings: ClassVar = MimirSettings
     state: ClassVar[type[MimirState]] = MimirState
     needs_single_updates: ClassVar[bool] = True
+
+    @classmethod
+    def from_agreement(
+        cls, agreement: HorizontalAgreement, plan: MimirSettings, rounds: StageBuilder
+    ) -> Self:
+        """Build the method from its settings."""
+        losses = DistillationPlan(
+            student_steps=plan.inner, temperature=plan.temperature,
+            divergence=plan.divergence, attention=plan.attention,
+            after_prompt=plan.after_prompt, sign=plan.sign,
+        )  # fmt: skip
+        distil, recover = rounds(plan.distil, "distil"), rounds(plan.recover, "recover")
+        shapes, target = build_whole_network(agreement, "shape"), agreement.unlearning.target_client
+        return cls(distil, recover, losses, shapes, plan.init, target)
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of distillation."""

@@ -6,14 +6,16 @@ the degradation model instead of labels, and the remaining clients train with tr
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from torch import Tensor
 
+from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.table import Fraction
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import LocalTask
-from parties.horizontal.methods.method import ClientMethod
+from parties.horizontal.methods.method import ClientMethod, StageBuilder
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.requests.driver import StepRecord, Stop
 from unlearning.horizontal.baselines import mode_erasure
@@ -30,6 +32,16 @@ class MoDeState:
 
     model: Tensor
     degraded: Tensor
+
+
+class MoDeSettings(ClientMethodSettings):
+    """MoDe (Zhao et al. 2023): in rounds of erasure, averages the model with a second model M_d."""
+
+    # Rounds of erasure, which train the degradation model M_d and mix M_d into the model.
+    degrade: StageSettings = StageSettings(rounds=20)
+    guide: StageSettings = StageSettings(rounds=20)  # rounds of guidance, one after each erasure
+    recover: StageSettings = StageSettings()  # rounds of recovery
+    momentum: Fraction = 0.95  # weight λ of the old model in the mixture with M_d
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +62,14 @@ class MoDe(ClientMethod[MoDeState]):
     recover: RoundPlan
     momentum: float = 0.95
     name: str = "mode"
+    settings: ClassVar = MoDeSettings
     state: ClassVar[type[MoDeState]] = MoDeState
+
+    @classmethod
+    def from_agreement(cls, _agreement: object, plan: MoDeSettings, rounds: StageBuilder) -> Self:
+        """Build the method from its settings."""
+        degrade, guide = rounds(plan.degrade, "degrade"), rounds(plan.guide, "guide")
+        return cls(degrade, guide, rounds(plan.recover, "recover"), plan.momentum)
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of erasure or of guidance, whichever is larger."""

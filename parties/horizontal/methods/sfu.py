@@ -10,16 +10,19 @@ This implementation uses no factor, because such a factor does not hide the inpu
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
+from configs.horizontal import HorizontalAgreement
 from parties.horizontal.engine.cohort import quorum_updates
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.fisher import split_by_layer, weight_layers
-from parties.horizontal.methods.method import ClientMethod
+from parties.horizontal.local.networks import build_whole_network
+from parties.horizontal.methods.ascent import ClientAscentSettings
+from parties.horizontal.methods.method import ClientMethod, StageBuilder
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.requests.driver import StepRecord, Stop
 from unlearning.horizontal.baselines import append_ones, leading_directions, remove_subspace
@@ -55,8 +58,20 @@ class Sfu(ClientMethod[SfuState]):
     network: nn.Module
     energy: float = 0.99
     name: str = "sfu"
+    settings: ClassVar = ClientAscentSettings
     state: ClassVar[type[SfuState]] = SfuState
     needs_single_updates: ClassVar[bool] = True
+
+    @classmethod
+    def from_agreement(
+        cls, agreement: HorizontalAgreement, plan: ClientAscentSettings, rounds: StageBuilder
+    ) -> Self:
+        """Build the method from its settings."""
+        ascent, shapes = (
+            rounds(plan.ascent, "climb", plan.aim),
+            build_whole_network(agreement, "shape"),
+        )
+        return cls(ascent, rounds(plan.recover, "recover"), shapes, plan.energy)
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of gradient ascent."""

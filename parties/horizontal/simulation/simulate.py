@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from configs.federated import SimulationSettings
-from configs.federated_file import read_federated
+from configs.federated_file import HorizontalConfig, LanguageConfig, read_federated
 from parties.common.progress import ProgressListener
 from parties.horizontal.engine.aggregation import SIMULATED_CLAIM
 from parties.horizontal.engine.run_journal import (
@@ -28,7 +28,7 @@ def simulate_federated(
     mode: FederatedMode, plan: SimulationPlan, listener: ProgressListener
 ) -> dict[str, Any]:
     """Run the server with all simulated clients and return the run's metrics."""
-    config = read_federated(plan.config, plan.changes)
+    config = _read(plan)
     agreement = config.agreement
     with TemporaryDirectory(prefix="vfl-certs-") as folder:
         keys = Path(folder) / "certs"
@@ -36,7 +36,7 @@ def simulate_federated(
         issue_certificate(keys, agreement.federation, agreement.hub)
         pin = pin_override(keys, agreement.hub)
         options = StartOptions(plan.out, plan.data, keys, plan.begin)
-        known = read_federated(plan.config, (*plan.changes, pin))
+        known = _read(plan, pin)
         party = mode.set_up(known, agreement.hub, options, listener)
     task = party.server_task(party)
     if task.has_personal:  # personal parameters of simulated clients do not survive a restart
@@ -57,6 +57,12 @@ def simulate_federated(
     server.delivered()
     server.journal.clear()
     return metrics
+
+
+def _read(plan: SimulationPlan, *pins: str) -> HorizontalConfig | LanguageConfig:
+    """The config of a simulation."""
+    kinds, changes = plan.agreements, (*plan.changes, *pins)
+    return read_federated(plan.config, kinds.horizontal, kinds.language, changes)
 
 
 def start_workers(plan: SimulationSettings) -> ClientWorkers:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from configs.errors import ConfigError
-from configs.federated_file import SIMULATED, HorizontalConfig, read_federated
+from configs.federated_file import SIMULATED, HorizontalConfig, read_horizontal
 from configs.horizontal import OwnData
 from configs.party_settings import RowPartySettings
 from parties.horizontal.local.backdoor import plant_trigger
@@ -19,6 +19,7 @@ from parties.horizontal.local.client_data import (
 from parties.horizontal.local.network_client import NetworkClientTask
 from parties.horizontal.local.networks import build_whole_network
 from parties.horizontal.network_task import build_network_client
+from parties.horizontal.registry import AGREEMENT
 from parties.horizontal.simulation.simulated_data import (
     MAX_LOADED_CLIENTS,
     ClientState,
@@ -83,7 +84,5 @@ def read_row_clients(source: SimulationSource) -> SimulatedRowClients:
     Raises:
         ConfigError: the config has another mode, or does not partition one data set.
     """
-    config = read_federated(source.config, source.changes)
-    if not isinstance(config, HorizontalConfig):
-        raise ConfigError(f"config {config.path}: the mode is not 'horizontal'")
+    config = read_horizontal(source.config, AGREEMENT, source.changes)
     return SimulatedRowClients.read(config, source.data)

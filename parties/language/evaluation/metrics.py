@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
+from parties.horizontal.engine.training_plan import ORIGINAL
 from parties.horizontal.evaluation.metrics import MIN_ATTACK_ROWS
 from parties.horizontal.evaluation.outcome import ModelOutcome, Scores, client_scores
 from parties.horizontal.local.local_task import RowMetrics
 from parties.horizontal.local.score_histogram import add_histograms, histogram_scores, ks_distance
-from parties.horizontal.task import ORIGINAL
 from parties.report.method_names import is_retrain
 from unlearning.audit.intervals import auc_interval
 from unlearning.audit.language.muse import privacy_leak

@@ -5,23 +5,35 @@ retained texts. If the other clients take part, they fine-tune on their own text
 applies the mean update.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from torch import Tensor
 
+from configs.language_unlearning import ServerRuleSettings
 from models.server_optimisers import ServerOptimiser, optimiser_moments
 from parties.common.shared_randomness import derive_key, permutation
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import AVERAGE, RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.local.local_task import LocalTask, Slots
+from parties.horizontal.engine.training_plan import server_rule
+from parties.horizontal.local.local_task import LocalTask, Slots, TextTask
 from parties.horizontal.methods.method import ClientMethod
 from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.language.methods.text_method import TextStageBuilder
 from parties.requests.driver import StepRecord, Stop
 
 Participants = Literal["all", "leaving"]
+
+
+class LossSettings(ServerRuleSettings, ABC):
+    """Settings of a method that is defined by the objective of its local tasks."""
+
+    @abstractmethod
+    def text_task(self) -> TextTask:
+        """Return the objective, with its settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +56,20 @@ class LossBasedUnlearning(ClientMethod[TrainedState]):
     participants: Participants = "all"
     rule: ServerOptimiser = AVERAGE
     state: ClassVar[type[TrainedState]] = TrainedState
+
+    @classmethod
+    def from_agreement(
+        cls, _agreement: object, plan: LossSettings, rounds: TextStageBuilder
+    ) -> Self:
+        """Build the method from its settings; the method has the name of its objective."""
+        task = plan.text_task()
+        return cls(
+            task.objective,
+            rounds(plan.unlearn, "unlearn", task),
+            rounds(plan.recover, "recover"),
+            plan.participants,
+            server_rule(plan.rule) if plan.rule else AVERAGE,
+        )
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of unlearning."""

@@ -9,16 +9,20 @@ every round, the server measures S_u of the new model and updates Ω by dual asc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 from torch import Tensor
 
+from configs.language import LanguageAgreement
+from configs.language_unlearning import ForgettingSettings
+from configs.table import Positive
 from parties.common.errors import Diverged, PolicyError
 from parties.horizontal.engine.cohort import DIVERGED_HINT, require_finite
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.local.local_task import RowMetrics
+from parties.horizontal.local.local_task import RowMetrics, TextTask
 from parties.horizontal.local.score_histogram import histogram_scores
 from parties.horizontal.methods.method import ClientMethod
 from parties.horizontal.methods.recover import Recovery, TrainedState
@@ -28,6 +32,7 @@ from parties.language.methods.loss_based import (
     sample_members,
     unlearning_members,
 )
+from parties.language.methods.text_method import TextStageBuilder
 from parties.requests.driver import StepRecord, Stop
 from unlearning.llm.primal_dual import ScoreSum, dual_ascent, initial_dual
 from unlearning.primal_dual import Dual
@@ -58,6 +63,44 @@ class PrimalDualState:
     ceiling: float
 
 
+class PrimalDualSettings(ForgettingSettings):
+    """FedORA for texts: a dual variable weights the forgotten texts until their loss is high."""
+
+    # Loss γ, in nats per token, that the forgotten texts must reach; the loss of a text counts as
+    # 1.5 γ at most. Absent: the loss of held-out texts at the clients of the request. The threshold
+    # is at most 11, because clients report losses up to 11.8.
+    threshold: Annotated[float, Field(gt=0, le=11)] | None = None
+    step_size: Positive = 0.5  # dual step σ
+    # Dual variable Ω before the first round.
+    initial_multiplier: Annotated[float, Field(ge=0)] = 0.5
+    max_multiplier: Positive = 10.0  # largest value of Ω
+    alpha: Annotated[float, Field(ge=0)] = 1.0  # weight α of the remaining texts
+    # Loss on the remaining texts: negative log-likelihood, or KL divergence to the trained model.
+    retain: Literal["nll", "kl"] = "nll"
+
+    @model_validator(mode="after")
+    def _multiplier_begins_below_its_maximum(self) -> Self:
+        if self.initial_multiplier > self.max_multiplier:
+            raise ValueError(
+                "initial_multiplier must not exceed max_multiplier (got "
+                f"{self.initial_multiplier} and {self.max_multiplier})"
+            )
+        return self
+
+    def check(self, agreement: LanguageAgreement) -> None:
+        """Check that there are held-out texts if the threshold is computed from them.
+
+        Raises:
+            ValueError: there are no held-out texts.
+        """
+        if self.threshold is None and not agreement.test_share and agreement.unlearn:
+            raise ValueError(
+                "the method primal-dual computes a threshold from held-out texts, but with "
+                "test_share = 0 there are no held-out texts: set test_share = 0.05, or set "
+                "unlearning.primal_dual.threshold"
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class PrimalDual(ClientMethod[PrimalDualState]):
     """Unlearning under the constraint S_u ≥ γ, with FedORA's dual variable Ω.
@@ -84,7 +127,24 @@ class PrimalDual(ClientMethod[PrimalDualState]):
     threshold: float | None = None
     participants: Participants = "all"
     name: str = "primal-dual"
+    settings: ClassVar = PrimalDualSettings
     state: ClassVar[type[PrimalDualState]] = PrimalDualState
+
+    @classmethod
+    def from_agreement(
+        cls, _agreement: object, plan: PrimalDualSettings, rounds: TextStageBuilder
+    ) -> Self:
+        """Build the method from its settings."""
+        text = TextTask(objective="primal-dual", alpha=plan.alpha, retain=plan.retain)
+        return cls(
+            rounds(plan.unlearn, "unlearn", text),
+            rounds(plan.recover, "recover"),
+            plan.step_size,
+            plan.initial_multiplier,
+            plan.max_multiplier,
+            plan.threshold,
+            plan.participants,
+        )
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of unlearning."""

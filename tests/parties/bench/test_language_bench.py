@@ -7,13 +7,13 @@ import pytest
 from configs.errors import ConfigError
 from configs.language import LanguageAgreement
 from parties.cli.commands.bench import CONFIGS
+from parties.experiments.bench.benches import language_bench
 from parties.experiments.bench.language.blocks import METHODS, read_language_blocks
 from parties.experiments.bench.language.checks import TINY, language_checks
 from parties.experiments.bench.language.extract import extract_language
 from parties.experiments.bench.plan import (
     PlannedRun,
     Scope,
-    plan_federated_runs,
     read_federated_experiments,
 )
 from parties.experiments.bench.results import Results
@@ -28,7 +28,7 @@ RULES = ("FedAvg", "FedAvgM", "FedProx", "FedAdagrad", "FedAdam", "FedYogi")
 
 
 def runs(**scope: object) -> list[PlannedRun]:
-    return plan_federated_runs(read_federated_experiments(LIST), LIST.parent, Scope(**scope))  # type: ignore[arg-type]
+    return language_bench(LIST).runs(Scope(**scope))  # type: ignore[arg-type]
 
 
 def test_cpu_runs_the_tiny_model_and_gpu_runs_a_table_of_the_paper() -> None:

@@ -6,10 +6,11 @@ import pytest
 
 from configs.horizontal import HorizontalAgreement
 from parties.horizontal.engine.aggregation import aggregation_claim, horizontal_aggregation_claim
+from parties.horizontal.registry import AGREEMENT
 
 
 def agreement(**sums: object) -> HorizontalAgreement:
-    return HorizontalAgreement.model_validate(
+    return AGREEMENT.model_validate(
         {
             "federation": "wards",
             "mode": "horizontal",
@@ -53,5 +54,5 @@ def test_claim_of_sfu_mentions_rows_of_remaining_clients(method: str, rows: bool
         "unlearning": {"method": method},
     }
     text = json.dumps(agreement().model_dump(mode="json") | settings)
-    claim = horizontal_aggregation_claim(HorizontalAgreement.model_validate_json(text))["claim"]
+    claim = horizontal_aggregation_claim(AGREEMENT.model_validate_json(text))["claim"]
     assert ("rows of the remaining clients" in claim) is rows

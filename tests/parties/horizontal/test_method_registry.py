@@ -1,11 +1,9 @@
 """Unlearning methods built from the settings."""
 
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
-from configs.client_unlearning import ClientMethod
 from configs.errors import ConfigError
 from configs.federated_file import read_horizontal
 from configs.horizontal import HorizontalAgreement
@@ -15,7 +13,8 @@ from parties.horizontal.methods.fedmm import FedMm
 from parties.horizontal.methods.fedrecovery import FedRecovery
 from parties.horizontal.methods.fu_pga import FuPga
 from parties.horizontal.methods.sfu import Sfu
-from parties.horizontal.registry import build_method
+from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.registry import METHODS, build_method
 
 CONFIG = """
 federation = "wards"
@@ -55,11 +54,11 @@ data = { kind = "sklearn", name = "digits", label = true }
 
 def agreement(folder: Path, gate: str = "classes") -> HorizontalAgreement:
     (folder / "wards.toml").write_text(CONFIG.replace("GATE", gate))
-    return read_horizontal(folder / "wards.toml").agreement
+    return read_horizontal(folder / "wards.toml", HORIZONTAL).agreement
 
 
-@pytest.mark.parametrize("name", get_args(ClientMethod))
-def test_every_method_name_builds_its_method(tmp_path: Path, name: ClientMethod) -> None:
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_every_method_name_builds_its_method(tmp_path: Path, name: str) -> None:
     assert build_method(agreement(tmp_path), name).name == name
 
 
@@ -87,8 +86,12 @@ def test_federaser_refuses_a_number_of_rounds(tmp_path: Path) -> None:
     """FedEraser repeats the stored rounds, so it has no number of rounds."""
     (tmp_path / "wards.toml").write_text(CONFIG.replace("GATE", "classes"))
     with pytest.raises(ConfigError, match="rounds"):
-        read_horizontal(tmp_path / "wards.toml", ("unlearning.federaser.calibrate.rounds=3",))
-    config = read_horizontal(tmp_path / "wards.toml", ("unlearning.federaser.calibrate.epochs=3",))
+        read_horizontal(
+            tmp_path / "wards.toml", HORIZONTAL, ("unlearning.federaser.calibrate.rounds=3",)
+        )
+    config = read_horizontal(
+        tmp_path / "wards.toml", HORIZONTAL, ("unlearning.federaser.calibrate.epochs=3",)
+    )
     method = build_method(config.agreement, "federaser")
     assert isinstance(method, FedEraser)
     assert method.calibrate.task.epochs == 3

@@ -18,6 +18,7 @@ from parties.horizontal.client_store import ClientStore
 from parties.horizontal.local.client_data import network_inputs
 from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.local.networks import initial_parameters
+from parties.horizontal.registry import AGREEMENT as HORIZONTAL
 from parties.horizontal.setup import ROW_MODE, set_up_horizontal_party
 from parties.horizontal.simulation.simulate import simulate_federated
 from parties.session.setup import StartOptions
@@ -154,8 +155,8 @@ def test_client_may_have_rows_of_one_class(tmp_path: Path) -> None:
 
 
 def _accuracy(path: Path, predicted: list[str]) -> float:
-    data = read_horizontal(path).settings("client-0").data  # type: ignore[attr-defined]
-    classes = read_horizontal(path).agreement.labels.classes
+    data = read_horizontal(path, HORIZONTAL).settings("client-0").data  # type: ignore[attr-defined]
+    classes = read_horizontal(path, HORIZONTAL).agreement.labels.classes
     holding = read_holding(data, folder=path.parent, classes=classes, active=True)
     assert holding.labels is not None
     expected = [classes[each] for each in holding.labels.tolist()]

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from configs.client_unlearning import ClientMethod
-from configs.language_unlearning import TextMethod
 from parties.common.errors import PolicyError, ResourceError
 from parties.horizontal.engine.cohort import MeanUpdate, Member
 from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
@@ -34,9 +32,11 @@ from parties.horizontal.local.score_histogram import (
     score_histogram,
 )
 from parties.horizontal.network_task import NetworkServerTask
+from parties.horizontal.registry import METHODS as CLIENT_METHODS
 from parties.horizontal.server import FederatedServer
 from parties.horizontal.setup import set_up_horizontal_party
 from parties.horizontal.simulation.pool import ClientJob, PoolCohort, VectorHandle, run_job
+from parties.language.registry import METHODS as TEXT_METHODS
 from parties.report.columns import FEDERATED_COLUMNS
 from parties.report.method_names import METHODS
 from parties.report.page import report_page
@@ -264,7 +264,7 @@ def with_one_retrain(metrics: dict[str, Any]) -> dict[str, Any]:
 
 def test_report_has_a_label_for_every_method() -> None:
     """A method without a label would be shown as another method with other settings."""
-    methods = {*get_args(ClientMethod), *get_args(TextMethod)}
+    methods = {*CLIENT_METHODS, *TEXT_METHODS}
     assert {"original", "retrain", *methods} <= set(METHODS)
 
 

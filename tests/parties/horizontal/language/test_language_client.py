@@ -29,6 +29,7 @@ from parties.horizontal.simulation.simulated_data import ClientState
 from parties.language.engine.local_training import LanguageClientTask
 from parties.language.methods.loss_based import unlearning_members
 from parties.language.methods.primal_dual import PrimalDual, _score_sums
+from parties.language.registry import AGREEMENT as LANGUAGE
 from parties.language.simulated_data import SimulatedTextClients
 from tests.parties.horizontal.language.ferries import LORA, simulation_config, write_texts
 
@@ -38,7 +39,9 @@ TASK = LocalTask(aim="text", stream="s", epochs=12, batch=8, learning_rate=0.01,
 
 @pytest.fixture(scope="module")
 def clients(world: Path) -> SimulatedTextClients:
-    return SimulatedTextClients.read(read_language(simulation_config(world, REQUEST)), None)
+    return SimulatedTextClients.read(
+        read_language(simulation_config(world, REQUEST), LANGUAGE), None
+    )
 
 
 @pytest.fixture
@@ -157,7 +160,7 @@ def test_objectives_with_a_reference_need_the_model_before_unlearning(
 
 def test_a_frozen_copy_shares_frozen_weights_and_is_not_trainable(world: Path) -> None:
     base_model = SimulatedTextClients.read(
-        read_language(simulation_config(world, REQUEST, LORA)), None
+        read_language(simulation_config(world, REQUEST, LORA), LANGUAGE), None
     )._base_model
     other = base_model.frozen_copy(base_model.initial + 1.0)
     ours, theirs = dict(base_model.model.named_parameters()), dict(other.named_parameters())
@@ -209,7 +212,7 @@ def test_only_adapters_are_trained(world: Path) -> None:
     (folder / "base").symlink_to(world / "base")
     write_texts(folder)
     clients = SimulatedTextClients.read(
-        read_language(simulation_config(folder, REQUEST, LORA)), None
+        read_language(simulation_config(folder, REQUEST, LORA), LANGUAGE), None
     )
     client = clients.load("client-0", ClientState())
     layers, rank, width, between = 2, 4, 32, 64

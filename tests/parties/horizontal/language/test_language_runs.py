@@ -16,6 +16,7 @@ from parties.cli.modes import AGREEMENTS
 from parties.common.errors import PolicyError
 from parties.horizontal.simulation.simulate import simulate_federated
 from parties.language.engine.merged_model import write_merged_model
+from parties.language.registry import AGREEMENT as LANGUAGE
 from parties.language.setup import LANGUAGE_MODE
 from parties.session.simulation import SimulationPlan, simulate_processes
 from tests.parties.horizontal.language.ferries import (
@@ -172,7 +173,7 @@ def test_processes_with_their_own_texts_save_adapters_only(
 
 def test_the_tofu_config_is_valid() -> None:
     path = Path(__file__).parents[4] / "configs" / "llm" / "tofu.toml"
-    agreement = read_language(path).agreement
+    agreement = read_language(path, LANGUAGE).agreement
     assert agreement.unlearning.method == "primal-dual"
     assert agreement.spokes == ("client-0", "client-1", "client-2")
 
@@ -181,6 +182,6 @@ def test_the_oblivionis_config_is_valid() -> None:
     path = Path(__file__).parents[4] / "configs" / "llm" / "oblivionis.toml"
     changes = ['training.rule.kind="fedadam"', 'settings.client.data.forget="forget05"']
     changes += ['settings.server.benchmark.forget="forget05"']
-    agreement = read_language(path, changes).agreement
+    agreement = read_language(path, LANGUAGE, changes).agreement
     assert (len(agreement.spokes), agreement.training.share) == (30, 0.1)
     assert agreement.tuning.kind == "lora"
