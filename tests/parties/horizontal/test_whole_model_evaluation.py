@@ -20,7 +20,6 @@ from test_data_free_methods import (
 from test_personalisation import PLANS, build
 from test_request_metrics import InProcessWorkers
 
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
 from configs.errors import ConfigError
 from configs.federated_file import read_horizontal
 from parties.common.shared_randomness import torch_seed
@@ -40,6 +39,7 @@ from parties.horizontal.local.personalisation import (
     personalisation_of,
 )
 from parties.horizontal.methods.mimir import Mimir
+from parties.horizontal.registry import AGREEMENT as HORIZONTAL
 from parties.horizontal.server import FederatedServer
 from parties.horizontal.setup import set_up_horizontal_party
 from parties.horizontal.simulation.pool import PoolCohort
