@@ -178,7 +178,7 @@ def test_lists_of_methods_match_the_registry(tmp_path: Path) -> None:
     names = get_args(ClientMethod)
     assert {name for name in names if build_method(agreement, name).needs_single_updates} == SINGLE
     assert not SINGLE & LEAVING
-    reads_leaving = re.compile(r"mean_update\(\s*context\.leaving")
+    reads_leaving = re.compile(r"mean_update\(\s*run\.leaving")
     sources = {name: getsource(type(build_method(agreement, name))) for name in names}
     asks_leaving = {name for name, source in sources.items() if reads_leaving.search(source)}
     assert asks_leaving - SINGLE == LEAVING
