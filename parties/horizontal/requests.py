@@ -92,9 +92,7 @@ class RequestRunner:
                 updates, with and without the requested rows, reveal the updates of few clients.
         """
         name = request.name
-        first = name == self._party.agreement.unlearn[0].name
-        sums = self._party.agreement.aggregation
-        self._salt = "" if first or sums.kind == "none" else f" {name}"
+        self._salt = self._salt_of(name)
         self._cohort.select_request(name)
         leaving, remaining = self._members(name, original)
         self._leaving = leaving
@@ -102,14 +100,11 @@ class RequestRunner:
         methods = self._task.methods(rounds) if leaving else []
         if methods:
             self._require_feasible(name, leaving, remaining, methods)
-        outcomes = [self._evaluate_original(name, original)]
-        unlearned: list[UnlearnedModel] = []
+        outcomes, unlearned = [self._evaluate_original(name, original)], list[UnlearnedModel]()
         for method in methods:
             new_run = partial(self._new_run, name, method, original, leaving, remaining)
             model, outcome = self._run(name, method, new_run)
-            if outcome.diverged and (not unlearned or method.from_scratch):
-                # No model could be delivered, or the metrics would have no reference.
-                raise Diverged(f"request {name!r}: {method.name} {outcome.diverged}", DIVERGED_HINT)
+            _require_usable(name, method, outcome, first=not unlearned)
             outcomes.append(outcome)
             unlearned.append(model)
         delivered = unlearned[0].model if unlearned else original
@@ -118,19 +113,21 @@ class RequestRunner:
         self._journal.flush()  # after the purge, no model can be evaluated on the forgotten rows
         purged = self._cohort.purge()
         self._history().forget([each.client for each in leaving])
-        chosen = methods[0].name if methods else ORIGINAL
         record = Request(
             name=name,
-            members=RequestedMembers(
-                leaving=tuple(str(each) for each in leaving),
-                remaining=len({each.client for each in remaining}),
-            ),
+            members=_requested_members(leaving, remaining),
             methods=tuple(records),
-            chosen=chosen,
+            chosen=methods[0].name if methods else ORIGINAL,
             purged={client: tuple(items) for client, items in purged.items()},
             kept=KEPT,
         )
         return delivered, remaining, record
+
+    def _salt_of(self, request: str) -> str:
+        """The salt of the random streams of a request; empty for the first request."""
+        first = request == self._party.agreement.unlearn[0].name
+        sums = self._party.agreement.aggregation
+        return "" if first or sums.kind == "none" else f" {request}"
 
     def _method_records(
         self, leaving: Sequence[Member], outcomes: Sequence[ModelOutcome]
@@ -334,6 +331,25 @@ class RequestRunner:
 
     def _evaluate(self, model: Tensor) -> Scores:
         return self._task.evaluate(self._cohort, model, self._leaving)
+
+
+def _require_usable(
+    request: str, method: AnyClientMethod, outcome: ModelOutcome, *, first: bool
+) -> None:
+    """Refuse a request without a model to deliver, or whose metrics would have no reference.
+
+    Raises:
+        Diverged: the chosen method, which is the first one, or a Retrain model diverged.
+    """
+    if outcome.diverged and (first or method.from_scratch):
+        raise Diverged(f"request {request!r}: {method.name} {outcome.diverged}", DIVERGED_HINT)
+
+
+def _requested_members(leaving: Sequence[Member], remaining: Sequence[Member]) -> RequestedMembers:
+    return RequestedMembers(
+        leaving=tuple(str(each) for each in leaving),
+        remaining=len({each.client for each in remaining}),
+    )
 
 
 def _method_record(outcome: ModelOutcome, metrics: Sequence[Metric]) -> MethodRecord:

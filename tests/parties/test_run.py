@@ -101,10 +101,10 @@ def new_folders(folder: Path, count: int) -> list[Path]:
 
 def test_early_stopping_ends_at_the_best_epoch(tmp_path: Path) -> None:
     training = {"learning_rate": 0.2, "batch": 16, "epochs": 30, "patience": 2}
-    epochs = run(tmp_path, training=training)["training"]
-    best = epochs["best_epoch"]
-    assert len(epochs["epochs"]) == best + 2 < 30
-    losses = [epoch["validation_loss"] for epoch in epochs["epochs"]]
+    found = run(tmp_path, training=training)["training"]
+    best = found["kept"]
+    assert len(found["steps"]) == best + 2 < 30
+    losses = [step["validation_loss"] for step in found["steps"]]
     assert losses[best - 1] == min(losses)
 
 

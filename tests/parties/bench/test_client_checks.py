@@ -102,7 +102,7 @@ def test_diverged_model_has_accuracy_zero(tmp_path: Path) -> None:
 
     def method(name: str, diverged: str | None, **figures: float) -> dict[str, Any]:
         entries = [{"name": figure, "value": value} for figure, value in figures.items()]
-        return {"name": name, "seconds": 1.0, "diverged": diverged, "figures": entries}
+        return {"name": name, "cost": {"seconds": 1.0}, "diverged": diverged, "figures": entries}
 
     methods = [
         method("m1", "diverged in round 3"),

@@ -84,7 +84,7 @@ def test_cached_releases_are_found_before_the_purge(
 def test_forgotten_rows_are_removed_from_the_cache(tmp_path: Path) -> None:
     metrics = private_run(tmp_path, ONCE | LABELS, unlearn=FORGET)
     [request] = metrics["requests"]
-    count = request["forgotten"]
+    count = request["rows"]["forgotten"]
     assert f"released embeddings of {count} rows" in request["purged"]["left"]
     assert f"cached embeddings of {count} rows" in request["purged"]["hub"]
     assert f"flipped labels of {count} rows" in request["purged"]["hub"]
