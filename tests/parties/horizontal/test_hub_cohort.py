@@ -19,7 +19,6 @@ from five_clients import (
     prepare,
     unchanged_line,
 )
-from parties.horizontal.engine.training_plan import network_training_plan
 
 from configs.federated_file import HorizontalConfig
 from parties.common.errors import PolicyError
@@ -27,6 +26,7 @@ from parties.horizontal.client_store import ClientStore
 from parties.horizontal.engine.clusters import ClusterStore
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
+from parties.horizontal.engine.training_plan import network_training_plan
 from parties.horizontal.local.local_task import Aim, GatePlan, LocalTask, LocalUpdate, Slots
 from parties.horizontal.local.networks import initial_parameters
 from parties.horizontal.local.rows import RowKind
