@@ -44,9 +44,9 @@ def test_request_without_training_rows_keeps_the_early_checkpoint(tmp_path: Path
     outside = [name for name in common_ids(tmp_path) if name not in learned][:5]
     metrics = run(tmp_path, unlearn=[{"name": "none"}, TWO], ids={"none": "\n".join(outside)})
     first, second = metrics["requests"]
-    assert first["forgotten"] == 0
+    assert first["rows"]["forgotten"] == 0
     assert not any(first["remains"].values())
-    assert second["forgotten"] > 0
+    assert second["rows"]["forgotten"] > 0
 
 
 @pytest.mark.parametrize("name", ["left", "right"])

@@ -99,10 +99,9 @@ def start(world: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def without_times(metrics: dict[str, Any]) -> list[Any]:
     """Results of a request's methods, without times and traffic."""
-    timed = ("seconds", "size")
     (request,) = metrics["requests"]
     return [
-        {name: each for name, each in method.items() if name not in timed}
+        {name: each for name, each in method.items() if name != "cost"}
         for method in request["methods"]
     ]
 
