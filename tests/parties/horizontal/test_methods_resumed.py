@@ -91,9 +91,8 @@ class RestartedRun:
 
 def results(metrics: dict[str, Any]) -> list[Any]:
     """Return the results of all methods, without times and traffic."""
-    timed = ("seconds", "size")
     return [
-        {name: each for name, each in method.items() if name not in timed}
+        {name: each for name, each in method.items() if name != "cost"}
         for request in metrics["requests"]
         for method in request["methods"]
     ]
