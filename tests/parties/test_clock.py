@@ -43,7 +43,7 @@ def jumps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[timedelta]]:
         seen.append(JumpingClock.shift)
         return sweep(self, *given, **more)
 
-    monkeypatch.setattr("parties.vertical.setup.datetime", JumpingClock)
+    monkeypatch.setattr("parties.session.start.datetime", JumpingClock)
     monkeypatch.setattr(time, "time", lambda: real() + JumpingClock.shift.total_seconds())
     monkeypatch.setattr(TrainingLoop, "_run_steps", jumping)
     yield seen
