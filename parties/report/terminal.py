@@ -101,7 +101,7 @@ def _traffic(traffic: Sequence[PhaseTraffic]) -> Table:
 def _grid(title: str, first: str, others: Sequence[str]) -> Table:
     """Return an empty table; names are ``Text`` objects, so that Rich parses no markup in them."""
     grid = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, padding=0)
-    grid.add_column(Text(first), no_wrap=True)
+    grid.add_column(Text(first))  # long names wrap, numbers stay whole
     for other in others:
         grid.add_column(Text(other), justify="right", no_wrap=True)
     return grid
