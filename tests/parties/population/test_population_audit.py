@@ -16,7 +16,7 @@ from parties.experiments.population.methods import run_population_method
 from parties.experiments.population.pooled_data import PooledData
 from parties.experiments.population.run import train_originals
 from parties.experiments.population.trained import TrainedPopulation
-from parties.vertical.engine.rows import RowSets, SubsetShares
+from parties.vertical.engine.rows import RowSets
 from parties.vertical.methods.registry import AGREEMENT
 from protocol import vfl_pb2
 from unlearning.audit.epsilon import epsilon_bound
@@ -53,7 +53,6 @@ def pooled() -> PooledData:
     parts = [np.arange(ROWS), np.arange(ROWS, ROWS + 80), np.arange(ROWS + 80, 3 * ROWS)]
     rows = RowSets(
         seed=0,
-        shares=SubsetShares.of(agreement),
         initial_train=parts[0],
         train=parts[0],
         validation=parts[1],

@@ -7,10 +7,10 @@ from pydantic import ValidationError
 from three_parties import agreement
 
 from configs.errors import ConfigError
-from configs.unlearning import FedoraSettings
 from parties.common.errors import PolicyError
 from parties.experiments.population.methods import require_supported
 from parties.experiments.population.plan import Study, StudyMethod
+from parties.vertical.methods.fedora import FedoraSettings
 from parties.vertical.methods.registry import AGREEMENT
 
 AGREED = AGREEMENT.model_validate(
@@ -31,8 +31,8 @@ def test_baseline_of_equal_length_has_fedora_s_epochs_and_the_learning_rate_of_t
 
 def test_baseline_has_the_settings_of_its_row() -> None:
     row = StudyMethod(name="strong", way="gradient-ascent", settings={"steps": 21})
-    ascent = row.agreement(AGREED).unlearning.ascent
-    assert (ascent.steps, ascent.clip) == (21, AGREED.unlearning.ascent.clip)
+    ascent = row.agreement(AGREED).unlearning.gradient_ascent
+    assert (ascent.steps, ascent.clip) == (21, AGREED.unlearning.gradient_ascent.clip)
 
 
 def test_row_without_settings_keeps_the_agreement() -> None:
