@@ -9,6 +9,7 @@ from configs.client_unlearning import (
     ClientUnlearning,
     ClientVariant,
     LocalTrainingSettings,
+    Reads,
     StageSettings,
 )
 from configs.horizontal import HorizontalAgreement, horizontal_agreement
@@ -44,6 +45,14 @@ class MethodClass(Protocol):
     def settings(self) -> type[MethodSettings] | None:
         """The class of the method's table of settings; None without settings."""
 
+    @property
+    def title(self) -> str:
+        """The name in the report."""
+
+    @property
+    def reads(self) -> Reads:
+        """What the method reads of the clients."""
+
     def from_agreement(
         self, agreement: HorizontalAgreement, plan: Any, rounds: StageBuilder, /
     ) -> AnyClientMethod:
@@ -69,14 +78,14 @@ METHODS: Final[Mapping[str, MethodClass]] = MappingProxyType(
         "noisy-fine-tune": NoisyFineTune,
     }
 )
-AGREEMENT: Final = horizontal_agreement(
-    variants_table(
-        ClientUnlearning,
-        ClientVariant,
-        {name: each.settings for name, each in METHODS.items()},
-        chosen="fedosd",
-    )
+UNLEARNING: Final = variants_table(
+    ClientUnlearning,
+    ClientVariant,
+    {name: each.settings for name, each in METHODS.items()},
+    chosen="fedosd",
 )
+UNLEARNING.reads = MappingProxyType({name: each.reads for name, each in METHODS.items()})
+AGREEMENT: Final = horizontal_agreement(UNLEARNING)
 
 
 # The names of random streams are part of the seed: a renamed stream changes the results.

@@ -23,6 +23,8 @@ class FineTune(ClientMethod[ModelState]):
 
     round_plan: RoundPlan
     name: str = "fine-tune"
+    title: ClassVar[str] = "Fine-tune"
+    meaning: ClassVar[str] = "training goes on without the forgotten rows"
     settings: ClassVar[type[MethodSettings]] = ClientFineTuneSettings
 
     @classmethod

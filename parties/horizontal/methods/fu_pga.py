@@ -11,6 +11,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
+from configs.client_unlearning import Reads
 from configs.horizontal import HorizontalAgreement
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
@@ -66,9 +67,11 @@ class FuPga(ClientMethod[FuPgaState]):
     recover: RoundPlan
     max_distance: float = 2.2
     name: str = "fu-pga"
+    title: ClassVar[str] = "FU-PGA"
+    meaning: ClassVar[str] = "gradient ascent within a ball"
     settings: ClassVar = ClientAscentSettings
     state: ClassVar[type[FuPgaState]] = FuPgaState
-    needs_single_updates: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "each update"
 
     @classmethod
     def from_agreement(

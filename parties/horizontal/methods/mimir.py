@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field
 from torch import Tensor, nn
 
-from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
 from configs.horizontal import HorizontalAgreement
 from configs.table import Count, Positive
 from models.prompts import PromptedNetwork
@@ -47,6 +47,8 @@ class MimirState:
 class MimirSettings(ClientMethodSettings):
     """Settings of Mimir's unlearning method, which needs personal = {kind = "mimir"}."""
 
+    uses_target_client: ClassVar[bool] = True
+
     # Rounds of distillation at all remaining clients; epochs is the number of generator rounds,
     # batch the number of generated images.
     distil: StageSettings = StageSettings(rounds=5, learning_rate=1e-3, epochs=50, batch=128)
@@ -65,11 +67,12 @@ class MimirSettings(ClientMethodSettings):
     sign: Literal["align", "repel", "orthogonal"] = "align"
 
     def check(self, agreement: HorizontalAgreement) -> None:
-        """Check that the networks have prompts.
+        """Check that rows are images, and that the networks have prompts.
 
         Raises:
-            ValueError: the networks have no prompts.
+            ValueError: the rows are no images, or the networks have no prompts.
         """
+        agreement.require_images("mimir")
         if agreement.personal.kind != "mimir":
             raise ValueError(
                 "the method mimir needs networks with prompts, one prompt per client: set "
@@ -99,9 +102,11 @@ class Mimir(ClientMethod[MimirState]):
     start: StudentInit = "random"
     target_client: str | None = None
     name: str = "mimir"
+    title: ClassVar[str] = "Mimir"
+    meaning: ClassVar[str] = "data-free distillation with prompts"
     settings: ClassVar = MimirSettings
     state: ClassVar[type[MimirState]] = MimirState
-    needs_single_updates: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "each update"
 
     @classmethod
     def from_agreement(

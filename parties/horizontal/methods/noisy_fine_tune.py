@@ -49,6 +49,8 @@ class NoisyFineTune(ClientMethod[ModelState]):
     clip: float | None = None
     sigma: float = 0.1
     name: str = "noisy-fine-tune"
+    title: ClassVar[str] = "Noisy fine-tune"
+    meaning: ClassVar[str] = "training goes on with clipped and noisy updates"
     settings: ClassVar = NoisyFineTuneSettings
 
     @classmethod

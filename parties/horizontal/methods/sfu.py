@@ -15,6 +15,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from configs.client_unlearning import Reads
 from configs.horizontal import HorizontalAgreement
 from parties.horizontal.engine.cohort import quorum_updates
 from parties.horizontal.engine.rounds import RoundPlan
@@ -58,9 +59,11 @@ class Sfu(ClientMethod[SfuState]):
     network: nn.Module
     energy: float = 0.99
     name: str = "sfu"
+    title: ClassVar[str] = "SFU"
+    meaning: ClassVar[str] = "gradient ascent outside the other clients’ inputs"
     settings: ClassVar = ClientAscentSettings
     state: ClassVar[type[SfuState]] = SfuState
-    needs_single_updates: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "each update"
 
     @classmethod
     def from_agreement(

@@ -128,6 +128,8 @@ class PrimalDual(ClientMethod[PrimalDualState]):
     participants: Participants = "all"
     name: str = "primal-dual"
     settings: ClassVar = PrimalDualSettings
+    title: ClassVar = "Primal-dual"
+    meaning: ClassVar = "forgotten answers kept at the loss of unseen ones"
     state: ClassVar[type[PrimalDualState]] = PrimalDualState
 
     @classmethod

@@ -97,6 +97,8 @@ class CvfuMethod:
     """CVFU, a heuristic: its (ε, δ) claim would need strong convexity and bounded gradients."""
 
     name: ClassVar = "cvfu"
+    title: ClassVar = "CVFU"
+    meaning: ClassVar = "gradient steps on a cached sum of votes"
     settings: ClassVar = CvfuSettings
     guarantee: ClassVar = Guarantee.HEURISTIC
     state: ClassVar = CvfuState

@@ -53,6 +53,8 @@ class IcoLikeMethod:
     """
 
     name: ClassVar = "ico-like"
+    title: ClassVar = "ICO-like"
+    meaning: ClassVar = "one gradient subtracted; reimplemented from its description"
     settings: ClassVar = IcoLikeSettings
     guarantee: ClassVar = Guarantee.HEURISTIC
     state: ClassVar = IcoLikeState

@@ -58,6 +58,8 @@ class ScrubMethod:
     """SCRUB, a heuristic: nothing bounds what the student still reveals about D_u."""
 
     name: ClassVar = "scrub"
+    title: ClassVar = "SCRUB"
+    meaning: ClassVar = "away from the original on forgotten rows, close to it on the others"
     settings: ClassVar = ScrubSettings
     guarantee: ClassVar = Guarantee.HEURISTIC
     state: ClassVar = ScrubState

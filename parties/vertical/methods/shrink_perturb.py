@@ -24,6 +24,8 @@ class ShrinkPerturbMethod(EpochMethod):
     """Shrink and perturb: a random change weakens the effect of D_u; training restores utility."""
 
     name: ClassVar = "shrink-perturb"
+    title: ClassVar = "Shrink-perturb"
+    meaning: ClassVar = "mixed with new random weights, then fine-tuned"
     settings: ClassVar = ShrinkPerturbSettings
 
     def epochs(self, run: VerticalRun) -> int:
