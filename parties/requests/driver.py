@@ -6,7 +6,7 @@ leaves numbers that are not finite, the driver stops the method and restores the
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from configs.unlearning import MethodSettings
 from parties.common.progress import ProgressReporter
@@ -45,6 +45,9 @@ class StepRecord:
     figures: JsonObject = field(default_factory=dict)
     good: bool = True
     which: list[bool] | None = None
+
+
+StepResult: TypeAlias = tuple[State, StepRecord] | Stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,7 @@ class Method(Protocol[Run_contra, State, Result_co]):
     def init(self, run: Run_contra) -> State:
         """Prepare the model, and return the state before the first step."""
 
-    def step(self, run: Run_contra, state: State, k: int) -> tuple[State, StepRecord] | Stop:
+    def step(self, run: Run_contra, state: State, k: int) -> StepResult[State]:
         """Carry out step ``k``, from 0; return the new state and a record, or the end."""
 
     def finish(

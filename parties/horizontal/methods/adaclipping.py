@@ -8,9 +8,8 @@ from configs.table import Positive
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import LocalTask
-from parties.horizontal.methods.method import ClientMethod, ModelState, StageBuilder
-from parties.horizontal.methods.recover import Recovery, TrainedState
-from parties.requests.driver import StepRecord, Stop
+from parties.horizontal.methods.method import ModelState, StagedMethod, Stages
+from parties.requests.driver import StepResult
 from unlearning.horizontal.baselines import dampen_parameters
 
 
@@ -25,7 +24,7 @@ class DampeningSettings(ClientMethodSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class AdaClipping(ClientMethod[ModelState]):
+class AdaClipping(StagedMethod[ModelState]):
     """The server dampens parameters in one step; then the remaining clients run recovery.
 
     Attributes:
@@ -44,9 +43,7 @@ class AdaClipping(ClientMethod[ModelState]):
     settings: ClassVar = DampeningSettings
 
     @classmethod
-    def from_agreement(
-        cls, _agreement: object, plan: DampeningSettings, rounds: StageBuilder
-    ) -> Self:
+    def from_settings(cls, plan: DampeningSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
         recover = rounds(plan.recover, "recover")
         fisher_task = replace(recover.task, aim="fisher")
@@ -56,22 +53,10 @@ class AdaClipping(ClientMethod[ModelState]):
         """Return 1."""
         return 1
 
-    def init(self, run: HorizontalRun) -> ModelState:
-        """Start from the original model."""
-        return ModelState(run.original)
-
-    def step(
-        self, run: HorizontalRun, state: ModelState, k: int
-    ) -> tuple[ModelState, StepRecord] | Stop:
+    def round(self, run: HorizontalRun, state: ModelState, k: int) -> StepResult[ModelState]:
         """Dampen the parameters."""
-        if k:
-            return Stop()
         slots, dtype = {"model": state.model}, state.model.dtype
         own = run.mean_update(run.leaving, self.fisher_task, slots).delta.to(dtype)
         others = run.mean_update(run.remaining, self.fisher_task, slots).delta.to(dtype)
         model = dampen_parameters(state.model, own, others, self.ratio, self.strength)
         return ModelState(model), run.finish_round(RoundRecord("unlearn", k, model))
-
-    def recovery(self, _run: HorizontalRun, state: ModelState) -> Recovery:
-        """Return the rounds of recovery."""
-        return Recovery(self.recover, TrainedState(state.model))

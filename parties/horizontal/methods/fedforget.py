@@ -16,9 +16,8 @@ from configs.client_unlearning import ClientMethodSettings, StageSettings
 from configs.table import Fraction, Positive
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.methods.method import ClientMethod, StageBuilder
-from parties.horizontal.methods.recover import Recovery, TrainedState
-from parties.requests.driver import StepRecord, Stop
+from parties.horizontal.methods.method import StagedMethod, Stages
+from parties.requests.driver import StepRecord, StepResult
 from unlearning.horizontal.fedforget import TeacherMode, client_weights, leaving_client_factor
 
 
@@ -57,7 +56,7 @@ class FedForgetSettings(ClientMethodSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class FedForget(ClientMethod[FedForgetState]):
+class FedForget(StagedMethod[FedForgetState]):
     """Runs rounds with all clients, in which teachers guide the leaving client; then recovery.
 
     Attributes:
@@ -93,9 +92,7 @@ class FedForget(ClientMethod[FedForgetState]):
     needs_single_updates: ClassVar[bool] = True
 
     @classmethod
-    def from_agreement(
-        cls, _agreement: object, plan: FedForgetSettings, rounds: StageBuilder
-    ) -> Self:
+    def from_settings(cls, plan: FedForgetSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
         return cls(
             rounds(plan.distil, "teach"), rounds(plan.teacher_b, "second"),
@@ -118,22 +115,16 @@ class FedForget(ClientMethod[FedForgetState]):
                 second = run.original
         return FedForgetState(run.original, second)
 
-    def step(
+    def round(
         self, run: HorizontalRun, state: FedForgetState, k: int
-    ) -> tuple[FedForgetState, StepRecord] | Stop:
+    ) -> StepResult[FedForgetState]:
         """Train teacher B for one round, or distil for one round."""
         if k < self._teacher_rounds:
             return replace(state, second=self._taught(run, state.second, k)), StepRecord()
         number = k - self._teacher_rounds
-        if number == self.distil.rounds:
-            return Stop()
         model, loss = self._distilled(run, state, number)
         record = run.finish_round(RoundRecord("unlearn", number, model, loss))
         return replace(state, model=model), record
-
-    def recovery(self, _run: HorizontalRun, state: FedForgetState) -> Recovery:
-        """Return the rounds of recovery."""
-        return Recovery(self.recover, TrainedState(state.model))
 
     @property
     def _teacher_rounds(self) -> int:

@@ -25,8 +25,7 @@ from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import GatePlan
-from parties.horizontal.local.networks import build_whole_network
-from parties.horizontal.methods.method import ClientMethod, StageBuilder
+from parties.horizontal.methods.method import StagedMethod, Stages
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.horizontal.methods.student import (
     StudentInit,
@@ -34,7 +33,7 @@ from parties.horizontal.methods.student import (
     leaving_client_model,
     target_members,
 )
-from parties.requests.driver import StepRecord, Stop
+from parties.requests.driver import StepResult
 
 GateCriterion: TypeAlias = Literal["features", "classes"]
 
@@ -101,7 +100,7 @@ class FedGktSettings(ClientMethodSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class FedGkt(ClientMethod[FedGktState]):
+class FedGkt(StagedMethod[FedGktState]):
     """Runs rounds of gated distillation at all remaining clients, then recovery.
 
     Attributes:
@@ -128,9 +127,7 @@ class FedGkt(ClientMethod[FedGktState]):
     state: ClassVar[type[FedGktState]] = FedGktState
 
     @classmethod
-    def from_agreement(
-        cls, agreement: HorizontalAgreement, plan: FedGktSettings, rounds: StageBuilder
-    ) -> Self:
+    def from_settings(cls, plan: FedGktSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
         by_features = plan.gate == "features"
         gate = GatePlan(
@@ -138,8 +135,8 @@ class FedGkt(ClientMethod[FedGktState]):
             threshold=plan.max_similarity if by_features else plan.max_probability,
         )  # fmt: skip
         distil, recover = rounds(plan.distil, "distil"), rounds(plan.recover, "recover")
-        shapes, target = build_whole_network(agreement, "shape"), agreement.unlearning.target_client
-        return cls(distil, recover, gate, shapes, plan.gate, plan.init, target)
+        target = rounds.agreement.unlearning.target_client
+        return cls(distil, recover, gate, rounds.network(), plan.gate, plan.init, target)
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of distillation."""
@@ -165,12 +162,8 @@ class FedGkt(ClientMethod[FedGktState]):
         model = initial_student(self.start, run, self.network, self.name)
         return FedGktState(model, leaving, classes)
 
-    def step(
-        self, run: HorizontalRun, state: FedGktState, k: int
-    ) -> tuple[FedGktState, StepRecord] | Stop:
+    def round(self, run: HorizontalRun, state: FedGktState, k: int) -> StepResult[FedGktState]:
         """Run one round of gated distillation."""
-        if k == self.distil.rounds:
-            return Stop()
         plan = replace(self.plan, classes=state.classes) if state.classes else self.plan
         task = replace(self.distil.task_at(k), aim="gated", gate=plan)
         slots = {"model": state.model, "teacher": run.original}

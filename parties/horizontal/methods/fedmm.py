@@ -18,14 +18,13 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field
 
 from configs.client_unlearning import ClientMethodSettings, StageSettings
-from configs.horizontal import HorizontalAgreement
 from configs.table import Count, Fraction, Positive
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.methods.method import ClientMethod, ModelState, StageBuilder
+from parties.horizontal.methods.method import ModelState, StagedMethod, Stages
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.horizontal.methods.student import target_members
-from parties.requests.driver import StepRecord, Stop
+from parties.requests.driver import StepResult
 from unlearning.horizontal.error_noise import ErrorNoisePlan
 
 
@@ -44,7 +43,7 @@ class FedMmSettings(ClientMethodSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class FedMm(ClientMethod[ModelState]):
+class FedMm(StagedMethod[ModelState]):
     """All clients train on noise for some rounds; then only the remaining clients train on noise.
 
     Attributes:
@@ -65,31 +64,21 @@ class FedMm(ClientMethod[ModelState]):
     settings: ClassVar = FedMmSettings
 
     @classmethod
-    def from_agreement(
-        cls, agreement: HorizontalAgreement, plan: FedMmSettings, rounds: StageBuilder
-    ) -> Self:
+    def from_settings(cls, plan: FedMmSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
         noise = ErrorNoisePlan(
             rows=plan.noise_rows, steps=plan.noise_steps, learning_rate=plan.noise_rate,
             penalty=plan.penalty,
         )  # fmt: skip
         impair, repair = rounds(plan.impair, "impair"), rounds(plan.repair, "repair")
-        return cls(impair, repair, noise, plan.share, agreement.unlearning.target_client)
+        return cls(impair, repair, noise, plan.share, rounds.agreement.unlearning.target_client)
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds with both kinds of noise."""
         return self.impair.rounds
 
-    def init(self, run: HorizontalRun) -> ModelState:
-        """Start from the original model."""
-        return ModelState(run.original)
-
-    def step(
-        self, run: HorizontalRun, state: ModelState, k: int
-    ) -> tuple[ModelState, StepRecord] | Stop:
+    def round(self, run: HorizontalRun, state: ModelState, k: int) -> StepResult[ModelState]:
         """Run one round with both kinds of noise."""
-        if k == self.impair.rounds:
-            return Stop()
         best = replace(self.impair.task_at(k), aim="error-minimising-noise", noise=self.noise)
         worst = replace(best, aim="error-maximising-noise")
         slots = {"model": state.model, "teacher": run.original}

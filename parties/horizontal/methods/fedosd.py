@@ -16,9 +16,9 @@ from parties.horizontal.engine.cohort import pseudo_gradients, quorum_updates
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import Aim
-from parties.horizontal.methods.method import ClientMethod, ModelState, StageBuilder
+from parties.horizontal.methods.method import ModelState, StagedMethod, Stages
 from parties.horizontal.methods.recover import Recovery, TrainedState
-from parties.requests.driver import StepRecord, Stop
+from parties.requests.driver import StepRecord, StepResult
 from unlearning.horizontal.fedosd import (
     Projection,
     client_cosines,
@@ -47,7 +47,7 @@ class FedOsdSettings(ClientMethodSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class FedOsd(ClientMethod[ModelState]):
+class FedOsd(StagedMethod[ModelState]):
     """Algorithm 1 of the FedOSD paper: unlearning, then recovery.
 
     Attributes:
@@ -68,7 +68,7 @@ class FedOsd(ClientMethod[ModelState]):
     needs_single_updates: ClassVar[bool] = True
 
     @classmethod
-    def from_agreement(cls, _agreement: object, plan: FedOsdSettings, rounds: StageBuilder) -> Self:
+    def from_settings(cls, plan: FedOsdSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
         unlearn = rounds(plan.unlearn, "unlearn")
         return cls(unlearn, rounds(plan.recover, "recover"), plan.project, plan.variant)
@@ -77,16 +77,8 @@ class FedOsd(ClientMethod[ModelState]):
         """Return the number of rounds of unlearning."""
         return self.unlearn.rounds
 
-    def init(self, run: HorizontalRun) -> ModelState:
-        """Start from the original model."""
-        return ModelState(run.original)
-
-    def step(
-        self, run: HorizontalRun, state: ModelState, k: int
-    ) -> tuple[ModelState, StepRecord] | Stop:
+    def round(self, run: HorizontalRun, state: ModelState, k: int) -> StepResult[ModelState]:
         """Run one round of unlearning."""
-        if k == self.unlearn.rounds:
-            return Stop()
         done = self._round(run, state.model, k)
         return ModelState(done.model), run.finish_round(done)
 

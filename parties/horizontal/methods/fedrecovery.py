@@ -21,9 +21,8 @@ from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import LocalUpdate
-from parties.horizontal.methods.method import ClientMethod, ModelState, StageBuilder
-from parties.horizontal.methods.recover import Recovery, TrainedState
-from parties.requests.driver import Needs, StepRecord, Stop
+from parties.horizontal.methods.method import ModelState, StagedMethod, Stages
+from parties.requests.driver import Needs, StepResult
 from unlearning.horizontal.baselines import (
     recovery_noise_scale,
     recovery_residual,
@@ -42,7 +41,7 @@ class FedRecoverySettings(ClientMethodSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class FedRecovery(ClientMethod[ModelState]):
+class FedRecovery(StagedMethod[ModelState]):
     """The server corrects the model in one step; then the remaining clients run recovery.
 
     Attributes:
@@ -59,9 +58,7 @@ class FedRecovery(ClientMethod[ModelState]):
     needs_single_updates: ClassVar[bool] = True
 
     @classmethod
-    def from_agreement(
-        cls, _agreement: object, plan: FedRecoverySettings, rounds: StageBuilder
-    ) -> Self:
+    def from_settings(cls, plan: FedRecoverySettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
         return cls(rounds(plan.recover, "recover"), plan.epsilon, plan.beta)
 
@@ -73,20 +70,12 @@ class FedRecovery(ClientMethod[ModelState]):
         """Return 1."""
         return 1
 
-    def init(self, run: HorizontalRun) -> ModelState:
-        """Start from the original model."""
-        return ModelState(run.original)
-
-    def step(
-        self, run: HorizontalRun, state: ModelState, k: int
-    ) -> tuple[ModelState, StepRecord] | Stop:
+    def round(self, run: HorizontalRun, state: ModelState, k: int) -> StepResult[ModelState]:
         """Subtract the leaving clients' contribution, and add noise.
 
         Raises:
             PolicyError: the history contains no training round.
         """
-        if k:
-            return Stop()
         if run.history is None or not len(run.history):
             raise PolicyError(
                 "the method 'fedrecovery' needs stored training rounds, but no round is stored",
@@ -108,10 +97,6 @@ class FedRecovery(ClientMethod[ModelState]):
             noise = torch.from_numpy(normal_draws(run.secret(), len(model)))
             model = model + (scale * noise).to(model.dtype)
         return ModelState(model), run.finish_round(RoundRecord("unlearn", k, model))
-
-    def recovery(self, _run: HorizontalRun, state: ModelState) -> Recovery:
-        """Return the rounds of recovery."""
-        return Recovery(self.recover, TrainedState(state.model))
 
 
 def _changes(found: Mapping[Member, LocalUpdate]) -> Tensor:

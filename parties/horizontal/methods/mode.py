@@ -15,9 +15,8 @@ from configs.table import Fraction
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import LocalTask
-from parties.horizontal.methods.method import ClientMethod, StageBuilder
-from parties.horizontal.methods.recover import Recovery, TrainedState
-from parties.requests.driver import StepRecord, Stop
+from parties.horizontal.methods.method import StagedMethod, Stages
+from parties.requests.driver import StepResult
 from unlearning.horizontal.baselines import mode_erasure
 
 
@@ -45,7 +44,7 @@ class MoDeSettings(ClientMethodSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class MoDe(ClientMethod[MoDeState]):
+class MoDe(StagedMethod[MoDeState]):
     """Runs rounds of erasure and rounds of guidance in turn, then recovery.
 
     Attributes:
@@ -66,7 +65,7 @@ class MoDe(ClientMethod[MoDeState]):
     state: ClassVar[type[MoDeState]] = MoDeState
 
     @classmethod
-    def from_agreement(cls, _agreement: object, plan: MoDeSettings, rounds: StageBuilder) -> Self:
+    def from_settings(cls, plan: MoDeSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
         degrade, guide = rounds(plan.degrade, "degrade"), rounds(plan.guide, "guide")
         return cls(degrade, guide, rounds(plan.recover, "recover"), plan.momentum)
@@ -79,12 +78,8 @@ class MoDe(ClientMethod[MoDeState]):
         """Start from the original model, and from a degradation model with random weights."""
         return MoDeState(run.original, run.initial_model(self.name))
 
-    def step(
-        self, run: HorizontalRun, state: MoDeState, k: int
-    ) -> tuple[MoDeState, StepRecord] | Stop:
+    def round(self, run: HorizontalRun, state: MoDeState, k: int) -> StepResult[MoDeState]:
         """Run one round of erasure and one round of guidance."""
-        if k == self.count(run):
-            return Stop()
         model, degraded, loss = state.model, state.degraded, None
         if k < self.degrade.rounds:
             task = self.degrade.task_at(k)
@@ -95,10 +90,6 @@ class MoDe(ClientMethod[MoDeState]):
             model, loss = self._guided(run, model, degraded, self.guide.task_at(k))
         record = run.finish_round(RoundRecord("unlearn", k, model, loss))
         return MoDeState(model, degraded), record
-
-    def recovery(self, _run: HorizontalRun, state: MoDeState) -> Recovery:
-        """Return the rounds of recovery."""
-        return Recovery(self.recover, TrainedState(state.model))
 
     def _guided(
         self, run: HorizontalRun, model: Tensor, degraded: Tensor, task: LocalTask

@@ -11,7 +11,7 @@ from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan, RoundSource, run_round
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import Slots
-from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
+from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, StepResult, Stop
 from unlearning.guarantee import Guarantee
 
 
@@ -77,9 +77,7 @@ class Recovery:
         """Return the state before the first round."""
         return self.start
 
-    def step(
-        self, run: HorizontalRun, state: TrainedState, k: int
-    ) -> tuple[TrainedState, StepRecord] | Stop:
+    def step(self, run: HorizontalRun, state: TrainedState, k: int) -> StepResult[TrainedState]:
         """Run one round."""
         return Stop() if k == self.round_plan.rounds else self.train(run, state, k)
 

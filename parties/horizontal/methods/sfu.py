@@ -15,16 +15,13 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from configs.horizontal import HorizontalAgreement
 from parties.horizontal.engine.cohort import quorum_updates
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.fisher import split_by_layer, weight_layers
-from parties.horizontal.local.networks import build_whole_network
 from parties.horizontal.methods.ascent import ClientAscentSettings
-from parties.horizontal.methods.method import ClientMethod, StageBuilder
-from parties.horizontal.methods.recover import Recovery, TrainedState
-from parties.requests.driver import StepRecord, Stop
+from parties.horizontal.methods.method import StagedMethod, Stages
+from parties.requests.driver import StepResult
 from unlearning.horizontal.baselines import append_ones, leading_directions, remove_subspace
 
 
@@ -42,7 +39,7 @@ class SfuState:
 
 
 @dataclass(frozen=True, slots=True)
-class Sfu(ClientMethod[SfuState]):
+class Sfu(StagedMethod[SfuState]):
     """Runs gradient ascent orthogonal to the remaining clients' inputs, then recovery.
 
     Attributes:
@@ -63,15 +60,10 @@ class Sfu(ClientMethod[SfuState]):
     needs_single_updates: ClassVar[bool] = True
 
     @classmethod
-    def from_agreement(
-        cls, agreement: HorizontalAgreement, plan: ClientAscentSettings, rounds: StageBuilder
-    ) -> Self:
+    def from_settings(cls, plan: ClientAscentSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
-        ascent, shapes = (
-            rounds(plan.ascent, "climb", plan.aim),
-            build_whole_network(agreement, "shape"),
-        )
-        return cls(ascent, rounds(plan.recover, "recover"), shapes, plan.energy)
+        ascent = rounds(plan.ascent, "climb", plan.aim)
+        return cls(ascent, rounds(plan.recover, "recover"), rounds.network(), plan.energy)
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of gradient ascent."""
@@ -81,20 +73,12 @@ class Sfu(ClientMethod[SfuState]):
         """Start from the original model, and receive inputs from the remaining clients."""
         return SfuState(run.original, self._subspaces(run))
 
-    def step(
-        self, run: HorizontalRun, state: SfuState, k: int
-    ) -> tuple[SfuState, StepRecord] | Stop:
+    def round(self, run: HorizontalRun, state: SfuState, k: int) -> StepResult[SfuState]:
         """Run one round of gradient ascent."""
-        if k == self.ascent.rounds:
-            return Stop()
         mean = run.mean_update(run.leaving, self.ascent.task_at(k), {"model": state.model})
         model = state.model + self._outside(mean.delta.to(state.model.dtype), state.kept)
         record = run.finish_round(RoundRecord("unlearn", k, model, mean.loss))
         return replace(state, model=model), record
-
-    def recovery(self, _run: HorizontalRun, state: SfuState) -> Recovery:
-        """Return the rounds of recovery."""
-        return Recovery(self.recover, TrainedState(state.model))
 
     def _subspaces(self, run: HorizontalRun) -> list[Tensor]:
         """Per layer the subspace of the remaining clients' inputs, and of 1 for a bias."""

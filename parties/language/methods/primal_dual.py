@@ -24,16 +24,15 @@ from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import RowMetrics, TextTask
 from parties.horizontal.local.score_histogram import histogram_scores
-from parties.horizontal.methods.method import ClientMethod
-from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.horizontal.methods.method import StagedMethod
 from parties.language.methods.loss_based import (
     Participants,
     model_slots,
     sample_members,
     unlearning_members,
 )
-from parties.language.methods.text_method import TextStageBuilder
-from parties.requests.driver import StepRecord, Stop
+from parties.language.methods.text_method import TextStages
+from parties.requests.driver import StepResult
 from unlearning.llm.primal_dual import ScoreSum, dual_ascent, initial_dual
 from unlearning.primal_dual import Dual
 
@@ -102,7 +101,7 @@ class PrimalDualSettings(ForgettingSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class PrimalDual(ClientMethod[PrimalDualState]):
+class PrimalDual(StagedMethod[PrimalDualState]):
     """Unlearning under the constraint S_u ≥ γ, with FedORA's dual variable Ω.
 
     Attributes:
@@ -131,9 +130,7 @@ class PrimalDual(ClientMethod[PrimalDualState]):
     state: ClassVar[type[PrimalDualState]] = PrimalDualState
 
     @classmethod
-    def from_agreement(
-        cls, _agreement: object, plan: PrimalDualSettings, rounds: TextStageBuilder
-    ) -> Self:
+    def from_settings(cls, plan: PrimalDualSettings, rounds: TextStages) -> Self:
         """Build the method from its settings."""
         text = TextTask(objective="primal-dual", alpha=plan.alpha, retain=plan.retain)
         return cls(
@@ -161,16 +158,14 @@ class PrimalDual(ClientMethod[PrimalDualState]):
         dual = initial_dual(threshold, ceiling, self.initial_multiplier, self.max_multiplier)
         return PrimalDualState(run.original, dual, ceiling)
 
-    def step(
+    def round(
         self, run: HorizontalRun, state: PrimalDualState, k: int
-    ) -> tuple[PrimalDualState, StepRecord] | Stop:
+    ) -> StepResult[PrimalDualState]:
         """Run one round of unlearning, then update Ω.
 
         Raises:
             Diverged: the model or its outputs are not finite.
         """
-        if k == self.unlearn.rounds:
-            return Stop()
         dual, ceiling, task = state.dual, state.ceiling, self.unlearn.task_at(k)
         if task.text is not None:
             text = replace(task.text, multiplier=dual.multiplier, max_loss=ceiling)
@@ -187,10 +182,6 @@ class PrimalDual(ClientMethod[PrimalDualState]):
         record = replace(record, threshold=dual.threshold, multiplier=dual.multiplier)
         after = PrimalDualState(model, dual_ascent(dual, sums, self.step_size), ceiling)
         return after, run.finish_round(record)
-
-    def recovery(self, _run: HorizontalRun, state: PrimalDualState) -> Recovery:
-        """Return the rounds of recovery."""
-        return Recovery(self.recover, TrainedState(state.model))
 
     def _levels(self, run: HorizontalRun) -> tuple[float, float]:
         """γ and M. The same score is measured on forgotten texts and on held-out texts."""

@@ -53,5 +53,5 @@ def test_settings_reach_the_method(tmp_path: Path) -> None:
     table = "[unlearning.noisy_fine_tune]\nstage = { rounds = 3 }\nclip = 2.0\nsigma = 0.25\n"
     method = build_method(agreed(tmp_path, table), "noisy-fine-tune")
     assert isinstance(method, NoisyFineTune)
-    assert (method.round_plan.rounds, method.clip, method.sigma) == (3, 2.0, 0.25)
+    assert (method.recover.rounds, method.clip, method.sigma) == (3, 2.0, 0.25)
     assert method.guarantee is Guarantee.HEURISTIC
