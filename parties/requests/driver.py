@@ -6,7 +6,7 @@ leaves numbers that are not finite, the driver stops the method and restores the
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from configs.unlearning import MethodSettings
 from parties.common.progress import ProgressReporter
@@ -86,6 +86,22 @@ class Needs:
 
 
 NOTHING = Needs()
+
+
+class MethodDefaults:
+    """What most methods have in common: a heuristic that needs no state after the training.
+
+    Attributes:
+        guarantee: how strong the method's guarantee is, for example ``EXACT`` or ``HEURISTIC``.
+        settings: class of the method's table of settings; None without settings.
+    """
+
+    guarantee: ClassVar[Guarantee] = Guarantee.HEURISTIC
+    settings: ClassVar[type[MethodSettings] | None] = None
+
+    def needs(self, _agreement: Any) -> Needs:
+        """Return the state that the method needs after the training."""
+        return NOTHING
 
 
 class Run(Protocol):

@@ -1,6 +1,6 @@
 """A method similar to AdaClipping: dampen parameters that matter mostly for the leaving client."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 from configs.client_unlearning import ClientMethodSettings, StageSettings
@@ -20,7 +20,7 @@ class DampeningSettings(ClientMethodSettings):
     # A parameter is dampened if its Fisher information on the forgotten rows is more than this
     # factor times its Fisher information on the remaining rows.
     ratio: Positive = 10.0
-    strength: Positive = 1.0  # strength of the dampening
+    strength: Positive = 1.0  # strength λ of the dampening
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +30,12 @@ class AdaClipping(StagedMethod[ModelState]):
     Attributes:
         fisher_task: the local task that reports Fisher information.
         recover: rounds of recovery.
-        ratio: a parameter is dampened if its Fisher information at the leaving client is more than
-            ``ratio`` times its Fisher information at the other clients.
-        strength: λ.
+        plan: the other settings.
     """
 
     fisher_task: LocalTask
     recover: RoundPlan
-    ratio: float = 10.0
-    strength: float = 1.0
+    plan: DampeningSettings = field(default_factory=DampeningSettings)
     name: str = "adaclipping-like"
     settings: ClassVar = DampeningSettings
 
@@ -47,7 +44,7 @@ class AdaClipping(StagedMethod[ModelState]):
         """Build the method from its settings."""
         recover = rounds(plan.recover, "recover")
         fisher_task = replace(recover.task, aim="fisher")
-        return cls(fisher_task, recover, plan.ratio, plan.strength)
+        return cls(fisher_task, recover, plan)
 
     def count(self, _run: HorizontalRun) -> int:
         """Return 1."""
@@ -58,5 +55,5 @@ class AdaClipping(StagedMethod[ModelState]):
         slots, dtype = {"model": state.model}, state.model.dtype
         own = run.mean_update(run.leaving, self.fisher_task, slots).delta.to(dtype)
         others = run.mean_update(run.remaining, self.fisher_task, slots).delta.to(dtype)
-        model = dampen_parameters(state.model, own, others, self.ratio, self.strength)
+        model = dampen_parameters(state.model, own, others, self.plan.ratio, self.plan.strength)
         return ModelState(model), run.finish_round(RoundRecord("unlearn", k, model))

@@ -11,7 +11,7 @@ any client, the round is recorded as skipped. If all clients have nearly the sam
 that compares features excludes all images, so the rounds are skipped.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field
@@ -107,20 +107,18 @@ class FedGkt(StagedMethod[FedGktState]):
         distil: rounds of distillation; ``epochs`` of the local task is the number of generator
             rounds.
         recover: rounds of recovery.
-        plan: weights of the losses, and the gate's threshold.
+        losses: weights of the losses, and the threshold of the gate.
         network: a network that defines the names of the parameters.
-        gate: what the gate compares: ``features`` or ``classes``.
-        start: rule for the student's initial parameters; see ``initial_student``.
+        plan: the other settings.
         target_client: the only remaining client that the method uses and whose model is unlearned;
             None: all remaining clients.
     """
 
     distil: RoundPlan
     recover: RoundPlan
-    plan: GatePlan
+    losses: GatePlan
     network: nn.Module
-    gate: GateCriterion = "features"
-    start: StudentInit = "random"
+    plan: FedGktSettings = field(default_factory=FedGktSettings)
     target_client: str | None = None
     name: str = "fedgkt"
     settings: ClassVar = FedGktSettings
@@ -130,13 +128,13 @@ class FedGkt(StagedMethod[FedGktState]):
     def from_settings(cls, plan: FedGktSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
         by_features = plan.gate == "features"
-        gate = GatePlan(
+        losses = GatePlan(
             student_steps=plan.inner, temperature=plan.temperature, attention=plan.attention,
             threshold=plan.max_similarity if by_features else plan.max_probability,
         )  # fmt: skip
         distil, recover = rounds(plan.distil, "distil"), rounds(plan.recover, "recover")
         target = rounds.agreement.unlearning.target_client
-        return cls(distil, recover, gate, rounds.network(), plan.gate, plan.init, target)
+        return cls(distil, recover, losses, rounds.network(), plan, target)
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of distillation."""
@@ -149,7 +147,7 @@ class FedGkt(StagedMethod[FedGktState]):
             PolicyError: the gate compares features, which needs a network with prompts.
         """
         leaving, classes = None, tuple[int, ...]()
-        if self.gate == "classes":
+        if self.plan.gate == "classes":
             classes = self._classes(run)
         elif isinstance(self.network, PromptedNetwork):
             leaving = leaving_client_model(run, self.distil.task_at(0))
@@ -159,13 +157,13 @@ class FedGkt(StagedMethod[FedGktState]):
                 "features differ between clients; the agreed network has no prompts",
                 'set personal = {kind = "mimir"}, or set unlearning.fedgkt.gate = "classes"',
             )
-        model = initial_student(self.start, run, self.network, self.name)
+        model = initial_student(self.plan.init, run, self.network, self.name)
         return FedGktState(model, leaving, classes)
 
     def round(self, run: HorizontalRun, state: FedGktState, k: int) -> StepResult[FedGktState]:
         """Run one round of gated distillation."""
-        plan = replace(self.plan, classes=state.classes) if state.classes else self.plan
-        task = replace(self.distil.task_at(k), aim="gated", gate=plan)
+        gate = replace(self.losses, classes=state.classes) if state.classes else self.losses
+        task = replace(self.distil.task_at(k), aim="gated", gate=gate)
         slots = {"model": state.model, "teacher": run.original}
         if state.leaving is not None:
             slots["second"] = state.leaving

@@ -12,7 +12,7 @@ runs one epoch of repair. In measurements with one epoch of repair, the model ha
 so the default number of repair rounds here is larger.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Self
 
 from pydantic import Field
@@ -50,7 +50,7 @@ class FedMm(StagedMethod[ModelState]):
         impair: rounds with both kinds of noise.
         repair: rounds with error-minimising noise.
         noise: settings of the noise.
-        share: weight of the leaving clients' update in the mean of an ``impair`` round.
+        plan: the other settings.
         target_client: the only remaining client that the method uses and whose model is unlearned;
             None: all remaining clients.
     """
@@ -58,7 +58,7 @@ class FedMm(StagedMethod[ModelState]):
     impair: RoundPlan
     repair: RoundPlan
     noise: ErrorNoisePlan
-    share: float = 0.2
+    plan: FedMmSettings = field(default_factory=FedMmSettings)
     target_client: str | None = None
     name: str = "fedmm"
     settings: ClassVar = FedMmSettings
@@ -71,7 +71,7 @@ class FedMm(StagedMethod[ModelState]):
             penalty=plan.penalty,
         )  # fmt: skip
         impair, repair = rounds(plan.impair, "impair"), rounds(plan.repair, "repair")
-        return cls(impair, repair, noise, plan.share, rounds.agreement.unlearning.target_client)
+        return cls(impair, repair, noise, plan, rounds.agreement.unlearning.target_client)
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds with both kinds of noise."""
@@ -84,7 +84,7 @@ class FedMm(StagedMethod[ModelState]):
         slots = {"model": state.model, "teacher": run.original}
         leaving = run.mean_update(run.leaving, worst, slots)
         remaining = run.mean_update(target_members(run, self.target_client), best, slots)
-        change = self.share * leaving.delta + (1 - self.share) * remaining.delta
+        change = self.plan.share * leaving.delta + (1 - self.plan.share) * remaining.delta
         model = state.model + change.to(state.model.dtype)
         record = run.finish_round(RoundRecord("unlearn", k, model, remaining.loss))
         return ModelState(model), record

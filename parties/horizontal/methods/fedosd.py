@@ -5,7 +5,7 @@ pseudo-gradient of the unlearning loss; g_i = the pseudo-gradients of the remain
 direction of the step; η = the learning rate. The variants are the ablations of the paper (Table 5).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self, TypeAlias
 
 import torch
@@ -53,16 +53,12 @@ class FedOsd(StagedMethod[ModelState]):
     Attributes:
         unlearn: rounds of unlearning; the learning rate of the local task is η.
         recover: rounds of recovery.
-        project: rule that selects the gradients to project in recovery. The projection removes the
-            part of a gradient that moves the model back to ω⁰. With ``none`` (ablation M5), no
-            gradient is projected.
-        variant: the full algorithm, or one of the ablations.
+        plan: the other settings.
     """
 
     unlearn: RoundPlan
     recover: RoundPlan
-    project: Projection = "conditional"
-    variant: Variant = "full"
+    plan: FedOsdSettings = field(default_factory=FedOsdSettings)
     name: str = "fedosd"
     settings: ClassVar = FedOsdSettings
     needs_single_updates: ClassVar[bool] = True
@@ -71,7 +67,7 @@ class FedOsd(StagedMethod[ModelState]):
     def from_settings(cls, plan: FedOsdSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
         unlearn = rounds(plan.unlearn, "unlearn")
-        return cls(unlearn, rounds(plan.recover, "recover"), plan.project, plan.variant)
+        return cls(unlearn, rounds(plan.recover, "recover"), plan)
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of unlearning."""
@@ -84,12 +80,14 @@ class FedOsd(StagedMethod[ModelState]):
 
     def recovery(self, _run: HorizontalRun, state: ModelState) -> Recovery:
         """Return the rounds of recovery with projected gradients."""
-        return ProjectedRecovery(self.recover, TrainedState(state.model), projection=self.project)
+        return ProjectedRecovery(
+            self.recover, TrainedState(state.model), projection=self.plan.project
+        )
 
     def _round(self, run: HorizontalRun, model: Tensor, number: int) -> RoundRecord:
         task, slots = self.unlearn.task_at(number), {"model": model}
         # M1 maximises the plain cross entropy, which has no bound: the ablation shows its effect.
-        aim: Aim = "elastic" if self.variant == "ascent" else "unlearning-loss"
+        aim: Aim = "elastic" if self.plan.variant == "ascent" else "unlearning-loss"
         remaining = dict(quorum_updates(run, run.remaining, task, slots))
         leaving = dict(run.updates(run.leaving, replace(task, aim=aim), slots))
         loss = sum(each.loss for each in remaining.values()) / max(1, len(remaining))
@@ -108,7 +106,7 @@ class FedOsd(StagedMethod[ModelState]):
 
     def _direction(self, own: Tensor, others: Tensor) -> Tensor | None:
         """The direction to subtract, ``[d]``; None if every direction has a conflict."""
-        match self.variant:
+        match self.plan.variant:
             case "no-orthogonal":
                 return own
             case "common-descent":

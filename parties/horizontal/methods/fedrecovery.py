@@ -7,7 +7,7 @@ the method is heuristic.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import torch
@@ -46,13 +46,11 @@ class FedRecovery(StagedMethod[ModelState]):
 
     Attributes:
         recover: plan of the recovery rounds.
-        epsilon: ε in the formula of the noise's standard deviation; None: no noise.
-        beta: β in the formula of the noise's standard deviation; a smaller β gives more noise.
+        plan: the other settings.
     """
 
     recover: RoundPlan
-    epsilon: float | None = None
-    beta: float = 1e-5
+    plan: FedRecoverySettings = field(default_factory=FedRecoverySettings)
     name: str = "fedrecovery"
     settings: ClassVar = FedRecoverySettings
     needs_single_updates: ClassVar[bool] = True
@@ -60,7 +58,7 @@ class FedRecovery(StagedMethod[ModelState]):
     @classmethod
     def from_settings(cls, plan: FedRecoverySettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
-        return cls(rounds(plan.recover, "recover"), plan.epsilon, plan.beta)
+        return cls(rounds(plan.recover, "recover"), plan)
 
     def needs(self, _agreement: object) -> Needs:
         """Return that the method needs the stored rounds."""
@@ -90,8 +88,10 @@ class FedRecovery(StagedMethod[ModelState]):
         for share, (_, found) in zip(shares, run.history.rounds(), strict=True):
             taken += share * _residual(found, gone)
         model = state.model - taken
-        if self.epsilon is not None:
-            scale = recovery_noise_scale(self.epsilon, self.beta, float(taken.double().norm()))
+        if self.plan.epsilon is not None:
+            scale = recovery_noise_scale(
+                self.plan.epsilon, self.plan.beta, float(taken.double().norm())
+            )
             # The server's secret seeds the noise: clients know the seed of the agreement, and the
             # generators of torch use only 32 bits of a seed.
             noise = torch.from_numpy(normal_draws(run.secret(), len(model)))

@@ -5,7 +5,7 @@ is treated as two clients: a leaving client with the rows to forget, and a remai
 other rows.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import torch
@@ -54,15 +54,13 @@ class FuPga(StagedMethod[FuPgaState]):
             training round, and the result is w_u, the model of the leaving client.
         ascent: plan of the rounds of gradient ascent at the leaving client.
         recover: plan of the recovery rounds.
-        max_distance: the ascent stops when the *squared* distance between the current model and
-            w_u, the model of the leaving client, exceeds this number; the program of FU-PGA's
-            authors also squares the distance.
+        plan: the other settings.
     """
 
     last: RoundPlan
     ascent: RoundPlan
     recover: RoundPlan
-    max_distance: float = 2.2
+    plan: ClientAscentSettings = field(default_factory=ClientAscentSettings)
     name: str = "fu-pga"
     settings: ClassVar = ClientAscentSettings
     state: ClassVar[type[FuPgaState]] = FuPgaState
@@ -73,7 +71,7 @@ class FuPga(StagedMethod[FuPgaState]):
         """Build the method from its settings."""
         last = network_training_plan(rounds.agreement, "fu-pga last")
         ascent = rounds(plan.ascent, "climb", plan.aim)
-        return cls(last, ascent, rounds(plan.recover, "recover"), plan.max_distance)
+        return cls(last, ascent, rounds(plan.recover, "recover"), plan)
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the largest number of rounds of gradient ascent."""
@@ -100,7 +98,7 @@ class FuPga(StagedMethod[FuPgaState]):
 
     def round(self, run: HorizontalRun, state: FuPgaState, k: int) -> StepResult[FuPgaState]:
         """Run one round of gradient ascent, unless the model is far from w_u."""
-        far = k and squared_model_distance(state.model, state.leaving) > self.max_distance
+        far = k and squared_model_distance(state.model, state.leaving) > self.plan.max_distance
         if far:
             return Stop()
         mean = run.mean_update(run.leaving, self.ascent.task_at(k), {"model": state.model})

@@ -15,8 +15,7 @@ from parties.horizontal.engine.run import HorizontalRun
 from parties.horizontal.local.local_task import Aim, LocalTask
 from parties.horizontal.local.networks import build_whole_network
 from parties.horizontal.methods.recover import Recovery, TrainedState
-from parties.requests.driver import NOTHING, JsonObject, Needs, StepResult, Stop
-from unlearning.guarantee import Guarantee
+from parties.requests.driver import JsonObject, MethodDefaults, StepResult, Stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +71,11 @@ class ModelState:
     model: Tensor
 
 
-class ClientMethod(ABC, Generic[State]):
+class ClientMethod(MethodDefaults, ABC, Generic[State]):
     """A client unlearning method; a step is one round, and the state contains the model.
 
     Attributes:
         name: name in the config and in the report.
-        guarantee: how strong the method's guarantee is, for example ``EXACT`` or ``HEURISTIC``.
-        settings: class of the method's table of settings; None without settings.
         state: type of the method's state.
         needs_single_updates: whether the method needs the updates of single clients. Such a method
             cannot run with secure aggregation, which hides the updates of single clients.
@@ -89,16 +86,10 @@ class ClientMethod(ABC, Generic[State]):
     """
 
     name: str
-    guarantee: ClassVar[Guarantee] = Guarantee.HEURISTIC
-    settings: ClassVar[type[MethodSettings] | None] = None
     state: ClassVar[type[Any]] = ModelState
     needs_single_updates: ClassVar[bool] = False
     from_scratch: ClassVar[bool] = False
     repeats_training: ClassVar[bool] = False
-
-    def needs(self, _agreement: Any) -> Needs:
-        """Return the state that the method needs after the training."""
-        return NOTHING
 
     @abstractmethod
     def count(self, run: HorizontalRun) -> int | None:

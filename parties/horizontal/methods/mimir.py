@@ -5,7 +5,7 @@ afterwards. Only backbone and head are unlearned. The shared prompt parameters d
 these parameters still contain information about the leaving client (paper 003: Mimir).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
@@ -84,18 +84,18 @@ class Mimir(StagedMethod[MimirState]):
         distil: plan of the distillation rounds; in each of these rounds, every client trains a
             generator and the student in turn, ``epochs`` times.
         recover: plan of the recovery rounds.
-        plan: weights of the losses.
+        losses: weights of the losses.
         network: a network whose parameters have the names that the model's parameters have.
-        start: initial parameters of the student.
+        plan: the other settings.
         target_client: the only client whose model is unlearned; None: the models of all remaining
             clients are unlearned.
     """
 
     distil: RoundPlan
     recover: RoundPlan
-    plan: DistillationPlan
+    losses: DistillationPlan
     network: nn.Module
-    start: StudentInit = "random"
+    plan: MimirSettings = field(default_factory=MimirSettings)
     target_client: str | None = None
     name: str = "mimir"
     settings: ClassVar = MimirSettings
@@ -112,7 +112,7 @@ class Mimir(StagedMethod[MimirState]):
         )  # fmt: skip
         distil, recover = rounds(plan.distil, "distil"), rounds(plan.recover, "recover")
         target = rounds.agreement.unlearning.target_client
-        return cls(distil, recover, losses, rounds.network(), plan.init, target)
+        return cls(distil, recover, losses, rounds.network(), plan, target)
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of distillation."""
@@ -130,11 +130,11 @@ class Mimir(StagedMethod[MimirState]):
                 'set personal = {kind = "mimir"}',
             )
         leaving = leaving_client_model(run, self.distil.task_at(0))
-        return MimirState(initial_student(self.start, run, self.network, self.name), leaving)
+        return MimirState(initial_student(self.plan.init, run, self.network, self.name), leaving)
 
     def round(self, run: HorizontalRun, state: MimirState, k: int) -> StepResult[MimirState]:
         """Run one round of distillation."""
-        task = replace(self.distil.task_at(k), aim="distil", distil=self.plan)
+        task = replace(self.distil.task_at(k), aim="distil", distil=self.losses)
         slots = {"model": state.model, "teacher": run.original, "second": state.leaving}
         mean = run.mean_update(target_members(run, self.target_client), task, slots)
         model = state.model + mean.delta.to(state.model.dtype)

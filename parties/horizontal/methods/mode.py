@@ -5,7 +5,7 @@ model from random weights. In a round of guidance the leaving client trains with
 the degradation model instead of labels, and the remaining clients train with true labels.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 from torch import Tensor
@@ -53,13 +53,13 @@ class MoDe(StagedMethod[MoDeState]):
         guide: plan of the guidance rounds; a guidance round follows each erasure round. If the
             numbers of rounds differ, the remaining rounds of one kind run without the other kind.
         recover: plan of the recovery rounds.
-        momentum: λ, the weight of the current model; the degradation model has the weight 1 − λ.
+        plan: the other settings.
     """
 
     degrade: RoundPlan
     guide: RoundPlan
     recover: RoundPlan
-    momentum: float = 0.95
+    plan: MoDeSettings = field(default_factory=MoDeSettings)
     name: str = "mode"
     settings: ClassVar = MoDeSettings
     state: ClassVar[type[MoDeState]] = MoDeState
@@ -68,7 +68,7 @@ class MoDe(StagedMethod[MoDeState]):
     def from_settings(cls, plan: MoDeSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
         degrade, guide = rounds(plan.degrade, "degrade"), rounds(plan.guide, "guide")
-        return cls(degrade, guide, rounds(plan.recover, "recover"), plan.momentum)
+        return cls(degrade, guide, rounds(plan.recover, "recover"), plan)
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of erasure or of guidance, whichever is larger."""
@@ -85,7 +85,7 @@ class MoDe(StagedMethod[MoDeState]):
             task = self.degrade.task_at(k)
             update = run.mean_update(run.remaining, task, {"model": degraded})
             degraded = degraded + update.delta.to(degraded.dtype)
-            model = mode_erasure(model, degraded, self.momentum)
+            model = mode_erasure(model, degraded, self.plan.momentum)
         if k < self.guide.rounds:
             model, loss = self._guided(run, model, degraded, self.guide.task_at(k))
         record = run.finish_round(RoundRecord("unlearn", k, model, loss))

@@ -6,7 +6,7 @@ the norm of the mean update. The method claims no privacy: the noise follows fro
 agreement, which all clients know, and the mean update is not bounded per client.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Self
 
 import torch
@@ -39,24 +39,22 @@ class NoisyFineTune(StagedMethod[ModelState]):
 
     Attributes:
         recover: rounds of fine-tuning.
-        clip: C; None: no clipping.
-        sigma: σ; with 0 and no clipping, the method is fine-tune.
+        plan: the other settings.
     """
 
     recover: RoundPlan
-    clip: float | None = None
-    sigma: float = 0.1
+    plan: NoisyFineTuneSettings = field(default_factory=NoisyFineTuneSettings)
     name: str = "noisy-fine-tune"
     settings: ClassVar = NoisyFineTuneSettings
 
     @classmethod
     def from_settings(cls, plan: NoisyFineTuneSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
-        return cls(rounds(plan.stage, "recover"), plan.clip, plan.sigma)
+        return cls(rounds(plan.stage, "recover"), plan)
 
     def recovery(self, _run: HorizontalRun, state: ModelState) -> Recovery:
         """Return the rounds of training with noise."""
-        noisy = NoisyUpdates(self.recover, self.clip, self.sigma)
+        noisy = NoisyUpdates(self.recover, self.plan)
         return NoisyRecovery(self.recover, TrainedState(state.model), noisy=noisy)
 
 
@@ -66,22 +64,20 @@ class NoisyUpdates:
 
     Attributes:
         round_plan: the rounds; their random stream and the seed of the agreement give the noise.
-        clip: C; None: no clipping.
-        sigma: σ.
+        plan: the clipping norm and the noise multiplier.
     """
 
     round_plan: RoundPlan
-    clip: float | None
-    sigma: float
+    plan: NoisyFineTuneSettings
 
     def mean_update(self, trainer: Trainer, chosen: ChosenRound) -> MeanUpdate:
         """Return a round's clipped and noisy mean update, ``[d]``."""
         mean = chosen.mean_update(trainer)
         delta, norm = mean.delta, float(mean.delta.double().norm())
-        if self.clip is not None and norm > self.clip:
-            delta = delta * (self.clip / norm)
-        bound = norm if self.clip is None else self.clip
-        scale = self.sigma * bound / (len(chosen.members) - len(mean.absent))
+        if self.plan.clip is not None and norm > self.plan.clip:
+            delta = delta * (self.plan.clip / norm)
+        bound = norm if self.plan.clip is None else self.plan.clip
+        scale = self.plan.sigma * bound / (len(chosen.members) - len(mean.absent))
         key = derive_key(self.round_plan.seed, "noise", self.round_plan.task.stream, chosen.number)
         noise = torch.from_numpy(normal_draws(key, len(delta)))
         return replace(mean, delta=delta + (scale * noise).to(delta))

@@ -9,7 +9,7 @@ This implementation uses no factor, because such a factor does not hide the inpu
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import torch
@@ -46,14 +46,13 @@ class Sfu(StagedMethod[SfuState]):
         ascent: plan of the rounds of gradient ascent.
         recover: plan of the recovery rounds.
         network: a network whose layers have the shapes that the model's layers have.
-        energy: ε; the subspace to which the ascent is orthogonal contains at least this fraction
-            of the inputs' energy.
+        plan: the other settings.
     """
 
     ascent: RoundPlan
     recover: RoundPlan
     network: nn.Module
-    energy: float = 0.99
+    plan: ClientAscentSettings = field(default_factory=ClientAscentSettings)
     name: str = "sfu"
     settings: ClassVar = ClientAscentSettings
     state: ClassVar[type[SfuState]] = SfuState
@@ -63,7 +62,7 @@ class Sfu(StagedMethod[SfuState]):
     def from_settings(cls, plan: ClientAscentSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
         ascent = rounds(plan.ascent, "climb", plan.aim)
-        return cls(ascent, rounds(plan.recover, "recover"), rounds.network(), plan.energy)
+        return cls(ascent, rounds(plan.recover, "recover"), rounds.network(), plan)
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of gradient ascent."""
@@ -93,7 +92,7 @@ class Sfu(StagedMethod[SfuState]):
         for place, layer in enumerate(weight_layers(self.network)):
             columns = torch.cat([part[place] for part in parts]).T
             joint = columns if layer.bias is None else append_ones(columns)
-            found.append(leading_directions(joint, self.energy))
+            found.append(leading_directions(joint, self.plan.energy))
         return found
 
     def _outside(self, change: Tensor, kept: Sequence[Tensor]) -> Tensor:
