@@ -17,7 +17,6 @@ from typing import ClassVar, Self
 from torch import Tensor
 
 from configs.client_unlearning import Reads
-from configs.horizontal import HorizontalAgreement
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.clusters import (
     ClusterHistory,
@@ -29,8 +28,8 @@ from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan, RoundSource, run_round
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.engine.training_plan import ORIGINAL, network_training_plan
-from parties.horizontal.methods.method import ClientMethod, StageBuilder
-from parties.requests.driver import JsonObject, Needs, StepRecord, Stop
+from parties.horizontal.methods.method import ClientMethod, Stages
+from parties.requests.driver import JsonObject, Needs, StepResult, Stop
 from unlearning.guarantee import Guarantee
 
 
@@ -89,11 +88,9 @@ class Knot(ClientMethod[KnotState]):
     reads: ClassVar[Reads] = "repeated sums"
 
     @classmethod
-    def from_agreement(
-        cls, agreement: HorizontalAgreement, _plan: None, _rounds: StageBuilder
-    ) -> Self:
+    def from_settings(cls, _plan: None, rounds: Stages) -> Self:
         """Build the method from the settings of the training."""
-        return cls(network_training_plan(agreement, ORIGINAL))
+        return cls(network_training_plan(rounds.agreement, ORIGINAL))
 
     def needs(self, _agreement: object) -> Needs:
         """Return that the method needs the stored models of the clusters."""
@@ -115,9 +112,7 @@ class Knot(ClientMethod[KnotState]):
         empty = [_begin(run, number) for number in affected if number not in waiting]
         return KnotState(run.original, waiting, empty)
 
-    def step(
-        self, run: HorizontalRun, state: KnotState, _k: int
-    ) -> tuple[KnotState, StepRecord] | Stop:
+    def step(self, run: HorizontalRun, state: KnotState, _k: int) -> StepResult[KnotState]:
         """Run one round of one cluster."""
         waiting, begun = state.waiting, state.begun
         if not begun or not self._rounds_left(begun[-1]):
