@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test lint format-check types tests bench house docs proto format hooks clean
+.PHONY: demo test lint format-check types tests bench house docs pictures proto format hooks clean
 
 demo: $(INSTALLED)  ## three organisations find their common rows, train, forget and compare
 	$(BIN)/vfl simulate configs/vertical/digits.toml
