@@ -62,7 +62,11 @@ SCOPES: Final[Mapping[str, tuple[str, ...]]] = {
     "llm tables": (*LANGUAGE, "configs/bench/language.toml", "configs/llm/"),
 }  # fmt: skip
 # Section of the tables in which a run of each mode is shown.
-TABLES: Final = {"vertical": "fedora tables", "horizontal": "horizontal tables", "llm": "llm tables"}
+TABLES: Final = {
+    "vertical": "fedora tables",
+    "horizontal": "horizontal tables",
+    "llm": "llm tables",
+}
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from ledger import Row, at_most, shown
+from bench.ledger import Row, at_most, shown
 from many_clients import ManyClients
 from numpy.typing import NDArray
 

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from ledger import Row, at_least, at_most, below, shown
+from bench.ledger import Row, at_least, at_most, below, shown
 from one_process import one_process
 
 from parties.cli.modes import AGREEMENTS

@@ -8,7 +8,7 @@ from time import perf_counter
 
 import numpy as np
 import pandas as pd
-from ledger import Row, at_most, shown
+from bench.ledger import Row, at_most, shown
 from steps import open_split_model
 from three_parties import start_training
 from torch.nn.functional import cross_entropy

@@ -11,8 +11,8 @@ from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
+from bench.ledger import Row, at_least, at_most, shown
 from hardened_run import parties, random_case
-from ledger import Row, at_least, at_most, shown
 
 from parties.cli.modes import AGREEMENTS
 from parties.common.workers import parallel_workers

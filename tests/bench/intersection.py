@@ -11,8 +11,8 @@ from typing import Any
 
 import psi_process
 import three_parties
+from bench.ledger import Row, at_most, shown
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from ledger import Row, at_most, shown
 from psi_run import parties, random_case, run_until_stores
 
 from parties.common.traffic import TrafficCounter

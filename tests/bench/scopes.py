@@ -28,7 +28,10 @@ CLIENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Where the rows of a section are, and the folders and files that they depend on."""
+    """The record of a section, and the folders and files that its figures depend on.
+
+    The record is the file with its rows, or with its own commit, machine and digest.
+    """
 
     path: str
     scope: tuple[str, ...]
@@ -80,8 +83,8 @@ SECTIONS: Mapping[str, Section] = {
         "docs/house.json", ("configs/", "models/", "parties/", "protocol/", "psi/", "unlearning/"),
     ),
     "demo": Section("docs/demo.json", (*_vertical("digits"), *ALIGNMENT)),
-    "fedora tables": Section(FEDORA, SCOPES["fedora tables"]),
+    "fedora tables": Section("docs/fedora/tables.json", SCOPES["fedora tables"]),
     "forgetting": Section(FEDORA, SCOPES["forgetting"]),
-    "horizontal tables": Section(FEDERATED, SCOPES["horizontal tables"]),
-    "llm tables": Section(LLM, SCOPES["llm tables"]),
+    "horizontal tables": Section("docs/horizontal/tables.json", SCOPES["horizontal tables"]),
+    "llm tables": Section("docs/llm/tables.json", SCOPES["llm tables"]),
 }  # fmt: skip

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import torch
-from ledger import Row, at_least, shown
+from bench.ledger import Row, at_least, shown
 from one_process import OneProcess, one_process
 from three_parties import start_training
 from torch.nn.functional import cross_entropy

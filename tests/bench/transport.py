@@ -19,7 +19,7 @@ from time import perf_counter
 
 import grpc
 import numpy as np
-from ledger import Row, at_least, at_most, shown
+from bench.ledger import Row, at_least, at_most, shown
 from message_examples import AGREEMENT, ASK, DESCEND, HUB, PLACE, SESSION, SPOKE
 from relay import Relay
 

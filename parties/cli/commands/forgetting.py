@@ -177,5 +177,6 @@ def _page(
         "bound that a perfect attack would reach with the same number of models. A bound of 0 "
         "excludes no value of ε. No method on this page claims an ε.\n\n"
         "![AUC of both audits for every method](forgetting.png)\n\n"
+        "<!-- state: forgetting -->\n<!-- end -->\n\n"  # `make docs` fills it in
         f"{tables}"
     )

@@ -88,8 +88,8 @@ class Pages:
     ) -> Self:
         """Return the pages with these ``blocks``; the name of ``folder`` names the file of rows."""
         return cls(
-            folder=folder, rows=f"{folder}.json", section=f"{folder} tables", tables=tables, lead=lead,
-            hours=hours, source=blocks.source, blocks=blocks.block, judge=judge,
+            folder=folder, rows=f"{folder}.json", section=f"{folder} tables", tables=tables,
+            lead=lead, hours=hours, source=blocks.source, blocks=blocks.block, judge=judge,
         )  # fmt: skip
 
 

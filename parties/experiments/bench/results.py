@@ -38,7 +38,7 @@ class Results:
     found: dict[tuple[str, str, str], dict[int, Values]] = field(default_factory=dict)
     wanted: int = 0  # number of planned runs
     there: int = 0  # number of finished runs
-    provenance: Provenance = Provenance()  # of all finished runs together
+    provenance: Provenance = field(default_factory=Provenance)  # of all finished runs together
     hours: float = 0.0  # run time with two runs at a time, timed runs one at a time
 
     def series(self, experiment: str, row: TableRow, measure: str) -> SeedSeries:
