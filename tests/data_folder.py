@@ -5,18 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from configs.party_settings import (
-    CifarData,
-    CsvData,
-    Data,
-    IdxData,
-    MedMnistData,
-    NumpyData,
-    ParquetData,
-    SklearnData,
-    SqlData,
-    TinyImageNetData,
-)
+from parties.data.sources.cifar_source import CifarData
+from parties.data.sources.csv_source import CsvData
+from parties.data.sources.idx_source import IdxData
+from parties.data.sources.medmnist_source import MedMnistData
+from parties.data.sources.npz_source import NumpyData
+from parties.data.sources.parquet_source import ParquetData
+from parties.data.sources.sklearn_source import SklearnData
+from parties.data.sources.source import DataSettings
+from parties.data.sources.sql_source import SqlData
+from parties.data.sources.tiny_imagenet_source import TinyImageNetData
 
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
 
@@ -35,7 +33,7 @@ def folder() -> Path:
     return GIVEN
 
 
-def files(data: Data) -> list[Path]:
+def files(data: DataSettings) -> list[Path]:
     """The files that a party's data settings name."""
     match data:
         case CsvData() | ParquetData() | NumpyData():
@@ -53,7 +51,7 @@ def files(data: Data) -> list[Path]:
     return [path for path in named if path is not None]
 
 
-def needed(*data: Data) -> Path:
+def needed(*data: DataSettings) -> Path:
     """The folder, if it has all files of ``data``; the test is skipped with their names if not."""
     absent = [str(folder() / path) for one in data for path in files(one)]
     absent = [path for path in absent if not Path(path).is_file()]

@@ -4,11 +4,13 @@ import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from configs.party_settings import CsvData, Data, DataSettings, IdColumns, TinyImageNetData
 from parties.common.errors import DataError, PolicyError
 from parties.data.holding import read_holding
 from parties.data.preprocess import declared_preprocessing
+from parties.data.sources.csv_source import CsvData
 from parties.data.sources.files import foreign_format
+from parties.data.sources.registry import Data
+from parties.data.sources.source import DataSettings, IdColumns
 from parties.doctor.check import ExaminedVerticalParty, Finding, fail, fail_with, ok
 from parties.doctor.folders import path_exists
 
@@ -17,18 +19,7 @@ _HEAD = 1 << 16  # bytes read of each file
 
 def data_files(party: ExaminedVerticalParty) -> list[Path]:
     """Return the files that the party settings name as data."""
-    return files_of(party.settings.data, party.folder)
-
-
-def files_of(data: Data, folder: Path) -> list[Path]:
-    """Return the files that a data table names; relative paths are resolved in ``folder``."""
-    if isinstance(data, TinyImageNetData):  # a folder, in which every image is a file
-        return [folder / data.path / "val" / "val_annotations.txt"]
-    named: list[object] = []
-    for field in type(data).model_fields:
-        value = getattr(data, field)
-        named += value if isinstance(value, tuple) else [value]
-    return [folder / path for path in named if isinstance(path, Path)]
+    return [party.folder / path for path in party.settings.data.files()]
 
 
 def check_data(party: ExaminedVerticalParty, *, whole: bool) -> Iterator[Finding]:
@@ -45,7 +36,7 @@ def check_data(party: ExaminedVerticalParty, *, whole: bool) -> Iterator[Finding
 
 def check_file_heads(data: Data, folder: Path) -> Iterator[Finding]:
     """Check the beginning of each file; stop after the first file that cannot be used."""
-    files = files_of(data, folder)
+    files = [folder / path for path in data.files()]
     if not files:
         yield ok("data", f"{data.kind}: needs no file of this party")
     for path in files:
@@ -59,12 +50,11 @@ def check_file_heads(data: Data, folder: Path) -> Iterator[Finding]:
 def _label(party: ExaminedVerticalParty) -> Iterator[Finding]:
     """Check that the active party has labels and no other party has."""
     data = party.settings.data
-    has = any(getattr(data, option, None) for option in ("label", "labels", "test_labels"))
-    if has and not party.active:
+    if data.has_labels and not party.active:
         yield fail_with(
             "label", "labels at a passive party", "remove label from the party settings", DataError
         )
-    elif party.active and not has:
+    elif party.active and not data.has_labels:
         yield fail_with("label", "the active party's data has no labels", "set label", DataError)
 
 

@@ -1,4 +1,4 @@
-"""Registry of client unlearning methods, and the class of an agreement with their settings."""
+"""Registry of client unlearning methods, and the schema of the mode with their settings."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,9 +11,13 @@ from configs.client_unlearning import (
     LocalTrainingSettings,
     StageSettings,
 )
+from configs.config_file import ConfigSchema
+from configs.federated import SIMULATED
 from configs.horizontal import HorizontalAgreement, horizontal_agreement
+from configs.party_settings import PartySettingsBase
 from configs.unlearning import MethodSettings
 from configs.variants import MethodVariant, variants_table
+from parties.data.party_settings import RowPartySettings
 from parties.horizontal.engine.clusters import assign_clusters
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.training_plan import network_training_plan
@@ -76,6 +80,9 @@ AGREEMENT: Final = horizontal_agreement(
         {name: each.settings for name, each in METHODS.items()},
         chosen="fedosd",
     )
+)
+SCHEMA: Final = ConfigSchema(
+    "horizontal", AGREEMENT, PartySettingsBase, RowPartySettings, SIMULATED
 )
 
 

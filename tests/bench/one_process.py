@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from configs.agreement import VerticalAgreement
-from configs.schema import read_config
+from configs.config_file import read_config
 from models.initialisation import build_seeded
 from parties.common.shared_randomness import derive_key, torch_seed
 from parties.data.holding import Holding, read_holding

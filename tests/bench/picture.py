@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
-from configs.schema import read_config
+from configs.config_file import read_config
 from parties.cli.modes import AGREEMENTS
 from parties.cli.progress_view import ProgressView
 from parties.report.terminal import FULL_WIDTH, report_tables

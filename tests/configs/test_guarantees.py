@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from configs.config_file import read_config
 from configs.errors import ConfigError
-from configs.schema import read_config
 from parties.vertical.methods.registry import AGREEMENT
 
 VERTICAL = Path(__file__).parents[2] / "configs" / "vertical"

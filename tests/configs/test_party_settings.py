@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from configs.config_file import read_config
 from configs.errors import ConfigError
-from configs.federated_file import read_horizontal
 from parties.horizontal.registry import AGREEMENT as HORIZONTAL
 from tests.configs.four_clients import WARDS
 
@@ -34,13 +34,13 @@ def test_unknown_settings_of_the_horizontal_mode_are_refused(
     path, lines = tmp_path / "wards.toml", {"client": "", "server": "", who: setting}
     path.write_text(WARDS + SETTINGS.format(**lines))
     with pytest.raises(ConfigError, match=rf"settings\.{who}\.{setting.split(maxsplit=1)[0]}"):
-        read_horizontal(path, HORIZONTAL)
+        read_config(path, HORIZONTAL)
 
 
 def test_settings_of_every_party_are_read(tmp_path: Path) -> None:
     path = tmp_path / "wards.toml"
     path.write_text(WARDS + SETTINGS.format(client="threads = 2", server='listen = "localhost:1"'))
-    config = read_horizontal(path, HORIZONTAL)
+    config = read_config(path, HORIZONTAL)
     assert (config.settings("client-1").threads, config.settings("server").listen) == (
         2,
         "localhost:1",

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from configs.errors import ConfigError
-from configs.schema import (
+from configs.config_file import (
     MAX_PROBLEMS,
-    VerticalConfig,
     agreement_differences,
     agreement_digest,
     canonical_agreement,
     read_config,
 )
+from configs.errors import ConfigError
+from parties.data.party_settings import VerticalConfig
 from parties.vertical.methods.registry import AGREEMENT
 
 GOOD = """

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from configs.config_file import read_config
 from configs.errors import ConfigError
-from configs.federated_file import read_horizontal
 from configs.secagg_rules import LEAVING, SINGLE
 from parties.horizontal.registry import AGREEMENT as HORIZONTAL
 from parties.horizontal.registry import METHODS, build_method
@@ -36,7 +36,7 @@ def refusal(tmp_path: Path, *changes: str) -> str:
 
 def read(tmp_path: Path, *changes: str) -> None:
     (tmp_path / "wards.toml").write_text(GOOD)
-    read_horizontal(tmp_path / "wards.toml", HORIZONTAL, changes)
+    read_config(tmp_path / "wards.toml", HORIZONTAL, changes)
 
 
 @pytest.mark.parametrize("kind", ["masks", "ckks"])
@@ -173,7 +173,7 @@ def test_key_holders_need_ckks(tmp_path: Path) -> None:
 
 def test_lists_of_methods_match_the_registry(tmp_path: Path) -> None:
     (tmp_path / "wards.toml").write_text(GOOD)
-    agreement = read_horizontal(tmp_path / "wards.toml", HORIZONTAL).agreement
+    agreement = read_config(tmp_path / "wards.toml", HORIZONTAL).agreement
     assert {
         name for name in METHODS if build_method(agreement, name).needs_single_updates
     } == SINGLE

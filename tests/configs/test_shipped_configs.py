@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configs.schema import VerticalConfig, read_config
+from configs.config_file import read_config
 from parties.data.holding import Holding, read_holding
+from parties.data.party_settings import VerticalConfig
 from parties.data.preprocess import declared_preprocessing, fit_preprocessing
 from parties.vertical.methods.registry import AGREEMENT
 from tests.data_folder import needed

@@ -11,7 +11,8 @@ from typing import Any
 from three_parties import PARTIES, agreement, party_settings
 from whole_run import run
 
-from configs.schema import VerticalConfig, validate_table
+from configs.config_file import validate_table
+from parties.data.party_settings import VerticalConfig
 from parties.data.predictions import Predictions
 from parties.data.requested_ids import RequestedIds, all_ids, parse_ids
 from parties.session.memory_port import MemoryPort

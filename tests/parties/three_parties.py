@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from configs.party_settings import VerticalPartySettings
-from configs.schema import VerticalConfig, validate_table
+from configs.config_file import validate_table
 from parties.common.errors import abort_reason
+from parties.data.party_settings import VerticalConfig, VerticalPartySettings
 from parties.session import handshake
 from parties.session.checkpoint import CheckpointOffer
 from parties.session.memory_port import MemoryPort

@@ -9,21 +9,46 @@ from contextlib import contextmanager
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 import numpy as np
 
-from configs.party_settings import CsvData
+from configs.party_settings import PathText
 from parties.common.errors import DataError, ResourceError
 from parties.data.sources.cells import parse_numbers
-from parties.data.sources.collect import Chunk, ColumnRoles
+from parties.data.sources.collect import Chunk, ColumnRoles, TableSettings, collect_records
 from parties.data.sources.files import foreign_format, open_data_file
+from parties.data.sources.records import Records
+from parties.data.sources.source import ReadOptions, data_paths
 
 MAX_LINE = 1 << 20  # characters
 _BLOCK = 1 << 20  # bytes; a line within one block is not too long
 _QUOTES = "a record is one line; inside a quoted field a double quote is doubled"
 
 _Lines = tuple[int, list[str]]  # number of the first line, and the lines
+
+
+class CsvData(TableSettings):
+    """CSV files."""
+
+    kind: Literal["csv"]
+    path: PathText
+    test_path: PathText | None = None
+    names: tuple[str, ...] | None = None  # names of the columns, for files without a header
+    comment: str | None = None  # text at the beginning of lines that are skipped
+
+    def read(self, options: ReadOptions) -> Records:
+        """Read the records of the file, and of the test file if there is one.
+
+        Raises:
+            DataError: the files do not match the party settings.
+            ResourceError: the files exceed a limit in the party settings.
+            IntegrityError: a file changed while it was read.
+            StorageError: the temporary folder has no space for large columns.
+        """
+        paths = data_paths(self.path, self.test_path, self.id)
+        sheets = (open_csv(self, options.folder, path) for path in paths)
+        return collect_records(self, sheets, options.classes, options.progress)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import pytest
 import torch
 from command_trial import AGREEMENT, SETTINGS, Trial, make_trial
 
-from configs.schema import canonical_agreement, read_config
+from configs.config_file import canonical_agreement, read_config
 from parties.session.checkpoint import CheckpointContent, Checkpoints
 from parties.vertical.methods import registry
 from tests.conftest import SPOKE

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from bench.bench_runs import write_list
 
+from configs.config_file import read_config
 from configs.experiments import read_experiments
-from configs.schema import read_config
 from parties.experiments.bench.benches import plan_vertical_runs
 from parties.experiments.bench.extract import (
     count_rounds,

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from bench.bench_runs import write_list
 
+from configs.config_file import read_config
 from configs.experiments import read_experiments
-from configs.schema import read_config
 from parties.experiments.bench.benches import plan_vertical_runs
 from parties.experiments.bench.blocks import read_fedora_blocks
 from parties.experiments.bench.plan import Scope, run_digest, source_digest

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from configs.party_settings import CsvData, IdColumns
 from parties.common.errors import DataError, IntegrityError, PartyError, ResourceError, exit_code
 from parties.data.holding import Holding, read_holding
 from parties.data.preprocess import fit_preprocessing
 from parties.data.sources import collect
-from parties.data.sources.csv_source import open_csv
+from parties.data.sources.csv_source import CsvData, open_csv
 from parties.data.sources.records import Records
+from parties.data.sources.source import IdColumns
 from parties.data.sources.store import ArrayStore, IdStore, duplicate_ids
 
 CLASSES = ("no", "yes")
@@ -243,7 +243,8 @@ def test_digest_covers_the_bytes_that_were_read(tmp_path: Path) -> None:
 
 
 def test_digest_of_arrays_covers_the_bytes_that_were_read(tmp_path: Path) -> None:
-    from configs.party_settings import NumpyData, SampleSettings  # noqa: PLC0415
+    from parties.data.sources.npz_source import NumpyData  # noqa: PLC0415
+    from parties.data.sources.source import SampleSettings  # noqa: PLC0415
 
     features = np.arange(6.0).reshape(3, 2)
     digests = []

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from configs.party_settings import CsvData, IdColumns
 from parties.common.errors import DataError, ResourceError
 from parties.data.sources.collect import collect_files
-from parties.data.sources.csv_source import MAX_LINE, open_csv
+from parties.data.sources.csv_source import MAX_LINE, CsvData, open_csv
 from parties.data.sources.records import Records
+from parties.data.sources.source import IdColumns
 
 CLASSES = ("no", "yes")
 

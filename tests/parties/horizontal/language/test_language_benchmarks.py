@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from configs.federated_file import read_language
+from configs.config_file import read_config
 from models.language.rounding import Bits, round_matrix
 from parties.language.engine.base_model import BaseModel, load_base_model
 from parties.language.evaluation.benchmarks import attacks
@@ -38,7 +38,7 @@ relearn_share = 0.5
 def config(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("ferries")
     write_base(folder, replace(SHAPE, length=6000))
-    return read_language(simulation_config(folder, EVALUATION), LANGUAGE)
+    return read_config(simulation_config(folder, EVALUATION), LANGUAGE)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_weights_are_rounded_per_channel_or_group(
     tmp_path: Path, bits: Bits, group: int | None
 ) -> None:
     write_base(tmp_path, replace(SHAPE, intermediate=160))
-    agreement = read_language(simulation_config(tmp_path, EVALUATION), LANGUAGE).agreement
+    agreement = read_config(simulation_config(tmp_path, EVALUATION), LANGUAGE).agreement
     base_model = load_base_model(agreement, tmp_path / "base", "cpu")
     name = "model.layers.1.mlp.down_proj.weight"  # of 160 inputs
     exact, quantised = (

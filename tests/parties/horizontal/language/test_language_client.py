@@ -12,7 +12,7 @@ from local_cohort import LocalCohort
 from local_run import WatchedRun, carried_out, no_progress, unlearned_model
 from torch import Tensor
 
-from configs.federated_file import read_language
+from configs.config_file import read_config
 from parties.common.progress import ProgressReporter
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan
@@ -39,9 +39,7 @@ TASK = LocalTask(aim="text", stream="s", epochs=12, batch=8, learning_rate=0.01,
 
 @pytest.fixture(scope="module")
 def clients(world: Path) -> SimulatedTextClients:
-    return SimulatedTextClients.read(
-        read_language(simulation_config(world, REQUEST), LANGUAGE), None
-    )
+    return SimulatedTextClients.read(read_config(simulation_config(world, REQUEST), LANGUAGE), None)
 
 
 @pytest.fixture
@@ -160,7 +158,7 @@ def test_objectives_with_a_reference_need_the_model_before_unlearning(
 
 def test_a_frozen_copy_shares_frozen_weights_and_is_not_trainable(world: Path) -> None:
     base_model = SimulatedTextClients.read(
-        read_language(simulation_config(world, REQUEST, LORA), LANGUAGE), None
+        read_config(simulation_config(world, REQUEST, LORA), LANGUAGE), None
     )._base_model
     other = base_model.frozen_copy(base_model.initial + 1.0)
     ours, theirs = dict(base_model.model.named_parameters()), dict(other.named_parameters())
@@ -212,7 +210,7 @@ def test_only_adapters_are_trained(world: Path) -> None:
     (folder / "base").symlink_to(world / "base")
     write_texts(folder)
     clients = SimulatedTextClients.read(
-        read_language(simulation_config(folder, REQUEST, LORA), LANGUAGE), None
+        read_config(simulation_config(folder, REQUEST, LORA), LANGUAGE), None
     )
     client = clients.load("client-0", ClientState())
     layers, rank, width, between = 2, 4, 32, 64

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from configs.federated_file import read_language
+from configs.config_file import read_config
 from models.language.folder import base_model_digest
 from models.language.loading import load_language_model
 from parties.cli.main import app
@@ -173,7 +173,7 @@ def test_processes_with_their_own_texts_save_adapters_only(
 
 def test_the_tofu_config_is_valid() -> None:
     path = Path(__file__).parents[4] / "configs" / "llm" / "tofu.toml"
-    agreement = read_language(path, LANGUAGE).agreement
+    agreement = read_config(path, LANGUAGE).agreement
     assert agreement.unlearning.method == "primal-dual"
     assert agreement.spokes == ("client-0", "client-1", "client-2")
 
@@ -182,6 +182,6 @@ def test_the_oblivionis_config_is_valid() -> None:
     path = Path(__file__).parents[4] / "configs" / "llm" / "oblivionis.toml"
     changes = ['training.rule.kind="fedadam"', 'settings.client.data.forget="forget05"']
     changes += ['settings.server.benchmark.forget="forget05"']
-    agreement = read_language(path, LANGUAGE, changes).agreement
+    agreement = read_config(path, LANGUAGE, changes).agreement
     assert (len(agreement.spokes), agreement.training.share) == (30, 0.1)
     assert agreement.tuning.kind == "lora"
