@@ -1,16 +1,13 @@
 """Checks of a party's data files; either the beginning of each file or all rows are read."""
 
-import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from parties.common.errors import DataError, PolicyError
 from parties.data.holding import read_holding
 from parties.data.preprocess import declared_preprocessing
-from parties.data.sources.csv_source import CsvData
-from parties.data.sources.files import foreign_format
 from parties.data.sources.registry import Data
-from parties.data.sources.source import DataSettings, IdColumns
+from parties.data.sources.source import DataSettings
 from parties.doctor.check import ExaminedVerticalParty, Finding, fail, fail_with, ok
 from parties.doctor.folders import path_exists
 
@@ -76,10 +73,8 @@ def _check_file(path: Path, data: Data) -> Finding:
     head = _head(path, data)
     size = path.stat().st_size
     message = f"{path}, {size / 1e6:.1f} MB"
-    if not isinstance(data, CsvData):
-        return ok("data", message)
-    columns = _columns(path, head, data)
-    return ok("data", f"{message}, {len(columns)} columns with all that the party settings name")
+    shown = data.check_head(path.name, head)
+    return ok("data", f"{message}, {shown}" if shown else message)
 
 
 def _head(path: Path, data: DataSettings) -> bytes:
@@ -100,41 +95,6 @@ def _head(path: Path, data: DataSettings) -> bytes:
             f"cannot read {path}: {error.strerror}",
             "allow the account that runs vfl to read the file",
         ) from None
-
-
-def _columns(path: Path, head: bytes, data: CsvData) -> Sequence[str]:
-    """Return the columns of a CSV file; raise an error if a column of the settings is missing."""
-    packed = foreign_format(head)
-    if packed:
-        raise DataError(
-            f"{path.name} is not CSV but {packed}", "unpack the file, or save the data as CSV"
-        )
-    columns = data.names or _first_record(path, head, data.comment)
-    ids = data.id.columns if isinstance(data.id, IdColumns) else ()
-    uses = {"id": ids, "label": (data.label,) if data.label else ()}
-    uses |= {"numeric": data.numeric or (), "categorical": data.categorical}
-    absent = [
-        f"{column!r} ({use})" for use, named in uses.items() for column in named
-        if column not in columns
-    ]  # fmt: skip
-    if absent:
-        raise DataError(
-            f"{path.name} has no column {', '.join(absent)}",
-            "compare the columns in the party settings with the header",
-        )
-    return columns
-
-
-def _first_record(path: Path, head: bytes, comment: str | None) -> list[str]:
-    """Return the cells of the header; only a later line can be cut at the end of ``head``."""
-    for line in head.decode("utf-8-sig", errors="replace").splitlines():
-        if line.strip() and not (comment and line.startswith(comment)):
-            break
-    else:
-        raise DataError(f"{path.name} has no records", "add rows, or name another file")
-    if "\ufffd" in line or "\0" in line:
-        raise DataError(f"{path.name}: the header is not UTF-8 text", "save the file as UTF-8")
-    return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True))]
 
 
 def _read(party: ExaminedVerticalParty) -> Finding:

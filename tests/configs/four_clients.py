@@ -4,7 +4,7 @@ from pathlib import Path
 
 from configs.config_file import read_config
 from configs.horizontal import HorizontalAgreement
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 
 WARDS = """
 federation = "wards"

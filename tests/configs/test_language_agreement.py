@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from configs.config_file import read_config
+from configs.config_file import read_any, read_config
 from configs.errors import ConfigError
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
+from parties.language.registry import SCHEMA as LANGUAGE
 
 GOOD = """
 federation = "ferries"
@@ -159,6 +159,6 @@ def test_idle_limit_keeps_its_default_for_evaluation(tmp_path: Path) -> None:
 
 def test_config_of_another_mode_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path)
-    assert read_federated(path, HORIZONTAL, LANGUAGE).agreement.mode == "llm"
+    assert read_any(path, (HORIZONTAL, LANGUAGE)).agreement.mode == "llm"
     with pytest.raises(ConfigError, match=r"must be 'horizontal' \(got 'llm'\)"):
         read_config(path, HORIZONTAL)

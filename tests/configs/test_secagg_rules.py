@@ -9,8 +9,8 @@ import pytest
 from configs.config_file import read_config
 from configs.errors import ConfigError
 from configs.secagg_rules import LEAVING, SINGLE
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
 from parties.horizontal.registry import METHODS, build_method
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 
 GOOD = """
 federation = "wards"

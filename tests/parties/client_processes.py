@@ -11,7 +11,7 @@ from kills import ROOT, Running
 
 from configs.config_file import read_config
 from configs.horizontal import HorizontalConfig
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 from parties.session.simulation import reserved_port
 from protocol.keyring import issue_certificate, make_authority
 

@@ -14,7 +14,7 @@ from parties.horizontal.client import run_client
 from parties.horizontal.engine.hub_cohort import CohortSettings, HubCohort
 from parties.horizontal.local.client_data import client_data_of, read_partitioned_data
 from parties.horizontal.party import HorizontalParty
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 from parties.horizontal.setup import set_up_horizontal_party
 from parties.session.identity import load_identity
 from parties.session.memory_port import MemoryPort

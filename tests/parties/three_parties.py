@@ -21,7 +21,7 @@ from parties.session.setup import StartOptions
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.methods.registry import AGREEMENT
+from parties.vertical.methods.registry import AGREEMENT, SCHEMA
 from parties.vertical.passive import PassiveSession
 from parties.vertical.resume import party_checkpoints, start_split_model
 from parties.vertical.setup import set_up_party
@@ -125,7 +125,7 @@ def party(
 ) -> VerticalParty:
     """One party, set up."""
     read = validate_table(AGREEMENT, dict(plan), folder, "")
-    config = VerticalConfig(folder / "trio.toml", read, party_settings(folder, requests))
+    config = VerticalConfig(folder / "trio.toml", SCHEMA, read, party_settings(folder, requests))
     place = StartOptions(folder / "runs", folder, folder / "certs")
     return set_up_party(config, name, place, events.append)
 

@@ -90,6 +90,16 @@ class DataSettings(ConfigTable):
         """
         raise NotImplementedError
 
+    def check_head(self, file: str, head: bytes) -> str | None:
+        """Check the first bytes ``head`` of a file, as ``vfl doctor`` does before a run.
+
+        Returns:
+            What the bytes show, in words; None for a source without such a check.
+
+        Raises:
+            DataError: the file does not match the settings.
+        """
+
     def files(self) -> list[Path]:
         """Return the files that the settings name; a path may be relative to the data folder."""
         named: list[object] = []

@@ -20,7 +20,7 @@ from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.local.network_client import NetworkClientTask
 from parties.horizontal.local.networks import build_whole_network
 from parties.horizontal.party import HorizontalParty
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 from parties.horizontal.setup import set_up_horizontal_party
 from parties.session.memory_port import MemoryPort
 from parties.session.setup import StartOptions

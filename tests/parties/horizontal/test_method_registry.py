@@ -13,8 +13,8 @@ from parties.horizontal.methods.fedmm import FedMm
 from parties.horizontal.methods.fedrecovery import FedRecovery
 from parties.horizontal.methods.fu_pga import FuPga
 from parties.horizontal.methods.sfu import Sfu
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
 from parties.horizontal.registry import METHODS, build_method
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 
 CONFIG = """
 federation = "wards"

@@ -10,7 +10,7 @@ from configs.config_file import read_config
 from configs.errors import ConfigError
 from parties.horizontal.local.backdoor import plant_trigger
 from parties.horizontal.local.rows import ClientData, Rows
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 from tests.parties.horizontal.five_clients import CONFIG
 
 

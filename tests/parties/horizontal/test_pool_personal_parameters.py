@@ -12,12 +12,12 @@ from local_cohort import LocalCohort
 from torch import Tensor
 
 from configs.config_file import read_config
-from parties.cli.modes import AGREEMENTS
+from parties.cli.modes import SCHEMAS
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
 from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.local.networks import initial_parameters
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 from parties.horizontal.server import FederatedServer
 from parties.horizontal.setup import ROW_MODE, set_up_horizontal_party
 from parties.horizontal.simulation.pool import (
@@ -121,7 +121,7 @@ def test_interrupted_simulation_with_personal_parameters_starts_again(tmp_path: 
     path = tmp_path / "wards.toml"
     path.write_text(PERSONAL.replace("unlearn =", "simulation = { workers = 1 }\nunlearn ="))
     changes = ("unlearn=[]", "limits.checkpoint_seconds=0")
-    plan = SimulationPlan(path, changes, tmp_path / "runs", None, agreements=AGREEMENTS)
+    plan = SimulationPlan(path, changes, tmp_path / "runs", None, schemas=SCHEMAS)
     first, notes = simulate_federated(ROW_MODE, plan, lambda _: None), list[str]()
     party = set_up_horizontal_party(
         read_config(path, HORIZONTAL, changes),

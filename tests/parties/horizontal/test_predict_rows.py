@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from configs.config_file import read_config
 from parties.cli.main import app
-from parties.cli.modes import AGREEMENTS
+from parties.cli.modes import SCHEMAS
 from parties.common.errors import DataError
 from parties.data.holding import read_holding
 from parties.data.sources.csv_source import CsvData
@@ -18,7 +18,7 @@ from parties.horizontal.client_store import ClientStore
 from parties.horizontal.local.client_data import network_inputs
 from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.local.networks import initial_parameters
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 from parties.horizontal.setup import ROW_MODE, set_up_horizontal_party
 from parties.horizontal.simulation.simulate import simulate_federated
 from parties.session.setup import StartOptions
@@ -132,7 +132,7 @@ def test_a_simulated_client_predicts_with_the_server_s_model(tmp_path: Path) -> 
     (tmp_path / "ash.party.toml").write_text(settings)
     simulate_federated(
         ROW_MODE,
-        SimulationPlan(path, (), tmp_path / "runs", None, agreements=AGREEMENTS),
+        SimulationPlan(path, (), tmp_path / "runs", None, schemas=SCHEMAS),
         lambda _: None,
     )
     for name in ("client-0", "ash"):

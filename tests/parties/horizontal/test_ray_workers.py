@@ -17,7 +17,7 @@ from configs.federated import SimulationSettings
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.local.networks import initial_parameters
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 from parties.horizontal.simulation import simulate
 from parties.horizontal.simulation.pool import ClientWorkers, PoolCohort
 from parties.horizontal.simulation.simulated_data import SimulationSource

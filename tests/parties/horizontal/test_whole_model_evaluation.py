@@ -39,7 +39,7 @@ from parties.horizontal.local.personalisation import (
     personalisation_of,
 )
 from parties.horizontal.methods.mimir import Mimir
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 from parties.horizontal.server import FederatedServer
 from parties.horizontal.setup import set_up_horizontal_party
 from parties.horizontal.simulation.pool import PoolCohort

@@ -14,7 +14,7 @@ from parties.horizontal.admission import Admission
 from parties.horizontal.client import run_client
 from parties.horizontal.engine.hub_cohort import CohortSettings, HubCohort
 from parties.language.engine.party import LanguageParty
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.setup import set_up_language_party
 from parties.session.memory_port import MemoryPort
 from parties.session.setup import StartOptions

@@ -18,7 +18,7 @@ from parties.language.evaluation.benchmarks.benchmark_encoder import BenchmarkEn
 from parties.language.evaluation.benchmarks.inference import generate_answers, mean_nlls
 from parties.language.evaluation.benchmarks.muse import MuseQuestions
 from parties.language.evaluation.benchmarks.tofu import TofuQuestions
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.texts.tofu import read_tofu_split
 from tests import data_folder
 from tests.parties.horizontal.language.ferries import SHAPE, facts, simulation_config, write_base

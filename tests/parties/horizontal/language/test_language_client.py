@@ -29,7 +29,7 @@ from parties.horizontal.simulation.simulated_data import ClientState
 from parties.language.engine.local_training import LanguageClientTask
 from parties.language.methods.loss_based import unlearning_members
 from parties.language.methods.primal_dual import PrimalDual, _score_sums
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.simulated_data import SimulatedTextClients
 from tests.parties.horizontal.language.ferries import LORA, simulation_config, write_texts
 

@@ -12,7 +12,7 @@ from parties.common.errors import PolicyError
 from parties.common.progress import Progress, ProgressReporter
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.local.local_task import LocalTask, TextTask
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.setup import set_up_language_party
 from parties.session.setup import StartOptions
 from tests.parties.horizontal.language.ferries import (

@@ -19,7 +19,7 @@ from models.language.memory import MemoryEstimate
 from parties.cli.main import app
 from parties.language.engine.base_model import load_base_model
 from parties.language.memory_check import estimate_party_memory, training_load
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.texts.own_texts import read_own_texts
 from tests.models.language.logits import logit_gap
 from tests.parties.horizontal.language.ferries import (

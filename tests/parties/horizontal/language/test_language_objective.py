@@ -24,7 +24,7 @@ from parties.language.engine.objective import TextObjective
 from parties.language.evaluation.benchmarks.inference import token_log_probs
 from parties.language.methods.loss_based import LossBasedUnlearning, model_slots, sample_members
 from parties.language.methods.primal_dual import PrimalDual
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.registry import text_method
 from parties.language.simulated_data import SimulatedTextClients
 from parties.language.texts.batches import training_batch

@@ -18,7 +18,7 @@ from parties.language.engine.local_training import LanguageClientTask
 from parties.language.engine.micro_batches import micro_batches
 from parties.language.engine.text_dataset import held_out_count
 from parties.language.evaluation.benchmarks.inference import generate_answers
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.simulated_data import SimulatedTextClients
 from tests.parties.horizontal.language.ferries import (
     FULL,

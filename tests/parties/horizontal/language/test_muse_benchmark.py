@@ -20,7 +20,7 @@ from parties.language.engine.party import LanguageParty
 from parties.language.evaluation.benchmarks import muse
 from parties.language.evaluation.benchmarks.benchmark import Benchmark, open_benchmark
 from parties.language.evaluation.metrics import BENCHMARK_FIGURES
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.setup import set_up_language_party
 from parties.report.columns import FEDERATED_COLUMNS
 from tests.parties.horizontal.language.ferries import SHAPE, facts, prepare_federation

@@ -12,7 +12,7 @@ from configs.language import LanguageConfig
 from parties.common.errors import DataError, PartyError, PolicyError, StorageError
 from parties.horizontal.engine.run_journal import federated_checkpoints
 from parties.horizontal.run_party import run_federated_party
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.setup import LANGUAGE_MODE, set_up_language_party
 from parties.session.checkpoint import CheckpointContent
 from parties.session.setup import StartOptions

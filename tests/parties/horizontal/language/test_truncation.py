@@ -6,7 +6,7 @@ import pytest
 
 from configs.config_file import read_config
 from configs.language import LanguageConfig
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.setup import set_up_language_party
 from parties.session.setup import StartOptions
 from tests.parties.horizontal.language.ferries import facts, prepare_federation
