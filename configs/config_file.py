@@ -197,8 +197,9 @@ def _settings_class(
 
 
 def _names(agreement: AnyAgreement) -> tuple[str, ...]:
-    """The names of all parties, simulated ones included."""
-    return (agreement.hub, *agreement.spokes)
+    """The names of all parties: the named ones, sorted, then the simulated ones."""
+    simulated = (each for each in agreement.spokes if each not in agreement.parties)
+    return (*sorted(agreement.parties), *simulated)
 
 
 def _the_parties(agreement: AnyAgreement) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from three_parties import PARTIES, agreement, party_settings
 from whole_run import run
 
-from configs.config_file import validate_table
+from configs.config_file import ConfigFile, validate_table
 from parties.data.party_settings import VerticalConfig
 from parties.data.predictions import Predictions
 from parties.data.requested_ids import RequestedIds, all_ids, parse_ids
@@ -45,7 +45,7 @@ def add_row_with_large_embedding(folder: Path) -> None:
 def config(folder: Path, plan: Mapping[str, Any]) -> VerticalConfig:
     """The config of the three parties."""
     agreed = validate_table(AGREEMENT, dict(plan), folder, "")
-    return VerticalConfig(folder / "trio.toml", SCHEMA, agreed, party_settings(folder))
+    return ConfigFile(folder / "trio.toml", SCHEMA, agreed, party_settings(folder))
 
 
 def party_of(

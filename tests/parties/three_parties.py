@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from configs.config_file import validate_table
+from configs.config_file import ConfigFile, validate_table
 from parties.common.errors import abort_reason
-from parties.data.party_settings import VerticalConfig, VerticalPartySettings
+from parties.data.party_settings import VerticalPartySettings
 from parties.session import handshake
 from parties.session.checkpoint import CheckpointOffer
 from parties.session.memory_port import MemoryPort
@@ -125,7 +125,7 @@ def party(
 ) -> VerticalParty:
     """One party, set up."""
     read = validate_table(AGREEMENT, dict(plan), folder, "")
-    config = VerticalConfig(folder / "trio.toml", SCHEMA, read, party_settings(folder, requests))
+    config = ConfigFile(folder / "trio.toml", SCHEMA, read, party_settings(folder, requests))
     place = StartOptions(folder / "runs", folder, folder / "certs")
     return set_up_party(config, name, place, events.append)
 

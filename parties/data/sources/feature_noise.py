@@ -7,23 +7,14 @@ parties.
 
 from dataclasses import replace
 from hashlib import sha256
-from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 
-from configs.table import ConfigTable, Fraction
 from parties.common.errors import DataError
 from parties.common.shared_randomness import derive_key, normal_draws
 from parties.data.sources.arrays import Array
+from parties.data.sources.images import FeatureNoise
 from parties.data.sources.records import Records
-
-
-class FeatureNoise(ConfigTable):
-    """Gaussian noise on this party's pixels, so that the parties' images differ in quality."""
-
-    sigma: Fraction  # standard deviation, for pixels from 0 to 1
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
 
 
 def add_feature_noise(records: Records, noise: FeatureNoise) -> Records:

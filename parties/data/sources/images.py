@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
-from configs.table import ConfigTable
+from configs.table import ConfigTable, Fraction
 from parties.common.errors import DataError
 from parties.data.sources.arrays import Array, Images
-from parties.data.sources.feature_noise import FeatureNoise
 from parties.data.sources.records import Records, check_class_indices, join_records, row_ids
 from parties.data.sources.source import DataSettings
 
@@ -29,6 +29,13 @@ class ImagePart(ConfigTable):
         if span is not None and not 0 <= span[0] < span[1]:
             raise ValueError("the value must be [first, end] with 0 <= first < end")
         return span
+
+
+class FeatureNoise(ConfigTable):
+    """Gaussian noise on this party's pixels, so that the parties' images differ in quality."""
+
+    sigma: Fraction  # standard deviation, for pixels from 0 to 1
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
 
 
 class ImageSettings(DataSettings):

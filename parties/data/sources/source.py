@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
 from configs.table import ConfigTable, Fraction
 from parties.common.errors import DataError
 from parties.data.sources.arrays import Progress
-from parties.data.sources.records import Records
+
+if TYPE_CHECKING:  # the settings of a source need neither records nor the libraries of records
+    from parties.data.sources.records import Records
 
 
 class IdColumns(ConfigTable):
@@ -78,7 +80,7 @@ class DataSettings(ConfigTable):
         """Whether the settings name labels."""
         return any(getattr(self, key) for key in self.label_keys)
 
-    def read(self, options: ReadOptions) -> Records:
+    def read(self, options: ReadOptions) -> "Records":
         """Read the records of all files, or of all queries.
 
         Raises:
