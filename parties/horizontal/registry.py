@@ -50,14 +50,14 @@ METHODS: Final[Mapping[str, MethodClass]] = MappingProxyType(
         "noisy-fine-tune": NoisyFineTune,
     }
 )
-AGREEMENT: Final = horizontal_agreement(
-    variants_table(
-        ClientUnlearning,
-        ClientVariant,
-        {name: each.settings for name, each in METHODS.items()},
-        chosen="fedosd",
-    )
+UNLEARNING: Final = variants_table(
+    ClientUnlearning,
+    ClientVariant,
+    {name: each.settings for name, each in METHODS.items()},
+    chosen="fedosd",
 )
+UNLEARNING.reads = MappingProxyType({name: each.reads for name, each in METHODS.items()})
+AGREEMENT: Final = horizontal_agreement(UNLEARNING)
 
 
 def build_method(agreement: HorizontalAgreement, name: str) -> AnyClientMethod:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
-from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
 from configs.table import Positive
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
@@ -37,7 +37,10 @@ class AdaClipping(StagedMethod[ModelState]):
     recover: RoundPlan
     plan: DampeningSettings = field(default_factory=DampeningSettings)
     name: str = "adaclipping-like"
+    title: ClassVar[str] = "AdaClipping-like"
+    meaning: ClassVar[str] = "parameters dampened that the client needs most"
     settings: ClassVar = DampeningSettings
+    reads: ClassVar[Reads] = "leaving update"
 
     @classmethod
     def from_settings(cls, plan: DampeningSettings, rounds: Stages) -> Self:

@@ -14,6 +14,7 @@ from typing import ClassVar, Self
 
 from torch import Tensor
 
+from configs.client_unlearning import Reads
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.methods.ascent import ClientAscentSettings
@@ -48,7 +49,10 @@ class EwcSga(StagedMethod[EwcSgaState]):
     ascent: RoundPlan
     recover: RoundPlan
     name: str = "ewc-sga"
+    title: ClassVar[str] = "EWC-SGA"
+    meaning: ClassVar[str] = "gradient ascent with an elastic penalty"
     settings: ClassVar = ClientAscentSettings
+    reads: ClassVar[Reads] = "leaving update"
     state: ClassVar[type[EwcSgaState]] = EwcSgaState
 
     @classmethod

@@ -12,7 +12,13 @@ from typing import ClassVar, Self, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from configs.client_unlearning import ClientMethodSettings, LocalTrainingSettings, StageSettings
+from configs.client_unlearning import (
+    ClientMethodSettings,
+    LocalTrainingSettings,
+    Reads,
+    StageSettings,
+)
+from configs.horizontal import HorizontalAgreement
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.cohort import Member, quorum_updates
 from parties.horizontal.engine.history import History
@@ -36,6 +42,14 @@ class FedEraserSettings(ClientMethodSettings):
     calibrate: LocalTrainingSettings = LocalTrainingSettings()
     recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
 
+    def check(self, agreement: HorizontalAgreement) -> None:
+        """Check that the updates of all rounds are saved, and that the server adds them unchanged.
+
+        Raises:
+            ValueError: a rule is broken; the message names the key to change.
+        """
+        agreement.require_history("federaser")
+
 
 @dataclass(frozen=True, slots=True)
 class FedEraser(StagedMethod[ModelState]):
@@ -52,8 +66,10 @@ class FedEraser(StagedMethod[ModelState]):
     recover: RoundPlan
     network: nn.Module
     name: str = "federaser"
+    title: ClassVar[str] = "FedEraser"
+    meaning: ClassVar[str] = "stored rounds, calibrated without the client"
     settings: ClassVar = FedEraserSettings
-    needs_single_updates: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "each update"
 
     @classmethod
     def from_settings(cls, plan: FedEraserSettings, rounds: Stages) -> Self:

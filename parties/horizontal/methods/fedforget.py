@@ -12,7 +12,8 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
+from configs.horizontal import HorizontalAgreement
 from configs.table import Fraction, Positive
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
@@ -54,6 +55,14 @@ class FedForgetSettings(ClientMethodSettings):
     max_weight: Fraction = 0.5  # largest weight of the leaving client in the mean update
     temperature: Positive = 2.0  # τ of the predictions
 
+    def check(self, agreement: HorizontalAgreement) -> None:
+        """Check that clients can train a second model.
+
+        Raises:
+            ValueError: a client has only one set of personal parameters.
+        """
+        agreement.require_second_model("fedforget")
+
 
 @dataclass(frozen=True, slots=True)
 class FedForget(StagedMethod[FedForgetState]):
@@ -72,9 +81,11 @@ class FedForget(StagedMethod[FedForgetState]):
     recover: RoundPlan
     plan: FedForgetSettings = field(default_factory=FedForgetSettings)
     name: str = "fedforget"
+    title: ClassVar[str] = "FedForget"
+    meaning: ClassVar[str] = "two teachers, with a decaying weight in the mean"
     settings: ClassVar = FedForgetSettings
     state: ClassVar[type[FedForgetState]] = FedForgetState
-    needs_single_updates: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "each update"
 
     @classmethod
     def from_settings(cls, plan: FedForgetSettings, rounds: Stages) -> Self:

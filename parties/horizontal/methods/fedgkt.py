@@ -17,7 +17,7 @@ from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 from pydantic import Field
 from torch import Tensor, nn
 
-from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
 from configs.horizontal import HorizontalAgreement
 from configs.table import Count, Fraction, Positive
 from models.prompts import PromptedNetwork
@@ -57,6 +57,8 @@ class FedGktState:
 class FedGktSettings(ClientMethodSettings):
     """FedGKT: gated knowledge transfer (Chundawat et al. 2023) at the remaining clients."""
 
+    uses_target_client: ClassVar[bool] = True
+
     # Rounds of distillation at all remaining clients; epochs is the number of generator rounds,
     # batch the number of generated images.
     distil: StageSettings = StageSettings(rounds=5, learning_rate=1e-3, epochs=50, batch=128)
@@ -76,11 +78,12 @@ class FedGktSettings(ClientMethodSettings):
     temperature: Positive = 1.0
 
     def check(self, agreement: HorizontalAgreement) -> None:
-        """Check that the networks have prompts if the gate compares features.
+        """Check that rows are images, and that the networks have the prompts that the gate needs.
 
         Raises:
-            ValueError: the networks have no prompts.
+            ValueError: the rows are no images, or the networks have no prompts.
         """
+        agreement.require_images("fedgkt")
         if self.gate == "features" and agreement.personal.kind != "mimir":
             raise ValueError(
                 "unlearning.fedgkt.gate = 'features' needs networks with prompts, one prompt per "
@@ -121,7 +124,10 @@ class FedGkt(DistillationMethod[FedGktState]):
     plan: FedGktSettings = field(default_factory=FedGktSettings)
     target_client: str | None = None
     name: str = "fedgkt"
+    title: ClassVar[str] = "FedGKT"
+    meaning: ClassVar[str] = "data-free distillation with a gate"
     settings: ClassVar = FedGktSettings
+    reads: ClassVar[Reads] = "leaving update"
     state: ClassVar[type[FedGktState]] = FedGktState
 
     @classmethod

@@ -17,7 +17,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field
 
-from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
 from configs.table import Count, Fraction, Positive
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
@@ -30,6 +30,8 @@ from unlearning.horizontal.error_noise import ErrorNoisePlan
 
 class FedMmSettings(ClientMethodSettings):
     """FedMM (Chundawat et al. 2023): uses error-maximising and error-minimising noise."""
+
+    uses_target_client: ClassVar[bool] = True
 
     # Rounds that train on error-maximising noise.
     impair: StageSettings = StageSettings(rounds=1, learning_rate=0.02, batch=256)
@@ -61,7 +63,10 @@ class FedMm(StagedMethod[ModelState]):
     plan: FedMmSettings = field(default_factory=FedMmSettings)
     target_client: str | None = None
     name: str = "fedmm"
+    title: ClassVar[str] = "FedMM"
+    meaning: ClassVar[str] = "error-maximising, then error-minimising noise"
     settings: ClassVar = FedMmSettings
+    reads: ClassVar[Reads] = "leaving update"
 
     @classmethod
     def from_settings(cls, plan: FedMmSettings, rounds: Stages) -> Self:

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, Self, TypeAlias
 import torch
 from torch import Tensor
 
-from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
 from parties.horizontal.engine.cohort import pseudo_gradients, quorum_updates
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
@@ -60,8 +60,10 @@ class FedOsd(StagedMethod[ModelState]):
     recover: RoundPlan
     plan: FedOsdSettings = field(default_factory=FedOsdSettings)
     name: str = "fedosd"
+    title: ClassVar[str] = "FedOSD"
+    meaning: ClassVar[str] = "steepest direction that conflicts with no remaining client"
     settings: ClassVar = FedOsdSettings
-    needs_single_updates: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "each update"
 
     @classmethod
     def from_settings(cls, plan: FedOsdSettings, rounds: Stages) -> Self:

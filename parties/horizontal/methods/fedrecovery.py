@@ -13,7 +13,8 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
+from configs.horizontal import HorizontalAgreement
 from configs.table import Fraction, Positive
 from parties.common.errors import PolicyError
 from parties.common.shared_randomness import normal_draws
@@ -39,6 +40,19 @@ class FedRecoverySettings(ClientMethodSettings):
     epsilon: Positive | None = None
     beta: Fraction = 1e-5  # failure probability β of the noise
 
+    def check(self, agreement: HorizontalAgreement) -> None:
+        """Check that the updates of all rounds are saved, and that requests name whole clients.
+
+        Raises:
+            ValueError: a rule is broken; the message names the key to change.
+        """
+        agreement.require_history("fedrecovery")
+        if any(each.leaver is None for each in agreement.unlearn):
+            raise ValueError(
+                "fedrecovery can only remove whole clients: every request must have the key "
+                "'client', and must not have the key 'classes' or a 'fraction' below 1"
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class FedRecovery(StagedMethod[ModelState]):
@@ -52,8 +66,10 @@ class FedRecovery(StagedMethod[ModelState]):
     recover: RoundPlan
     plan: FedRecoverySettings = field(default_factory=FedRecoverySettings)
     name: str = "fedrecovery"
+    title: ClassVar[str] = "FedRecovery"
+    meaning: ClassVar[str] = "the client’s part of stored rounds subtracted, with noise"
     settings: ClassVar = FedRecoverySettings
-    needs_single_updates: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "each update"
 
     @classmethod
     def from_settings(cls, plan: FedRecoverySettings, rounds: Stages) -> Self:

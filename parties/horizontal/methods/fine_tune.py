@@ -20,6 +20,8 @@ class FineTune(StagedMethod[ModelState]):
 
     recover: RoundPlan
     name: str = "fine-tune"
+    title: ClassVar[str] = "Fine-tune"
+    meaning: ClassVar[str] = "training goes on without the forgotten rows"
     settings: ClassVar[type[MethodSettings]] = ClientFineTuneSettings
 
     @classmethod

@@ -11,6 +11,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
+from configs.client_unlearning import Reads
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
@@ -62,9 +63,11 @@ class FuPga(StagedMethod[FuPgaState]):
     recover: RoundPlan
     plan: ClientAscentSettings = field(default_factory=ClientAscentSettings)
     name: str = "fu-pga"
+    title: ClassVar[str] = "FU-PGA"
+    meaning: ClassVar[str] = "gradient ascent within a ball"
     settings: ClassVar = ClientAscentSettings
     state: ClassVar[type[FuPgaState]] = FuPgaState
-    needs_single_updates: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "each update"
 
     @classmethod
     def from_settings(cls, plan: ClientAscentSettings, rounds: Stages) -> Self:

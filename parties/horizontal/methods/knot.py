@@ -16,6 +16,7 @@ from typing import ClassVar, Self
 
 from torch import Tensor
 
+from configs.client_unlearning import Reads
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.clusters import (
     ClusterHistory,
@@ -80,9 +81,11 @@ class Knot(ClientMethod[KnotState]):
 
     round_plan: RoundPlan
     name: str = "knot"
+    title: ClassVar[str] = "Knot"
+    meaning: ClassVar[str] = "the client’s cluster trains again from a snapshot"
     guarantee: ClassVar[Guarantee] = Guarantee.EXACT
     state: ClassVar[type[KnotState]] = KnotState
-    repeats_training: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "repeated sums"
 
     @classmethod
     def from_settings(cls, _plan: None, rounds: Stages) -> Self:

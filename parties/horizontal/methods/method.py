@@ -2,12 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from torch import Tensor, nn
 
-from configs.client_unlearning import LocalTrainingSettings, StageSettings
+from configs.client_unlearning import LocalTrainingSettings, Reads, StageSettings
 from configs.horizontal import HorizontalAgreement
 from configs.unlearning import MethodSettings
 from parties.horizontal.engine.rounds import RoundPlan
@@ -77,19 +77,26 @@ class ClientMethod(MethodDefaults, ABC, Generic[State]):
     Attributes:
         name: name in the config and in the report.
         state: type of the method's state.
-        needs_single_updates: whether the method needs the updates of single clients. Such a method
-            cannot run with secure aggregation, which hides the updates of single clients.
+        title: name in the report.
+        meaning: what the method does, in a few words, for the report.
+        reads: what the method reads of the clients; secure aggregation hides some of it.
         from_scratch: whether the method trains a new model, with new personal parameters of the
             clients; a result of this method is a reference for the other methods.
-        repeats_training: whether the method repeats rounds of the training with their random
-            streams.
     """
 
     name: str
+    title: ClassVar[str] = ""
+    meaning: ClassVar[str] = ""
     state: ClassVar[type[Any]] = ModelState
-    needs_single_updates: ClassVar[bool] = False
+    reads: ClassVar[Reads] = "sums"
     from_scratch: ClassVar[bool] = False
-    repeats_training: ClassVar[bool] = False
+
+    def title_and_meaning(self) -> tuple[str, str]:
+        """Return title and meaning for the report; a variant is shown with its own name."""
+        own = {each.name: each.default for each in fields(self)}.get("name")  # type: ignore[arg-type]
+        if self.title and self.name != own:
+            return self.name, "the same method with other settings"
+        return self.title, self.meaning
 
     @abstractmethod
     def count(self, run: HorizontalRun) -> int | None:
@@ -150,6 +157,18 @@ class MethodClass(Protocol):
     @property
     def settings(self) -> type[MethodSettings] | None:
         """The class of the method's table of settings; None without settings."""
+
+    @property
+    def title(self) -> str:
+        """The name in the report."""
+
+    @property
+    def meaning(self) -> str:
+        """What the method does, in a few words, for the report."""
+
+    @property
+    def reads(self) -> Reads:
+        """What the method reads of the clients."""
 
     def from_settings(self, plan: Any, rounds: Any, /) -> AnyClientMethod:
         """Build the method from its settings ``plan``; ``rounds`` builds the plans of stages."""

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field
 from torch import Tensor, nn
 
-from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
 from configs.horizontal import HorizontalAgreement
 from configs.table import Count, Positive
 from models.prompts import PromptedNetwork
@@ -46,6 +46,8 @@ class MimirState:
 class MimirSettings(ClientMethodSettings):
     """Settings of Mimir's unlearning method, which needs personal = {kind = "mimir"}."""
 
+    uses_target_client: ClassVar[bool] = True
+
     # Rounds of distillation at all remaining clients; epochs is the number of generator rounds,
     # batch the number of generated images.
     distil: StageSettings = StageSettings(rounds=5, learning_rate=1e-3, epochs=50, batch=128)
@@ -64,11 +66,12 @@ class MimirSettings(ClientMethodSettings):
     sign: Literal["align", "repel", "orthogonal"] = "align"
 
     def check(self, agreement: HorizontalAgreement) -> None:
-        """Check that the networks have prompts.
+        """Check that rows are images, and that the networks have prompts.
 
         Raises:
-            ValueError: the networks have no prompts.
+            ValueError: the rows are no images, or the networks have no prompts.
         """
+        agreement.require_images("mimir")
         if agreement.personal.kind != "mimir":
             raise ValueError(
                 "the method mimir needs networks with prompts, one prompt per client: set "
@@ -98,9 +101,11 @@ class Mimir(DistillationMethod[MimirState]):
     plan: MimirSettings = field(default_factory=MimirSettings)
     target_client: str | None = None
     name: str = "mimir"
+    title: ClassVar[str] = "Mimir"
+    meaning: ClassVar[str] = "data-free distillation with prompts"
     settings: ClassVar = MimirSettings
     state: ClassVar[type[MimirState]] = MimirState
-    needs_single_updates: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "each update"
 
     @classmethod
     def from_settings(cls, plan: MimirSettings, rounds: Stages) -> Self:

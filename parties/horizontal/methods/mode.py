@@ -10,7 +10,8 @@ from typing import ClassVar, Self
 
 from torch import Tensor
 
-from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
+from configs.horizontal import HorizontalAgreement
 from configs.table import Fraction
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
@@ -42,6 +43,14 @@ class MoDeSettings(ClientMethodSettings):
     recover: StageSettings = StageSettings()  # rounds of recovery
     momentum: Fraction = 0.95  # weight λ of the old model in the mixture with M_d
 
+    def check(self, agreement: HorizontalAgreement) -> None:
+        """Check that clients can train a second model.
+
+        Raises:
+            ValueError: a client has only one set of personal parameters.
+        """
+        agreement.require_second_model("mode")
+
 
 @dataclass(frozen=True, slots=True)
 class MoDe(StagedMethod[MoDeState]):
@@ -61,7 +70,10 @@ class MoDe(StagedMethod[MoDeState]):
     recover: RoundPlan
     plan: MoDeSettings = field(default_factory=MoDeSettings)
     name: str = "mode"
+    title: ClassVar[str] = "MoDe"
+    meaning: ClassVar[str] = "a degraded model mixed in, then guidance"
     settings: ClassVar = MoDeSettings
+    reads: ClassVar[Reads] = "leaving update"
     state: ClassVar[type[MoDeState]] = MoDeState
 
     @classmethod

@@ -45,6 +45,8 @@ class NoisyFineTune(StagedMethod[ModelState]):
     recover: RoundPlan
     plan: NoisyFineTuneSettings = field(default_factory=NoisyFineTuneSettings)
     name: str = "noisy-fine-tune"
+    title: ClassVar[str] = "Noisy fine-tune"
+    meaning: ClassVar[str] = "training goes on with clipped and noisy updates"
     settings: ClassVar = NoisyFineTuneSettings
 
     @classmethod

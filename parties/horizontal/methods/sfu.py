@@ -15,6 +15,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from configs.client_unlearning import Reads
 from parties.horizontal.engine.cohort import quorum_updates
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
@@ -54,9 +55,11 @@ class Sfu(StagedMethod[SfuState]):
     network: nn.Module
     plan: ClientAscentSettings = field(default_factory=ClientAscentSettings)
     name: str = "sfu"
+    title: ClassVar[str] = "SFU"
+    meaning: ClassVar[str] = "gradient ascent outside the other clients’ inputs"
     settings: ClassVar = ClientAscentSettings
     state: ClassVar[type[SfuState]] = SfuState
-    needs_single_updates: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "each update"
 
     @classmethod
     def from_settings(cls, plan: ClientAscentSettings, rounds: Stages) -> Self:

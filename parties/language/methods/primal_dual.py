@@ -116,6 +116,8 @@ class PrimalDual(StagedMethod[PrimalDualState]):
     plan: PrimalDualSettings = field(default_factory=PrimalDualSettings)
     name: str = "primal-dual"
     settings: ClassVar = PrimalDualSettings
+    title: ClassVar = "Primal-dual"
+    meaning: ClassVar = "forgotten answers kept at the loss of unseen ones"
     state: ClassVar[type[PrimalDualState]] = PrimalDualState
 
     @classmethod

@@ -102,6 +102,8 @@ class CvfuMethod(MethodDefaults):
     """CVFU, a heuristic: its (ε, δ) claim would need strong convexity and bounded gradients."""
 
     name: ClassVar = "cvfu"
+    title: ClassVar = "CVFU"
+    meaning: ClassVar = "gradient steps on a cached sum of votes"
     settings: ClassVar = CvfuSettings
     state: ClassVar = CvfuState
 

@@ -260,6 +260,8 @@ class FedOraMethod(MethodDefaults):
     """FedORA: raise the forgetting score on D_u to γ, and keep the loss on D_r low."""
 
     name: ClassVar = "fedora"
+    title: ClassVar = "FedORA"
+    meaning: ClassVar = "fine-tuned under a forgetting constraint"
     settings: ClassVar = FedoraSettings
     state: ClassVar = FedOraState
 

@@ -13,4 +13,6 @@ class FineTuneMethod(EpochMethod):
     """Fine-tuning on D_r, a trivial baseline: no term of the loss removes the effect of D_u."""
 
     name: ClassVar = "fine-tune"
+    title: ClassVar = "Fine-tune"
+    meaning: ClassVar = "training goes on without the forgotten rows"
     settings: ClassVar = FineTuneSettings

@@ -45,6 +45,8 @@ class GradientAscentMethod(MethodDefaults):
     """Gradient ascent on D_u by all parties; the norm of the joint gradient is clipped."""
 
     name: ClassVar = "gradient-ascent"
+    title: ClassVar = "Gradient ascent"
+    meaning: ClassVar = "on the loss of the forgotten rows"
     settings: ClassVar = AscentSettings
     state: ClassVar = AscentState
 

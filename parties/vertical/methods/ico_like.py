@@ -57,6 +57,8 @@ class IcoLikeMethod(MethodDefaults):
     """
 
     name: ClassVar = "ico-like"
+    title: ClassVar = "ICO-like"
+    meaning: ClassVar = "one gradient subtracted; reimplemented from its description"
     settings: ClassVar = IcoLikeSettings
     state: ClassVar = IcoLikeState
 

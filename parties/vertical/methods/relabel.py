@@ -22,6 +22,8 @@ class RelabelMethod(EpochMethod):
     """
 
     name: ClassVar = "relabel"
+    title: ClassVar = "Relabel"
+    meaning: ClassVar = "wrong labels for the forgotten rows"
     settings: ClassVar = RelabelSettings
     rows: ClassVar = vfl_pb2.TRAIN_ROWS
 

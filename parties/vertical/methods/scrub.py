@@ -62,6 +62,8 @@ class ScrubMethod(MethodDefaults):
     """SCRUB, a heuristic: nothing bounds what the student still reveals about D_u."""
 
     name: ClassVar = "scrub"
+    title: ClassVar = "SCRUB"
+    meaning: ClassVar = "away from the original on forgotten rows, close to it on the others"
     settings: ClassVar = ScrubSettings
     state: ClassVar = ScrubState
 

@@ -21,6 +21,8 @@ class ShrinkPerturbMethod(EpochMethod):
     """Shrink and perturb: a random change weakens the effect of D_u; training restores utility."""
 
     name: ClassVar = "shrink-perturb"
+    title: ClassVar = "Shrink-perturb"
+    meaning: ClassVar = "mixed with new random weights, then fine-tuned"
     settings: ClassVar = ShrinkPerturbSettings
 
     def prepare(self, run: VerticalRun) -> None:

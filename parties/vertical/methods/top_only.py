@@ -21,6 +21,8 @@ class TopOnlyMethod(EpochMethod):
     """
 
     name: ClassVar = "top-only"
+    title: ClassVar = "Top only"
+    meaning: ClassVar = "a new top model; the bottom models stay"
     settings: ClassVar = TopOnlySettings
     only_top: ClassVar = True
 
