@@ -16,7 +16,7 @@ from configs.language_party_settings import (
 from configs.language_unlearning import TextUnlearning, TextVariant
 from configs.variants import variants_table
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.engine.training_plan import server_rule
+from parties.horizontal.engine.training_plan import training_plan
 from parties.horizontal.local.local_task import LocalTask, TextTask
 from parties.horizontal.methods.fine_tune import FineTune
 from parties.horizontal.methods.method import AnyClientMethod, MethodClass
@@ -58,19 +58,8 @@ SCHEMA: Final[ConfigSchema[LanguageAgreement, ModelPartySettings]] = ConfigSchem
 def text_training_plan(agreement: LanguageAgreement, stream: str) -> RoundPlan:
     """Return the plan of the fine-tuning or a Retrain run; ``stream`` selects the batch order."""
     plan = agreement.training
-    task = LocalTask(
-        aim="text",
-        stream=stream,
-        epochs=plan.epochs,
-        batch=plan.batch,
-        learning_rate=plan.learning_rate,
-        weight_decay=plan.weight_decay,
-        proximal=plan.proximal,
-        clip=plan.clip,
-        text=TextTask(optimiser=plan.optimiser),
-    )
-    rule = server_rule(plan.rule)
-    return RoundPlan(task, plan.rounds, plan.share, plan.decay, rule, agreement.seed)
+    text = TextTask(optimiser=plan.optimiser)
+    return training_plan(agreement, stream, aim="text", clip=plan.clip, text=text)
 
 
 def text_unlearning_methods(agreement: LanguageAgreement, rounds: int) -> list[AnyClientMethod]:

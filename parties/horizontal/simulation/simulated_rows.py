@@ -17,6 +17,7 @@ from parties.horizontal.local.client_data import (
     client_data_of,
     read_partitioned_data,
 )
+from parties.horizontal.local.client_task import ClientTask
 from parties.horizontal.local.network_client import NetworkClientTask
 from parties.horizontal.local.networks import build_whole_network
 from parties.horizontal.network_task import build_network_client
@@ -26,7 +27,6 @@ from parties.horizontal.simulation.simulated_data import (
     ClientState,
     SimulationSource,
 )
-from parties.horizontal.task import ClientTask
 from parties.session.setup import data_folder
 
 

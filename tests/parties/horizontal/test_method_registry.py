@@ -66,20 +66,20 @@ def test_fedmm_uses_its_noise_settings(tmp_path: Path) -> None:
     method = build_method(agreement(tmp_path), "fedmm")
     assert isinstance(method, FedMm)
     assert (method.impair.rounds, method.impair.task.learning_rate) == (2, 0.5)
-    assert (method.share, method.noise.rows, method.noise.penalty) == (0.25, 3, 0.0)
+    assert (method.plan.share, method.noise.rows, method.noise.penalty) == (0.25, 3, 0.0)
 
 
 @pytest.mark.parametrize(("gate", "threshold"), [("classes", 0.125), ("features", -0.5)])
 def test_gate_uses_the_threshold_of_its_kind(tmp_path: Path, gate: str, threshold: float) -> None:
     method = build_method(agreement(tmp_path, gate), "fedgkt")
     assert isinstance(method, FedGkt)
-    assert (method.gate, method.plan.threshold) == (gate, threshold)
+    assert (method.plan.gate, method.losses.threshold) == (gate, threshold)
 
 
 def test_fedrecovery_uses_its_noise_settings(tmp_path: Path) -> None:
     method = build_method(agreement(tmp_path), "fedrecovery")
     assert isinstance(method, FedRecovery)
-    assert (method.epsilon, method.beta) == (2.0, 0.01)
+    assert (method.plan.epsilon, method.plan.beta) == (2.0, 0.01)
 
 
 def test_federaser_refuses_a_number_of_rounds(tmp_path: Path) -> None:
