@@ -71,12 +71,7 @@ class GrpcLine:
         self._peer, self._received, self._cancel = peer, received, cancel
         self._check_certificates, self._timeouts = check_certificates, timeouts
         self._next_check = monotonic() + timeouts.recheck
-        self.outbox, self._since = FrameQueue(), monotonic()
-
-    @property
-    def since(self) -> float:
-        """Time at which the connection was opened, in seconds of the monotonic clock."""
-        return self._since
+        self.outbox = FrameQueue()
 
     @property
     def peer(self) -> str | None:

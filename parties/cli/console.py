@@ -53,12 +53,13 @@ class Console:
     @contextmanager
     def progress(self, roles: dict[str, str]) -> Iterator[ProgressListener]:
         """Show progress of the parties in ``roles`` (name -> role) inside the ``with`` block."""
-        from parties.cli.progress_view import ProgressView
+        from parties.cli.progress_view import PhaseLog, ProgressView
 
         if self._json:
             yield self._line
             return
-        with ProgressView(self.terminal, roles) as view:
+        kind = ProgressView if self.terminal.is_terminal else PhaseLog
+        with kind(self.terminal, roles) as view:
             yield lambda event: view.show(printable_event(event))
 
     def warn(self, text: str) -> None:

@@ -31,7 +31,9 @@ from parties.cli.options import (
     PartyOption,
     Role,
     SetOption,
+    SupervisedOption,
 )
+from parties.common.signals import stop_with_parent
 from parties.session.setup import Begin
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ class _Run:
     out: Path
     changes: list[str]
     begin: Begin
+    supervised: bool
 
 
 @party_app.command(
@@ -98,6 +101,7 @@ def party_command(  # noqa: PLR0913  a command has the options that it has
     changes: SetOption = None,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
+    supervised: SupervisedOption = False,
 ) -> None:
     """Run one party of a federation on this machine.
 
@@ -115,7 +119,7 @@ def party_command(  # noqa: PLR0913  a command has the options that it has
     limit, 8 policy, 9 integrity.
     """
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
-    run = _Run(role, config, party, hub, data, certificates, out, changes or [], begin)
+    run = _Run(role, config, party, hub, data, certificates, out, changes or [], begin, supervised)
     console.run(lambda: _run_party(run, console))
 
 
@@ -126,6 +130,8 @@ def _run_party(run: _Run, console: Console) -> None:
     from parties.session.identity import load_identity
     from parties.session.run_folder import check_run_folder, lock_run_folder
 
+    if run.supervised:
+        stop_with_parent()
     if run.hub is not None:
         check_hub_address(run.hub, dials=run.role in (Role.PASSIVE, Role.CLIENT))
     config = read_any(run.config, AGREEMENTS, run.changes)
@@ -154,7 +160,7 @@ def _run_party(run: _Run, console: Console) -> None:
 
     folder = run.out / config.agreement.federation
     with lock_run_folder(folder / run.party), console.progress({run.party: agreed}) as listener:
-        options = StartOptions(run.out, run.data, run.certificates, run.begin)
+        options = StartOptions(run.out, run.data, run.certificates, run.begin, run.supervised)
         metrics = _run_mode(config, run.party, options, run.hub, listener)
     if metrics is not None:
         console.show_result(metrics, folder)

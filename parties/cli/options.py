@@ -72,6 +72,14 @@ BeginOption = Annotated[
         "resume: fail if there are no checkpoints.",
     ),
 ]
+SupervisedOption = Annotated[
+    bool,
+    typer.Option(
+        "--supervised",
+        hidden=True,  # vfl simulate alone starts parties like this
+        help="Wait for other parties without time limits, and stop when standard input ends.",
+    ),
+]
 DebugOption = Annotated[
     bool, typer.Option("--debug", help="Show where in the code an error occurred.")
 ]

@@ -73,11 +73,11 @@ def _cohort_settings(party: FederatedParty) -> CohortSettings:
     agreement, sums = party.agreement, party.agreement.aggregation
     return CohortSettings(
         agreement.training.quorum,
-        agreement.limits.idle_seconds,
+        party.limits.idle_seconds,
         None if sums.kind == "none" else sums.min_contributors,
         party.entropy,
         sums.key_holders if sums.kind == "ckks" else None,
-        agreement.limits.rejoin_seconds,
+        party.limits.rejoin_seconds,
     )
 
 
