@@ -16,6 +16,7 @@ from rich.console import Console as RichConsole
 from configs.errors import ConfigError
 from parties.cli.options import refuse_leaking_variables
 from parties.common.errors import UNEXPECTED, Failed, Stopped, exit_code
+from parties.common.libraries import EXTRA_OF, missing_library
 from parties.common.printable import printable, printable_event
 from parties.common.progress import Event, ProgressListener
 from parties.common.signals import stop_on_sigterm
@@ -143,6 +144,8 @@ def _thread_failed(args: threading.ExceptHookArgs) -> None:
 
 def _explained(error: Exception) -> tuple[Sequence[str], str, int]:
     """Return problems, hint and exit code; an unexpected error shows its class and place alone."""
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRA_OF:
+        error = missing_library(error.name)
     code = exit_code(error)
     if code is not None:
         return _problems(error), str(getattr(error, "hint", "")), code

@@ -107,13 +107,12 @@ def predict_command(  # noqa: PLR0913  a command has the options that it has
 
 
 def _predict(run: _Run, console: Console) -> None:
-    from configs.any_file import read_any
     from configs.errors import ConfigError
     from configs.federated_file import FederatedConfig, HorizontalConfig
-    from parties.cli.modes import AGREEMENTS
+    from parties.cli.modes import read_runnable
     from parties.session.run_folder import lock_run_folder
 
-    config = read_any(run.config, AGREEMENTS, run.changes)
+    config = read_runnable(run.config, run.changes, run.party)
     config.settings(run.party)
     if isinstance(config, HorizontalConfig):
         _predict_alone(run, config, console)
