@@ -144,8 +144,8 @@ def _thread_failed(args: threading.ExceptHookArgs) -> None:
 
 def _explained(error: Exception) -> tuple[Sequence[str], str, int]:
     """Return problems, hint and exit code; an unexpected error shows its class and place alone."""
-    if isinstance(error, ModuleNotFoundError) and error.name in EXTRA_OF:
-        error = missing_library(error.name)
+    library = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
+    error = missing_library(library) if library in EXTRA_OF else error
     code = exit_code(error)
     if code is not None:
         return _problems(error), str(getattr(error, "hint", "")), code
