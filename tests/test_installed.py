@@ -19,7 +19,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES = [each.removesuffix("*") for each in PROJECT["tool"]["setuptools"]["packages"]["find"]["include"]]  # fmt: skip  # noqa: E501
 SHORT = [
     "training.epochs=1",
-    "unlearning.retrains=1",
+    "unlearning.retrains=2",
     "unlearning.fedora.iterations=1",
     "unlearning.compare=[]",
 ]

@@ -2,6 +2,7 @@
 
 import re
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
@@ -297,6 +298,44 @@ def test_spokes_that_joined_learn_who_did_not(keys: Path) -> None:
             accept_spokes(with_short_timeouts(keys, HUB, []), port)
         with pytest.raises(Aborted, match="hospital did not join"):
             spoke_future.result(5).receive(5)
+
+
+def test_supervised_parties_wait_beyond_the_limits(keys: Path) -> None:
+    """In a simulation the hub waits for a spoke as long as its process lives."""
+    port = MemoryPort()
+    hub, *spokes = (
+        replace(with_short_timeouts(keys, name, []), supervised=True)
+        for name in (HUB, SPOKE, "hospital")
+    )
+    with ThreadPoolExecutor(3) as pool:
+        hub_future = pool.submit(lambda: accept_spokes(hub, port)[0])
+        sleep(1)
+        assert not hub_future.done()
+        spoke_future = [
+            pool.submit(join_hub, each, partial(port.connect, each.name)) for each in spokes
+        ]
+        assert {each.result(20).phase for each in spoke_future} == {Phase.JOINED}
+        assert list(hub_future.result(20)) == ["hospital", "shop"]
+
+
+def test_supervision_changes_only_the_waiting(keys: Path) -> None:
+    usual = party(keys, HUB, [])
+    watched = replace(usual, supervised=True)
+    limits, agreed = watched.limits.model_dump(), usual.limits.model_dump()
+    waits = {"join_seconds", "step_seconds", "idle_seconds", "rejoin_seconds"}
+    assert {name for name in limits if limits[name] != agreed[name]} == waits
+    assert min(limits[name] for name in waits) > 1e5
+    assert watched.digest == usual.digest
+    timeouts = watched.line_timeouts
+    assert min(timeouts.silence, timeouts.handshake, timeouts.keepalive_timeout) > 1e5
+    assert timeouts.heartbeat == usual.line_timeouts.heartbeat
+    assert watched.terms(SPOKE).send_seconds > 1e5
+
+
+def test_supervised_party_that_must_not_reconnect_does_not(keys: Path) -> None:
+    plan = {**PLAN, "limits": {"rejoin_seconds": 0}}
+    watched = replace(party(keys, HUB, [], PartyVariant(plan=plan)), supervised=True)
+    assert watched.limits.rejoin_seconds == 0
 
 
 def test_refused_party_is_reported_and_the_others_join(keys: Path, tmp_path: Path) -> None:
