@@ -23,7 +23,7 @@ HIDDEN = {".venv", ".git", ".pytest_cache", "runs", "build", "dist", "node_modul
 PAGES = sorted(
     path
     for path in ROOT.rglob("*.md")
-    if not HIDDEN & set(path.relative_to(ROOT).parts) and not path.name.startswith(".")
+    if not any(part.startswith(".") or part in HIDDEN for part in path.relative_to(ROOT).parts)
 )
 # Pages that describe the present state. The others record the past, or are written by commands.
 CURRENT = [

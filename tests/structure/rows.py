@@ -6,6 +6,13 @@ from pathlib import Path
 
 from bench.ledger import Row, at_most
 
+from structure.additions import (
+    ADDED,
+    MOST_FILES_OF_ADDITION,
+    MOST_PLACES,
+    files_naming,
+    median_places,
+)
 from structure.docstrings import arrays, raising, references, without_raises, without_shapes
 from structure.duplicates import MOST_DUPLICATES, duplicates, unlisted_duplicates
 from structure.imports import (
@@ -32,6 +39,7 @@ def rows(source: Source) -> Iterator[Row]:
     """All figures: of the source files, of the saved models, and of the sentences."""
     yield from structure_rows(source)
     yield from docstring_rows(source)
+    yield from addition_rows(source)
     yield from model_rows(ROOT / MODELS)
     yield sentences_row(ROOT / READING)
 
@@ -64,6 +72,15 @@ def docstring_rows(source: Source) -> Iterator[Row]:
     raises = "public functions that raise and name the exception"
     yield _share(raises, len(raising(source)), len(without_raises(source)))
     yield _none('docstrings of the kind "See X"', len(references(source)), "docstrings")
+
+
+def addition_rows(source: Source) -> Iterator[Row]:
+    """How many places an addition changes."""
+    for kind, path in ADDED.items():
+        name = f"files of the product that name the last added {kind} ({Path(path).stem})"
+        yield at_most(name, len(files_naming(source, path)), MOST_FILES_OF_ADDITION, "files")
+    name = "places where a setting of a method is written, median over methods"
+    yield at_most(name, median_places(source), MOST_PLACES, "places")
 
 
 def model_rows(path: Path) -> Iterator[Row]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol
 
 from configs.agreement import vertical_agreement
 from configs.unlearning import unlearning_table
@@ -23,7 +23,19 @@ from parties.vertical.methods.sharded import ShardedMethod
 from parties.vertical.methods.shrink_perturb import ShrinkPerturbMethod
 from parties.vertical.methods.top_only import TopOnlyMethod
 
-AnyMethod: TypeAlias = Method[NetworkRun, Any, MethodResult]
+
+class AnyMethod(Method[NetworkRun, Any, MethodResult], Protocol):
+    """A vertical method, with its title in the report and, in a few words, what it does."""
+
+    @property
+    def title(self) -> str:
+        """The name in the report."""
+
+    @property
+    def meaning(self) -> str:
+        """What the method does, in a few words."""
+
+
 EXACT: Final[tuple[AnyMethod, ...]] = (
     NewtonCgMethod(),
     ShardedMethod(),

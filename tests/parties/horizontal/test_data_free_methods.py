@@ -33,7 +33,7 @@ from parties.horizontal.local.local_task import Aim, GatePlan, LocalTask
 from parties.horizontal.local.network_client import NetworkClientTask
 from parties.horizontal.local.networks import cut_head
 from parties.horizontal.local.personalisation import Personalisation
-from parties.horizontal.methods.fedgkt import FedGkt
+from parties.horizontal.methods.fedgkt import FedGkt, FedGktSettings
 from parties.horizontal.methods.fedmm import FedMm
 from parties.horizontal.methods.student import StudentInit, initial_student
 from unlearning.horizontal.error_noise import ErrorNoisePlan
@@ -194,7 +194,8 @@ def fedgkt(init: StudentInit = "warm", *, classes: bool = True, threshold: float
     distil, recover = round_plan(1, 1e-3, "distil", epochs=2), round_plan(0, 0.1, "recover")
     gate = GatePlan(student_steps=2, threshold=threshold)
     net: nn.Module = network() if classes else prompted()
-    return FedGkt(distil, recover, gate, net, "classes" if classes else "features", init)
+    plan = FedGktSettings(gate="classes" if classes else "features", init=init)
+    return FedGkt(distil, recover, gate, net, plan)
 
 
 def test_gate_receives_the_leaving_client_s_classes() -> None:

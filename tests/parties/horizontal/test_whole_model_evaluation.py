@@ -38,7 +38,7 @@ from parties.horizontal.local.personalisation import (
     parameter_mask,
     personalisation_of,
 )
-from parties.horizontal.methods.mimir import Mimir
+from parties.horizontal.methods.mimir import Mimir, MimirSettings
 from parties.horizontal.registry import AGREEMENT as HORIZONTAL
 from parties.horizontal.server import FederatedServer
 from parties.horizontal.setup import set_up_horizontal_party
@@ -187,7 +187,15 @@ def test_with_a_target_client_no_other_remaining_client_trains() -> None:
     network = prompted_context([]).cohort._client_tasks[target].network  # type: ignore[attr-defined]
     distil, recover = round_plan(1, 1e-3, "distil", epochs=2), round_plan(0, 0.1, "recover")
     unlearned_model(
-        Mimir(distil, recover, DistillationPlan(student_steps=2), network, "warm", target), request
+        Mimir(
+            distil,
+            recover,
+            DistillationPlan(student_steps=2),
+            network,
+            MimirSettings(init="warm"),
+            target,
+        ),
+        request,
     )
     assert recorder.calls == [("gated", target, ()), ("distil", target, ())]
 

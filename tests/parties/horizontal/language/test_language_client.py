@@ -28,7 +28,7 @@ from parties.horizontal.local.rows import RowKind
 from parties.horizontal.simulation.simulated_data import ClientState
 from parties.language.engine.local_training import LanguageClientTask
 from parties.language.methods.loss_based import unlearning_members
-from parties.language.methods.primal_dual import PrimalDual, _score_sums
+from parties.language.methods.primal_dual import PrimalDual, PrimalDualSettings, _score_sums
 from parties.language.registry import AGREEMENT as LANGUAGE
 from parties.language.simulated_data import SimulatedTextClients
 from tests.parties.horizontal.language.ferries import LORA, simulation_config, write_texts
@@ -269,11 +269,7 @@ def test_the_constraint_raises_the_score_to_the_threshold(
     method = PrimalDual(
         RoundPlan(task, 12),
         RoundPlan(TASK, 0),
-        step_size=1.0,
-        initial_multiplier=0.5,
-        max_multiplier=10.0,
-        threshold=2.0,
-        participants="leaving",
+        PrimalDualSettings(step_size=1.0, threshold=2.0, participants="leaving"),
     )
     after = unlearned_model(method, context(clients, trained, records.append))
     client = clients.load("client-1", ClientState("gone"))
@@ -300,7 +296,7 @@ def test_outputs_that_are_not_finite_are_an_error(
     case = context(clients, trained, lambda _: None)
     read = case.cohort.evaluate
     task = replace(TASK, epochs=1, text=TextTask(objective="primal-dual"))
-    method = PrimalDual(RoundPlan(task, 1), RoundPlan(TASK, 0), 1.0, 0.5, 10.0)
+    method = PrimalDual(RoundPlan(task, 1), RoundPlan(TASK, 0), PrimalDualSettings(step_size=1.0))
 
     def not_finite(names: Sequence[str], kind: RowKind, model: Tensor) -> Mapping[str, RowMetrics]:
         metrics = dict(read(names, kind, model))

@@ -23,7 +23,7 @@ from parties.language.engine.micro_batches import MicroBatch
 from parties.language.engine.objective import TextObjective
 from parties.language.evaluation.benchmarks.inference import token_log_probs
 from parties.language.methods.loss_based import LossBasedUnlearning, model_slots, sample_members
-from parties.language.methods.primal_dual import PrimalDual
+from parties.language.methods.primal_dual import PrimalDual, PrimalDualSettings
 from parties.language.registry import AGREEMENT as LANGUAGE
 from parties.language.registry import text_method
 from parties.language.simulated_data import SimulatedTextClients
@@ -224,7 +224,7 @@ def test_the_threshold_is_the_mean_of_the_same_score(
         return {"client-0": RowMetrics(4, 0, 12.0, odds, 1.1)}
 
     monkeypatch.setattr(case.cohort, "evaluate", read)
-    method = PrimalDual(RoundPlan(TASK, 1), RoundPlan(TASK, 0), 1.0, 0.5, 10.0)
+    method = PrimalDual(RoundPlan(TASK, 1), RoundPlan(TASK, 0), PrimalDualSettings(step_size=1.0))
     threshold, ceiling = method._levels(case)
     assert ceiling == pytest.approx(4.5)
     assert threshold == pytest.approx(1.875, abs=0.1), "as exact as histograms are"
