@@ -21,7 +21,7 @@ SHORT = [
     "training.epochs=1",
     "unlearning.retrains=2",
     "unlearning.fedora.iterations=1",
-    "unlearning.compare=[]",
+    'unlearning.compare=["fine-tune", "relabel"]',
 ]
 
 
