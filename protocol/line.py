@@ -130,12 +130,7 @@ class MemoryLine:
     """One end of a connection between two parties in the same process."""
 
     def __init__(self, inbox: FrameQueue, outbox: FrameQueue, peer: str | None) -> None:
-        self._inbox, self._outbox, self._peer = inbox, outbox, peer
-
-    @property
-    def peer(self) -> str | None:
-        """Name of the peer, as given when the connection was made."""
-        return self._peer
+        self._inbox, self._outbox, self.peer = inbox, outbox, peer
 
     def send(self, frame: bytes, timeout: float) -> None:
         """Put one frame into the peer's inbox.

@@ -14,9 +14,9 @@ import torch
 from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, ModuleBottom
 from configs.errors import ConfigError
 from configs.language_party_settings import ModelPartySettings
-from configs.party_settings import VerticalPartySettings
 from parties.common.device import prepare_device
 from parties.common.libraries import library_versions
+from parties.data.party_settings import VerticalPartySettings
 from parties.doctor.check import (
     ExaminedParty,
     ExaminedVerticalParty,

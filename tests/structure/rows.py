@@ -29,8 +29,9 @@ from structure.imports import (
     torch_breaches,
 )
 from structure.model_digests import MODELS
+from structure.repeats import FEWEST_LINES, MOST_LINES, MOST_REPEATS, line_count, repeats
 from structure.sentences import READING
-from structure.source import ROOT, Source
+from structure.source import PRODUCT, ROOT, Source
 
 MOST_SECOND_READINGS = 3
 
@@ -38,6 +39,7 @@ MOST_SECOND_READINGS = 3
 def rows(source: Source) -> Iterator[Row]:
     """All figures: of the source files, of the saved models, and of the sentences."""
     yield from structure_rows(source)
+    yield from length_rows(source)
     yield from docstring_rows(source)
     yield from addition_rows(source)
     yield from model_rows(ROOT / MODELS)
@@ -63,6 +65,13 @@ def structure_rows(source: Source) -> Iterator[Row]:
     yield at_most(names, len(duplicates(source)), MOST_DUPLICATES, "names")
     unlisted = {each.name for each in unlisted_duplicates(source)}
     yield _none(f"{names}, without a listed reason", len(unlisted), "names")
+
+
+def length_rows(source: Source) -> Iterator[Row]:
+    """Figures of repeated code and of the length of the product."""
+    name = f"places that repeat {FEWEST_LINES} or more lines of another place, imports apart"
+    yield at_most(name, len(repeats(ROOT, source.trees)), MOST_REPEATS, "places")
+    yield at_most("lines of the product", line_count(ROOT, PRODUCT), MOST_LINES, "lines")
 
 
 def docstring_rows(source: Source) -> Iterator[Row]:

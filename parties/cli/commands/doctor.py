@@ -133,7 +133,8 @@ def _findings(options: _DoctorOptions) -> Iterator["Finding"]:
 def _party(
     options: _DoctorOptions,
 ) -> "ExaminedVerticalParty | ExaminedHorizontalParty | ExaminedLanguageParty":
-    from configs.federated_file import HorizontalConfig, LanguageConfig
+    from configs.horizontal import HorizontalAgreement
+    from configs.language import LanguageAgreement
     from parties.cli.modes import read_runnable
     from parties.doctor.check import (
         ExaminedHorizontalParty,
@@ -152,9 +153,9 @@ def _party(
         "out": options.out,
         "address": options.hub or settings.hub or settings.listen,
     }
-    if isinstance(config, HorizontalConfig):
+    if isinstance(config.agreement, HorizontalAgreement):
         return ExaminedHorizontalParty(config=config, **common)
-    if isinstance(config, LanguageConfig):
+    if isinstance(config.agreement, LanguageAgreement):
         return ExaminedLanguageParty(config=config, **common)
     return ExaminedVerticalParty(config=config, **common)
 

@@ -25,9 +25,9 @@ from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import GatePlan
-from parties.horizontal.methods.method import StagedMethod, Stages
-from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.horizontal.methods.method import Stages
 from parties.horizontal.methods.student import (
+    DistillationMethod,
     StudentInit,
     initial_student,
     leaving_client_model,
@@ -103,7 +103,7 @@ class FedGktSettings(ClientMethodSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class FedGkt(StagedMethod[FedGktState]):
+class FedGkt(DistillationMethod[FedGktState]):
     """Runs rounds of gated distillation at all remaining clients, then recovery.
 
     Attributes:
@@ -142,10 +142,6 @@ class FedGkt(StagedMethod[FedGktState]):
         target = rounds.agreement.unlearning.target_client
         return cls(distil, recover, losses, rounds.network(), plan, target)
 
-    def count(self, _run: HorizontalRun) -> int:
-        """Return the number of rounds of distillation."""
-        return self.distil.rounds
-
     def init(self, run: HorizontalRun) -> FedGktState:
         """Prepare the student, and receive what the gate compares.
 
@@ -177,11 +173,6 @@ class FedGkt(StagedMethod[FedGktState]):
         model, closed = state.model + mean.delta.to(state.model.dtype), not mean.delta.any()
         record = run.finish_round(RoundRecord("unlearn", k, model, mean.loss, skipped=closed))
         return replace(state, model=model), record
-
-    def recovery(self, run: HorizontalRun, state: FedGktState) -> Recovery:
-        """Return the rounds of recovery."""
-        members = target_members(run, self.target_client)
-        return Recovery(self.recover, TrainedState(state.model), members)
 
     def _classes(self, run: HorizontalRun) -> tuple[int, ...]:
         """The leaving clients' classes, which the server and all remaining clients receive."""

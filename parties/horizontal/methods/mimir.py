@@ -19,9 +19,9 @@ from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import DistillationPlan
-from parties.horizontal.methods.method import StagedMethod, Stages
-from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.horizontal.methods.method import Stages
 from parties.horizontal.methods.student import (
+    DistillationMethod,
     StudentInit,
     initial_student,
     leaving_client_model,
@@ -80,7 +80,7 @@ class MimirSettings(ClientMethodSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Mimir(StagedMethod[MimirState]):
+class Mimir(DistillationMethod[MimirState]):
     """Runs rounds of distillation at all remaining clients, then recovery.
 
     Attributes:
@@ -119,10 +119,6 @@ class Mimir(StagedMethod[MimirState]):
         target = rounds.agreement.unlearning.target_client
         return cls(distil, recover, losses, rounds.network(), plan, target)
 
-    def count(self, _run: HorizontalRun) -> int:
-        """Return the number of rounds of distillation."""
-        return self.distil.rounds
-
     def init(self, run: HorizontalRun) -> MimirState:
         """Prepare the student, and receive the leaving client's descriptor.
 
@@ -145,8 +141,3 @@ class Mimir(StagedMethod[MimirState]):
         model = state.model + mean.delta.to(state.model.dtype)
         record = run.finish_round(RoundRecord("unlearn", k, model, mean.loss))
         return replace(state, model=model), record
-
-    def recovery(self, run: HorizontalRun, state: MimirState) -> Recovery:
-        """Return the rounds of recovery."""
-        members = target_members(run, self.target_client)
-        return Recovery(self.recover, TrainedState(state.model), members)
