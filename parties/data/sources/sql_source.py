@@ -21,6 +21,7 @@ from pydantic import field_validator, model_validator
 
 from configs.party_settings import PathText
 from parties.common.errors import DataError
+from parties.common.libraries import install_command
 from parties.data.sources.arrays import Array
 from parties.data.sources.cells import NOT_FINITE, parse_numbers
 from parties.data.sources.collect import Chunk, ColumnRoles, TableSettings, collect_records
@@ -136,7 +137,7 @@ def _engine(data: SqlData, folder: Path) -> Iterator["Engine"]:
         engine = create_engine(url, connect_args={"connect_timeout": _CONNECT_TIMEOUT}, **options)
     except ImportError:
         raise DataError(
-            "the driver of PostgreSQL is not installed", "run pip install '.[postgres]'"
+            "the driver of PostgreSQL is not installed", f"run: {install_command('postgres')}"
         ) from None
     yield engine
 
