@@ -40,18 +40,13 @@ GateCriterion: TypeAlias = Literal["features", "classes"]
 
 @dataclass(frozen=True, slots=True)
 class FedGktState:
-    """The state of FedGKT.
+    """The state of FedGKT."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        leaving: the original model with the leaving client's personal parameters, ``[d]``; None if
-            the gate compares classes.
-        classes: the leaving clients' classes; empty if the gate compares features.
-    """
-
-    model: Tensor
+    model: Tensor  # the model, ``[d]``
+    # The original model with the leaving client's personal parameters, ``[d]``; None if the gate
+    # compares classes.
     leaving: Tensor | None
-    classes: tuple[int, ...]
+    classes: tuple[int, ...]  # the leaving clients' classes; empty if the gate compares features
 
 
 class FedGktSettings(ClientMethodSettings):
@@ -104,24 +99,16 @@ class FedGktSettings(ClientMethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class FedGkt(DistillationMethod[FedGktState]):
-    """Runs rounds of gated distillation at all remaining clients, then recovery.
+    """Runs rounds of gated distillation at all remaining clients, then recovery."""
 
-    Attributes:
-        distil: rounds of distillation; ``epochs`` of the local task is the number of generator
-            rounds.
-        recover: rounds of recovery.
-        losses: weights of the losses, and the threshold of the gate.
-        network: a network that defines the names of the parameters.
-        plan: the other settings.
-        target_client: the only remaining client that the method uses and whose model is unlearned;
-            None: all remaining clients.
-    """
-
+    # Rounds of distillation; ``epochs`` of the local task is the number of generator rounds.
     distil: RoundPlan
-    recover: RoundPlan
-    losses: GatePlan
-    network: nn.Module
-    plan: FedGktSettings = field(default_factory=FedGktSettings)
+    recover: RoundPlan  # rounds of recovery
+    losses: GatePlan  # weights of the losses, and the threshold of the gate
+    network: nn.Module  # a network that defines the names of the parameters
+    plan: FedGktSettings = field(default_factory=FedGktSettings)  # the other settings
+    # The only remaining client that the method uses and whose model is unlearned; None: all
+    # remaining clients.
     target_client: str | None = None
     name: str = "fedgkt"
     title: ClassVar[str] = "FedGKT"

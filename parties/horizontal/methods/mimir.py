@@ -32,15 +32,10 @@ from parties.requests.driver import StepResult
 
 @dataclass(frozen=True, slots=True)
 class MimirState:
-    """The state of Mimir.
+    """The state of Mimir."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        leaving: the original model with the leaving client's personal parameters, ``[d]``.
-    """
-
-    model: Tensor
-    leaving: Tensor
+    model: Tensor  # the model, ``[d]``
+    leaving: Tensor  # the original model with the leaving client's personal parameters, ``[d]``
 
 
 class MimirSettings(ClientMethodSettings):
@@ -81,24 +76,17 @@ class MimirSettings(ClientMethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class Mimir(DistillationMethod[MimirState]):
-    """Runs rounds of distillation at all remaining clients, then recovery.
+    """Runs rounds of distillation at all remaining clients, then recovery."""
 
-    Attributes:
-        distil: plan of the distillation rounds; in each of these rounds, every client trains a
-            generator and the student in turn, ``epochs`` times.
-        recover: plan of the recovery rounds.
-        losses: weights of the losses.
-        network: a network whose parameters have the names that the model's parameters have.
-        plan: the other settings.
-        target_client: the only client whose model is unlearned; None: the models of all remaining
-            clients are unlearned.
-    """
-
+    # Plan of the distillation rounds; in each of these rounds, every client trains a generator and
+    # the student in turn, ``epochs`` times.
     distil: RoundPlan
-    recover: RoundPlan
-    losses: DistillationPlan
-    network: nn.Module
-    plan: MimirSettings = field(default_factory=MimirSettings)
+    recover: RoundPlan  # plan of the recovery rounds
+    losses: DistillationPlan  # weights of the losses
+    network: nn.Module  # a network whose parameters have the names that the model's parameters have
+    plan: MimirSettings = field(default_factory=MimirSettings)  # the other settings
+    # The only client whose model is unlearned; None: the models of all remaining clients are
+    # unlearned.
     target_client: str | None = None
     name: str = "mimir"
     title: ClassVar[str] = "Mimir"

@@ -20,15 +20,11 @@ PROMPT_PARAMETERS = ("generator.", "base", "descriptor")
 
 
 class DistillationMethod(StagedMethod[State]):
-    """A method whose rounds distil a student at remaining clients.
+    """A method whose rounds distil a student at remaining clients."""
 
-    Attributes:
-        distil: plan of the rounds of distillation.
-        target_client: the only remaining client that the method uses and whose model is unlearned;
-            None: all remaining clients.
-    """
-
-    distil: RoundPlan
+    distil: RoundPlan  # plan of the rounds of distillation
+    # The only remaining client that the method uses and whose model is unlearned; None: all
+    # remaining clients.
     target_client: str | None
 
     def count(self, _run: HorizontalRun) -> int:
