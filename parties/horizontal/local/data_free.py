@@ -160,17 +160,11 @@ class MimirDistillation:
         return 0.0
 
     def gate(self, images: Tensor) -> Tensor:
-        """Return a score per image, ``[rows]``: 0, so that the student trains on all images.
-
-        ``images`` are ``[rows, channels, height, width]``.
-        """
+        """Return a score per image, ``[rows]``: 0, so that the student trains on all images."""
         return torch.zeros(len(images))
 
     def student_loss(self, images: Tensor) -> Tensor:
-        """Return the student's loss L_S, a scalar.
-
-        ``images`` are ``[rows, channels, height, width]``.
-        """
+        """Return the student's loss L_S, a scalar."""
         # Mimir (paper 003) Eq 18: L_S = L_F + β L_K + γ L_att.
         student, teacher = self.student.backbone, self.teacher.backbone
         with relu_activations(student) as ours, relu_activations(teacher) as theirs:
@@ -178,10 +172,7 @@ class MimirDistillation:
         return loss + self.plan.attention * attention_loss(ours, theirs)
 
     def generator_gain(self, images: Tensor) -> Tensor:
-        """Return the objective that DG maximises, a scalar.
-
-        ``images`` are ``[rows, channels, height, width]``.
-        """
+        """Return the objective that DG maximises, a scalar."""
         # Mimir (paper 003) Eq 19: L_F + β L_K.
         student, plan = self.student, self.plan
         before, leaving_before = student.backbone(images), self.leaving.backbone(images)
@@ -223,8 +214,6 @@ class GatedTransfer:
         """Return a score per image, ``[rows]``.
 
         The score is the similarity of features, or the probability of the forgotten classes.
-
-        ``images`` are ``[rows, channels, height, width]``.
         """
         teacher, leaving = self.teacher, self.leaving
         if leaving is not None and isinstance(teacher, PromptedNetwork):
@@ -232,17 +221,11 @@ class GatedTransfer:
         return leaving_class_probability(teacher(images), torch.tensor(self.plan.classes))
 
     def student_loss(self, images: Tensor) -> Tensor:
-        """Return the student's loss: L_K plus the weighted L_att, a scalar.
-
-        ``images`` are ``[rows, channels, height, width]``.
-        """
+        """Return the student's loss: L_K plus the weighted L_att, a scalar."""
         with relu_activations(self.student) as ours, relu_activations(self.teacher) as theirs:
             loss = self.generator_gain(images)
         return loss + self.plan.attention * attention_loss(ours, theirs)
 
     def generator_gain(self, images: Tensor) -> Tensor:
-        """Return the objective that the generator maximises: L_K, a scalar.
-
-        ``images`` are ``[rows, channels, height, width]``.
-        """
+        """Return the objective that the generator maximises: L_K, a scalar."""
         return distillation_loss(self.student(images), self.teacher(images), self.plan.temperature)

@@ -100,11 +100,7 @@ class NetworkClientTask(ClientTask):
         return dict(self.network.state_dict())
 
     def switch_branch(self, branch: str, parent: str | None) -> None:
-        """Switch to the personal parameters of the branch ``branch``.
-
-        A new branch starts with the personal parameters of the branch ``parent``, or without
-        personal parameters if ``parent`` is None.
-        """
+        """Switch to the personal parameters of ``branch``; a new one starts as ``parent``."""
         self.branches[self.branch] = self.personal
         if branch not in self.branches:
             self.branches[branch] = self.branches.get(parent) if parent else None

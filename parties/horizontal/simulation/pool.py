@@ -251,11 +251,7 @@ class PoolCohort:
         return {n: found[n] for n in names if isinstance(found[n], RowMetrics)}  # type: ignore[misc]
 
     def switch_branch(self, branch: str, parent: str | None) -> None:
-        """Switch all clients to a branch, that is, to a named set of personal parameters.
-
-        A new branch starts with the personal parameters of the branch ``parent``, or without
-        personal parameters if ``parent`` is None.
-        """
+        """Switch all clients to ``branch``; a new branch starts as ``parent``."""
         self._branches[self._branch] = self._personal
         if branch not in self._branches:
             self._branches[branch] = dict(self._branches.get(parent, {})) if parent else {}
