@@ -91,7 +91,7 @@ def test_generated_pages_are_fresh(page: str) -> None:
 
 
 def test_every_configuration_key_has_a_meaning() -> None:
-    """The meaning is the comment at the key's definition in configs/*.py."""
+    """The meaning is the comment at the key's definition."""
     empty, section = [], ""
     for line in generate.configuration_page().splitlines():
         section = line if line.startswith("#") else section
@@ -234,7 +234,8 @@ def test_every_option_that_a_page_names_exists(page: Path) -> None:
 def known_keys() -> set[str]:
     """All keys of all tables, by their last two names: ``training.epochs``, and by the last one."""
     keys: set[str] = set()
-    waiting, seen = [*generate.config_tables(), *generate.agreements().values()], set[Any]()
+    waiting, seen = [*generate.agreements().values(), *generate.party_settings()], set[Any]()
+    waiting.append(generate.experiment_list())
     while waiting:
         table = waiting.pop()
         if table in seen:

@@ -110,7 +110,7 @@ def test_folders_are_the_product() -> None:
         ("models", "import parties", "1 models.x: models may not import parties"),
         (
             "protocol",
-            "import numpy, configs.schema",
+            "import numpy, configs.table",
             "1 protocol.x: protocol may not import config",
         ),
         (

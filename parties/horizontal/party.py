@@ -7,7 +7,7 @@ from typing import Any
 from safetensors.torch import save
 from torch import Tensor
 
-from configs.federated_file import FederatedConfig
+from configs.config_file import FederatedConfig
 from configs.horizontal import HorizontalAgreement
 from parties.common.progress import ProgressListener
 from parties.horizontal.engine.party import FederatedContext

@@ -1,4 +1,4 @@
-"""Registry of client unlearning methods, and the class of an agreement with their settings."""
+"""Registry of client unlearning methods, and the schema of the mode with their settings."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,8 +9,12 @@ from configs.client_unlearning import (
     ClientUnlearning,
     ClientVariant,
 )
+from configs.config_file import ConfigSchema
+from configs.federated import SIMULATED
 from configs.horizontal import HorizontalAgreement, horizontal_agreement
+from configs.party_settings import PartySettingsBase
 from configs.variants import MethodVariant, variants_table
+from parties.data.party_settings import RowPartySettings
 from parties.horizontal.engine.clusters import assign_clusters
 from parties.horizontal.engine.training_plan import network_training_plan
 from parties.horizontal.methods.adaclipping import AdaClipping
@@ -58,6 +62,9 @@ UNLEARNING: Final = variants_table(
 )
 UNLEARNING.reads = MappingProxyType({name: each.reads for name, each in METHODS.items()})
 AGREEMENT: Final = horizontal_agreement(UNLEARNING)
+SCHEMA: Final = ConfigSchema(
+    "horizontal", AGREEMENT, PartySettingsBase, RowPartySettings, SIMULATED
+)
 
 
 def build_method(agreement: HorizontalAgreement, name: str) -> AnyClientMethod:

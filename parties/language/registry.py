@@ -1,11 +1,18 @@
-"""Registry of the language mode: round plans and unlearning methods from an agreement."""
+"""Registry of the language mode: schema, and round plans and methods from an agreement."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+from configs.config_file import ConfigSchema
+from configs.federated import SIMULATED
 from configs.language import LanguageAgreement, language_agreement
+from configs.language_party_settings import (
+    LanguageClientSettings,
+    LanguageServerSettings,
+    ModelPartySettings,
+)
 from configs.language_unlearning import TextUnlearning, TextVariant
 from configs.variants import variants_table
 from parties.horizontal.engine.rounds import RoundPlan
@@ -42,6 +49,9 @@ AGREEMENT: Final = language_agreement(
         {name: each.settings for name, each in METHODS.items()},
         chosen="npo",
     )
+)
+SCHEMA: Final[ConfigSchema[LanguageAgreement, ModelPartySettings]] = ConfigSchema(
+    "llm", AGREEMENT, LanguageServerSettings, LanguageClientSettings, SIMULATED
 )
 
 

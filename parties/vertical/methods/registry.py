@@ -1,11 +1,13 @@
-"""The registry of unlearning methods, and the class of an agreement with their settings."""
+"""The registry of unlearning methods, and the schema of the vertical mode with their settings."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from configs.agreement import vertical_agreement
+from configs.config_file import ConfigSchema
 from configs.unlearning import unlearning_table
+from parties.data.party_settings import VerticalPartySettings
 from parties.requests.driver import Method
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.methods.cvfu import CvfuMethod
@@ -64,6 +66,7 @@ AGREEMENT: Final = vertical_agreement(
         always=ALWAYS,
     )
 )
+SCHEMA: Final = ConfigSchema("vertical", AGREEMENT, VerticalPartySettings, VerticalPartySettings)
 
 
 def vertical_method(name: str) -> AnyMethod:
