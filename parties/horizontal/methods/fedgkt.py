@@ -17,9 +17,9 @@ from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 from pydantic import Field
 from torch import Tensor, nn
 
-from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
+from configs.client_unlearning import Reads
 from configs.horizontal import HorizontalAgreement
-from configs.table import Count, Fraction, Positive
+from configs.table import Fraction, Positive
 from models.prompts import PromptedNetwork
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
@@ -28,7 +28,7 @@ from parties.horizontal.local.local_task import GatePlan
 from parties.horizontal.methods.method import Stages
 from parties.horizontal.methods.student import (
     DistillationMethod,
-    StudentInit,
+    DistillationSettings,
     initial_student,
     leaving_client_model,
     target_members,
@@ -49,18 +49,9 @@ class FedGktState:
     classes: tuple[int, ...]  # the leaving clients' classes; empty if the gate compares features
 
 
-class FedGktSettings(ClientMethodSettings):
+class FedGktSettings(DistillationSettings):
     """FedGKT: gated knowledge transfer (Chundawat et al. 2023) at the remaining clients."""
 
-    uses_target_client: ClassVar[bool] = True
-
-    # Rounds of distillation at all remaining clients; epochs is the number of generator rounds,
-    # batch the number of generated images.
-    distil: StageSettings = StageSettings(rounds=5, learning_rate=1e-3, epochs=50, batch=128)
-    recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
-    # Initial student. random: random weights. warm: the trained model. head-reset: the trained
-    # model with a new head.
-    init: StudentInit = "random"
     # How images of the leaving clients are filtered out. features: by the similarity of features;
     # this gate needs personal = {kind = "mimir"}. classes: by the leaving clients' classes.
     gate: GateCriterion = "features"
@@ -68,7 +59,6 @@ class FedGktSettings(ClientMethodSettings):
     max_similarity: Annotated[float, Field(ge=-1, le=1)] = 0.9
     # Largest probability of the leaving clients' classes at which an image passes the gate.
     max_probability: Fraction = 0.01
-    inner: Count = 10  # steps of the student per step of the generator
     attention: Annotated[float, Field(ge=0)] = 250.0  # weight of the attention transfer
     temperature: Positive = 1.0
 

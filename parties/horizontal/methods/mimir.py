@@ -11,9 +11,9 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field
 from torch import Tensor, nn
 
-from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
+from configs.client_unlearning import Reads
 from configs.horizontal import HorizontalAgreement
-from configs.table import Count, Positive
+from configs.table import Positive
 from models.prompts import PromptedNetwork
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
@@ -22,7 +22,7 @@ from parties.horizontal.local.local_task import DistillationPlan
 from parties.horizontal.methods.method import Stages
 from parties.horizontal.methods.student import (
     DistillationMethod,
-    StudentInit,
+    DistillationSettings,
     initial_student,
     leaving_client_model,
     target_members,
@@ -38,19 +38,9 @@ class MimirState:
     leaving: Tensor  # the original model with the leaving client's personal parameters, ``[d]``
 
 
-class MimirSettings(ClientMethodSettings):
+class MimirSettings(DistillationSettings):
     """Settings of Mimir's unlearning method, which needs personal = {kind = "mimir"}."""
 
-    uses_target_client: ClassVar[bool] = True
-
-    # Rounds of distillation at all remaining clients; epochs is the number of generator rounds,
-    # batch the number of generated images.
-    distil: StageSettings = StageSettings(rounds=5, learning_rate=1e-3, epochs=50, batch=128)
-    recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
-    # Initial student. random: random weights. warm: the trained model. head-reset: the trained
-    # model with a new head.
-    init: StudentInit = "random"
-    inner: Count = 10  # steps T_k of the student per step of the generator
     divergence: Annotated[float, Field(ge=0)] = 5.0  # weight β of the divergence
     attention: Annotated[float, Field(ge=0)] = 2.0  # weight γ of the attention transfer
     temperature: Positive = 2.0
