@@ -6,13 +6,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from configs.agreement import FOREVER, LimitSettings
 from configs.config_file import AnyAgreement, agreement_digest, canonical_agreement
 from configs.party_settings import PartySettingsBase
 from parties.common.progress import ProgressReporter
 from parties.common.traffic import TrafficCounter
 from protocol.credentials import Trust
-from protocol.envelope import ChannelTerms
+from protocol.envelope import SEND_SECONDS, ChannelTerms
 from protocol.keyring import Keyring
+from protocol.receive_queue import LineTimeouts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,8 @@ class StartedParty:
     entropy: Callable[[int], bytes]  # returns as many random bytes as requested
     progress: ProgressReporter  # reports progress and warnings
     traffic: TrafficCounter  # counts messages and bytes
+    # Whether the party waits for others without a limit; see ``StartOptions``.
+    supervised: bool = False
 
     def values(self) -> dict[str, Any]:
         """Return the attributes by name, for the constructor of a mode's party."""
@@ -42,6 +46,19 @@ class PartyContext(StartedParty):
     settings: PartySettingsBase  # the party's own settings
     # The run whose model is used for prediction, 16 bytes; empty for training.
     model_run: bytes = b""
+
+    @property
+    def limits(self) -> LimitSettings:
+        """Return the limits of the agreement; without timeouts if the party is supervised."""
+        limits = self.agreement.limits
+        return limits.without_timeouts() if self.supervised else limits
+
+    @property
+    def line_timeouts(self) -> LineTimeouts:
+        """Return the timeouts of this party's connections; all long if it is supervised."""
+        if not self.supervised:
+            return LineTimeouts()
+        return LineTimeouts(silence=FOREVER, handshake=FOREVER, keepalive_timeout=FOREVER)
 
     @property
     def digest(self) -> bytes:
@@ -61,5 +78,10 @@ class PartyContext(StartedParty):
     def terms(self, peer: str) -> ChannelTerms:
         """Return the values that a channel to ``peer`` compares with the messages of ``peer``."""
         return ChannelTerms(
-            self.name, peer, self.digest, self.incarnation, self.agreement.limits.magnitude
+            self.name,
+            peer,
+            self.digest,
+            self.incarnation,
+            self.limits.magnitude,
+            FOREVER if self.supervised else SEND_SECONDS,
         )

@@ -27,6 +27,9 @@ class StartOptions:
     data: Path | None = None  # folder in which relative data paths are resolved
     certificates: Path | None = None  # folder of the party's key and certificates
     begin: Begin = Begin.AUTO  # how to use the checkpoints of an unfinished run
+    # Whether ``vfl simulate`` started this party on the machine of all parties. ``vfl simulate``
+    # notices when a party ends, so a supervised party waits without a limit.
+    supervised: bool = False
 
 
 def data_folder(config: Path, settings: "PartySettingsBase", given: Path | None) -> Path:
