@@ -13,25 +13,15 @@ REPORT_INTERVAL = 0.1  # seconds between two progress events of one phase
 
 @dataclass(slots=True)
 class Progress:
-    """Progress of one party in its present phase; the fields of a progress event.
+    """Progress of one party in its present phase; the fields of a progress event."""
 
-    Attributes:
-        party: name of the party.
-        phase: what the party does now.
-        done: steps done in this phase.
-        total: steps of this phase; None if unknown.
-        size: bytes sent and received since the start.
-        seconds: time spent in this phase.
-        tokens: tokens that the model processed in this phase.
-    """
-
-    party: str
-    phase: str = "starting"
-    done: int = 0
-    total: int | None = None
-    size: int = 0
-    seconds: float = 0.0
-    tokens: int = 0
+    party: str  # name of the party
+    phase: str = "starting"  # what the party does now
+    done: int = 0  # steps done in this phase
+    total: int | None = None  # steps of this phase; None if unknown
+    size: int = 0  # bytes sent and received since the start
+    seconds: float = 0.0  # time spent in this phase
+    tokens: int = 0  # tokens that the model processed in this phase
 
     @property
     def rate(self) -> float:

@@ -83,51 +83,32 @@ def _cohort_settings(party: FederatedParty) -> CohortSettings:
 
 @dataclass(frozen=True, slots=True)
 class TrainedModel:
-    """A trained model.
+    """A trained model."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        rounds: for each round, its number, its loss and the absent members.
-        branch: name of the branch that contains the clients' personal parameters for this model.
-    """
-
-    model: Tensor
-    rounds: list[dict[str, Any]]
-    branch: str
+    model: Tensor  # the model, ``[d]``
+    rounds: list[dict[str, Any]]  # for each round, its number, its loss and the absent members
+    branch: str  # name of the branch that contains the clients' personal parameters for this model
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """Progress of an unfinished training.
+    """Progress of an unfinished training."""
 
-    Attributes:
-        model: the model after the last finished round, ``[d]``.
-        rounds: for each finished round, its number, its loss and the absent members.
-        moments: moments of the server optimiser.
-    """
-
-    model: Tensor
+    model: Tensor  # the model after the last finished round, ``[d]``
+    # For each finished round, its number, its loss and the absent members.
     rounds: list[dict[str, Any]] = field(default_factory=list)
-    moments: dict[str, Tensor] = field(default_factory=dict)
+    moments: dict[str, Tensor] = field(default_factory=dict)  # moments of the server optimiser
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingSpan:
-    """A span of the training: the rounds between two requests.
+    """A span of the training: the rounds between two requests."""
 
-    Attributes:
-        first: number of the first round.
-        last: number of the last round plus one.
-        model: the model before the first round, ``[d]``.
-        members: clients that have training rows.
-        writer: object that stores the rounds in the history.
-    """
-
-    first: int
-    last: int
-    model: Tensor
-    members: Sequence[Member]
-    writer: HistoryWriter = NO_HISTORY
+    first: int  # number of the first round
+    last: int  # number of the last round plus one
+    model: Tensor  # the model before the first round, ``[d]``
+    members: Sequence[Member]  # clients that have training rows
+    writer: HistoryWriter = NO_HISTORY  # object that stores the rounds in the history
 
     @property
     def name(self) -> str:

@@ -31,15 +31,11 @@ RETAINED = 2  # while some parties write checkpoint n, all parties still have ch
 
 @dataclass(frozen=True, slots=True)
 class CheckpointOffer:
-    """The checkpoints from which a party can resume, as sent in the handshake.
+    """The checkpoints from which a party can resume, as sent in the handshake."""
 
-    Attributes:
-        run: ID of the run that wrote the checkpoints, 16 bytes; empty if there is no checkpoint.
-        numbers: numbers of the checkpoints, ascending.
-    """
-
+    # ID of the run that wrote the checkpoints, 16 bytes; empty if there is no checkpoint.
     run: bytes = b""
-    numbers: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()  # numbers of the checkpoints, ascending
 
 
 NO_CHECKPOINTS = CheckpointOffer()

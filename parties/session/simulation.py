@@ -118,24 +118,15 @@ def _run_party(
 
 @dataclass(frozen=True, slots=True)
 class SimulationPlan:
-    """Options of a simulation.
+    """Options of a simulation."""
 
-    Attributes:
-        config: file with the agreement and the settings of all parties.
-        changes: changed settings, in the form of ``--set``.
-        out: folder of the runs.
-        data: folder in which relative data paths are resolved.
-        begin: how to use the checkpoints of an unfinished run.
-        schemas: the classes of the config files of all modes.
-    """
-
-    config: Path
-    changes: tuple[str, ...]
-    out: Path
-    data: Path | None
-    begin: Begin = Begin.AUTO
+    config: Path  # file with the agreement and the settings of all parties
+    changes: tuple[str, ...]  # changed settings, in the form of ``--set``
+    out: Path  # folder of the runs
+    data: Path | None  # folder in which relative data paths are resolved
+    begin: Begin = Begin.AUTO  # how to use the checkpoints of an unfinished run
     _: KW_ONLY
-    schemas: Sequence[AnySchema]
+    schemas: Sequence[AnySchema]  # the classes of the config files of all modes
 
 
 @contextmanager

@@ -55,15 +55,10 @@ class ClusterSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ClusterHistory:
-    """The snapshots and the trained model of one cluster.
+    """The snapshots and the trained model of one cluster."""
 
-    Attributes:
-        snapshots: the snapshots, in the order of their rounds.
-        model: the trained model, ``[d]``; None if the cluster has no clients left.
-    """
-
-    snapshots: tuple[ClusterSnapshot, ...]
-    model: Tensor | None
+    snapshots: tuple[ClusterSnapshot, ...]  # the snapshots, in the order of their rounds
+    model: Tensor | None  # the trained model, ``[d]``; None if the cluster has no clients left
 
     def snapshot_before(self, clients: frozenset[str]) -> ClusterSnapshot | None:
         """Return the latest snapshot that was made before any of ``clients`` took part in a round.

@@ -55,25 +55,17 @@ Warn = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class CohortSettings:
-    """Settings of the server's communication with the clients.
+    """Settings of the server's communication with the clients."""
 
-    Attributes:
-        quorum: smallest fraction of a round's members that must reply.
-        reply_timeout: seconds that a client may take for a reply.
-        min_contributors: smallest allowed number of members whose updates are summed; None: no
-            secure aggregation.
-        entropy: source of random bytes.
-        key_holders: clients that may have the keys that decrypt sums; an empty tuple means all
-            clients; None if the sums are not encrypted.
-        rejoin_timeout: seconds that the server waits for a lost client to reconnect, if a request
-            needs all clients.
-    """
-
-    quorum: float
-    reply_timeout: float
+    quorum: float  # smallest fraction of a round's members that must reply
+    reply_timeout: float  # seconds that a client may take for a reply
+    # Smallest allowed number of members whose updates are summed; None: no secure aggregation.
     min_contributors: int | None = None
-    entropy: Entropy = os.urandom
+    entropy: Entropy = os.urandom  # source of random bytes
+    # Clients that may have the keys that decrypt sums; an empty tuple means all clients; None if
+    # the sums are not encrypted.
     key_holders: tuple[str, ...] | None = None
+    # Seconds that the server waits for a lost client to reconnect, if a request needs all clients.
     rejoin_timeout: float = 0.0
 
 
