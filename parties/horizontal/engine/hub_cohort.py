@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parties.common.errors import Diverged, PolicyError
-from parties.horizontal.engine.cohort import DIVERGED_HINT, MeanUpdate, Member, WeightedMean
+from parties.horizontal.engine.cohort import (
+    DIVERGED_HINT,
+    MeanUpdate,
+    Member,
+    WeightedMean,
+    quorum_count,
+)
 from parties.horizontal.engine.wire import (
     DELIVERED,
     SentEvaluation,
@@ -66,7 +72,7 @@ class CohortSettings:
         key_holders: clients that may have the keys that decrypt sums; an empty tuple means all
             clients; None if the sums are not encrypted.
         rejoin_timeout: seconds that the server waits for a lost client to reconnect, if a request
-            needs all clients.
+            needs all clients or a round needs the client for its quorum.
     """
 
     quorum: float
@@ -115,10 +121,11 @@ class HubCohort:
     def updates(
         self, members: Iterable[Member], task: LocalTask, slots: Slots
     ) -> Iterator[tuple[Member, LocalUpdate]]:
-        """Yield each member's update when the update arrives; skip lost members.
+        """Yield each member's update in the order of the members; skip lost members.
 
-        A client that counts as two members executes two tasks, one after the other. ``slots`` are
-        vectors by name, ``[d]`` each.
+        If too few members would reply for the quorum, a lost client has time to reconnect, and
+        executes its task then. A client that counts as two members executes two tasks, one after
+        the other. ``slots`` are vectors by name, ``[d]`` each.
 
         Raises:
             PolicyError: with secure aggregation, the server receives only sums of updates.
@@ -130,17 +137,17 @@ class HubCohort:
                 "choose an unlearning method that needs only sums of updates",
             )
         self._admit()
-        others = tuple(name for name in slots if name != "model")
-        for wave in _waves(members):
-            here = [
-                member
-                for member in wave
-                if self._try(member.client, lambda c: self._load(c, slots))
-                and self._try(member.client, _sending(_task_message(member.kind, others, task)))
-            ]
-            for member in here:
-                found = self._try(member.client, lambda c: self._receive_update(c, task.aim, slots))
-                if found is not None:
+        asked = list(members)
+        dispensable = len(asked) - quorum_count(self.quorum, len(asked))
+        for wave in _waves(asked):
+            sent = {member: self._send_task(member, task, slots) for member in wave}
+            for member in wave:
+                found = self._receive_from(sent[member], member, task, slots)
+                if found is None and dispensable <= 0:
+                    found = self._repeat_task(member, task, slots)
+                if found is None:
+                    dispensable -= 1
+                else:
                     yield member, found
 
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
@@ -300,6 +307,35 @@ class HubCohort:
                     channel.send(vfl_pb2.LoadVector(slot=slot, start=start, size=len(vector)), part)
                 held[slot] = vector
         return True
+
+    def _send_task(self, member: Member, task: LocalTask, slots: Slots) -> Channel | None:
+        """Send a task; return the channel for the reply; None if the client is lost."""
+        others = tuple(name for name in slots if name != "model")
+        message = _task_message(member.kind, others, task)
+        here = self._try(member.client, lambda c: self._load(c, slots)) and self._try(
+            member.client, _sending(message)
+        )
+        return self._channels[member.client] if here else None
+
+    def _receive_from(
+        self, channel: Channel | None, member: Member, task: LocalTask, slots: Slots
+    ) -> LocalUpdate | None:
+        """Receive the reply to a task from ``channel``; None if the client is lost."""
+        if channel is None or self._channels.get(member.client) is not channel:
+            return None
+        return self._try(member.client, lambda c: self._receive_update(c, task.aim, slots))
+
+    def _repeat_task(self, member: Member, task: LocalTask, slots: Slots) -> LocalUpdate | None:
+        """Wait for a lost client to reconnect, and let it execute its task; None if it is late."""
+        deadline = monotonic() + self._rejoin_timeout
+        while monotonic() < deadline:
+            self._admit()
+            channel = self._send_task(member, task, slots)
+            found = self._receive_from(channel, member, task, slots)
+            if found is not None:
+                return found
+            sleep(RECONNECT_PAUSE)
+        return None
 
     def _check_bound(self, slot: str, vector: Tensor, magnitude: float) -> None:
         """Check a vector's elements once, not once per client."""
