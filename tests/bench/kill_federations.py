@@ -7,6 +7,9 @@ from pathlib import Path
 
 from kills import ROOT
 
+from models.language.folder import base_model_digest
+from tests.parties.horizontal.language.ferries import CONFIG, LORA, facts, json_lines, write_base
+
 VERTICAL = ROOT / "configs" / "vertical"
 PARTIES = {"office": "active", "left": "passive", "right": "passive"}
 Kills = Mapping[str, tuple[str, str]]  # method -> steps at which the hub and a spoke are killed
@@ -21,7 +24,8 @@ class Federation:
         name: name in the config.
         config: path of the config.
         roles: the role of each party, by name.
-        kills: for each method, the step at which the hub and the step at which a spoke is killed.
+        kills: for each method, in the order of the run, the step at which the hub and the step at
+            which a spoke is killed.
         settings: changes of the config, as ``--set`` takes them.
     """
 
@@ -44,10 +48,14 @@ class Federation:
 
 def federations() -> dict[str, list[FederationBuilder]]:
     """The functions that prepare the federations of each mode in a folder."""
-    return {"vertical": [digits, votes, shards, certified]}
+    return {
+        "vertical": [digits, votes, shards, certified],
+        "horizontal": [clients, clusters, personal],
+        "LLM": [ferries],
+    }
 
 
-def kills(*methods: str, **steps: str) -> Kills:
+def kills(*methods: str) -> Kills:
     """Kills at the steps 1 and 3 of each method, from 0."""
     return {name: (f"{name} 1", f"{name} 3") for name in methods}
 
@@ -105,9 +113,7 @@ def certified(folder: Path) -> Federation:
         'training={optimiser="newton-cg"}', 'unlearning={method="newton-cg", retrains=2}',
         "newton={weight=0.01, bound=1e-6}",
     )  # fmt: skip
-    return Federation(
-        "digits-votes", VERTICAL / "digits-votes.toml", PARTIES, steps, changes
-    )
+    return Federation("digits-votes", VERTICAL / "digits-votes.toml", PARTIES, steps, changes)
 
 
 CLIENTS = ("ash", "elm", "fir", "oak")
@@ -153,7 +159,7 @@ fine_tune = {ROUNDS}
 fedosd = {{ unlearn = {ROUNDS}, recover = {ROUNDS} }}
 fedforget = {{ distil = {ROUNDS}, teacher_b = {ROUNDS} }}
 federaser = {{ recover = {ROUNDS} }}
-fedrecovery = {{ recover = {ROUNDS}, epsilon = 1.0 }}
+fedrecovery = {{ recover = {ROUNDS} }}
 mode = {{ degrade = {ROUNDS}, guide = {ROUNDS}, recover = {ROUNDS} }}
 ewc_sga = {{ ascent = {ROUNDS}, recover = {ROUNDS} }}
 fu_pga = {{ ascent = {ROUNDS}, recover = {ROUNDS}, max_distance = 1000.0 }}
@@ -183,10 +189,12 @@ fedosd = {{ unlearn = {ROUNDS}, recover = {ROUNDS} }}
 
 def clients(folder: Path) -> Federation:
     """The client unlearning methods, with stored rounds."""
-    names = ("fedosd", "fedforget", "mode", "ewc-sga", "fu-pga", "sfu", "fedmm", "federaser",
-             "retrain")  # fmt: skip
-    later = ("fine-tune", "noisy-fine-tune", "fedrecovery", "adaclipping-like")
-    steps = {**kills(*names), **_recoveries(*later)}
+    steps = {
+        **kills("fedosd"), **_recoveries("fine-tune"), **kills("fedforget", "federaser"),
+        **_recoveries("fedrecovery"), **kills("mode", "ewc-sga", "fu-pga", "sfu"),
+        **_recoveries("adaclipping-like"), **kills("fedmm"), **_recoveries("noisy-fine-tune"),
+        **kills("retrain"),
+    }  # fmt: skip
     return _horizontal(folder, METHODS, steps)
 
 
@@ -212,3 +220,39 @@ def _horizontal(folder: Path, settings: str, steps: Kills) -> Federation:
     path = folder / "wood.toml"
     path.write_text(HORIZONTAL.format(settings=settings, parties=parties, clients=data))
     return Federation("wood", path, ROLES, steps)
+
+
+TEXT_ROUNDS = "{ unlearn = { rounds = 5 }, recover = { rounds = 1 } }"
+TEXT_METHODS = ("primal-dual", "npo", "simnpo", "rmu", "grad-diff", "grad-ascent")
+TEXTS = """
+[[unlearn]]
+name = "leaver"
+client = "ash"
+
+[limits]
+checkpoint_seconds = 0.0
+
+[unlearning]
+method = "primal-dual"
+compare = ["fine-tune", "npo", "simnpo", "rmu", "grad-diff", "grad-ascent"]
+fine_tune = { rounds = 5 }
+""" + "".join(f"{each.replace('-', '_')} = {TEXT_ROUNDS}\n" for each in TEXT_METHODS)
+
+
+def ferries(folder: Path) -> Federation:
+    """The methods for texts, with a tiny language model."""
+    names, rows = CLIENTS[:3], facts()
+    base = write_base(folder)
+    text = CONFIG.format(
+        settings=TEXTS, digest=f'digest = "{base_model_digest(base)}"', tuning=LORA, rounds=5
+    ).replace("epochs = 1\n", "epochs = 1\nquorum = 1.0\n")
+    for number, name in enumerate(names):
+        (folder / f"{name}.jsonl").write_text(json_lines(rows[number :: len(names)]))
+        text += f'\n[parties.{name}]\nrole = "client"\n[settings.{name}]\nbase = "base"\n'
+        text += f'data = {{ kind = "jsonl", path = "{name}.jsonl" }}\n'
+    path = folder / "ferries.toml"
+    path.write_text(text)
+    roles = {"server": "server", **dict.fromkeys(names, "client")}
+    chosen, *others = TEXT_METHODS
+    steps = {**kills(chosen), **_recoveries("fine-tune"), **kills(*others, "retrain")}
+    return Federation("ferries", path, roles, steps)

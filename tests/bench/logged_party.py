@@ -1,8 +1,9 @@
 """A party's process that writes a line to a file at the beginning of every step it carries out.
 
 A line is the number of steps around the step, and the name of the step. A step is a step of the
-driver of methods, or a step that the journal records; a replayed step has no line. The processes
-are forked from a server process that has loaded the libraries, because a run starts many of them.
+driver of methods, or a step that the journal records; a replayed step has no line. A client of a
+server writes a line for each task to a second file. The processes are forked from a server process
+that has loaded the libraries, because a run starts many of them.
 """
 
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from parties.cli.main import party_main
+from parties.horizontal.client_store import ClientStore
 from parties.requests import driver
 from parties.session.journal import Journal
 
@@ -66,3 +68,21 @@ def _log_steps(path: Path) -> None:
         return record(self, name, lambda: inside(name, work), diverged)
 
     driver._next, Journal.record = logged_step, logged_record  # type: ignore[assignment]
+    _log_tasks(tasks_of(path))
+
+
+def tasks_of(log: Path) -> Path:
+    """The file with the tasks of clients, beside the file with the steps."""
+    return log.with_suffix(".tasks")
+
+
+def _log_tasks(path: Path) -> None:
+    """Write the beginning of every task of a client to the file ``path``."""
+    run_task = ClientStore.run_task
+
+    def logged_task(self: ClientStore, kind: Any, task: Any, slots: Any) -> Any:
+        with path.open("a") as log:
+            log.write(f"0 {self._party.name}: {task.stream}, {task.aim}, {kind}\n")
+        return run_task(self, kind, task, slots)
+
+    ClientStore.run_task = logged_task  # type: ignore[method-assign]

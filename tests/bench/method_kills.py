@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +22,7 @@ from typing import Any
 from kill_federations import Federation, federations
 from kills import PATIENCE, ROOT
 from ledger import Row
-from logged_party import start_party
+from logged_party import start_party, tasks_of
 
 from parties.session.simulation import reserved_port
 from protocol.keyring import issue_certificate, make_authority
@@ -29,10 +30,19 @@ from protocol.keyring import issue_certificate, make_authority
 sys.path.insert(0, str(ROOT / "tests"))
 
 from structure.model_digests import model_digests
+from structure.rows import KILLS, mode_kill_rows
 
-KILLS_FILE = ROOT / "docs" / "house-kills.json"
-MOST_REPEATED = 1
 ASIDE = ("cost", "seconds")  # parts of a method's record that a restart changes
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A kill: the method, the party, and the numbers of steps and of tasks that began before it."""
+
+    method: str
+    victim: str
+    steps: int
+    tasks: int
 
 
 @dataclass
@@ -62,31 +72,15 @@ def method_kills(report: Callable[[str], None]) -> Iterator[Row]:
                 found, same = KilledRuns(each(Path(folder)), Path(folder), report).measure()
             methods, models = [*methods, *found], [*models, same]
         modes[mode] = {"equal_models": all(models), "methods": [asdict(each) for each in methods]}
-        yield from kill_rows(mode, modes[mode])
-    KILLS_FILE.write_text(json.dumps(modes, indent=1) + "\n")
-
-
-def kill_rows(mode: str, found: Mapping[str, Any]) -> Iterator[Row]:
-    """The figures of one mode, as rows."""
-    methods = found["methods"]
-    total, kills = len(methods), [n for each in methods for n in each["repeated"].values()]
-    title = f"{mode}: unlearning methods in which the hub and another party were killed (kill -9)"
-    killed = sum(len(each["repeated"]) == 2 for each in methods)
-    yield Row(title, killed, "methods", f"{total}", killed == total)
-    title = f"{mode}: most steps that a kill repeated, of {len(kills)} kills"
-    most = max(kills, default=0)
-    yield Row(title, most, "steps", f"at most {MOST_REPEATED}", most <= MOST_REPEATED)
-    title = f"{mode}: methods whose results and models equal those of a run without a kill"
-    equal = sum(each["equal"] for each in methods) if found["equal_models"] else 0
-    yield Row(title, equal, "methods", f"{total}", equal == total)
+        for row in mode_kill_rows(mode, modes[mode]):
+            yield Row(**asdict(row))
+    (ROOT / KILLS).write_text(json.dumps(modes, indent=1) + "\n")
 
 
 class KilledRuns:
     """Two runs of one federation: without a kill, and with two kills in each method."""
 
-    def __init__(
-        self, federation: Federation, folder: Path, report: Callable[[str], None]
-    ) -> None:
+    def __init__(self, federation: Federation, folder: Path, report: Callable[[str], None]) -> None:
         self._federation, self._folder, self._report = federation, folder, report
         self._keys, self._log = folder / "certs", folder / "steps.log"
         make_authority(self._keys, federation.name)
@@ -109,21 +103,21 @@ class KilledRuns:
         digests = [model_digests(each / self._federation.name) for each in (whole, broken)]
         return methods, digests[0] == digests[1] != {}
 
-    def _kill(
-        self, running: dict[str, BaseProcess], out: Path, port: int
-    ) -> Iterator[tuple[str, str, int]]:
-        """Carry out all kills; yield the method, the victim and the number of lines before it."""
+    def _kill(self, running: dict[str, BaseProcess], out: Path, port: int) -> Iterator[Kill]:
+        """Carry out all kills, one after the other."""
         hub, spokes, place = self._federation.hub, self._federation.spokes, 0
         for number, (method, steps) in enumerate(self._federation.kills.items()):
             victims = (hub, spokes[number % len(spokes)])
             for victim, step in zip(victims, steps, strict=True):
                 self._report(f"method kills, {self._federation.name}: {victim} in {step!r}")
                 place = self._wait_for(step, place, running)
+                if victim != hub:
+                    self._wait_for_task(victim)
                 running[victim].kill()
                 running[victim].join()
-                place = len(self._lines())
+                place, tasks = len(self._lines()), len(_read_lines(tasks_of(self._log)))
                 running[victim] = self._start(victim, out, port, self._log)
-                yield method, victim, place
+                yield Kill(method, victim, place, tasks)
 
     def _wait_for(self, step: str, place: int, running: Mapping[str, BaseProcess]) -> int:
         """Wait until ``step`` begins after the line number ``place``; return its line number."""
@@ -139,6 +133,19 @@ class KilledRuns:
             assert not late, f"{step} never began; steps: {[name for _, name in lines]}"
             sleep(0.002)
 
+    def _wait_for_task(self, client: str) -> None:
+        """Wait until the client begins its next task, if it has one in the present step."""
+        step, done = len(self._lines()), len(self._tasks(client))
+        deadline = monotonic() + PATIENCE
+        while len(self._lines()) == step and len(self._tasks(client)) == done:
+            assert monotonic() < deadline, f"{client} has no task: {self._notes()}"
+            sleep(0.001)
+
+    def _tasks(self, client: str) -> list[tuple[int, str]]:
+        """The place and name of each task that a client began so far, among all tasks."""
+        lines = enumerate(_read_lines(tasks_of(self._log)))
+        return [(place, name) for place, (_, name) in lines if name.startswith(f"{client}: ")]
+
     def _finish(self, running: Mapping[str, BaseProcess]) -> None:
         """Wait until all processes end; check that each exit code is 0."""
         for name, each in running.items():
@@ -152,30 +159,25 @@ class KilledRuns:
 
     def _lines(self) -> list[tuple[int, str]]:
         """The steps that began so far: the number of steps around each step, and its name."""
-        text = self._log.read_text() if self._log.exists() else ""
-        parts = (line.split(" ", 1) for line in text.splitlines(keepends=True) if line[-1] == "\n")
-        return [(int(around), name.rstrip("\n")) for around, name in parts]
+        return _read_lines(self._log)
 
     def _figures(
-        self,
-        method: str,
-        kills: Sequence[tuple[str, str, int]],
-        results: Sequence[Mapping[str, Any]],
+        self, method: str, kills: Sequence[Kill], results: Sequence[Mapping[str, Any]]
     ) -> KilledMethod:
         """The figures of one method, from the steps that began before and after each kill."""
-        lines = self._lines()
-        outer = {one for (depth, one), (inner, _) in zip(lines, lines[1:], strict=False)
-                 if inner > depth}  # fmt: skip
-        names = [name for _, name in lines]
-        own = {name for name in names if name not in outer and _is_step_of(name, method)}
+        steps = _without_outer(self._lines())
+        own = {name for _, name in steps if _is_step_of(name, method)}
         found = KilledMethod(method, len(own), equal=results[0][method] == results[1][method])
-        ends = [*(place for *_, place in kills[1:]), len(lines)]
-        for (killed, victim, place), end in zip(kills, ends, strict=True):
-            if killed == method:
-                before = set(names[:place]) - outer
-                again = [name for name in names[place:end] if name in before]
-                role = "hub" if victim == self._federation.hub else "spoke"
-                found.repeated[role] = len(again)
+        end = Kill("", "", sys.maxsize, sys.maxsize)
+        for kill, following in zip(kills, [*kills[1:], end], strict=True):
+            if kill.method == method:
+                again = _repeated(steps, kill.steps, following.steps)
+                if kill.victim == self._federation.hub:
+                    found.repeated["hub"] = again
+                else:  # its own tasks: the hub repeats no step if a client repeats its task
+                    tasks = self._tasks(kill.victim)
+                    again = max(again, _repeated(tasks, kill.tasks, following.tasks))
+                    found.repeated["spoke"] = again
         return found
 
     def _start(self, name: str, out: Path, port: int, log: Path | None) -> BaseProcess:
@@ -209,6 +211,26 @@ class KilledRuns:
             each["name"]: json.dumps({key: each[key] for key in each if key not in ASIDE})
             for each in methods
         }
+
+
+def _read_lines(path: Path) -> list[tuple[int, str]]:
+    """The complete lines of a file: a number, and a name."""
+    text = path.read_text() if path.exists() else ""
+    parts = (line.split(" ", 1) for line in text.splitlines(keepends=True) if line[-1] == "\n")
+    return [(int(around), name.rstrip("\n")) for around, name in parts]
+
+
+def _without_outer(lines: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """The place and name of each step that contains no other step."""
+    pairs = pairwise(lines)
+    outer = {name for (around, name), (inner, _) in pairs if inner > around}
+    return [(place, name) for place, (_, name) in enumerate(lines) if name not in outer]
+
+
+def _repeated(steps: Sequence[tuple[int, str]], kill: int, end: int) -> int:
+    """How many steps with places from ``kill`` to ``end`` began before ``kill`` too."""
+    before = {name for place, name in steps if place < kill}
+    return sum(kill <= place < end and name in before for place, name in steps)
 
 
 def _is_step_of(name: str, method: str) -> bool:

@@ -72,7 +72,7 @@ class CohortSettings:
         key_holders: clients that may have the keys that decrypt sums; an empty tuple means all
             clients; None if the sums are not encrypted.
         rejoin_timeout: seconds that the server waits for a lost client to reconnect, if a request
-            needs all clients or a round needs the client for its quorum.
+            needs all clients, or a round or an evaluation needs the client for its quorum.
     """
 
     quorum: float
@@ -110,6 +110,7 @@ class HubCohort:
         self._sums = self._secure_sums(settings)
         self._request: str | None = None
         self._branch: vfl_pb2.SwitchBranch | None = None
+        self._late = set[str]()  # lost clients that did not reconnect in time
         for channel in channels.values():
             channel.place = PLACE
 
@@ -137,18 +138,21 @@ class HubCohort:
                 "choose an unlearning method that needs only sums of updates",
             )
         self._admit()
+        others = tuple(name for name in slots if name != "model")
         asked = list(members)
-        dispensable = len(asked) - quorum_count(self.quorum, len(asked))
+        spare = self._spare(len(asked))
+
+        def receive(channel: Channel) -> LocalUpdate:
+            return self._receive_update(channel, task.aim, slots)
+
         for wave in _waves(asked):
-            sent = {member: self._send_task(member, task, slots) for member in wave}
-            for member in wave:
-                found = self._receive_from(sent[member], member, task, slots)
-                if found is None and dispensable <= 0:
-                    found = self._repeat_task(member, task, slots)
-                if found is None:
-                    dispensable -= 1
-                else:
-                    yield member, found
+            of = {member.client: member for member in wave}
+            bodies = {name: _task_message(each.kind, others, task) for name, each in of.items()}
+            lost = len(wave)
+            for name, found in self._gather(bodies, slots, receive, spare):
+                lost -= 1
+                yield of[name], found
+            spare -= lost
 
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
         """Return the members' mean update; ``slots`` maps names to sent vectors, ``[d]`` each.
@@ -193,17 +197,15 @@ class HubCohort:
         model: Tensor,
         parameters: ParameterSource = "personal",
     ) -> Mapping[str, RowMetrics]:
-        """Return the metrics of a model, ``[d]``, at each client of ``names`` that is connected."""
+        """Return the metrics of a model, ``[d]``, at each client of ``names`` that is connected.
+
+        If too few clients would reply for the quorum, a lost client has time to reconnect.
+        """
         self._admit()
         slots = {"model": model}
         body = encode(SentEvaluation(kind, parameters), vfl_pb2.EvaluateRows)
-        here = [
-            name
-            for name in names
-            if self._try(name, lambda c: self._load(c, slots)) and self._try(name, _sending(body))
-        ]
-        found = {name: self._try(name, self._receive_metrics) for name in here}
-        return {name: each for name, each in found.items() if each is not None}
+        bodies = dict.fromkeys(names, body)
+        return dict(self._gather(bodies, slots, self._receive_metrics, self._spare(len(names))))
 
     def switch_branch(self, branch: str, parent: str | None) -> None:
         """Switch all clients to a branch, that is, to a named set of personal parameters.
@@ -270,6 +272,7 @@ class HubCohort:
     def _admit(self) -> None:
         for name, channel in self._arrivals().items():
             self._channels[name], self._loaded[name] = channel, {}
+            self._late.discard(name)
             channel.place = PLACE
             if self._branch is not None:
                 self._request_done(name, self._branch)
@@ -308,32 +311,62 @@ class HubCohort:
                 held[slot] = vector
         return True
 
-    def _send_task(self, member: Member, task: LocalTask, slots: Slots) -> Channel | None:
-        """Send a task; return the channel for the reply; None if the client is lost."""
-        others = tuple(name for name in slots if name != "model")
-        message = _task_message(member.kind, others, task)
-        here = self._try(member.client, lambda c: self._load(c, slots)) and self._try(
-            member.client, _sending(message)
-        )
-        return self._channels[member.client] if here else None
+    def _spare(self, asked: int) -> int:
+        """How many of ``asked`` clients may be lost."""
+        return asked - quorum_count(self.quorum, asked)
 
-    def _receive_from(
-        self, channel: Channel | None, member: Member, task: LocalTask, slots: Slots
-    ) -> LocalUpdate | None:
-        """Receive the reply to a task from ``channel``; None if the client is lost."""
-        if channel is None or self._channels.get(member.client) is not channel:
+    def _gather(
+        self,
+        bodies: Mapping[str, Body],
+        slots: Slots,
+        receive: Callable[[Channel], T],
+        spare: int,
+    ) -> Iterator[tuple[str, T]]:
+        """Send each client its message, and yield the replies in this order.
+
+        The first ``spare`` lost clients are skipped; each further one has time to reconnect.
+        """
+        sent = {name: self._send(name, slots, body) for name, body in bodies.items()}
+        for name, channel in sent.items():
+            found = self._reply(name, channel, receive)
+            if found is None and spare <= 0:
+                found = self._ask_again(name, slots, bodies[name], receive)
+            if found is None:
+                spare -= 1
+            else:
+                yield name, found
+
+    def _send(self, name: str, slots: Slots, body: Body) -> Channel | None:
+        """Send vectors and a message; return the channel of the reply; None if the client is lost.
+
+        ``slots`` are vectors by name, ``[d]`` each.
+        """
+        here = self._try(name, lambda c: self._load(c, slots)) and self._try(name, _sending(body))
+        return self._channels[name] if here else None
+
+    def _reply(
+        self, name: str, channel: Channel | None, receive: Callable[[Channel], T]
+    ) -> T | None:
+        """Receive a reply from ``channel``; None if the client is lost, or connected anew."""
+        if channel is None or self._channels.get(name) is not channel:
             return None
-        return self._try(member.client, lambda c: self._receive_update(c, task.aim, slots))
+        return self._try(name, receive)
 
-    def _repeat_task(self, member: Member, task: LocalTask, slots: Slots) -> LocalUpdate | None:
-        """Wait for a lost client to reconnect, and let it execute its task; None if it is late."""
+    def _ask_again(
+        self, name: str, slots: Slots, body: Body, receive: Callable[[Channel], T]
+    ) -> T | None:
+        """Wait for a lost client to reconnect, and send it its message; None if it is late.
+
+        A client that was late once is not waited for again until it reconnects.
+        """
         deadline = monotonic() + self._rejoin_timeout
-        while monotonic() < deadline:
+        while name not in self._late:
             self._admit()
-            channel = self._send_task(member, task, slots)
-            found = self._receive_from(channel, member, task, slots)
+            found = self._reply(name, self._send(name, slots, body), receive)
             if found is not None:
                 return found
+            if monotonic() >= deadline:
+                self._late.add(name)
             sleep(RECONNECT_PAUSE)
         return None
 
