@@ -21,14 +21,19 @@ from configs.agreement import VerticalAgreement
 from configs.table import Count, Name, Positive
 from configs.unlearning import MethodSettings
 from parties.common.shared_randomness import Index, torch_seed
-from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
+from parties.requests.driver import (
+    JsonObject,
+    MethodDefaults,
+    StepRecord,
+    StepResult,
+    Stop,
+)
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.training_loop import HOLD, SentGradients
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.run import Batch, Loss, VerticalRun
 from protocol import vfl_pb2
 from unlearning.cvfu import EarlyStopping, estimate_full_change, online_shares
-from unlearning.guarantee import Guarantee
 
 
 class CvfuSettings(MethodSettings):
@@ -93,17 +98,14 @@ class CvfuState:
     sent: SentGradients | None = None
 
 
-class CvfuMethod:
+class CvfuMethod(MethodDefaults):
     """CVFU, a heuristic: its (ε, δ) claim would need strong convexity and bounded gradients."""
 
     name: ClassVar = "cvfu"
+    title: ClassVar = "CVFU"
+    meaning: ClassVar = "gradient steps on a cached sum of votes"
     settings: ClassVar = CvfuSettings
-    guarantee: ClassVar = Guarantee.HEURISTIC
     state: ClassVar = CvfuState
-
-    def needs(self, _agreement: VerticalAgreement) -> Needs:
-        """Nothing."""
-        return NOTHING
 
     def count(self, run: VerticalRun) -> int:
         """The largest number of batches."""
@@ -127,9 +129,7 @@ class CvfuMethod:
         )
         return replace(state, sent=self._hold_forget_gradient(run, state))
 
-    def step(
-        self, run: VerticalRun, state: CvfuState, k: int
-    ) -> tuple[CvfuState, StepRecord] | Stop:
+    def step(self, run: VerticalRun, state: CvfuState, k: int) -> StepResult[CvfuState]:
         """Train one epoch on D_r at a fixed Ĥ, then add the change of the votes to Ĥ."""
         plan = run.settings(CvfuSettings)
         if k == plan.epochs or all(each.should_stop for each in state.watchers):

@@ -5,8 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from configs.agreement import VerticalAgreement
-from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
+from parties.requests.driver import (
+    JsonObject,
+    MethodDefaults,
+    StepRecord,
+    StepResult,
+    Stop,
+)
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.network_run import NetworkRun
 from unlearning.guarantee import Guarantee
@@ -27,7 +32,7 @@ class SingleState:
     guarantee: Guarantee | None = None
 
 
-class SingleStepMethod(ABC):
+class SingleStepMethod(MethodDefaults, ABC):
     """A method of one step; the epochs or Newton steps in this step are recorded one by one."""
 
     guarantee: ClassVar[Guarantee] = Guarantee.EXACT
@@ -38,10 +43,6 @@ class SingleStepMethod(ABC):
     def unlearn(self, run: NetworkRun) -> SingleState:
         """Carry out the whole method."""
 
-    def needs(self, _agreement: VerticalAgreement) -> Needs:
-        """Nothing."""
-        return NOTHING
-
     def count(self, _run: NetworkRun) -> None:
         """None: the parts of the step display their own progress."""
         return
@@ -50,9 +51,7 @@ class SingleStepMethod(ABC):
         """Return an empty state."""
         return SingleState()
 
-    def step(
-        self, run: NetworkRun, state: SingleState, k: int
-    ) -> tuple[SingleState, StepRecord] | Stop:
+    def step(self, run: NetworkRun, state: SingleState, k: int) -> StepResult[SingleState]:
         """Carry out the whole method in the first step."""
         if k:
             return Stop(state.stopped)
