@@ -33,7 +33,7 @@ from protocol.errors import RemoteProtocolError
 
 _RUN = re.compile("[0-9a-f]{32}")
 _VALUE = "personal"  # name of the tensor of a branch
-LAST_TASKS = 4  # that a server may repeat after a crash: the tasks of one client in one step
+LAST_TASKS = 3  # of one client in a step: its forgotten and remaining rows, a check of conflicts
 
 
 class ClientStore:
