@@ -46,12 +46,17 @@ ProgressListener = Callable[[Event], None]
 
 
 class ProgressReporter:
-    """Sends progress events of one party to ``listener``, as plain dictionaries."""
+    """Sends progress events of one party to ``listener``, as plain dictionaries.
+
+    Attributes:
+        counted: number of steps counted in all phases.
+    """
 
     def __init__(self, party: str, listener: ProgressListener) -> None:
         self._listener = listener
         self._progress = Progress(party)
         self._began = self._reported = monotonic()
+        self.counted = 0
 
     def phase(self, name: str, total: int | None = None) -> None:
         """Start the phase ``name``; ``total`` is its number of steps, or None if unknown."""
@@ -73,6 +78,7 @@ class ProgressReporter:
     def step(self, count: int = 1) -> None:
         """Count ``count`` steps of this phase as done."""
         self._progress.done += count
+        self.counted += count
         if monotonic() - self._reported >= REPORT_INTERVAL:
             self._report()
 

@@ -49,6 +49,7 @@ class MethodProgress(Generic[State]):
     good: bool = False  # whether the model is good
     which: list[bool] | None = None  # of N models, the models that are good; None: all of them
     stop: Stop | None = None  # the end of the method; None if more steps follow
+    shown: int = 0  # how much the steps so far advanced the progress display
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,8 @@ def carry_out(method: Method[Run_contra, State, Result_co], run: Run_contra) -> 
         run.record(method.name, now)
     elif now.stop is None:
         run.progress.note(f"{method.name}: continuing after {len(now.records)} steps")
-    run.progress.phase(method.name, method.count(run))
+    total = method.count(run)
+    run.progress.phase(method.name, None if total is None else max(0, total - now.shown))
     while now.stop is None:
         if now.good:
             run.keep_good(now.which)
@@ -177,6 +179,7 @@ def _next(
     method: Method[Run_contra, State, Result_co], run: Run_contra, now: MethodProgress[State]
 ) -> MethodProgress[State]:
     """The progress after one more step."""
+    before = run.progress.counted
     done = method.step(run, now.state, len(now.records))
     if isinstance(done, Stop):
         if not done.restore:
@@ -185,8 +188,8 @@ def _next(
     state, record = done
     if record.good:
         run.verify()
-    records = [*now.records, record.figures]
-    return MethodProgress(state, records, record.good, record.which, _failure(run))
+    records, shown = [*now.records, record.figures], now.shown + run.progress.counted - before
+    return MethodProgress(state, records, record.good, record.which, _failure(run), shown)
 
 
 def _failure(run: Run) -> Stop | None:

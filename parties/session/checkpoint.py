@@ -24,7 +24,7 @@ from parties.common.atomic_file import write_atomically
 from parties.common.errors import IntegrityError, StorageError
 from parties.common.json_codec import Tensors
 
-FORMAT = 2
+FORMAT = 3
 BEFORE_TRAINING = 1  # number of a checkpoint without any training; a horizontal party writes none
 RETAINED = 2  # while some parties write checkpoint n, all parties still have checkpoint n - 1
 

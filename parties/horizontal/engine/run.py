@@ -61,7 +61,7 @@ class ProgressJournal(Protocol):
 
 
 class NoJournal:
-    """A journal that records nothing: after a crash, a method starts again."""
+    """A journal that records nothing, for a run outside a server."""
 
     def recorded(self, name: str, kind: type[T]) -> T | None:
         """Return None."""
@@ -77,10 +77,11 @@ NO_JOURNAL = NoJournal()
 
 @dataclass(frozen=True, slots=True)
 class CostedProgress(Generic[T]):
-    """The progress of a method, and its cost until then."""
+    """The progress of a method, its cost until then, and the branch of the personal parameters."""
 
     progress: T
     cost: Cost
+    branch: str
 
 
 def random_secret() -> bytes:
@@ -117,9 +118,9 @@ class HorizontalRun:
     # their sums and obtain exactly the update of this client.
     salt: str = ""
     branch: str = ""  # name of the branch with the clients' personal parameters
-    # Function that switches all clients to a new branch for the recovery, and returns its name;
-    # None if clients have no personal parameters.
-    recovery_branch: Callable[[], str] | None = None
+    # Function that switches all clients to a new branch for the recovery, whose parent is its
+    # argument, and returns its name; None if clients have no personal parameters.
+    recovery_branch: Callable[[str], str] | None = None
     # Function that measures the conflicts of a round of unlearning; None if conflicts are not
     # measured. Measurements are not part of the method's cost.
     check_conflicts: ConflictCheck | None = None
@@ -161,7 +162,7 @@ class HorizontalRun:
         recovery can still be evaluated with them.
         """
         if self.recovery_branch is not None:
-            self.branch = self.recovery_branch()
+            self.branch = self.recovery_branch(self.branch)
 
     # --- rounds ----------------------------------------------------------------------------------
 
@@ -200,6 +201,9 @@ class HorizontalRun:
         if found is None:
             return None
         self.cost.restore(found.cost)
+        if found.branch != self.branch:
+            self.branch = found.branch
+            self.cohort.switch_branch(found.branch, None)
         if isinstance(found.progress, MethodProgress):
             rounds = [each for each in found.progress.records if each]
             self.rounds += rounds
@@ -208,7 +212,7 @@ class HorizontalRun:
 
     def record(self, name: str, value: object) -> None:
         """Record the progress under ``name``, in place of the earlier progress of this name."""
-        self.journal.record(name, CostedProgress(value, self.cost.spent))
+        self.journal.record(name, CostedProgress(value, self.cost.spent, self.branch))
 
     def keep_good(self, which: Sequence[bool] | None) -> None:
         """Do nothing: the method's state is the good model."""

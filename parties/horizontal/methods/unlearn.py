@@ -38,6 +38,7 @@ def unlearn(method: AnyClientMethod, run: HorizontalRun) -> UnlearnedModel:
     began, before, diverged = run.branch, None, None
     try:
         state: Any = carry_out(method, run)
+        began = run.branch
         model, unlearned = state.model, bool(run.rounds)
         recovery = method.recovery(run, state)
         if recovery is not None and recovery.round_plan.rounds:
