@@ -144,7 +144,7 @@ def open_split_model(
     """The active party's split model, and the passive parties' sessions."""
     write_data(folder, rows)
     certify(folder)
-    plan, port = agreement(**changes), MemoryPort()
+    plan, port = agreement(**{"unlearn": [{"name": "some"}], **changes}), MemoryPort()
     sessions: dict[str, PassiveSession] = {}
 
     def answer(name: str) -> None:

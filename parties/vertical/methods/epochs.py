@@ -12,6 +12,7 @@ from configs.unlearning import MethodSettings
 from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
 from parties.vertical.engine.training_loop import ACCUMULATE, DESCEND
 from parties.vertical.methods.method import MethodResult
+from parties.vertical.methods.orders import Orders
 from parties.vertical.methods.run import Batch, Loss, VerticalRun
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
@@ -35,6 +36,10 @@ class EpochMethod(ABC):
     def needs(self, _agreement: VerticalAgreement) -> Needs:
         """Nothing."""
         return NOTHING
+
+    @abstractmethod
+    def orders(self, agreement: VerticalAgreement) -> Orders:
+        """What the method may order the passive parties to do."""
 
     @abstractmethod
     def epochs(self, run: VerticalRun) -> int:

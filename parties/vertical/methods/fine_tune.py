@@ -2,11 +2,13 @@
 
 from typing import ClassVar
 
+from configs.agreement import VerticalAgreement
 from configs.table import Count, Positive
 from configs.unlearning import MethodSettings
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.methods.epochs import EpochMethod
+from parties.vertical.methods.orders import Orders
 from parties.vertical.methods.run import VerticalRun
 
 
@@ -22,6 +24,11 @@ class FineTuneMethod(EpochMethod):
 
     name: ClassVar = "fine-tune"
     settings: ClassVar = FineTuneSettings
+
+    def orders(self, agreement: VerticalAgreement) -> Orders:
+        """Training from the original model."""
+        plan = agreement.unlearning.of(FineTuneSettings)
+        return Orders.of_training(agreement, plan.learning_rate, plan.epochs)
 
     def epochs(self, run: VerticalRun) -> int:
         """The number of epochs."""

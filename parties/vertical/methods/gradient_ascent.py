@@ -11,7 +11,8 @@ from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.training_loop import SentGradients
 from parties.vertical.methods.method import MethodResult
-from parties.vertical.methods.run import VerticalRun, hold_forget_gradient
+from parties.vertical.methods.orders import Orders
+from parties.vertical.methods.run import PLAIN, VerticalRun, hold_forget_gradient
 from unlearning.baselines import clip_factor, reaches_uniform_loss
 from unlearning.guarantee import Guarantee
 
@@ -48,6 +49,11 @@ class GradientAscentMethod:
     def needs(self, _agreement: VerticalAgreement) -> Needs:
         """Nothing."""
         return NOTHING
+
+    def orders(self, agreement: VerticalAgreement) -> Orders:
+        """Steps along the held gradient of the original model."""
+        plan = agreement.unlearning.of(AscentSettings)
+        return Orders(starts=((PLAIN, None),), ascent=plan.learning_rate)
 
     def count(self, run: VerticalRun) -> int:
         """The number of passes over D_u."""

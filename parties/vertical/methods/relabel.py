@@ -4,12 +4,14 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from configs.agreement import VerticalAgreement
 from configs.table import Count, Positive
 from configs.unlearning import MethodSettings
 from parties.common.shared_randomness import derive_key, random_words
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.methods.epochs import EpochMethod
+from parties.vertical.methods.orders import Orders
 from parties.vertical.methods.run import VerticalRun
 from protocol import vfl_pb2
 from unlearning.baselines import wrong_labels
@@ -31,6 +33,11 @@ class RelabelMethod(EpochMethod):
     name: ClassVar = "relabel"
     settings: ClassVar = RelabelSettings
     rows: ClassVar = vfl_pb2.TRAIN_ROWS
+
+    def orders(self, agreement: VerticalAgreement) -> Orders:
+        """Training from the original model."""
+        plan = agreement.unlearning.of(RelabelSettings)
+        return Orders.of_training(agreement, plan.learning_rate, plan.epochs)
 
     def epochs(self, run: VerticalRun) -> int:
         """The number of epochs."""

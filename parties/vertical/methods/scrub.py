@@ -23,6 +23,7 @@ from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.training_loop import DESCEND
 from parties.vertical.methods.method import MethodResult
+from parties.vertical.methods.orders import Orders
 from parties.vertical.methods.run import Act, Batch, Loss, VerticalRun
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
@@ -65,6 +66,11 @@ class ScrubMethod:
     def needs(self, _agreement: VerticalAgreement) -> Needs:
         """Nothing."""
         return NOTHING
+
+    def orders(self, agreement: VerticalAgreement) -> Orders:
+        """Training from the original model."""
+        plan = agreement.unlearning.of(ScrubSettings)
+        return Orders.of_training(agreement, plan.learning_rate, plan.epochs)
 
     def count(self, run: VerticalRun) -> int:
         """The number of batches."""

@@ -2,11 +2,13 @@
 
 from typing import ClassVar
 
+from configs.agreement import VerticalAgreement
 from configs.table import Count, Fraction, Positive
 from configs.unlearning import MethodSettings, ShrinkTop
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.methods.epochs import EpochMethod
+from parties.vertical.methods.orders import Orders
 from parties.vertical.methods.run import ShrinkShares, VerticalRun
 
 
@@ -25,6 +27,12 @@ class ShrinkPerturbMethod(EpochMethod):
 
     name: ClassVar = "shrink-perturb"
     settings: ClassVar = ShrinkPerturbSettings
+
+    def orders(self, agreement: VerticalAgreement) -> Orders:
+        """Training from the original model, moved towards fresh values."""
+        plan = agreement.unlearning.of(ShrinkPerturbSettings)
+        shares = ShrinkShares.agreed(plan.share, plan.top)
+        return Orders.of_training(agreement, plan.learning_rate, plan.epochs, (shares.pair,))
 
     def epochs(self, run: VerticalRun) -> int:
         """The number of epochs."""

@@ -9,6 +9,7 @@ from configs.agreement import VerticalAgreement
 from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.network_run import NetworkRun
+from parties.vertical.methods.orders import Orders
 from unlearning.guarantee import Guarantee
 
 
@@ -41,6 +42,10 @@ class SingleStepMethod(ABC):
     def needs(self, _agreement: VerticalAgreement) -> Needs:
         """Nothing."""
         return NOTHING
+
+    def orders(self, _agreement: VerticalAgreement) -> Orders:
+        """Copies are restored without an update rule; every training has the task TRAIN."""
+        return Orders()
 
     def count(self, _run: NetworkRun) -> None:
         """None: the parts of the step display their own progress."""

@@ -2,11 +2,13 @@
 
 from typing import ClassVar
 
+from configs.agreement import VerticalAgreement
 from configs.table import Count, Positive
 from configs.unlearning import MethodSettings
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.methods.epochs import EpochMethod
+from parties.vertical.methods.orders import Orders
 from parties.vertical.methods.run import FRESH_TOP, VerticalRun
 
 
@@ -26,6 +28,11 @@ class TopOnlyMethod(EpochMethod):
     name: ClassVar = "top-only"
     settings: ClassVar = TopOnlySettings
     only_top: ClassVar = True
+
+    def orders(self, agreement: VerticalAgreement) -> Orders:
+        """Training from the original model, with a fresh top model."""
+        plan = agreement.unlearning.of(TopOnlySettings)
+        return Orders.of_training(agreement, plan.learning_rate, plan.epochs, (FRESH_TOP.pair,))
 
     def epochs(self, run: VerticalRun) -> int:
         """The number of epochs."""
