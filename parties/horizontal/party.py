@@ -1,6 +1,6 @@
 """Parties, modes and model file of a run with a server."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from configs.federated_file import FederatedConfig
 from configs.horizontal import HorizontalAgreement
 from parties.common.progress import ProgressListener
 from parties.horizontal.engine.party import FederatedContext
+from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.local.rows import ClientData, no_rows
 from parties.horizontal.simulation.simulated_data import SimulatedClients, SimulationSource
 from parties.horizontal.task import ClientTask, ServerTask
@@ -30,10 +31,12 @@ class FederatedParty(FederatedContext):
     Attributes:
         server_task: function (party) -> the server's part of the training task.
         client_task: function (party) -> the client's part of the training task.
+        local_tasks: function (agreement) -> all local tasks that the server may send.
     """
 
     server_task: Callable[[Any], ServerTask]
     client_task: Callable[[Any], ClientTask]
+    local_tasks: Callable[[Any], Sequence[LocalTask]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,6 +100,14 @@ def unlearning_methods(agreement: HorizontalAgreement) -> list[AnyClientMethod]:
     return found + [build_retrain(agreement, number + 1) for number in range(plan.retrains)]
 
 
+def network_local_tasks(agreement: HorizontalAgreement) -> list[LocalTask]:
+    """Return all local tasks that clients run in training, in unlearning and in measurements."""
+    training = network_training_plan(agreement, "original").task
+    lent = [replace(training, aim="personal-model")] if agreement.evaluation.evaluator else []
+    methods = unlearning_methods(agreement) if agreement.unlearn else []
+    return [training, *lent, *(task for each in methods for task in each.tasks())]
+
+
 def _variant(agreement: HorizontalAgreement, variant: MethodVariant) -> AnyClientMethod:
     """A method with other settings and the same random streams."""
     own = agreement.model_copy(update={"unlearning": agreement.unlearning.at(variant)})

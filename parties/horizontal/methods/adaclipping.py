@@ -52,6 +52,10 @@ class AdaClipping(ClientMethod[ModelState]):
         fisher_task = replace(recover.task, aim="fisher")
         return cls(fisher_task, recover, plan.ratio, plan.strength)
 
+    def tasks(self) -> list[LocalTask]:
+        """Return also the report of the Fisher information."""
+        return [*self.planned_tasks(), self.fisher_task]
+
     def count(self, _run: HorizontalRun) -> int:
         """Return 1."""
         return 1

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
+from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.methods.ascent import ClientAscentSettings
 from parties.horizontal.methods.method import ClientMethod, StageBuilder
 from parties.horizontal.methods.recover import Recovery, TrainedState
@@ -59,6 +60,10 @@ class EwcSga(ClientMethod[EwcSgaState]):
         """Build the method from its settings."""
         ascent = rounds(plan.ascent, "climb", "elastic", plan.strength)
         return cls(ascent, rounds(plan.recover, "recover"))
+
+    def tasks(self) -> list[LocalTask]:
+        """Return also the report of the Fisher information."""
+        return [*self.planned_tasks(), replace(self.ascent.task, aim="fisher")]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of gradient ascent."""

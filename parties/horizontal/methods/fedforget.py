@@ -16,6 +16,7 @@ from configs.client_unlearning import ClientMethodSettings, StageSettings
 from configs.table import Fraction, Positive
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
+from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.methods.method import ClientMethod, StageBuilder
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.requests.driver import StepRecord, Stop
@@ -103,6 +104,10 @@ class FedForget(ClientMethod[FedForgetState]):
             plan.leaving_factor, plan.decay, plan.max_weight, plan.temperature,
         )  # fmt: skip
 
+    def tasks(self) -> list[LocalTask]:
+        """Return also the task of the leaving clients."""
+        return [*self.planned_tasks(), self._taught_by_teachers(self.distil.task)]
+
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds that train teacher B or distil."""
         return self._teacher_rounds + self.distil.rounds
@@ -147,16 +152,19 @@ class FedForget(ClientMethod[FedForgetState]):
         run.progress.step()
         return model + mean.delta.to(torch.float32)
 
+    def _taught_by_teachers(self, task: LocalTask) -> LocalTask:
+        weight_a = 0.0 if self.mode == "bad_teacher" else self.weight_a
+        return replace(
+            task, aim="teachers", teacher_mode=self.mode,
+            teacher_weights=(weight_a, self.weight_b), temperature=self.temperature,
+        )  # fmt: skip
+
     def _distilled(
         self, run: HorizontalRun, state: FedForgetState, number: int
     ) -> tuple[Tensor, float]:
         """The model after a round of distillation, ``[d]``, and the remaining clients' loss."""
         task = self.distil.task_at(number)
-        weight_a = 0.0 if self.mode == "bad_teacher" else self.weight_a
-        teacher_task = replace(
-            task, aim="teachers", teacher_mode=self.mode,
-            teacher_weights=(weight_a, self.weight_b), temperature=self.temperature,
-        )  # fmt: skip
+        teacher_task = self._taught_by_teachers(task)
         slots, teachers = {"model": state.model}, {"teacher": run.original}
         if state.second is not None:
             teachers["second"] = state.second

@@ -24,7 +24,7 @@ from models.prompts import PromptedNetwork
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.local.local_task import GatePlan
+from parties.horizontal.local.local_task import GatePlan, LocalTask
 from parties.horizontal.local.networks import build_whole_network
 from parties.horizontal.methods.method import ClientMethod, StageBuilder
 from parties.horizontal.methods.recover import Recovery, TrainedState
@@ -114,6 +114,7 @@ class FedGkt(ClientMethod[FedGktState]):
         start: rule for the student's initial parameters; see ``initial_student``.
         target_client: the only remaining client that the method uses and whose model is unlearned;
             None: all remaining clients.
+        labels: number of classes.
     """
 
     distil: RoundPlan
@@ -123,6 +124,7 @@ class FedGkt(ClientMethod[FedGktState]):
     gate: GateCriterion = "features"
     start: StudentInit = "random"
     target_client: str | None = None
+    labels: int = 0
     name: str = "fedgkt"
     settings: ClassVar = FedGktSettings
     state: ClassVar[type[FedGktState]] = FedGktState
@@ -139,7 +141,15 @@ class FedGkt(ClientMethod[FedGktState]):
         )  # fmt: skip
         distil, recover = rounds(plan.distil, "distil"), rounds(plan.recover, "recover")
         shapes, target = build_whole_network(agreement, "shape"), agreement.unlearning.target_client
-        return cls(distil, recover, gate, shapes, plan.gate, plan.init, target)
+        labels = len(agreement.labels.classes)
+        return cls(distil, recover, gate, shapes, plan.gate, plan.init, target, labels)
+
+    def tasks(self) -> list[LocalTask]:
+        """Return the distillation and the report for the gate instead of its plan."""
+        task, by_classes = self.distil.task, self.gate == "classes"
+        reported = replace(task, aim="classes" if by_classes else "personal-model")
+        classes = tuple(range(self.labels)) if by_classes else ()
+        return [self.recover.task, self._gated(task, classes), reported]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of distillation."""
@@ -171,8 +181,7 @@ class FedGkt(ClientMethod[FedGktState]):
         """Run one round of gated distillation."""
         if k == self.distil.rounds:
             return Stop()
-        plan = replace(self.plan, classes=state.classes) if state.classes else self.plan
-        task = replace(self.distil.task_at(k), aim="gated", gate=plan)
+        task = self._gated(self.distil.task_at(k), state.classes)
         slots = {"model": state.model, "teacher": run.original}
         if state.leaving is not None:
             slots["second"] = state.leaving
@@ -180,6 +189,9 @@ class FedGkt(ClientMethod[FedGktState]):
         model, closed = state.model + mean.delta.to(state.model.dtype), not mean.delta.any()
         record = run.finish_round(RoundRecord("unlearn", k, model, mean.loss, skipped=closed))
         return replace(state, model=model), record
+
+    def _gated(self, task: LocalTask, classes: tuple[int, ...]) -> LocalTask:
+        return replace(task, aim="gated", gate=replace(self.plan, classes=classes))
 
     def recovery(self, run: HorizontalRun, state: FedGktState) -> Recovery:
         """Return the rounds of recovery."""

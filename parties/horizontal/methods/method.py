@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from torch import Tensor
@@ -11,7 +11,7 @@ from configs.client_unlearning import LocalTrainingSettings
 from configs.unlearning import MethodSettings
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun
-from parties.horizontal.local.local_task import Aim
+from parties.horizontal.local.local_task import Aim, LocalTask
 from parties.horizontal.methods.recover import Recovery
 from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
 from unlearning.guarantee import Guarantee
@@ -71,6 +71,18 @@ class ClientMethod(ABC, Generic[State]):
     def needs(self, _agreement: Any) -> Needs:
         """Return the state that the method needs after the training."""
         return NOTHING
+
+    def tasks(self) -> list[LocalTask]:
+        """Return the local tasks that the method sends; a client refuses every other task.
+
+        ``task_differences`` says in what the task of a round may differ from these tasks.
+        """
+        return self.planned_tasks()
+
+    def planned_tasks(self) -> list[LocalTask]:
+        """Return the local tasks of the method's round plans."""
+        values = [getattr(self, each.name) for each in fields(self)]  # type: ignore[arg-type]
+        return [each.task for each in values if isinstance(each, RoundPlan)]
 
     @abstractmethod
     def count(self, run: HorizontalRun) -> int | None:

@@ -18,7 +18,7 @@ from models.prompts import PromptedNetwork
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.local.local_task import DistillationPlan
+from parties.horizontal.local.local_task import DistillationPlan, LocalTask
 from parties.horizontal.local.networks import build_whole_network
 from parties.horizontal.methods.method import ClientMethod, StageBuilder
 from parties.horizontal.methods.recover import Recovery, TrainedState
@@ -117,6 +117,12 @@ class Mimir(ClientMethod[MimirState]):
         shapes, target = build_whole_network(agreement, "shape"), agreement.unlearning.target_client
         return cls(distil, recover, losses, shapes, plan.init, target)
 
+    def tasks(self) -> list[LocalTask]:
+        """Return the distillation and the report of personal parameters instead of its plan."""
+        task = self.distil.task
+        reported = replace(task, aim="personal-model")
+        return [self.recover.task, self._distilled(task), reported]
+
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of distillation."""
         return self.distil.rounds
@@ -141,12 +147,15 @@ class Mimir(ClientMethod[MimirState]):
         """Run one round of distillation."""
         if k == self.distil.rounds:
             return Stop()
-        task = replace(self.distil.task_at(k), aim="distil", distil=self.plan)
+        task = self._distilled(self.distil.task_at(k))
         slots = {"model": state.model, "teacher": run.original, "second": state.leaving}
         mean = run.mean_update(target_members(run, self.target_client), task, slots)
         model = state.model + mean.delta.to(state.model.dtype)
         record = run.finish_round(RoundRecord("unlearn", k, model, mean.loss))
         return replace(state, model=model), record
+
+    def _distilled(self, task: LocalTask) -> LocalTask:
+        return replace(task, aim="distil", distil=self.plan)
 
     def recovery(self, run: HorizontalRun, state: MimirState) -> Recovery:
         """Return the rounds of recovery."""

@@ -20,6 +20,7 @@ from parties.horizontal.engine.cohort import quorum_updates
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.fisher import split_by_layer, weight_layers
+from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.local.networks import build_whole_network
 from parties.horizontal.methods.ascent import ClientAscentSettings
 from parties.horizontal.methods.method import ClientMethod, StageBuilder
@@ -72,6 +73,10 @@ class Sfu(ClientMethod[SfuState]):
             build_whole_network(agreement, "shape"),
         )
         return cls(ascent, rounds(plan.recover, "recover"), shapes, plan.energy)
+
+    def tasks(self) -> list[LocalTask]:
+        """Return also the report of the layers' inputs."""
+        return [*self.planned_tasks(), replace(self.ascent.task, aim="inputs")]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of gradient ascent."""

@@ -8,7 +8,7 @@ every round, the server measures S_u of the new model and updates Ω by dual asc
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import inf, isfinite
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -22,7 +22,7 @@ from parties.common.errors import Diverged, PolicyError
 from parties.horizontal.engine.cohort import DIVERGED_HINT, require_finite
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.local.local_task import RowMetrics, TextTask
+from parties.horizontal.local.local_task import LocalTask, RowMetrics, TextTask
 from parties.horizontal.local.score_histogram import histogram_scores
 from parties.horizontal.methods.method import ClientMethod
 from parties.horizontal.methods.recover import Recovery, TrainedState
@@ -145,6 +145,15 @@ class PrimalDual(ClientMethod[PrimalDualState]):
             plan.threshold,
             plan.participants,
         )
+
+    def tasks(self) -> list[LocalTask]:
+        """Return the tasks with the largest Ω and M; M is unknown without a threshold."""
+        text = self.unlearn.task.text
+        if text is None:
+            return self.planned_tasks()
+        ceiling = inf if self.threshold is None else CEILING_FACTOR * self.threshold
+        text = replace(text, multiplier=self.max_multiplier, max_loss=ceiling)
+        return [replace(self.unlearn.task, text=text), self.recover.task]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of unlearning."""
