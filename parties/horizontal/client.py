@@ -68,7 +68,7 @@ class ReplyCount:
 def _converse(
     party: FederatedParty, channel: Channel, store: ClientStore, done: ReplyCount
 ) -> None:
-    with report_and_close(channel):
+    with report_and_close(channel), channel.locate_errors():
         conversation = ClientConversation(party, channel, store)
         while conversation.handle(channel.receive(party.agreement.limits.idle_seconds)):
             done.replies += 1
@@ -89,13 +89,9 @@ class ClientConversation:
 
         Raises:
             RemoteProtocolError: the message does not match the agreement, or the state of this
-                client cannot answer it; the error names the server, and nothing has changed.
+                client cannot answer it; nothing has changed.
         """
         self._party.progress.follow(self._channel.place)
-        with self._channel.locate_errors():
-            return self._dispatch(message)
-
-    def _dispatch(self, message: Message) -> bool:
         match message.body:
             case vfl_pb2.LoadVector() as load:
                 self._load(load, message)

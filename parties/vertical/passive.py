@@ -50,7 +50,7 @@ def run_passive(party: VerticalParty, connect: Callable[[], Line]) -> None:
 
 
 def _run_session(party: VerticalParty, channel: Channel) -> None:
-    with report_and_close(channel):
+    with report_and_close(channel), channel.locate_errors():
         session = PassiveSession(party, channel, party_checkpoints(party))
         while session.handle(channel.receive(party.agreement.limits.idle_seconds)):
             pass
@@ -72,15 +72,12 @@ class PassiveSession:
         """Check and handle one message; return False if it was ``Goodbye``, and else True.
 
         Raises:
-            RemoteProtocolError: the agreement or the state of this party does not allow the order;
-                the error names the active party, and the order has changed nothing.
+            RemoteProtocolError: the agreement or the state of this party does not allow the order,
+                which has changed nothing.
         """
         place = self._channel.place
         self._party.progress.follow(place)
-        with (
-            self._channel.locate_errors(),
-            self._party.traffic.time_phase(report_phase(message.kind, task_name(place))),
-        ):
+        with self._party.traffic.time_phase(report_phase(message.kind, task_name(place))):
             self._check(message)
             return self._dispatch(message)
 
