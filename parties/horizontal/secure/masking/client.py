@@ -84,8 +84,9 @@ class MaskingClient:
 
         Raises:
             MaskingError: this client's keys were changed, a member's keys are missing or invalid,
-                or the shares were already sealed. Sealing is possible only once, because every call uses
-                the same keys and nonce, and AES-GCM needs another key or nonce for each text.
+                or the shares were already sealed. Sealing is possible only once, because every
+                call uses the same keys and nonce, and AES-GCM needs another key or nonce for each
+                text.
         """
         if self._public_keys:
             raise MaskingError(f"{self._name} has already encrypted its key shares for this sum")
