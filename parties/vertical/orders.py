@@ -190,9 +190,7 @@ class OrderCheck:
                 f"a shard below {shards}" if shards > 1 else "a model without shards",
             )
         if task == vfl_pb2.TRAIN:
-            newton = agreed.training.optimiser == "newton-cg"
-            legal = start == (None if newton else training_rule(agreed), None)
-            legal = legal and rows in _LEARNED[vfl_pb2.TRAIN]
+            legal = start in self._training_starts and rows in _LEARNED[vfl_pb2.TRAIN]
         else:
             fresh_starts = [each for orders in self._orders for each in orders.fresh]
             legal = rows == vfl_pb2.SAMPLE and start in fresh_starts
@@ -206,13 +204,19 @@ class OrderCheck:
         if not len(sets.select(rows)):
             raise _refusal(f"preprocessing for {vfl_pb2.Rows.Name(rows)}", "a set with rows")
 
+    @property
+    def _training_starts(self) -> list[tuple[UpdateRule | None, Sample | None]]:
+        """No rule for a model that takes no optimiser steps, or the rule of the training."""
+        newton = self._agreement.training.optimiser == "newton-cg"
+        return [(None, None)] + ([] if newton else [(training_rule(self._agreement), None)])
+
     def _restore(self, command: vfl_pb2.RestoreCopy, task: vfl_pb2.Task) -> None:
         self._require_copy(command.slot)
         start, relearn = _start(command), self._agreement.evaluation.relearn
         legal: list[tuple[UpdateRule | None, Sample | None]] = [(None, None)]
         match task:
-            case vfl_pb2.TRAIN if self._agreement.training.optimiser != "newton-cg":
-                legal.append((training_rule(self._agreement), None))
+            case vfl_pb2.TRAIN:
+                legal = self._training_starts
             case vfl_pb2.UNLEARN:
                 legal += [each for orders in self._orders for each in orders.starts]
             case vfl_pb2.RELEARN if relearn is not None:
