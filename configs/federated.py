@@ -8,6 +8,8 @@ from pydantic import Field, model_validator
 from configs.agreement import LimitSettings
 from configs.table import ConfigTable, Count, Fraction, Name, Pin, Positive
 
+SIMULATED = "client"  # the table [settings.client] is for all simulated clients
+
 
 class FederatedPartyEntry(ConfigTable):
     """One party and its role."""
@@ -125,7 +127,7 @@ class FederatedAgreement(ConfigTable):
     def spokes(self) -> tuple[str, ...]:
         """Names of the clients: the named ones, sorted, then the simulated ones."""
         named = (name for name, each in self.parties.items() if each.role == "client")
-        return (*sorted(named), *(f"client-{number}" for number in range(self.clients)))
+        return (*sorted(named), *(f"{SIMULATED}-{number}" for number in range(self.clients)))
 
     @model_validator(mode="after")
     def _has_one_server(self) -> Self:

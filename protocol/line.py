@@ -135,18 +135,8 @@ class MemoryLine:
     """One end of a connection between two parties in the same process."""
 
     def __init__(self, inbox: FrameQueue, outbox: FrameQueue, peer: str | None) -> None:
-        self._inbox, self._outbox, self._peer = inbox, outbox, peer
-        self._since = monotonic()
-
-    @property
-    def since(self) -> float:
-        """The time at which the connection was made, in seconds of the monotonic clock."""
-        return self._since
-
-    @property
-    def peer(self) -> str | None:
-        """Name of the peer, as given when the connection was made."""
-        return self._peer
+        self._inbox, self._outbox = inbox, outbox
+        self.peer, self.since = peer, monotonic()
 
     def send(self, frame: bytes, timeout: float) -> None:
         """Put one frame into the peer's inbox.

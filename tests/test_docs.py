@@ -23,7 +23,7 @@ HIDDEN = {".venv", ".git", "runs", "build", "dist", "node_modules"}
 PAGES = sorted(
     path
     for path in ROOT.rglob("*.md")
-    if not HIDDEN & set(path.relative_to(ROOT).parts) and not path.name.startswith(".")
+    if not any(part.startswith(".") or part in HIDDEN for part in path.relative_to(ROOT).parts)
 )
 # Pages that describe the present state. The others record the past, or are written by commands.
 CURRENT = [
@@ -91,7 +91,7 @@ def test_generated_pages_are_fresh(page: str) -> None:
 
 
 def test_every_configuration_key_has_a_meaning() -> None:
-    """The meaning is the comment at the key's definition in configs/*.py."""
+    """The meaning is the comment at the key's definition."""
     empty, section = [], ""
     for line in generate.configuration_page().splitlines():
         section = line if line.startswith("#") else section
@@ -234,7 +234,8 @@ def test_every_option_that_a_page_names_exists(page: Path) -> None:
 def known_keys() -> set[str]:
     """All keys of all tables, by their last two names: ``training.epochs``, and by the last one."""
     keys: set[str] = set()
-    waiting, seen = [*generate.config_tables(), *generate.agreements().values()], set[Any]()
+    waiting, seen = [*generate.agreements().values(), *generate.party_settings()], set[Any]()
+    waiting.append(generate.experiment_list())
     while waiting:
         table = waiting.pop()
         if table in seen:

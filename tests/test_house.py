@@ -47,6 +47,7 @@ from structure.imports import (
     unknown_packages,
 )
 from structure.model_digests import tensors_digest
+from structure.repeats import line_count, repeats
 from structure.source import PRODUCT, ROOT, Culprit, Source, read_source
 
 Plant = Callable[..., Source]
@@ -109,7 +110,7 @@ def test_folders_are_the_product() -> None:
         ("models", "import parties", "1 models.x: models may not import parties"),
         (
             "protocol",
-            "import numpy, configs.schema",
+            "import numpy, configs.table",
             "1 protocol.x: protocol may not import config",
         ),
         (
@@ -292,6 +293,19 @@ def test_planted_chain_and_circle_are_found(plant: Plant) -> None:
     assert longest_chain(plant(files)) == ["psi/a.py", "psi/b.py", "psi/c.py"]
     files["psi/c.py"] = "from psi import a"
     assert circles(plant(files)) == [["psi/a.py", "psi/b.py", "psi/c.py", "psi/a.py"]]
+
+
+# --- repeated code --------------------------------------------------------------------------------
+
+
+def test_planted_repeat_is_found(tmp_path: Path) -> None:
+    pytest.importorskip("pylint")
+    body = "".join(f"    print({number})\n" for number in range(6))
+    (tmp_path / "a.py").write_text(f"import os\n\n\ndef f():\n{body}")
+    (tmp_path / "b.py").write_text(f"def g():\n    return\n\n\ndef h():\n{body}")
+    (tmp_path / "c.py").write_text(f"def i():\n{body.replace('5', '7')}")
+    assert repeats(tmp_path, ["a.py", "b.py", "c.py"]) == [(6, ["a.py:5-10", "b.py:6-11"])]
+    assert line_count(tmp_path.parent, [tmp_path.name]) == 28
 
 
 # --- docstrings -----------------------------------------------------------------------------------

@@ -35,8 +35,7 @@ from parties.cli.options import (
 from parties.session.setup import Begin
 
 if TYPE_CHECKING:
-    from configs.federated_file import FederatedConfig
-    from configs.schema import VerticalConfig
+    from configs.config_file import ConfigFile, FederatedConfig
     from parties.common.progress import ProgressListener
     from parties.horizontal.party import FederatedMode
     from parties.session.setup import StartOptions
@@ -120,15 +119,15 @@ def party_command(  # noqa: PLR0913  a command has the options that it has
 
 
 def _run_party(run: _Run, console: Console) -> None:
-    from configs.any_file import read_any
+    from configs.config_file import read_any
     from configs.errors import ConfigError
-    from parties.cli.modes import AGREEMENTS
+    from parties.cli.modes import SCHEMAS
     from parties.session.identity import load_identity
     from parties.session.run_folder import check_run_folder, lock_run_folder
 
     if run.hub is not None:
         check_hub_address(run.hub, dials=run.role in (Role.PASSIVE, Role.CLIENT))
-    config = read_any(run.config, AGREEMENTS, run.changes)
+    config = read_any(run.config, SCHEMAS, run.changes)
     settings = config.settings(run.party)
     for notice in config.notices:
         console.warn(notice)
@@ -161,16 +160,16 @@ def _run_party(run: _Run, console: Console) -> None:
 
 
 def _run_mode(
-    config: "VerticalConfig | FederatedConfig",
+    config: "ConfigFile[Any, Any]",
     party: str,
     options: "StartOptions",
     hub: str | None,
     listener: "ProgressListener",
 ) -> dict[str, Any] | None:
     """Run one party in the mode of its config; only that mode is imported."""
-    from configs.federated_file import FederatedConfig
+    from configs.federated import FederatedAgreement
 
-    if isinstance(config, FederatedConfig):
+    if isinstance(config.agreement, FederatedAgreement):
         from parties.horizontal.run_party import run_federated_party
 
         return run_federated_party(federated_mode(config), config, party, options, hub, listener)
@@ -220,13 +219,13 @@ def _simulate(
     run: Callable[["SimulationPlan", "ProgressListener"], dict[str, Any]],
     console: Console,
 ) -> None:
-    from configs.any_file import read_any
-    from parties.cli.modes import AGREEMENTS
+    from configs.config_file import read_any
+    from parties.cli.modes import SCHEMAS
     from parties.session.run_folder import check_run_folder
     from parties.session.simulation import SimulationPlan
 
-    plan = SimulationPlan(*options, agreements=AGREEMENTS)
-    config = read_any(plan.config, AGREEMENTS, plan.changes)
+    plan = SimulationPlan(*options, schemas=SCHEMAS)
+    config = read_any(plan.config, SCHEMAS, plan.changes)
     for notice in config.notices:
         console.warn(notice)
     check_run_folder(plan.out, plan.data)
@@ -239,12 +238,12 @@ def _simulate(
 
 
 def _processes(plan: "SimulationPlan", listener: "ProgressListener") -> dict[str, Any]:
-    from configs.any_file import read_any
-    from configs.federated_file import FederatedConfig
-    from parties.cli.modes import AGREEMENTS
+    from configs.config_file import read_any
+    from configs.federated import FederatedAgreement
+    from parties.cli.modes import SCHEMAS
 
-    config = read_any(plan.config, AGREEMENTS, plan.changes)
-    if isinstance(config, FederatedConfig) and config.agreement.clients:
+    config = read_any(plan.config, SCHEMAS, plan.changes)
+    if isinstance(config.agreement, FederatedAgreement) and config.agreement.clients:
         from parties.horizontal.simulation.simulate import simulate_federated
 
         return simulate_federated(federated_mode(config), plan, listener)
@@ -255,9 +254,9 @@ def _processes(plan: "SimulationPlan", listener: "ProgressListener") -> dict[str
 
 def federated_mode(config: "FederatedConfig") -> "FederatedMode":
     """Return the mode of a config, horizontal or LLM; import only the libraries of this mode."""
-    from configs.federated_file import LanguageConfig
+    from configs.language import LanguageAgreement
 
-    if isinstance(config, LanguageConfig):
+    if isinstance(config.agreement, LanguageAgreement):
         from parties.language.setup import LANGUAGE_MODE
 
         return LANGUAGE_MODE

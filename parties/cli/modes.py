@@ -1,10 +1,10 @@
-"""The agreements of all modes, with the settings of the methods that this program has."""
+"""The schemas of the config files of all modes, with the settings of methods and data sources."""
 
 from typing import Final
 
-from configs.any_file import Agreements
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
-from parties.language.registry import AGREEMENT as LANGUAGE
-from parties.vertical.methods.registry import AGREEMENT as VERTICAL
+from configs.config_file import AnySchema
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
+from parties.language.registry import SCHEMA as LANGUAGE
+from parties.vertical.methods.registry import SCHEMA as VERTICAL
 
-AGREEMENTS: Final = Agreements(VERTICAL, HORIZONTAL, LANGUAGE)
+SCHEMAS: Final[tuple[AnySchema, ...]] = (VERTICAL, HORIZONTAL, LANGUAGE)

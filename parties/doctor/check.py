@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from configs.federated_file import HorizontalConfig, LanguageConfig
-from configs.party_settings import PartySettingsBase, VerticalPartySettings
-from configs.schema import VerticalConfig
+from configs.config_file import AnyConfig
+from configs.horizontal import HorizontalConfig
+from configs.language import LanguageConfig
+from configs.party_settings import PartySettingsBase
 from parties.common.errors import PartyError, StorageError, exit_code
-from parties.session.identity import AnyConfig
+from parties.data.party_settings import VerticalConfig, VerticalPartySettings
 
 
 class CheckState(StrEnum):

@@ -15,8 +15,8 @@ import torch
 from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, ModuleBottom
 from configs.errors import ConfigError
 from configs.language_party_settings import ModelPartySettings
-from configs.party_settings import VerticalPartySettings
 from parties.common.device import prepare_device
+from parties.data.party_settings import VerticalPartySettings
 from parties.doctor.check import (
     ExaminedParty,
     ExaminedVerticalParty,

@@ -7,14 +7,15 @@ from typing import Any
 from safetensors.torch import save
 from torch import Tensor
 
-from configs.federated_file import FederatedConfig
+from configs.config_file import FederatedConfig
 from configs.horizontal import HorizontalAgreement
 from parties.common.progress import ProgressListener
 from parties.horizontal.engine.party import FederatedContext
+from parties.horizontal.local.client_task import ClientTask
 from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.local.rows import ClientData, no_rows
 from parties.horizontal.simulation.simulated_data import SimulatedClients, SimulationSource
-from parties.horizontal.task import ClientTask, ServerTask
+from parties.horizontal.task import ServerTask
 from parties.session.saved_model import MODEL, write_saved_model
 from parties.session.setup import StartOptions
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from configs.errors import ConfigError
-from configs.federated_file import HorizontalConfig
-from configs.party_settings import Data, RowPartySettings
+from configs.horizontal import HorizontalConfig
 from parties.data.holding import read_holding
+from parties.data.party_settings import RowPartySettings
 from parties.data.predictions import Predictions
 from parties.data.requested_ids import all_ids, id_columns, read_ids
 from parties.data.sources.arrays import Progress
@@ -66,7 +66,7 @@ def predict_rows(
         settings.data,
         folder=data_folder(config.path, settings, request.data),
         classes=agreement.labels.classes,
-        active=_labelled(settings.data),
+        active=settings.data.has_labels,
         several_classes=False,
         progress=progress,
     )
@@ -90,11 +90,6 @@ def _owner(config: HorizontalConfig, name: str) -> str:
             'run the clients with vfl-party, or set personal = {kind = "none"}, and train again',
         )
     return agreement.hub
-
-
-def _labelled(data: Data) -> bool:
-    """Whether the party settings name labels, which are read as in training but not used."""
-    return any(getattr(data, option, None) for option in ("label", "labels"))
 
 
 @torch.no_grad()

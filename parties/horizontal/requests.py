@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from torch import Tensor
 
+from configs.client_unlearning import REPEATED_SUMS
 from configs.federated import RequestBase
 from parties.common.errors import Diverged, PolicyError
 from parties.horizontal.engine.branches import Branches
@@ -109,7 +110,7 @@ class RequestRunner:
             unlearned.append(model)
         delivered = unlearned[0].model if unlearned else original
         self._branches.adopt(unlearned[0].branch if unlearned else self._branches.current)
-        records = self._method_records(leaving, outcomes)
+        records = self._method_records(leaving, methods, outcomes)
         self._journal.flush()  # after the purge, no model can be evaluated on the forgotten rows
         purged = self._cohort.purge()
         self._history().forget([each.client for each in leaving])
@@ -130,10 +131,17 @@ class RequestRunner:
         return "" if first or sums.kind == "none" else f" {request}"
 
     def _method_records(
-        self, leaving: Sequence[Member], outcomes: Sequence[ModelOutcome]
+        self,
+        leaving: Sequence[Member],
+        methods: Sequence[AnyClientMethod],
+        outcomes: Sequence[ModelOutcome],
     ) -> list[MethodRecord]:
         metrics = self._task.metrics(outcomes, [each.client for each in leaving])
-        records = [_method_record(each, metrics[each.name]) for each in outcomes]
+        titles = {each.name: each.title_and_meaning() for each in methods}
+        records = [
+            _method_record(each, titles.get(each.name, ("", "")), metrics[each.name])
+            for each in outcomes
+        ]
         return add_shares_of_retrain(records)
 
     def _require_feasible(
@@ -153,7 +161,7 @@ class RequestRunner:
         gone, repeated = {each.client for each in leaving}, list[tuple[str, ...]]()
         if self._task.common_start:
             repeated = [tuple(self._cohort.clients)]
-        elif any(method.repeats_training for method in methods):
+        elif any(method.reads == REPEATED_SUMS for method in methods):
             repeated = list(self._task.clusters)
         few = [
             len(gone & {*each})
@@ -195,7 +203,7 @@ class RequestRunner:
             clusters=self._clusters() if needs.clusters else None,
             secret=partial(self._secret, f"{request} {method.name} secret"),
             journal=NO_JOURNAL if self._task.has_personal else self._journal,
-            salt="" if method.repeats_training else self._salt,
+            salt="" if method.reads == REPEATED_SUMS else self._salt,
             sent=self._sent,
         )
 
@@ -352,12 +360,16 @@ def _requested_members(leaving: Sequence[Member], remaining: Sequence[Member]) -
     )
 
 
-def _method_record(outcome: ModelOutcome, metrics: Sequence[Metric]) -> MethodRecord:
+def _method_record(
+    outcome: ModelOutcome, title: tuple[str, str], metrics: Sequence[Metric]
+) -> MethodRecord:
     """The record of one model, without metrics of single questions."""
     known, measured = asdict(outcome), outcome.benchmark_metrics
     cost = MethodCost(seconds=outcome.seconds, size=outcome.size)
     return MethodRecord(
         name=outcome.name,
+        title=title[0],
+        meaning=title[1],
         guarantee=outcome.guarantee,
         cost=None if outcome.name == ORIGINAL else cost,
         figures=tuple(Figure(**each.plain()) for each in metrics),

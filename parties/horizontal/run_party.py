@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from configs.federated_file import FederatedConfig
+from configs.config_file import FederatedConfig
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import StorageError
 from parties.common.json_files import canonical_json, null_non_finite

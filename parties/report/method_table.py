@@ -10,8 +10,6 @@ from parties.report.method_names import (
     ORIGINAL,
     is_independent_retrain,
     is_retrain,
-    method_meaning,
-    method_title,
 )
 from parties.report.quantities import (
     format_count,
@@ -136,14 +134,14 @@ def _lines(
 def _line(
     request: Request, method: MethodRecord, columns: Sequence[Column], costs: Sequence[CostColumn]
 ) -> MethodLine:
-    meaning, retrained = method_meaning(method.name), is_retrain(method.name)
+    meaning, retrained = method.meaning, is_retrain(method.name)
     kind = "original" if method.name == ORIGINAL else "retrain" if retrained else "baseline"
     if method.name == request.chosen:
         kind, meaning = "chosen", f"this request, {meaning}"
     cells = [_cell(request, method, each) for each in columns]
     guarantee = method.diverged or method.guarantee or ""
     return MethodLine(
-        method_title(method.name),
+        method.title,
         meaning,
         kind,
         guarantee,

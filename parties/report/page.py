@@ -20,12 +20,13 @@ from parties.report.comparison import (
     ComparisonResult,
     chosen_method,
     comparison_result,
+    method_title,
     method_value,
     result_sentence,
     retrain_reference,
 )
 from parties.report.guarantee_figures import GuaranteeBlock, guarantee_blocks
-from parties.report.method_names import ORIGINAL, method_title
+from parties.report.method_names import ORIGINAL
 from parties.report.method_table import Cell, MethodTable, method_table
 from parties.report.quantities import (
     NARROW,
@@ -167,8 +168,8 @@ def _templates() -> Environment:
         seconds=format_seconds,
         share=format_percent,
         size=format_size,
-        title=method_title,
     )
+    environment.globals["method_title"] = method_title
     return environment
 
 
@@ -177,7 +178,7 @@ def _view(request: Request, run: RunFacts) -> RequestView:
     return RequestView(
         request=request,
         vertical=vertical,
-        method=method_title(request.chosen),
+        method=method_title(request),
         sign=SIGNS[comparison_result(request)] if vertical else "",
         result=result_sentence(request),
         rows_sentence=request_sentence(request, run),
@@ -203,7 +204,7 @@ def _distances(request: Request) -> list[DistanceMark]:
     if before is None or after is None:
         return []
     ratios = {"original": before, "chosen": after, "retrain": 1.0}
-    names = {"chosen": method_title(request.chosen), "original": "Original", "retrain": "Retrain"}
+    names = {"chosen": method_title(request), "original": "Original", "retrain": "Retrain"}
     far, near = max(ratios.values()), min(ratios.values())
     return [
         DistanceMark(

@@ -8,11 +8,18 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, ValidationError
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    ValidationError,
+    model_validator,
+)
 
 from parties.common.errors import DataError
 from parties.common.traffic import TrafficCounter
-from parties.report.method_names import is_retrain
+from parties.report.method_names import is_retrain, reference_label
 
 VERSION: Final = 3  # of the record; grows with every change that an older reader would misread
 JsonObject: TypeAlias = dict[str, Any]
@@ -163,6 +170,8 @@ class MethodRecord(_Part):
 
     Attributes:
         name: name of the method; ``original`` is the model before unlearning.
+        title: name in the report.
+        meaning: what the method does, in a few words.
         guarantee: guarantee of the method; None for the original.
         cost: cost of the method; None for the original.
         figures: all metrics of the model.
@@ -180,6 +189,8 @@ class MethodRecord(_Part):
     """
 
     name: str
+    title: str = ""
+    meaning: str = ""
     guarantee: str | None = None
     cost: MethodCost | None = None
     figures: tuple[Figure, ...] = ()
@@ -193,6 +204,15 @@ class MethodRecord(_Part):
     scores: JsonObject | None = None
     stages: JsonObject | None = None
     benchmark: JsonObject | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_references(cls, values: Any) -> Any:
+        """The original and the Retrain models have the same titles in all modes."""
+        if not isinstance(values, dict) or values.get("title"):
+            return values
+        title, meaning = reference_label(values.get("name", ""))
+        return {**values, "title": title, "meaning": meaning}
 
 
 class RequestedRows(_Part):

@@ -13,11 +13,12 @@ from parties.report.comparison import (
     chosen_method,
     comparison_result,
     first_proof,
+    method_title,
     method_value,
     original_meets,
     retrain_reference,
 )
-from parties.report.method_names import ORIGINAL, is_retrain, method_title
+from parties.report.method_names import ORIGINAL, is_retrain
 from parties.report.quantities import (
     NARROW,
     format_count,
@@ -121,13 +122,13 @@ def _change_sentence(request: Request) -> str:
     at_retrain = retrain_reference(request, column)
     retrain = column.text(at_retrain.mean if at_retrain else None)
     return (
-        f"{method_title(request.chosen)} changed “{column.title}” from {column.text(before)} "
+        f"{method_title(request)} changed “{column.title}” from {column.text(before)} "
         f"to {column.text(after)}; a Retrain has {retrain}."
     )
 
 
 def _distance(request: Request) -> str:
-    name = method_title(request.chosen)
+    name = method_title(request)
     before = method_value(request, ORIGINAL, FORGOTTEN_RATIO)
     after = method_value(request, request.chosen, FORGOTTEN_RATIO)
     if after is None:

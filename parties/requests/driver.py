@@ -6,7 +6,7 @@ leaves numbers that are not finite, the driver stops the method and restores the
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from configs.unlearning import MethodSettings
 from parties.common.progress import ProgressReporter
@@ -47,6 +47,9 @@ class StepRecord:
     which: list[bool] | None = None
 
 
+StepResult: TypeAlias = tuple[State, StepRecord] | Stop
+
+
 @dataclass(frozen=True, slots=True)
 class MethodProgress(Generic[State]):
     """The progress of a method, as the journal records it after every step.
@@ -83,6 +86,22 @@ class Needs:
 
 
 NOTHING = Needs()
+
+
+class MethodDefaults:
+    """What most methods have in common: a heuristic that needs no state after the training.
+
+    Attributes:
+        guarantee: how strong the method's guarantee is, for example ``EXACT`` or ``HEURISTIC``.
+        settings: class of the method's table of settings; None without settings.
+    """
+
+    guarantee: ClassVar[Guarantee] = Guarantee.HEURISTIC
+    settings: ClassVar[type[MethodSettings] | None] = None
+
+    def needs(self, _agreement: Any) -> Needs:
+        """Return the state that the method needs after the training."""
+        return NOTHING
 
 
 class Run(Protocol):
@@ -149,7 +168,7 @@ class Method(Protocol[Run_contra, State, Result_co]):
     def init(self, run: Run_contra) -> State:
         """Prepare the model, and return the state before the first step."""
 
-    def step(self, run: Run_contra, state: State, k: int) -> tuple[State, StepRecord] | Stop:
+    def step(self, run: Run_contra, state: State, k: int) -> StepResult[State]:
         """Carry out step ``k``, from 0; return the new state and a record, or the end."""
 
     def finish(

@@ -19,7 +19,7 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from configs.schema import agreement_differences
+from configs.config_file import agreement_differences
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import IntegrityError, StorageError
 from parties.common.json_codec import Tensors

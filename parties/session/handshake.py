@@ -9,8 +9,8 @@ from importlib.metadata import version
 from time import monotonic, sleep
 from typing import Protocol
 
+from configs.config_file import agreement_differences
 from configs.errors import ConfigError
-from configs.schema import agreement_differences
 from parties.common.errors import ABSENT, ClocksApart, Superseded, abort_reason_before_proof
 from parties.common.printable import printable
 from parties.session.checkpoint import NO_CHECKPOINTS, CheckpointOffer

@@ -6,9 +6,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from configs.config_file import AnyAgreement, agreement_digest, canonical_agreement
 from configs.party_settings import PartySettingsBase
-from configs.schema import agreement_digest, canonical_agreement
-from configs.shared import AnyAgreement
 from parties.common.progress import ProgressReporter
 from parties.common.traffic import TrafficCounter
 from protocol.credentials import Trust

@@ -17,8 +17,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
 
+from configs.config_file import agreement_differences
 from configs.errors import ConfigError
-from configs.schema import agreement_differences
 from models.arithmetic import all_finite
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import DataError, IntegrityError, StorageError

@@ -16,9 +16,7 @@ from typing import Any
 
 from cryptography import x509
 
-from configs.any_file import Agreements, read_any
-from configs.federated_file import FederatedConfig
-from configs.schema import VerticalConfig
+from configs.config_file import AnySchema, ConfigFile, read_any
 from parties.common.errors import Failed
 from parties.common.progress import Event, ProgressListener
 from parties.report import METRICS
@@ -39,7 +37,7 @@ class SimulationPlan:
         out: folder of the runs.
         data: folder in which relative data paths are resolved.
         begin: how to use the checkpoints of an unfinished run.
-        agreements: the classes of the agreements of all modes.
+        schemas: the classes of the config files of all modes.
     """
 
     config: Path
@@ -48,20 +46,20 @@ class SimulationPlan:
     data: Path | None
     begin: Begin = Begin.AUTO
     _: KW_ONLY
-    agreements: Agreements
+    schemas: Sequence[AnySchema]
 
 
 @contextmanager
 def trial_certificates(
     plan: SimulationPlan,
-) -> Iterator[tuple[VerticalConfig | FederatedConfig, tuple[str, ...], Path]]:
+) -> Iterator[tuple[ConfigFile[Any, Any], tuple[str, ...], Path]]:
     """Make temporary keys and certificates for all parties.
 
     Yields:
         Three values: the config with each party's key pinned, all changed settings in the form of
         ``--set``, and the folder of the keys.
     """
-    config = read_any(plan.config, plan.agreements, plan.changes)
+    config = read_any(plan.config, plan.schemas, plan.changes)
     federation = config.agreement.federation
     with TemporaryDirectory(prefix="vfl-certs-") as folder:
         keys = Path(folder) / "certs"
@@ -71,7 +69,7 @@ def trial_certificates(
             issue_certificate(keys, federation, name)
             pins.append(pin_override(keys, name))
         changes = (*plan.changes, *pins)
-        yield read_any(plan.config, plan.agreements, changes), changes, keys
+        yield read_any(plan.config, plan.schemas, changes), changes, keys
 
 
 def pin_override(keys: Path, name: str) -> str:

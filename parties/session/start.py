@@ -7,10 +7,11 @@ from pathlib import Path
 
 import torch
 
+from configs.config_file import AnyConfig
 from parties.common.json_files import next_incarnation
 from parties.common.progress import ProgressListener, ProgressReporter
 from parties.common.traffic import TrafficCounter
-from parties.session.identity import AnyConfig, PartyIdentity, open_identity
+from parties.session.identity import PartyIdentity, open_identity
 from parties.session.party import StartedParty
 from parties.session.setup import StartOptions, data_folder
 

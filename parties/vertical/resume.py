@@ -5,7 +5,7 @@ from hashlib import sha256
 from hmac import compare_digest
 from shutil import rmtree
 
-from configs.schema import canonical_agreement
+from configs.config_file import canonical_agreement
 from parties.common.shared_randomness import Index
 from parties.session.checkpoint import CheckpointOffer, Checkpoints
 from parties.session.setup import Begin

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from configs.schema import VerticalConfig
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import StorageError
 from parties.common.json_files import canonical_json
 from parties.common.progress import ProgressListener
+from parties.data.party_settings import VerticalConfig
 from parties.report import METRICS, PARTIAL, PARTIAL_REPORT, REPORT
 from parties.session.handshake import SpokePort
 from parties.session.setup import StartOptions, hub_address

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from configs.party_settings import Data
 from parties.common.errors import PartyError
 from parties.data.predictions import Probabilities
+from parties.data.sources.source import DataSettings
 from parties.session import handshake
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.prediction.active import Predictor
@@ -138,7 +138,7 @@ class PredictionService:
         return self._party.agreement.labels.classes
 
     @property
-    def data(self) -> Data:
+    def data(self) -> DataSettings:
         """Return the party's data settings, which name the ID columns."""
         return self._party.settings.data
 

@@ -14,7 +14,7 @@ import numpy as np
 from hardened_run import parties, random_case
 from ledger import Row, at_least, at_most, shown
 
-from parties.cli.modes import AGREEMENTS
+from parties.cli.modes import SCHEMAS
 from parties.common.workers import parallel_workers
 from parties.session.simulation import SimulationPlan, simulate_processes
 from psi.group import (
@@ -137,7 +137,7 @@ def _run() -> dict[str, Any]:
         data.mkdir()
         _write(data)
         plan = SimulationPlan(
-            data / "people.toml", (), Path(folder) / "runs", data, agreements=AGREEMENTS
+            data / "people.toml", (), Path(folder) / "runs", data, schemas=SCHEMAS
         )
         metrics = simulate_processes(plan, lambda event: None)
     assert metrics["run"]["common_rows"] == IDS // 2

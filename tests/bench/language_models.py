@@ -18,7 +18,7 @@ from ledger import Row, at_most, shown
 
 from models.language.adapters import AdapterSettings
 from models.language.memory import TrainingLoad, estimate_training
-from parties.cli.modes import AGREEMENTS
+from parties.cli.modes import SCHEMAS
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.local.local_task import LocalTask, TextTask
 from parties.horizontal.simulation.simulate import simulate_federated
@@ -136,6 +136,6 @@ def _run(data: Path, report: Callable[[str], None]) -> tuple[dict[str, Any], flo
                 report(f"llm: {event['phase']}, {event['done']} of {event['total'] or '?'}")
 
         metrics = simulate_federated(
-            SimulationPlan(CONFIG, ATTACKS, root / "runs", root, agreements=AGREEMENTS), listen
+            SimulationPlan(CONFIG, ATTACKS, root / "runs", root, schemas=SCHEMAS), listen
         )
     return metrics, minutes

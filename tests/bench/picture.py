@@ -12,12 +12,12 @@ from typing import Any
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
-from configs.schema import read_config
-from parties.cli.modes import AGREEMENTS
+from configs.config_file import read_config
+from parties.cli.modes import SCHEMAS
 from parties.cli.progress_view import ProgressView
 from parties.report.terminal import FULL_WIDTH, report_tables
 from parties.session.simulation import SimulationPlan, simulate_processes
-from parties.vertical.methods.registry import AGREEMENT
+from parties.vertical.methods.registry import SCHEMA
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "configs" / "vertical" / "digits.toml"
@@ -27,7 +27,7 @@ MOMENT = "retrain-2"
 def main() -> None:
     """Run the demo, record its progress once, and draw both."""
     console = Console(record=True, width=FULL_WIDTH, file=StringIO(), force_terminal=True)
-    parties = read_config(DIGITS, AGREEMENT).agreement.parties
+    parties = read_config(DIGITS, SCHEMA).agreement.parties
     view = ProgressView(console, {name: party.role for name, party in parties.items()})
     moments: list[Any] = []
 
@@ -39,7 +39,7 @@ def main() -> None:
 
     with TemporaryDirectory() as folder:
         metrics = simulate_processes(
-            SimulationPlan(DIGITS, (), Path(folder), None, agreements=AGREEMENTS), listen
+            SimulationPlan(DIGITS, (), Path(folder), None, schemas=SCHEMAS), listen
         )
     console.print("[dim]$[/] make demo\n")
     console.print(moments[0])

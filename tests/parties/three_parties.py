@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from configs.party_settings import VerticalPartySettings
-from configs.schema import VerticalConfig, validate_table
+from configs.config_file import ConfigFile, validate_table
 from parties.common.errors import abort_reason
+from parties.data.party_settings import VerticalPartySettings
 from parties.session import handshake
 from parties.session.checkpoint import CheckpointOffer
 from parties.session.memory_port import MemoryPort
@@ -21,7 +21,7 @@ from parties.session.setup import StartOptions
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.methods.registry import AGREEMENT
+from parties.vertical.methods.registry import AGREEMENT, SCHEMA
 from parties.vertical.passive import PassiveSession
 from parties.vertical.resume import party_checkpoints, start_split_model
 from parties.vertical.setup import set_up_party
@@ -126,7 +126,7 @@ def party(
 ) -> VerticalParty:
     """One party, set up."""
     read = validate_table(AGREEMENT, dict(plan), folder, "")
-    config = VerticalConfig(folder / "trio.toml", read, party_settings(folder, requests))
+    config = ConfigFile(folder / "trio.toml", SCHEMA, read, party_settings(folder, requests))
     place = StartOptions(folder / "runs", folder, folder / "certs")
     return set_up_party(config, name, place, events.append)
 

@@ -6,6 +6,13 @@ from pathlib import Path
 
 from bench.ledger import Row, at_most
 
+from structure.additions import (
+    ADDED,
+    MOST_FILES_OF_ADDITION,
+    MOST_PLACES,
+    files_naming,
+    median_places,
+)
 from structure.docstrings import arrays, raising, references, without_raises, without_shapes
 from structure.duplicates import MOST_DUPLICATES, duplicates, unlisted_duplicates
 from structure.imports import (
@@ -22,8 +29,9 @@ from structure.imports import (
     torch_breaches,
 )
 from structure.model_digests import MODELS
+from structure.repeats import FEWEST_LINES, MOST_LINES, MOST_REPEATS, line_count, repeats
 from structure.sentences import READING
-from structure.source import ROOT, Source
+from structure.source import PRODUCT, ROOT, Source
 
 MOST_SECOND_READINGS = 3
 
@@ -31,7 +39,9 @@ MOST_SECOND_READINGS = 3
 def rows(source: Source) -> Iterator[Row]:
     """All figures: of the source files, of the saved models, and of the sentences."""
     yield from structure_rows(source)
+    yield from length_rows(source)
     yield from docstring_rows(source)
+    yield from addition_rows(source)
     yield from model_rows(ROOT / MODELS)
     yield sentences_row(ROOT / READING)
 
@@ -57,6 +67,13 @@ def structure_rows(source: Source) -> Iterator[Row]:
     yield _none(f"{names}, without a listed reason", len(unlisted), "names")
 
 
+def length_rows(source: Source) -> Iterator[Row]:
+    """Figures of repeated code and of the length of the product."""
+    name = f"places that repeat {FEWEST_LINES} or more lines of another place, imports apart"
+    yield at_most(name, len(repeats(ROOT, source.trees)), MOST_REPEATS, "places")
+    yield at_most("lines of the product", line_count(ROOT, PRODUCT), MOST_LINES, "lines")
+
+
 def docstring_rows(source: Source) -> Iterator[Row]:
     """Figures of the docstrings."""
     shapes = "public functions with arrays that give shapes"
@@ -64,6 +81,15 @@ def docstring_rows(source: Source) -> Iterator[Row]:
     raises = "public functions that raise and name the exception"
     yield _share(raises, len(raising(source)), len(without_raises(source)))
     yield _none('docstrings of the kind "See X"', len(references(source)), "docstrings")
+
+
+def addition_rows(source: Source) -> Iterator[Row]:
+    """How many places an addition changes."""
+    for kind, path in ADDED.items():
+        name = f"files of the product that name the last added {kind} ({Path(path).stem})"
+        yield at_most(name, len(files_naming(source, path)), MOST_FILES_OF_ADDITION, "files")
+    name = "places where a setting of a method is written, median over methods"
+    yield at_most(name, median_places(source), MOST_PLACES, "places")
 
 
 def model_rows(path: Path) -> Iterator[Row]:

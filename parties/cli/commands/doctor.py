@@ -133,9 +133,10 @@ def _findings(options: _DoctorOptions) -> Iterator["Finding"]:
 def _party(
     options: _DoctorOptions,
 ) -> "ExaminedVerticalParty | ExaminedHorizontalParty | ExaminedLanguageParty":
-    from configs.any_file import read_any
-    from configs.federated_file import HorizontalConfig, LanguageConfig
-    from parties.cli.modes import AGREEMENTS
+    from configs.config_file import read_any
+    from configs.horizontal import HorizontalAgreement
+    from configs.language import LanguageAgreement
+    from parties.cli.modes import SCHEMAS
     from parties.doctor.check import (
         ExaminedHorizontalParty,
         ExaminedLanguageParty,
@@ -143,7 +144,7 @@ def _party(
     )
     from parties.session.setup import data_folder
 
-    config = read_any(options.config, AGREEMENTS, options.changes)
+    config = read_any(options.config, SCHEMAS, options.changes)
     settings = config.settings(options.party)
     common: dict[str, Any] = {
         "name": options.party,
@@ -153,9 +154,9 @@ def _party(
         "out": options.out,
         "address": options.hub or settings.hub or settings.listen,
     }
-    if isinstance(config, HorizontalConfig):
+    if isinstance(config.agreement, HorizontalAgreement):
         return ExaminedHorizontalParty(config=config, **common)
-    if isinstance(config, LanguageConfig):
+    if isinstance(config.agreement, LanguageAgreement):
         return ExaminedLanguageParty(config=config, **common)
     return ExaminedVerticalParty(config=config, **common)
 

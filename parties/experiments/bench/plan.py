@@ -12,6 +12,7 @@ from typing import Annotated, Any, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from configs.agreement import VerticalAgreement
+from configs.config_file import AnyConfig, FederatedConfig, canonical_agreement
 from configs.experiments import (
     Changes,
     ExperimentEntry,
@@ -19,8 +20,6 @@ from configs.experiments import (
     read_list,
 )
 from configs.federated import FederatedAgreement
-from configs.federated_file import FederatedConfig
-from configs.schema import VerticalConfig, canonical_agreement
 from configs.table import ConfigTable, Count
 from parties.report.record import VERSION
 
@@ -94,7 +93,7 @@ class RunOf:
 
     def planned(
         self,
-        read: VerticalConfig | FederatedConfig,
+        read: AnyConfig,
         *,
         poisoned: bool = False,
         processes: bool = False,
@@ -119,7 +118,7 @@ Extract: TypeAlias = Callable[[PlannedRun, Mapping[str, Any]], dict[str, Values]
 FederatedReader: TypeAlias = Callable[[Path, Changes], FederatedConfig]
 
 
-def run_digest(config: VerticalConfig | FederatedConfig, *, processes: bool) -> str:
+def run_digest(config: AnyConfig, *, processes: bool) -> str:
     """Return the name of a run's folder: a digest of all settings that determine the results.
 
     The digest covers the agreement, the party settings and the versions of the program and of the

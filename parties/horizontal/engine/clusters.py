@@ -21,8 +21,7 @@ from parties.common.atomic_file import write_atomically
 from parties.common.errors import IntegrityError, PolicyError
 from parties.common.shared_randomness import derive_key, permutation
 from parties.horizontal.engine.cohort import Cohort, MeanUpdate, Member, Trainer
-from parties.horizontal.engine.rounds import RoundCallback, RoundPlan, run_rounds
-from parties.horizontal.local.local_task import LocalTask, Slots
+from parties.horizontal.engine.rounds import ChosenRound, RoundCallback, RoundPlan, run_rounds
 
 LAST = "last"  # name of the trained model in a cluster's file
 
@@ -80,25 +79,14 @@ class SnapshotWriter:
 
     snapshots: list[ClusterSnapshot] = field(default_factory=list)
 
-    def mean_update(
-        self,
-        trainer: Trainer,
-        number: int,
-        members: Sequence[Member],
-        task: LocalTask,
-        slots: Slots,
-    ) -> MeanUpdate:
-        """Return a round's mean update; store a snapshot if it is the first round of a client.
-
-        ``slots`` maps names to sent vectors; the vector ``model``, ``[d]``, is the model before the
-        round.
-        """
+    def mean_update(self, trainer: Trainer, chosen: ChosenRound) -> MeanUpdate:
+        """Return a round's mean update; store a snapshot if it is the first round of a client."""
         known = frozenset[str]().union(*(each.clients for each in self.snapshots))
-        new = frozenset(each.client for each in members) - known
+        new = frozenset(each.client for each in chosen.members) - known
         if new:
-            first = ClusterSnapshot(number, slots["model"], tuple(sorted(new)))
+            first = ClusterSnapshot(chosen.number, chosen.slots["model"], tuple(sorted(new)))
             self.snapshots.append(first)
-        return trainer.mean_update(members, task, slots)
+        return chosen.mean_update(trainer)
 
 
 class ClusterStore:

@@ -162,6 +162,16 @@ class WeightedMean:
         return MeanUpdate(self._sum / self.rows, self.rows, self._loss / self.rows, absent)
 
 
+def weighted_mean(
+    trainer: Trainer, members: Sequence[Member], task: LocalTask, slots: Slots
+) -> MeanUpdate:
+    """Return the mean of the members' updates; ``slots`` are sent vectors by name, ``[d]`` each."""
+    total = WeightedMean()
+    for member, update in trainer.updates(members, task, slots):
+        total.add(member, update)
+    return total.result(members, trainer.quorum)
+
+
 def is_finite_update(learned: LocalUpdate) -> bool:
     """Return whether an update and its loss are finite."""
     return isfinite(learned.loss) and bool(torch.isfinite(learned.delta).all())

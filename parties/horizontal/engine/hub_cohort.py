@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parties.common.errors import Diverged, PolicyError
-from parties.horizontal.engine.cohort import DIVERGED_HINT, MeanUpdate, Member, WeightedMean
+from parties.horizontal.engine.cohort import DIVERGED_HINT, MeanUpdate, Member, weighted_mean
 from parties.horizontal.engine.wire import (
     DELIVERED,
     SentEvaluation,
@@ -96,7 +96,7 @@ class HubCohort:
         settings: CohortSettings,
         warn: Warn,
     ) -> None:
-        self._names, self._channels, self._arrivals = tuple(names), dict(channels), arrivals
+        self.clients, self._channels, self._arrivals = tuple(names), dict(channels), arrivals
         self.quorum, self._reply_timeout, self._warn = settings.quorum, settings.reply_timeout, warn
         self._rejoin_timeout = settings.rejoin_timeout
         self._loaded: dict[str, dict[str, Tensor]] = {name: {} for name in channels}
@@ -106,11 +106,6 @@ class HubCohort:
         self._branch: vfl_pb2.SwitchBranch | None = None
         for channel in channels.values():
             channel.place = PLACE
-
-    @property
-    def clients(self) -> Sequence[str]:
-        """Names of all clients of the agreement, connected or not."""
-        return self._names
 
     def updates(
         self, members: Iterable[Member], task: LocalTask, slots: Slots
@@ -151,10 +146,7 @@ class HubCohort:
             Diverged: an update is not finite, or too large for secure aggregation.
         """
         if self._sums is None:
-            total = WeightedMean()
-            for member, update in self.updates(members, task, slots):
-                total.add(member, update)
-            return total.result(members, self.quorum)
+            return weighted_mean(self, members, task, slots)
         self._admit()
         kinds = {member.client: member.kind for member in members}
         others = tuple(name for name in slots if name != "model")
@@ -214,7 +206,7 @@ class HubCohort:
             PolicyError: a client is not connected, but all clients must select the request.
         """
         self._request = request
-        for name in self._names:
+        for name in self.clients:
             if not self._request_done_from_all(name, vfl_pb2.SelectRequest(request=request)):
                 raise PolicyError(
                     f"{name} is not connected, but request {request!r} needs every client",
@@ -228,7 +220,7 @@ class HubCohort:
             PolicyError: a client is not connected, but all clients must delete their rows.
         """
         found = {}
-        for name in self._names:
+        for name in self.clients:
             done = self._request_done_from_all(name, vfl_pb2.Purge())
             if done is None:
                 raise PolicyError(

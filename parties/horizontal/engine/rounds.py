@@ -73,34 +73,40 @@ class RoundResult:
 RoundCallback = Callable[[RoundResult], None]
 
 
+@dataclass(frozen=True, slots=True)
+class ChosenRound:
+    """A round before it is run.
+
+    Attributes:
+        number: number of the round.
+        members: the members that take part.
+        task: their local task.
+        slots: the vectors that are sent, by name, ``[d]`` each; ``model`` is always present.
+    """
+
+    number: int
+    members: Sequence[Member]
+    task: LocalTask
+    slots: Slots
+
+    def mean_update(self, trainer: Trainer) -> MeanUpdate:
+        """Return the mean update of the members."""
+        return trainer.mean_update(self.members, self.task, self.slots)
+
+
 class HistoryWriter(Protocol):
     """Returns each round's mean update; may store the round for a later unlearning request."""
 
-    def mean_update(
-        self,
-        trainer: Trainer,
-        number: int,
-        members: Sequence[Member],
-        task: LocalTask,
-        slots: Slots,
-    ) -> MeanUpdate:
-        """Return a round's mean update; ``slots`` maps names to sent vectors, ``[d]`` each."""
+    def mean_update(self, trainer: Trainer, chosen: ChosenRound) -> MeanUpdate:
+        """Return the mean update of a round, ``[d]``."""
 
 
 class NoHistory:
     """A history writer that stores nothing."""
 
-    def mean_update(
-        self,
-        trainer: Trainer,
-        number: int,
-        members: Sequence[Member],
-        task: LocalTask,
-        slots: Slots,
-    ) -> MeanUpdate:
-        """Return the mean update of a round; ``slots`` maps names to sent vectors, ``[d]`` each."""
-        del number
-        return trainer.mean_update(members, task, slots)
+    def mean_update(self, trainer: Trainer, chosen: ChosenRound) -> MeanUpdate:
+        """Return the mean update of a round, ``[d]``."""
+        return chosen.mean_update(trainer)
 
 
 NO_HISTORY = NoHistory()
@@ -131,9 +137,9 @@ def run_round(
     Raises:
         Diverged: an update is not finite.
     """
-    chosen, task = round_plan.select_members(source.members, number), round_plan.task_at(number)
-    slots = {"model": model, **source.slots}
-    mean = source.writer.mean_update(source.trainer, number, chosen, task, slots)
+    members, slots = round_plan.select_members(source.members, number), source.slots
+    chosen = ChosenRound(number, members, round_plan.task_at(number), {"model": model, **slots})
+    mean = source.writer.mean_update(source.trainer, chosen)
     model, rule = rule.step(model, mean.delta.to(model.dtype))
     return RoundResult(number, model, rule, mean)
 

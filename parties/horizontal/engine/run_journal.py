@@ -4,7 +4,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TypeVar
 
-from configs.schema import canonical_agreement
+from configs.config_file import canonical_agreement
 from parties.horizontal.engine.party import FederatedContext
 from parties.session.checkpoint import BEFORE_TRAINING, CheckpointContent, Checkpoints
 from parties.session.journal import Journal, recorded_value

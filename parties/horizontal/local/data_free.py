@@ -55,8 +55,8 @@ class DistillationObjective(Protocol):
         """The parameters of the student that are trained."""
 
     @property
-    def student_steps(self) -> int:
-        """Number of the student's steps on one batch of images."""
+    def plan(self) -> DistillationPlan | GatePlan:
+        """The weights of the losses, and the student's steps on one batch of images."""
 
     @property
     def threshold(self) -> float:
@@ -110,7 +110,7 @@ def train_student(
         if not passed.any():
             _step(generator_optimiser, block, gate.mean(), plan.clip)
             continue
-        for _ in range(objective.student_steps):
+        for _ in range(objective.plan.student_steps):
             loss = objective.student_loss(images.detach()[passed])
             _step(student_optimiser, trained, loss, plan.clip)
         _step(generator_optimiser, block, -objective.generator_gain(images[passed]), plan.clip)
@@ -167,11 +167,6 @@ class MimirDistillation:
     def trained(self) -> Sequence[nn.Parameter]:
         """The parameters of the student's backbone and head."""
         return [*self.student.backbone.parameters(), *self.student.head.parameters()]
-
-    @property
-    def student_steps(self) -> int:
-        """T_k."""
-        return self.plan.student_steps
 
     @property
     def threshold(self) -> float:
@@ -237,11 +232,6 @@ class GatedTransfer:
     leaving: PromptedNetwork | None
     trained: Sequence[nn.Parameter]
     plan: GatePlan
-
-    @property
-    def student_steps(self) -> int:
-        """Number of the student's steps on one batch of images."""
-        return self.plan.student_steps
 
     @property
     def threshold(self) -> float:

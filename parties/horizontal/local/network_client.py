@@ -12,6 +12,7 @@ from torch.nn.utils import parameters_to_vector
 from models.gpfl import GpflNetwork
 from models.prompts import PromptedNetwork
 from parties.common.shared_randomness import Index, derive_key, permutation, torch_seed
+from parties.horizontal.local.client_task import ClientTask
 from parties.horizontal.local.data_free import (
     DistillationObjective,
     DistillationRounds,
@@ -35,7 +36,6 @@ from parties.horizontal.local.personalisation import (
     pack_personal,
     unpack_personal,
 )
-from parties.horizontal.local.request_selection import RequestSelection
 from parties.horizontal.local.rows import ClientData, RowKind, Rows, matched_rows
 from parties.horizontal.local.score_histogram import score_histogram
 from unlearning.audit.forgetting import label_log_odds
@@ -53,7 +53,7 @@ def no_request(_client_data: ClientData, _request: str) -> None:
 
 
 @dataclass(slots=True)
-class NetworkClientTask(RequestSelection):
+class NetworkClientTask(ClientTask):
     """A client that trains a network on its rows.
 
     Attributes:

@@ -16,7 +16,7 @@ from typing import ClassVar, Self
 
 from torch import Tensor
 
-from configs.horizontal import HorizontalAgreement
+from configs.client_unlearning import Reads
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.clusters import (
     ClusterHistory,
@@ -28,8 +28,8 @@ from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan, RoundSource, run_round
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.engine.training_plan import ORIGINAL, network_training_plan
-from parties.horizontal.methods.method import ClientMethod, StageBuilder
-from parties.requests.driver import JsonObject, Needs, StepRecord, Stop
+from parties.horizontal.methods.method import ClientMethod, Stages
+from parties.requests.driver import JsonObject, Needs, StepResult, Stop
 from unlearning.guarantee import Guarantee
 
 
@@ -81,16 +81,16 @@ class Knot(ClientMethod[KnotState]):
 
     round_plan: RoundPlan
     name: str = "knot"
+    title: ClassVar[str] = "Knot"
+    meaning: ClassVar[str] = "the client’s cluster trains again from a snapshot"
     guarantee: ClassVar[Guarantee] = Guarantee.EXACT
     state: ClassVar[type[KnotState]] = KnotState
-    repeats_training: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "repeated sums"
 
     @classmethod
-    def from_agreement(
-        cls, agreement: HorizontalAgreement, _plan: None, _rounds: StageBuilder
-    ) -> Self:
+    def from_settings(cls, _plan: None, rounds: Stages) -> Self:
         """Build the method from the settings of the training."""
-        return cls(network_training_plan(agreement, ORIGINAL))
+        return cls(network_training_plan(rounds.agreement, ORIGINAL))
 
     def needs(self, _agreement: object) -> Needs:
         """Return that the method needs the stored models of the clusters."""
@@ -112,9 +112,7 @@ class Knot(ClientMethod[KnotState]):
         empty = [_begin(run, number) for number in affected if number not in waiting]
         return KnotState(run.original, waiting, empty)
 
-    def step(
-        self, run: HorizontalRun, state: KnotState, _k: int
-    ) -> tuple[KnotState, StepRecord] | Stop:
+    def step(self, run: HorizontalRun, state: KnotState, _k: int) -> StepResult[KnotState]:
         """Run one round of one cluster."""
         waiting, begun = state.waiting, state.begun
         if not begun or not self._rounds_left(begun[-1]):

@@ -11,8 +11,7 @@ from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan, RoundSource, run_round
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import Slots
-from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
-from unlearning.guarantee import Guarantee
+from parties.requests.driver import JsonObject, MethodDefaults, StepRecord, StepResult, Stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ def train_further(
 
 
 @dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(MethodDefaults):
     """Rounds of training at the remaining clients, after the steps of a method; one step a round.
 
     Attributes:
@@ -56,18 +55,12 @@ class Recovery:
     start: TrainedState
     members: Sequence[Member] | None = None
     slots: Slots = field(default_factory=dict)
-    guarantee: ClassVar[Guarantee] = Guarantee.HEURISTIC
-    settings: ClassVar[None] = None
     state: ClassVar[type[TrainedState]] = TrainedState
 
     @property
     def name(self) -> str:
         """Name in the journal and in the progress display: the random stream of the rounds."""
         return self.round_plan.task.stream
-
-    def needs(self, _agreement: object) -> Needs:
-        """Return that the recovery needs nothing."""
-        return NOTHING
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds."""
@@ -77,9 +70,7 @@ class Recovery:
         """Return the state before the first round."""
         return self.start
 
-    def step(
-        self, run: HorizontalRun, state: TrainedState, k: int
-    ) -> tuple[TrainedState, StepRecord] | Stop:
+    def step(self, run: HorizontalRun, state: TrainedState, k: int) -> StepResult[TrainedState]:
         """Run one round."""
         return Stop() if k == self.round_plan.rounds else self.train(run, state, k)
 

@@ -12,7 +12,7 @@ from parties.horizontal.engine.rounds import RoundPlan, RoundSource
 from parties.horizontal.engine.run import HorizontalRun
 from parties.horizontal.methods.method import ClientMethod
 from parties.horizontal.methods.recover import TrainedState, train_further
-from parties.requests.driver import JsonObject, StepRecord, Stop
+from parties.requests.driver import JsonObject, StepResult, Stop
 from unlearning.guarantee import Guarantee
 
 
@@ -59,9 +59,7 @@ class Retrain(ClientMethod[RetrainState]):
         """Start from a new model with random weights."""
         return RetrainState(TrainedState(run.initial_model(self.name)))
 
-    def step(
-        self, run: HorizontalRun, state: RetrainState, k: int
-    ) -> tuple[RetrainState, StepRecord] | Stop:
+    def step(self, run: HorizontalRun, state: RetrainState, k: int) -> StepResult[RetrainState]:
         """Run one round of one cluster."""
         clusters, rounds = self._clusters(run), self.round_plan.rounds
         cluster, number = divmod(k, rounds)

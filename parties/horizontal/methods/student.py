@@ -7,13 +7,38 @@ from torch import Tensor, nn
 
 from parties.horizontal.engine.aggregation import add_personal_parameters
 from parties.horizontal.engine.cohort import Member
+from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun
 from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.local.personalisation import last_linear_name, parameter_mask
+from parties.horizontal.methods.method import StagedMethod, State
+from parties.horizontal.methods.recover import Recovery, TrainedState
 
 StudentInit: TypeAlias = Literal["random", "warm", "head-reset"]
 # Prefixes of the parameters of networks with prompts that the distillation does not change.
 PROMPT_PARAMETERS = ("generator.", "base", "descriptor")
+
+
+class DistillationMethod(StagedMethod[State]):
+    """A method whose rounds distil a student at remaining clients.
+
+    Attributes:
+        distil: plan of the rounds of distillation.
+        target_client: the only remaining client that the method uses and whose model is unlearned;
+            None: all remaining clients.
+    """
+
+    distil: RoundPlan
+    target_client: str | None
+
+    def count(self, _run: HorizontalRun) -> int:
+        """Return the number of rounds of distillation."""
+        return self.distil.rounds
+
+    def recovery(self, run: HorizontalRun, state: State) -> Recovery:
+        """Return the rounds of recovery."""
+        members = target_members(run, self.target_client)
+        return Recovery(self.recover, TrainedState(state.model), members)
 
 
 def initial_student(

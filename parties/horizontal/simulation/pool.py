@@ -22,7 +22,7 @@ from torch import Tensor
 
 from parties.common.errors import PolicyError, ResourceError
 from parties.common.workers import end_with_parent
-from parties.horizontal.engine.cohort import MeanUpdate, Member, WeightedMean
+from parties.horizontal.engine.cohort import MeanUpdate, Member, weighted_mean
 from parties.horizontal.local.local_task import (
     LocalTask,
     LocalTaskError,
@@ -204,16 +204,11 @@ class PoolCohort:
     def __init__(
         self, names: Sequence[str], source: SimulationSource, workers: ClientWorkers, quorum: float
     ) -> None:
-        self._names, self._source = tuple(names), source
+        self.clients, self._source = tuple(names), source
         self._workers, self.quorum = workers, quorum
         self._state, self._personal = ClientState(), dict[str, VectorHandle]()
         self._branch, self._branches = "original", dict[str, dict[str, VectorHandle]]()
         self._vectors = SharedVectors(workers)
-
-    @property
-    def clients(self) -> Sequence[str]:
-        """Names of all clients."""
-        return self._names
 
     def updates(
         self, members: Iterable[Member], task: LocalTask, slots: Slots
@@ -242,10 +237,7 @@ class PoolCohort:
 
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
         """Return the mean update of the members; ``slots`` are vectors by name, ``[d]`` each."""
-        total = WeightedMean()
-        for member, update in self.updates(members, task, slots):
-            total.add(member, update)
-        return total.result(members, self.quorum)
+        return weighted_mean(self, members, task, slots)
 
     def evaluate(
         self,

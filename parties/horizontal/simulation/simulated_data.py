@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from parties.horizontal.task import ClientTask
+from parties.horizontal.local.client_task import ClientTask
 
 T = TypeVar("T", bound=ClientTask)
 MAX_LOADED_CLIENTS = 4  # clients whose rows one process keeps in memory

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from parties.common.progress import ProgressReporter
 from parties.common.shared_randomness import Index, derive_key, torch_seed
+from parties.horizontal.local.client_task import ClientTask
 from parties.horizontal.local.local_task import (
     LocalTask,
     LocalTaskError,
@@ -17,7 +18,6 @@ from parties.horizontal.local.local_task import (
     Slots,
     TextTask,
 )
-from parties.horizontal.local.request_selection import RequestSelection
 from parties.horizontal.local.rows import RowKind
 from parties.horizontal.local.score_histogram import score_histogram
 from parties.language.engine.answer_likelihood import answer_losses
@@ -33,7 +33,7 @@ RequestedRows = Callable[[TextDataset, str], Index | None]
 
 
 @dataclass(slots=True)
-class LanguageClientTask(RequestSelection):
+class LanguageClientTask(ClientTask):
     """A client that trains a language model on its texts; no parameter is personal.
 
     Attributes:

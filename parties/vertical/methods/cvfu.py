@@ -21,7 +21,13 @@ from configs.agreement import VerticalAgreement
 from configs.table import Count, Name, Positive
 from configs.unlearning import MethodSettings
 from parties.common.shared_randomness import Index, torch_seed
-from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
+from parties.requests.driver import (
+    JsonObject,
+    MethodDefaults,
+    StepRecord,
+    StepResult,
+    Stop,
+)
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.training_loop import HOLD, SentGradients
 from parties.vertical.methods.method import MethodResult
@@ -29,7 +35,6 @@ from parties.vertical.methods.orders import Orders, PrimalLimits
 from parties.vertical.methods.run import PLAIN, Batch, Loss, VerticalRun
 from protocol import vfl_pb2
 from unlearning.cvfu import EarlyStopping, estimate_full_change, online_shares
-from unlearning.guarantee import Guarantee
 
 
 class CvfuSettings(MethodSettings):
@@ -94,17 +99,14 @@ class CvfuState:
     sent: SentGradients | None = None
 
 
-class CvfuMethod:
+class CvfuMethod(MethodDefaults):
     """CVFU, a heuristic: its (ε, δ) claim would need strong convexity and bounded gradients."""
 
     name: ClassVar = "cvfu"
+    title: ClassVar = "CVFU"
+    meaning: ClassVar = "gradient steps on a cached sum of votes"
     settings: ClassVar = CvfuSettings
-    guarantee: ClassVar = Guarantee.HEURISTIC
     state: ClassVar = CvfuState
-
-    def needs(self, _agreement: VerticalAgreement) -> Needs:
-        """Nothing."""
-        return NOTHING
 
     def orders(self, agreement: VerticalAgreement) -> Orders:
         """Primal steps on D_r in index order; the first one also goes up on D_u."""
@@ -134,9 +136,7 @@ class CvfuMethod:
         )
         return replace(state, sent=self._hold_forget_gradient(run, state))
 
-    def step(
-        self, run: VerticalRun, state: CvfuState, k: int
-    ) -> tuple[CvfuState, StepRecord] | Stop:
+    def step(self, run: VerticalRun, state: CvfuState, k: int) -> StepResult[CvfuState]:
         """Train one epoch on D_r at a fixed Ĥ, then add the change of the votes to Ĥ."""
         plan = run.settings(CvfuSettings)
         if k == plan.epochs or all(each.should_stop for each in state.watchers):

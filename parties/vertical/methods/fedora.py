@@ -21,7 +21,15 @@ from configs.agreement import MlpTop, TrainingSettings, VerticalAgreement
 from configs.table import ConfigTable, Count, Fraction, Positive
 from configs.unlearning import MethodSettings, ShrinkTop
 from parties.common.errors import PolicyError
-from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
+from parties.requests.driver import (
+    NOTHING,
+    JsonObject,
+    MethodDefaults,
+    Needs,
+    StepRecord,
+    StepResult,
+    Stop,
+)
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT, NEXT_EARLY_CHECKPOINT, ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.rows import RowSets, Sample
@@ -35,7 +43,6 @@ from parties.vertical.methods.run import FRESH_TOP, Batch, Loss, Norms, ShrinkSh
 from protocol import vfl_pb2
 from unlearning import thresholds
 from unlearning.calibration import calibration_factor
-from unlearning.guarantee import Guarantee
 from unlearning.objectives import forgetting_scores
 from unlearning.primal_dual import Dual, extrapolated_score, retain_steps
 from unlearning.step_sizes import StepRule, StepSizes
@@ -250,12 +257,13 @@ class FedOraState:
     sent: SentGradients | None = None
 
 
-class FedOraMethod:
+class FedOraMethod(MethodDefaults):
     """FedORA: raise the forgetting score on D_u to γ, and keep the loss on D_r low."""
 
     name: ClassVar = "fedora"
+    title: ClassVar = "FedORA"
+    meaning: ClassVar = "fine-tuned under a forgetting constraint"
     settings: ClassVar = FedoraSettings
-    guarantee: ClassVar = Guarantee.HEURISTIC
     state: ClassVar = FedOraState
 
     def needs(self, agreement: VerticalAgreement) -> Needs:
@@ -312,9 +320,7 @@ class FedOraMethod:
             passed=plan.start == "original",
         )
 
-    def step(
-        self, run: VerticalRun, state: FedOraState, k: int
-    ) -> tuple[FedOraState, StepRecord] | Stop:
+    def step(self, run: VerticalRun, state: FedOraState, k: int) -> StepResult[FedOraState]:
         """Run iteration ``k``, and validate the model if it is due."""
         if state.decision.stops:
             return Stop(state.decision.value, restore=state.decision.rolls_back)

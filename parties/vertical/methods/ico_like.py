@@ -12,7 +12,13 @@ from typing import ClassVar
 from configs.agreement import VerticalAgreement
 from configs.table import Count, Fraction, Positive
 from configs.unlearning import MethodSettings
-from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
+from parties.requests.driver import (
+    JsonObject,
+    MethodDefaults,
+    StepRecord,
+    StepResult,
+    Stop,
+)
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.rows import Sample
@@ -22,7 +28,6 @@ from parties.vertical.methods.orders import Orders, Start
 from parties.vertical.methods.run import Batch, Loss, VerticalRun, hold_forget_gradient
 from protocol import vfl_pb2
 from unlearning.baselines import Contribution
-from unlearning.guarantee import Guarantee
 
 
 class IcoLikeSettings(MethodSettings):
@@ -47,20 +52,17 @@ class IcoLikeState:
     sent: SentGradients | None
 
 
-class IcoLikeMethod:
+class IcoLikeMethod(MethodDefaults):
     """ICO-like: one pass over D_u, then K correction steps with SGD on a part of D_r.
 
     The estimated effect of D_u is clipped by its joint norm over all parties.
     """
 
     name: ClassVar = "ico-like"
+    title: ClassVar = "ICO-like"
+    meaning: ClassVar = "one gradient subtracted; reimplemented from its description"
     settings: ClassVar = IcoLikeSettings
-    guarantee: ClassVar = Guarantee.HEURISTIC
     state: ClassVar = IcoLikeState
-
-    def needs(self, _agreement: VerticalAgreement) -> Needs:
-        """Nothing."""
-        return NOTHING
 
     def orders(self, agreement: VerticalAgreement) -> Orders:
         """A step along the held gradient, then SGD on a sample of D_r."""
@@ -80,9 +82,7 @@ class IcoLikeMethod:
         hold_forget_gradient(run)
         return IcoLikeState(run.sent_gradients)
 
-    def step(
-        self, run: VerticalRun, state: IcoLikeState, k: int
-    ) -> tuple[IcoLikeState, StepRecord] | Stop:
+    def step(self, run: VerticalRun, state: IcoLikeState, k: int) -> StepResult[IcoLikeState]:
         """First subtract the contribution of D_u, then correct on a part of D_r."""
         if k == 0:  # without a correction, and unchecked: not a model to restore
             return state, StepRecord({"contribution": _subtract_contribution(run)}, good=False)

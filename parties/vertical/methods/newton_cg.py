@@ -23,6 +23,8 @@ class NewtonCgMethod(SingleStepMethod):
     """Newton-CG: the distance to the optimum on D_r is at most ‖∇F_r‖/λ, for any start point."""
 
     name: ClassVar = NEWTON_CG
+    title: ClassVar = "Newton-CG"
+    meaning: ClassVar = "Newton steps to the optimum of the remaining rows"
     guarantee: ClassVar = Guarantee.DISTANCE_CERTIFIED
 
     def unlearn(self, run: NetworkRun) -> SingleState:

@@ -1,11 +1,13 @@
-"""The registry of unlearning methods, and the class of an agreement with their settings."""
+"""The registry of unlearning methods, and the schema of the vertical mode with their settings."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol
 
 from configs.agreement import VerticalAgreement, vertical_agreement
+from configs.config_file import ConfigSchema
 from configs.unlearning import unlearning_table
+from parties.data.party_settings import VerticalPartySettings
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.methods.cvfu import CvfuMethod
 from parties.vertical.methods.fedora import FedOraMethod
@@ -23,7 +25,19 @@ from parties.vertical.methods.sharded import ShardedMethod
 from parties.vertical.methods.shrink_perturb import ShrinkPerturbMethod
 from parties.vertical.methods.top_only import TopOnlyMethod
 
-AnyMethod: TypeAlias = VerticalMethod[NetworkRun, Any]
+
+class AnyMethod(VerticalMethod[NetworkRun, Any], Protocol):
+    """A vertical method, with its title in the report and, in a few words, what it does."""
+
+    @property
+    def title(self) -> str:
+        """The name in the report."""
+
+    @property
+    def meaning(self) -> str:
+        """What the method does, in a few words."""
+
+
 EXACT: Final[tuple[AnyMethod, ...]] = (
     NewtonCgMethod(),
     ShardedMethod(),
@@ -52,6 +66,7 @@ AGREEMENT: Final = vertical_agreement(
         always=ALWAYS,
     )
 )
+SCHEMA: Final = ConfigSchema("vertical", AGREEMENT, VerticalPartySettings, VerticalPartySettings)
 
 
 def vertical_method(name: str) -> AnyMethod:

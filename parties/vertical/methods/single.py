@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from configs.agreement import VerticalAgreement
-from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
+from parties.requests.driver import (
+    JsonObject,
+    MethodDefaults,
+    StepRecord,
+    StepResult,
+    Stop,
+)
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.orders import Orders
@@ -28,7 +34,7 @@ class SingleState:
     guarantee: Guarantee | None = None
 
 
-class SingleStepMethod(ABC):
+class SingleStepMethod(MethodDefaults, ABC):
     """A method of one step; the epochs or Newton steps in this step are recorded one by one."""
 
     guarantee: ClassVar[Guarantee] = Guarantee.EXACT
@@ -38,10 +44,6 @@ class SingleStepMethod(ABC):
     @abstractmethod
     def unlearn(self, run: NetworkRun) -> SingleState:
         """Carry out the whole method."""
-
-    def needs(self, _agreement: VerticalAgreement) -> Needs:
-        """Nothing."""
-        return NOTHING
 
     def orders(self, _agreement: VerticalAgreement) -> Orders:
         """Copies are restored without an update rule; every training has the task TRAIN."""
@@ -55,9 +57,7 @@ class SingleStepMethod(ABC):
         """Return an empty state."""
         return SingleState()
 
-    def step(
-        self, run: NetworkRun, state: SingleState, k: int
-    ) -> tuple[SingleState, StepRecord] | Stop:
+    def step(self, run: NetworkRun, state: SingleState, k: int) -> StepResult[SingleState]:
         """Carry out the whole method in the first step."""
         if k:
             return Stop(state.stopped)

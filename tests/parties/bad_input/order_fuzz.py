@@ -75,8 +75,6 @@ def fill(message: Proto, draw: random.Random, words: Sequence[str]) -> None:
     }
     for each in message.DESCRIPTOR.fields:
         choice = each.containing_oneof and not each.containing_oneof.name.startswith("_")
-            "_"
-        )
         if each.is_repeated or message.HasField(each.name) or (choice and each.name not in chosen):
             continue
         if each.message_type is not None:
@@ -101,9 +99,7 @@ def _value(each: FieldDescriptor, draw: random.Random, words: Sequence[str]) -> 
     return draw.choice(WHOLE + HUGE if wide else WHOLE)
 
 
-def random_tensor(
-    kind: type[Body], draw: random.Random, shapes: Sequence[Shape]
-) -> Tensor:
+def random_tensor(kind: type[Body], draw: random.Random, shapes: Sequence[Shape]) -> Tensor:
     """A tensor for a kind of message: rows in any order, or numbers of some shape."""
     if kind in (pb.ForgetRows, pb.PlantTrigger, pb.Predict):
         rows = [draw.choice(ROWS) for _ in range(draw.choice((1, 2, 3, 30)))]

@@ -10,7 +10,8 @@ from threading import Event
 from clients import CLIENTS
 from local_cohort import LocalCohort
 
-from configs.federated_file import HorizontalConfig, read_horizontal
+from configs.config_file import read_config
+from configs.horizontal import HorizontalConfig
 from parties.horizontal.admission import Admission
 from parties.horizontal.client import run_client
 from parties.horizontal.engine.cohort import Member
@@ -19,7 +20,7 @@ from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.local.network_client import NetworkClientTask
 from parties.horizontal.local.networks import build_whole_network
 from parties.horizontal.party import HorizontalParty
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 from parties.horizontal.setup import set_up_horizontal_party
 from parties.session.memory_port import MemoryPort
 from parties.session.setup import StartOptions
@@ -53,7 +54,7 @@ MEMBERS = [Member(name) for name in CLIENTS]
 
 def prepare(folder: Path, text: str) -> tuple[HorizontalConfig, StartOptions]:
     (folder / "wards.toml").write_text(text)
-    config = read_horizontal(folder / "wards.toml", HORIZONTAL)
+    config = read_config(folder / "wards.toml", HORIZONTAL)
     make_authority(folder / "certs", "wards")
     for name in (config.agreement.hub, *config.agreement.spokes):
         issue_certificate(folder / "certs", "wards", name)

@@ -23,7 +23,7 @@ from five_clients import (
 )
 
 from configs.client_unlearning import StageSettings
-from configs.federated_file import HorizontalConfig
+from configs.horizontal import HorizontalConfig
 from parties.common.errors import Diverged, PolicyError
 from parties.horizontal.client import run_client
 from parties.horizontal.engine.cohort import Member

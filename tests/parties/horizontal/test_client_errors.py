@@ -17,7 +17,7 @@ from five_clients import (
     unchanged_line,
 )
 
-from configs.federated_file import HorizontalConfig
+from configs.horizontal import HorizontalConfig
 from parties.horizontal.admission import Admission
 from parties.horizontal.client import run_client
 from parties.horizontal.engine.cohort import Member

@@ -20,7 +20,7 @@ from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoi
 from parties.horizontal.evaluation.outcome import Scores
 from parties.horizontal.local import networks
 from parties.horizontal.local.local_task import LocalUpdate
-from parties.horizontal.methods.fedosd import FedOsd
+from parties.horizontal.methods.fedosd import FedOsd, FedOsdSettings
 from parties.horizontal.methods.fine_tune import FineTune
 from parties.horizontal.methods.fu_pga import FuPga
 from parties.horizontal.methods.method import AnyClientMethod
@@ -75,7 +75,11 @@ def test_training_stops_in_the_round_that_diverges() -> None:
 @pytest.mark.parametrize(
     "method",
     [
-        FedOsd(RoundPlan(replace(LOCAL_TASK, stream="u"), 3, decay=HUGE), GENTLE, variant="ascent"),
+        FedOsd(
+            RoundPlan(replace(LOCAL_TASK, stream="u"), 3, decay=HUGE),
+            GENTLE,
+            plan=FedOsdSettings(variant="ascent"),
+        ),
         FuPga(GENTLE, RoundPlan(replace(STEEP, aim="elastic"), 2), GENTLE),
         MoDe(RoundPlan(STEEP, 2), GENTLE, GENTLE),
         FineTune(RoundPlan(STEEP, 2)),

@@ -20,7 +20,7 @@ from five_clients import (
     unchanged_line,
 )
 
-from configs.federated_file import HorizontalConfig
+from configs.horizontal import HorizontalConfig
 from parties.common.errors import PolicyError
 from parties.horizontal.client_store import ClientStore
 from parties.horizontal.engine.clusters import ClusterStore

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import models.language  # noqa: F401  before transformers
-from configs.federated_file import LanguageConfig, read_language
+from configs.config_file import read_config
+from configs.language import LanguageConfig
 from models.language.tiny import TinyShape, build_tiny_model, save_language_model, train_tokenizer
 from parties.horizontal.admission import Admission
 from parties.horizontal.client import run_client
 from parties.horizontal.engine.hub_cohort import CohortSettings, HubCohort
 from parties.language.engine.party import LanguageParty
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.setup import set_up_language_party
 from parties.session.memory_port import MemoryPort
 from parties.session.setup import StartOptions
@@ -105,7 +106,7 @@ def prepare_federation(
     """Write the federation with adapters, and a certificate for each party."""
     write_base(folder, shape)
     write_texts(folder)
-    config = read_language(simulation_config(folder, "", LORA), LANGUAGE)
+    config = read_config(simulation_config(folder, "", LORA), LANGUAGE)
     make_authority(folder / "certs", "ferries")
     for name in (config.agreement.hub, *config.agreement.spokes):
         issue_certificate(folder / "certs", "ferries", name)
