@@ -14,8 +14,7 @@ import pytest
 import torch
 from hostile_hub import Spoke, admit_from, digest_of, place, send_anything, start_spoke
 
-from configs.federated_file import FederatedConfig, read_horizontal
-from configs.schema import validate_table
+from configs.config_file import FederatedConfig, read_config, validate_table
 from parties.common.errors import abort_reason, exit_code
 from parties.horizontal.client import ClientConversation
 from parties.horizontal.client_store import ClientStore
@@ -23,8 +22,7 @@ from parties.horizontal.engine.wire import DELIVERED, SentTask
 from parties.horizontal.local.local_task import LocalTask, TextTask
 from parties.horizontal.local.networks import initial_parameters
 from parties.horizontal.party import FederatedParty
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
-from parties.horizontal.registry import network_local_tasks
+from parties.horizontal.registry import AGREEMENT, SCHEMA, network_local_tasks
 from parties.horizontal.setup import set_up_horizontal_party
 from parties.language.setup import set_up_language_party
 from parties.session import handshake
@@ -88,7 +86,7 @@ def local_task(aim: str = "fit", **changes: Any) -> LocalTask:
 def read_agreement() -> Any:
     table = tomllib.loads(CONFIG)
     del table["settings"]
-    return validate_table(HORIZONTAL, table, Path(), "")
+    return validate_table(AGREEMENT, table, Path(), "")
 
 
 def run_task(task: LocalTask, rows: Any = "learn", *slots: str) -> Callable[[int], Sent]:
@@ -171,7 +169,7 @@ ORDERS = {
 def wards(tmp_path_factory: pytest.TempPathFactory) -> World:
     folder = tmp_path_factory.mktemp("wards")
     (folder / "wards.toml").write_text(CONFIG)
-    config = read_horizontal(folder / "wards.toml", HORIZONTAL)
+    config = read_config(folder / "wards.toml", SCHEMA)
     make_authority(folder / "certs", "wards")
     for name in (config.agreement.hub, *config.agreement.spokes):
         issue_certificate(folder / "certs", "wards", name)
