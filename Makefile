@@ -45,8 +45,8 @@ proto: $(INSTALLED)  ## generate protocol/vfl_pb2.* from protocol/vfl.proto
 clean:
 	rm -rf .venv runs
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml constraints.txt parties/__init__.py
 	@echo "installing into .venv: a minute or two, once"
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,fast]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $(INSTALLED)

@@ -110,8 +110,8 @@ class Channel:
         """The peer's start number, from its first message; None before the first message."""
         return self._incarnation
 
-    def send(self, body: Body, *tensors: Tensor, timeout: float = 60.0) -> None:
-        """Send ``body`` with ``tensors`` of any shape.
+    def send(self, body: Body, *tensors: Tensor, timeout: float | None = None) -> None:
+        """Send ``body`` with ``tensors`` of any shape; default timeout: ``terms.send_seconds``.
 
         Raises:
             LocalProtocolError: the message is illegal in this phase, incomplete or too large; no
@@ -124,7 +124,7 @@ class Channel:
             self._phases.sent(type(body))
             self._reply = []
             frames = encode_message(message, self._envelope(control=not tensors))
-            digest = self._send_frames(frames, timeout)
+            digest = self._send_frames(frames, timeout or self.terms.send_seconds)
         if self.side is Side.HUB and isinstance(body, _BATCH_REQUESTS):
             self._requested.append(self.place)
         self._sent.add(digest)

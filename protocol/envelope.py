@@ -9,6 +9,7 @@ from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
 
 PROTOCOL_VERSION = 2
+SEND_SECONDS = 60.0  # default time that a peer may take to accept a message
 START_PLACE = vfl_pb2.Place(task=vfl_pb2.JOIN, epoch=0, step=0, microbatch=0)
 _NEEDED = ("version", "agreement", "sender", "receiver", "incarnation", "seq", "place")
 _TASKS = {task: name.lower().replace("_", "-") for name, task in vfl_pb2.Task.items() if task}
@@ -25,6 +26,7 @@ class ChannelTerms:
         agreement: digest of the agreement, 32 bytes.
         incarnation: start number of this party; each start of its process gets a larger number.
         magnitude: largest absolute value of a floating-point element.
+        send_seconds: seconds that the peer may take to accept a message.
     """
 
     me: str
@@ -32,6 +34,7 @@ class ChannelTerms:
     agreement: bytes
     incarnation: int = 1
     magnitude: float = 1e4
+    send_seconds: float = SEND_SECONDS
 
 
 class FrameDigest:

@@ -72,7 +72,7 @@ class GrpcLine:
         self.peer, self._received, self._cancel = peer, received, cancel
         self._check_certificates, self._timeouts = check_certificates, timeouts
         self._next_check = monotonic() + timeouts.recheck
-        self.outbox, self.since = FrameQueue(), monotonic()
+        self.outbox = FrameQueue()
 
     def send(self, frame: bytes, timeout: float) -> None:
         """Queue one frame for the stream.

@@ -19,7 +19,7 @@ from parties.common.errors import EXIT_CODES, UNEXPECTED
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-HIDDEN = {".venv", ".git", "runs", "build", "dist", "node_modules"}
+HIDDEN = {".venv", ".git", ".pytest_cache", "runs", "build", "dist", "node_modules"}
 PAGES = sorted(
     path
     for path in ROOT.rglob("*.md")
@@ -188,7 +188,7 @@ def command_of(words: list[str]) -> tuple[Any, list[str]]:
             command, rest = known[rest[0]], rest[1:]
         elif rest and "all" in known:  # `vfl certs CONFIG` is `vfl certs all CONFIG`
             command = known["all"]
-        elif rest:
+        elif rest and rest[0] not in {opt for each in command.params for opt in each.opts}:
             raise LookupError(f"no command {rest[0]}")
         else:
             break

@@ -46,7 +46,7 @@ def run_client(party: FederatedParty, connect: Callable[[], Line]) -> None:
     """Join the server and execute the server's tasks until the run ends; reconnect if needed."""
     store, done = ClientStore(party), ReplyCount()
     reconnect = Reconnect(party, lambda: done.replies)
-    busy = party.agreement.limits.idle_seconds  # the server accepts clients between rounds only
+    busy = party.limits.idle_seconds  # the server accepts clients between rounds only
     while True:
         channel = reconnect.join(
             partial(handshake.join_hub, party, connect, NO_CHECKPOINTS, busy_seconds=busy)
@@ -70,7 +70,7 @@ def _converse(
 ) -> None:
     with report_and_close(channel), channel.locate_errors():
         conversation = ClientConversation(party, channel, store)
-        while conversation.handle(channel.receive(party.agreement.limits.idle_seconds)):
+        while conversation.handle(channel.receive(party.limits.idle_seconds)):
             done.replies += 1
 
 

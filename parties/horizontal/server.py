@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from importlib.metadata import version
 from typing import Any
 
 from torch import Tensor
@@ -11,6 +10,7 @@ from torch import Tensor
 from configs.federated import FederatedAgreement, RequestBase
 from models.server_optimisers import optimiser_moments, restore_moments
 from parties.common.errors import abort_reason
+from parties.common.libraries import library_versions
 from parties.horizontal.admission import Admission
 from parties.horizontal.engine.aggregation import aggregation_claim
 from parties.horizontal.engine.branches import Branches
@@ -73,11 +73,11 @@ def _cohort_settings(party: FederatedParty) -> CohortSettings:
     agreement, sums = party.agreement, party.agreement.aggregation
     return CohortSettings(
         agreement.training.quorum,
-        agreement.limits.idle_seconds,
+        party.limits.idle_seconds,
         None if sums.kind == "none" else sums.min_contributors,
         party.entropy,
         sums.key_holders if sums.kind == "ckks" else None,
-        agreement.limits.rejoin_seconds,
+        party.limits.rejoin_seconds,
     )
 
 
@@ -212,7 +212,7 @@ class FederatedServer:
             "began": began,
             "ended": self._party.now(),
             "seconds": self._party.traffic.elapsed,
-            "software": {name: version(name) for name in (*LIBRARIES, *self._task.libraries)},
+            "software": library_versions((*LIBRARIES, *self._task.libraries)),
             **self._task.run_facts(),
         }
         return RunFacts(**facts)

@@ -137,7 +137,7 @@ def report_page(metrics: Any) -> str:
             headline=page_headline(record),
             mode=MODES[run.mode],
             vertical=vertical,
-            run_sentence=run_sentence(run),
+            run_sentence=run_sentence(record),
             run=run,
             privacy=privacy_claims_of(run),
             failure=record.failure,

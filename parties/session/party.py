@@ -6,13 +6,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from configs.agreement import FOREVER, LimitSettings
 from configs.config_file import AnyAgreement, agreement_digest, canonical_agreement
 from configs.party_settings import PartySettingsBase
 from parties.common.progress import ProgressReporter
 from parties.common.traffic import TrafficCounter
 from protocol.credentials import Trust
-from protocol.envelope import ChannelTerms
+from protocol.envelope import SEND_SECONDS, ChannelTerms
 from protocol.keyring import Keyring
+from protocol.receive_queue import LineTimeouts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,7 @@ class StartedParty:
         entropy: returns as many random bytes as requested.
         progress: reports progress and warnings.
         traffic: counts messages and bytes.
+        supervised: whether the party waits for others without a limit; see ``StartOptions``.
     """
 
     name: str
@@ -40,6 +43,7 @@ class StartedParty:
     entropy: Callable[[int], bytes]
     progress: ProgressReporter
     traffic: TrafficCounter
+    supervised: bool = False
 
     def values(self) -> dict[str, Any]:
         """Return the attributes by name, for the constructor of a mode's party."""
@@ -61,6 +65,19 @@ class PartyContext(StartedParty):
     model_run: bytes = b""
 
     @property
+    def limits(self) -> LimitSettings:
+        """Return the limits of the agreement; without timeouts if the party is supervised."""
+        limits = self.agreement.limits
+        return limits.without_timeouts() if self.supervised else limits
+
+    @property
+    def line_timeouts(self) -> LineTimeouts:
+        """Return the timeouts of this party's connections; all long if it is supervised."""
+        if not self.supervised:
+            return LineTimeouts()
+        return LineTimeouts(silence=FOREVER, handshake=FOREVER, keepalive_timeout=FOREVER)
+
+    @property
     def digest(self) -> bytes:
         """Return the digest of the agreement, 32 bytes."""
         return agreement_digest(self.agreement)
@@ -78,5 +95,10 @@ class PartyContext(StartedParty):
     def terms(self, peer: str) -> ChannelTerms:
         """Return the values that a channel to ``peer`` compares with the messages of ``peer``."""
         return ChannelTerms(
-            self.name, peer, self.digest, self.incarnation, self.agreement.limits.magnitude
+            self.name,
+            peer,
+            self.digest,
+            self.incarnation,
+            self.limits.magnitude,
+            FOREVER if self.supervised else SEND_SECONDS,
         )

@@ -28,12 +28,15 @@ class StartOptions:
         data: folder in which relative data paths are resolved.
         certificates: folder of the party's key and certificates.
         begin: how to use the checkpoints of an unfinished run.
+        supervised: whether ``vfl simulate`` started this party on the machine of all parties.
+            ``vfl simulate`` notices when a party ends, so a supervised party waits without a limit.
     """
 
     out: Path
     data: Path | None = None
     certificates: Path | None = None
     begin: Begin = Begin.AUTO
+    supervised: bool = False
 
 
 def data_folder(config: Path, settings: "PartySettingsBase", given: Path | None) -> Path:

@@ -25,6 +25,7 @@ from protocol.credentials import fingerprint
 from protocol.keyring import issue_certificate, make_authority
 
 GRACE = 5.0  # after a failure of one party, seconds until the other processes are killed
+RESUME = "run the same command to resume from the last checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,9 @@ def pin_override(keys: Path, name: str) -> str:
 def simulate_processes(plan: SimulationPlan, listener: ProgressListener) -> dict[str, Any]:
     """Run each party as a process over loopback with mutual TLS; return the metrics of the run.
 
+    The parties wait for each other without time limits, however slow the machine is. If the process
+    of a party ends with an error, all other processes are ended.
+
     Raises:
         Failed: a party failed; all processes have ended.
     """
@@ -114,8 +118,9 @@ def _end(children: Iterable[subprocess.Popen[str]], readers: Iterable[Thread]) -
         reader.join(GRACE)
     for child in ended:
         child.wait()
-        if child.stdout is not None:
-            child.stdout.close()
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                pipe.close()
 
 
 def _start(
@@ -124,11 +129,14 @@ def _start(
     command = [sys.executable, "-m", "parties", "--role", role, "--party", name]
     command += ["--config", str(plan.config), "--out", str(plan.out), "--format", "json"]
     command += ["--certificates", str(keys), "--hub", address]
-    command += ["--begin", plan.begin.value]
+    command += ["--begin", plan.begin.value, "--supervised"]
     command += ["--data", str(plan.data)] if plan.data else []
     for change in changes:
         command += ["--set", change]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, bufsize=1)
+    # The pipe to the party carries nothing; it ends when this process ends, and the party with it.
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    )
 
 
 def _read(child: subprocess.Popen[str], events: Queue[Event | None]) -> None:
@@ -158,6 +166,8 @@ def _follow(
             failure = failure or _unreported_failure(children)
         elif event["event"] == "error":
             failure = _first_cause(failure, event)
+        elif event["event"] == "stopped":
+            failure = failure or Failed("a party was stopped by SIGTERM", RESUME, 1)
         elif event["event"] != "nothing":
             listener(event)
         deadline = min(deadline, monotonic() + GRACE) if failure else deadline
@@ -180,8 +190,7 @@ def _unreported_failure(children: dict[str, subprocess.Popen[str]]) -> Failed | 
         if child.poll():
             killed = child.returncode < 0
             how = f"signal {-child.returncode}" if killed else f"exit code {child.returncode}"
-            hint = "run the same command to resume from the last checkpoint" if killed else ""
-            return Failed(f"{name}: ended with {how}", hint, 1)
+            return Failed(f"{name}: ended with {how}", RESUME if killed else "", 1)
     return None
 
 

@@ -57,6 +57,7 @@ class PartyStart:
             entropy=os.urandom,
             progress=self.progress,
             traffic=TrafficCounter(self.progress.add_bytes),
+            supervised=self.options.supervised,
         )
 
 

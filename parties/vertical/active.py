@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 from configs.agreement import VerticalAgreement
 from parties.common.errors import StorageError, exit_code
+from parties.common.libraries import library_versions
 from parties.common.shared_randomness import Index
 from parties.report.record import (
     Party,
@@ -252,8 +252,7 @@ def _run_identity(
         session=split_model.run.hex(),
         agreement=party.digest.hex(),
         seed=agreement.seed,
-        software={name: version(name) for name in LIBRARIES}
-        | {"python": platform.python_version()},
+        software=library_versions(LIBRARIES) | {"python": platform.python_version()},
         began=began,
         ended=party.now(),
         seconds=party.traffic.elapsed,

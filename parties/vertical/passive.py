@@ -52,7 +52,7 @@ def run_passive(party: VerticalParty, connect: Callable[[], Line]) -> None:
 def _run_session(party: VerticalParty, channel: Channel) -> None:
     with report_and_close(channel), channel.locate_errors():
         session = PassiveSession(party, channel, party_checkpoints(party))
-        while session.handle(channel.receive(party.agreement.limits.idle_seconds)):
+        while session.handle(channel.receive(party.limits.idle_seconds)):
             pass
 
 

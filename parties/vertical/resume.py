@@ -97,7 +97,7 @@ def start_party_state(
     Raises:
         RemoteProtocolError: the hub names a checkpoint that this party did not offer.
     """
-    message = channel.receive(party.agreement.limits.idle_seconds)
+    message = channel.receive(party.limits.idle_seconds)
     if not isinstance(message.body, vfl_pb2.Resume):
         if checkpoints.offer().numbers:
             hub = channel.terms.peer

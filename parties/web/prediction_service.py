@@ -149,7 +149,7 @@ class PredictionService:
             Unavailable: a party is absent, or the prediction takes too long.
             PartyError: these rows cannot be predicted.
         """
-        job, patience = _Job(ids, Future()), 2 * self._party.agreement.limits.step_seconds
+        job, patience = _Job(ids, Future()), 2 * self._party.limits.step_seconds
         self._queue(job)
         try:
             return job.result.result(patience)

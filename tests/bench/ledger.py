@@ -6,8 +6,9 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
+
+from parties.common.libraries import library_versions
 
 LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn", "grpcio", "protobuf", "cryptography")
 
@@ -54,8 +55,7 @@ def write(measured: Mapping[str, Sequence[Row]], path: Path) -> None:
     content = {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
-        "versions": {name: version(name) for name in LIBRARIES}
-        | {"python": platform.python_version()},
+        "versions": library_versions(LIBRARIES) | {"python": platform.python_version()},
         "sections": {name: [row["name"] for row in rows] for name, rows in sections.items()},
         "rows": [row for rows in sections.values() for row in rows],
     }

@@ -133,10 +133,9 @@ def _findings(options: _DoctorOptions) -> Iterator["Finding"]:
 def _party(
     options: _DoctorOptions,
 ) -> "ExaminedVerticalParty | ExaminedHorizontalParty | ExaminedLanguageParty":
-    from configs.config_file import read_any
     from configs.horizontal import HorizontalAgreement
     from configs.language import LanguageAgreement
-    from parties.cli.modes import SCHEMAS
+    from parties.cli.modes import read_runnable
     from parties.doctor.check import (
         ExaminedHorizontalParty,
         ExaminedLanguageParty,
@@ -144,7 +143,7 @@ def _party(
     )
     from parties.session.setup import data_folder
 
-    config = read_any(options.config, SCHEMAS, options.changes)
+    config = read_runnable(options.config, options.changes, options.party)
     settings = config.settings(options.party)
     common: dict[str, Any] = {
         "name": options.party,

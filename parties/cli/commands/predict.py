@@ -107,14 +107,13 @@ def predict_command(  # noqa: PLR0913  a command has the options that it has
 
 
 def _predict(run: _Run, console: Console) -> None:
-    from configs.config_file import read_any
     from configs.errors import ConfigError
     from configs.federated import FederatedAgreement
     from configs.horizontal import HorizontalAgreement
-    from parties.cli.modes import SCHEMAS
+    from parties.cli.modes import read_runnable
     from parties.session.run_folder import lock_run_folder
 
-    config = read_any(run.config, SCHEMAS, run.changes)
+    config = read_runnable(run.config, run.changes, run.party)
     config.settings(run.party)
     if isinstance(config.agreement, HorizontalAgreement):
         _predict_alone(run, config, console)

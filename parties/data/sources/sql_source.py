@@ -12,23 +12,25 @@ from contextlib import contextmanager
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import parse_qsl, quote, urlsplit
 from uuid import UUID
 
 import numpy as np
 from pydantic import field_validator, model_validator
-from sqlalchemy import URL, Connection, CursorResult, Engine, NullPool, create_engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from configs.party_settings import PathText
 from parties.common.errors import DataError
+from parties.common.libraries import install_command
 from parties.data.sources.arrays import Array
 from parties.data.sources.cells import NOT_FINITE, parse_numbers
 from parties.data.sources.collect import Chunk, ColumnRoles, TableSettings, collect_records
 from parties.data.sources.files import regular_file_path
 from parties.data.sources.records import Records
 from parties.data.sources.source import ReadOptions
+
+if TYPE_CHECKING:  # a large import, for parties with a database only
+    from sqlalchemy import URL, Connection, CursorResult, Engine
 
 _CELLS = 1 << 18  # cells of one chunk
 _CONNECT_TIMEOUT = 10  # seconds
@@ -117,7 +119,9 @@ def _holds_secret(url: str) -> bool:
 
 
 @contextmanager
-def _engine(data: SqlData, folder: Path) -> Iterator[Engine]:
+def _engine(data: SqlData, folder: Path) -> Iterator["Engine"]:
+    from sqlalchemy import NullPool, create_engine
+
     url = _url(data, folder)
     options: dict[str, Any] = {"poolclass": NullPool, "hide_parameters": True}
     if url.drivername == "sqlite":
@@ -133,12 +137,15 @@ def _engine(data: SqlData, folder: Path) -> Iterator[Engine]:
         engine = create_engine(url, connect_args={"connect_timeout": _CONNECT_TIMEOUT}, **options)
     except ImportError:
         raise DataError(
-            "the driver of PostgreSQL is not installed", "run pip install '.[postgres]'"
+            "the driver of PostgreSQL is not installed", f"run: {install_command('postgres')}"
         ) from None
     yield engine
 
 
-def _url(data: SqlData, folder: Path) -> URL:
+def _url(data: SqlData, folder: Path) -> "URL":
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
     text = data.url if data.url_file is None else _secret(folder / data.url_file)
     try:
         url = make_url(text or "")
@@ -179,7 +186,7 @@ def _secret(path: Path) -> str:
 
 
 @contextmanager
-def _snapshot(engine: Engine) -> Iterator[Connection]:
+def _snapshot(engine: "Engine") -> Iterator["Connection"]:
     """Open a read-only transaction on one state of the database."""
     with engine.connect() as connection:
         if engine.dialect.name == "sqlite":
@@ -191,13 +198,13 @@ def _snapshot(engine: Engine) -> Iterator[Connection]:
             )
 
 
-def _select_all(engine: Engine, table: str) -> str:
+def _select_all(engine: "Engine", table: str) -> str:
     name = ".".join(engine.dialect.identifier_preparer.quote(part) for part in table.split("."))
     return f"SELECT * FROM {name}"  # noqa: S608  quoted, and from the party's settings
 
 
 @contextmanager
-def _sheet(connection: Connection, name: str, query: str, data: SqlData) -> Iterator["_SqlSheet"]:
+def _sheet(connection: "Connection", name: str, query: str, data: SqlData) -> Iterator["_SqlSheet"]:
     with _hide_driver_messages(name):
         options = {"stream_results": True, "max_row_buffer": 1000, "no_parameters": True}
         result = connection.execution_options(**options).exec_driver_sql(query)
@@ -210,6 +217,8 @@ def _sheet(connection: Connection, name: str, query: str, data: SqlData) -> Iter
 @contextmanager
 def _hide_driver_messages(name: str) -> Iterator[None]:
     """Replace an error of the driver by a ``DataError`` with the name of the error only."""
+    from sqlalchemy.exc import SQLAlchemyError
+
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error, sqlite3.Warning) as error:
@@ -217,6 +226,8 @@ def _hide_driver_messages(name: str) -> Iterator[None]:
 
 
 def _error_name(error: Exception) -> str:
+    from sqlalchemy.exc import DBAPIError, NoSuchModuleError
+
     if isinstance(error, NoSuchModuleError):
         return "the driver is not installed"
     cause = error.orig if isinstance(error, DBAPIError) else error
@@ -225,6 +236,8 @@ def _error_name(error: Exception) -> str:
 
 
 def _advice(error: Exception) -> str:
+    from sqlalchemy.exc import DBAPIError
+
     if isinstance(error, DBAPIError) and error.statement is None:
         return "check with psql that the server runs and that the account may log in and read"
     return "try the query in psql or sqlite3; the query must only read"
@@ -235,7 +248,7 @@ class _SqlSheet:
 
     unit = "row"
 
-    def __init__(self, name: str, result: CursorResult[Any], missing: frozenset[str]) -> None:
+    def __init__(self, name: str, result: "CursorResult[Any]", missing: frozenset[str]) -> None:
         self.file, self._result, self._missing = name, result, missing
         self.columns = tuple(result.keys())
 

@@ -10,8 +10,6 @@ from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
-from scipy.io import loadmat, whosmat
-from scipy.io.matlab import MatReadError
 
 from configs.party_settings import PathText
 from parties.common.errors import DataError, ResourceError
@@ -28,7 +26,7 @@ from parties.data.sources.source import ReadOptions
 
 SIDE, ZERO = 32, 10
 MOST = 2 << 30  # largest size of the images of one file, in bytes
-_BROKEN = (MatReadError, ValueError, TypeError, KeyError, OSError, zlib.error, NotImplementedError)
+_BROKEN = (ValueError, TypeError, KeyError, OSError, zlib.error, NotImplementedError)
 
 
 class SvhnData(LabelledImageSettings):
@@ -61,6 +59,9 @@ def _records(data: SvhnData, path: Path, options: ReadOptions) -> Records:
 
 def _arrays(file: str, content: bytes) -> tuple[Array, Array]:
     """Return images ``[32, 32, 3, rows]`` and labels ``[rows]``; sizes are checked first."""
+    from scipy.io import loadmat, whosmat
+    from scipy.io.matlab import MatReadError
+
     hint = (
         "choose cropped digits of SVHN, format 2: train_32x32.mat, test_32x32.mat, extra_32x32.mat"
     )
@@ -77,7 +78,7 @@ def _arrays(file: str, content: bytes) -> tuple[Array, Array]:
         if SIDE * SIDE * 3 * rows > MOST:
             raise ResourceError(f"{file} declares {rows} images, which is more than 2 GiB")
         arrays = loadmat(BytesIO(content), variable_names=["X", "y"])
-    except _BROKEN as error:
+    except (MatReadError, *_BROKEN) as error:
         raise DataError(f"{file} is not a MATLAB file of images", hint) from error
     images, labels = arrays["X"], arrays["y"]
     if images.dtype != np.uint8 or labels.dtype.kind not in "iu":

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeAlias
@@ -121,13 +120,13 @@ FederatedReader: TypeAlias = Callable[[Path, Changes], FederatedConfig]
 def run_digest(config: AnyConfig, *, processes: bool) -> str:
     """Return the name of a run's folder: a digest of all settings that determine the results.
 
-    The digest covers the agreement, the party settings and the versions of the program and of the
-    record's format. The source files have a separate digest in the run's record. If the runs
-    of a result page have different digests of source files, the page says so.
+    The digest covers the agreement, the party settings and the version of the record's format. The
+    source files have a separate digest in the run's record. If the runs of a result page have
+    different digests of source files, the page says so.
     """
     settings = {name: each.model_dump(mode="json") for name, each in sorted(config.inline.items())}
     parts = [canonical_agreement(config.agreement), json.dumps(settings, sort_keys=True)]
-    parts += [version("vfl"), str(VERSION), "processes" if processes else "threads"]
+    parts += [str(VERSION), "processes" if processes else "threads"]
     return sha256("\n".join(parts).encode()).hexdigest()[:24]
 
 

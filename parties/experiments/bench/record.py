@@ -5,12 +5,12 @@ import platform
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from parties.common.atomic_file import write_atomically
+from parties.common.libraries import library_versions
 from parties.experiments.bench.blocks import B, BlockList, FedoraBlocks, TableBlock
 from parties.experiments.bench.checks import (
     FEWEST,
@@ -143,8 +143,7 @@ def _about(command: str, results: Results) -> dict[str, Any]:
     return {
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
-        "versions": {name: version(name) for name in LIBRARIES}
-        | {"python": platform.python_version()},
+        "versions": library_versions(LIBRARIES) | {"python": platform.python_version()},
         "runs": {"there": results.there, "wanted": results.wanted},
         "sources": sorted(results.sources),
     }

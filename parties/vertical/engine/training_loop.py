@@ -144,7 +144,7 @@ class TrainingLoop:
     @property
     def time_limit(self) -> float:
         """Seconds that the passive parties may take for one step."""
-        return max(self._agreement.limits.step_seconds, 10 * self._reply_seconds)
+        return max(self._party.limits.step_seconds, 10 * self._reply_seconds)
 
     def without_parties(self, absent: Collection[str]) -> "TrainingLoop":
         """A loop that leaves out the parties ``absent``; needs ``top.kind = 'sum'``."""
