@@ -175,14 +175,14 @@ def test_model_beyond_the_magnitude_limit_is_not_sent(
     ready, warnings = prepare(tmp_path, CONFIG), list[str]()
     start = networks.initial_parameters(ready[0].agreement, "original")
     beyond = start + 2 * ready[0].agreement.limits.magnitude
-    with connected_cohort(ready, warnings, unchanged_line) as remote:
+    large = replace(LOCAL_TASK, learning_rate=1e6)
+    with connected_cohort(ready, warnings, unchanged_line, task=large) as remote:
         for call in (
             lambda: remote.mean_update(ALL, LOCAL_TASK, {"model": beyond}),
             lambda: remote.evaluate(CLIENTS, "test", beyond),
         ):
             with pytest.raises(Diverged, match=r"of the vector 'model' exceeds limits\.magnitude"):
                 call()
-        large = replace(LOCAL_TASK, learning_rate=1e6)
         with pytest.raises(Diverged, match="the update of client-0 is not finite"):
             remote.mean_update(ALL, large, {"model": start})
         assert set(remote.evaluate(CLIENTS, "test", start)) == set(CLIENTS)
