@@ -106,7 +106,7 @@ class Channel:
             LineBroken: the connection is closed.
         """
         message = Message(body, tensors)
-        with self._locate_errors():
+        with self.locate_errors():
             self._phases.sent(type(body))
             self._reply = []
             frames = encode_message(message, self._envelope(control=not tensors))
@@ -146,7 +146,7 @@ class Channel:
             LineBroken: the connection is closed.
             Aborted: the peer sent Abort.
         """
-        with self._locate_errors():
+        with self.locate_errors():
             self._received.flush()  # while this side waits for the peer
             digest, envelope, message = self._next(timeout)
             check_envelope(
@@ -167,6 +167,19 @@ class Channel:
                 reason = "".join(c if c.isprintable() else "?" for c in message.body.reason[:500])
                 raise Aborted(f"aborted: {reason}", message.body.code)
         return message
+
+    @contextmanager
+    def locate_errors(self) -> Iterator[None]:
+        """Add the peer and the position in the run to every protocol error of a ``with`` block.
+
+        ``send`` and ``receive`` do so themselves. Whoever carries out a message of the peer needs
+        it for the errors about the content of the message.
+        """
+        try:
+            yield
+        except ProtocolError as error:
+            error.peer, error.where = self.terms.peer, describe_place(self.place)
+            raise
 
     def abort(self, code: str, reason: str) -> None:
         """Send Abort, if the peer can still receive it."""
@@ -263,15 +276,6 @@ class Channel:
         self.record(
             MessageRecord(self.terms.peer, direction, message.kind, task, rows, payload, size)
         )
-
-    @contextmanager
-    def _locate_errors(self) -> Iterator[None]:
-        """Add the peer and the position in the run to every error."""
-        try:
-            yield
-        except ProtocolError as error:
-            error.peer, error.where = self.terms.peer, describe_place(self.place)
-            raise
 
 
 def _whole(place: vfl_pb2.Place) -> str:

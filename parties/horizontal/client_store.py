@@ -54,6 +54,11 @@ class ClientStore:
         self._before: list[tuple[str, Tensor | None]] = []
         self._take()
 
+    @property
+    def has_request(self) -> bool:
+        """Whether the server selected a request."""
+        return bool(self._request)
+
     def evaluate(
         self, kind: RowKind, model: Tensor, parameters: ParameterSource = "personal"
     ) -> RowMetrics:
@@ -81,10 +86,16 @@ class ClientStore:
         """Use the personal parameters of a branch from now on.
 
         Raises:
+            RemoteProtocolError: the name of the branch does not begin with the ID of a run.
             StorageError: this client purged rows in an unfinished run, but the server has started a
                 new run.
         """
         run = branch.partition(" ")[0]
+        if not _RUN.fullmatch(run):
+            raise RemoteProtocolError(
+                f"the server named the branch {branch!r:.80}; expected a name that begins with the "
+                "ID of the run, 32 hexadecimal digits"
+            )
         if self._run not in ("", run):
             self._begin_anew()
         self._run = run

@@ -1,6 +1,6 @@
 """Parties, modes and model file of a run with a server."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from configs.horizontal import HorizontalAgreement
 from parties.common.progress import ProgressListener
 from parties.horizontal.engine.party import FederatedContext
 from parties.horizontal.local.client_task import ClientTask
+from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.local.rows import ClientData, no_rows
 from parties.horizontal.simulation.simulated_data import SimulatedClients, SimulationSource
 from parties.horizontal.task import ServerTask
@@ -32,6 +33,8 @@ class FederatedParty(FederatedContext):
     server_task: Callable[[Any], ServerTask]
     # Function (party) -> the client's part of the training task.
     client_task: Callable[[Any], ClientTask]
+    # Function (agreement) -> all local tasks that the server may send.
+    local_tasks: Callable[[Any], Sequence[LocalTask]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

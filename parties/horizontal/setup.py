@@ -10,6 +10,7 @@ from parties.horizontal.local.client_data import read_client_data
 from parties.horizontal.local.rows import ClientData
 from parties.horizontal.network_task import network_client_task, network_server_task
 from parties.horizontal.party import FederatedMode, HorizontalParty, no_client_data
+from parties.horizontal.registry import network_local_tasks
 from parties.horizontal.simulation.simulated_rows import read_row_clients
 from parties.session.setup import StartOptions
 from parties.session.start import PartyStart, start_party
@@ -35,6 +36,7 @@ def set_up_horizontal_party(
     return HorizontalParty(
         server_task=network_server_task,
         client_task=network_client_task,
+        local_tasks=network_local_tasks,
         agreement=agreement,
         settings=settings,
         client_data=_read_data(agreement, settings, start)

@@ -18,13 +18,11 @@ from configs.variants import variants_table
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.training_plan import training_plan
 from parties.horizontal.local.local_task import LocalTask, TextTask
-from parties.horizontal.methods.fine_tune import FineTune
 from parties.horizontal.methods.method import AnyClientMethod, MethodClass
 from parties.horizontal.methods.retrain import Retrain
 from parties.language.methods.fine_tune import TextFineTune
 from parties.language.methods.grad_ascent import GradAscent
 from parties.language.methods.grad_diff import GradDiff
-from parties.language.methods.loss_based import LossBasedUnlearning
 from parties.language.methods.npo import Npo
 from parties.language.methods.primal_dual import PrimalDual
 from parties.language.methods.rmu import Rmu
@@ -81,13 +79,9 @@ def text_unlearning_methods(agreement: LanguageAgreement, rounds: int) -> list[A
 
 def text_local_tasks(agreement: LanguageAgreement) -> list[LocalTask]:
     """Return all local tasks that clients run in training and in unlearning."""
-    plans = [text_training_plan(agreement, "original")]
-    for each in text_unlearning_methods(agreement, 1) if agreement.unlearn else ():
-        if isinstance(each, FineTune):
-            plans.append(each.recover)
-        elif isinstance(each, LossBasedUnlearning | PrimalDual):
-            plans += [each.unlearn, each.recover]
-    return [each.task for each in plans]
+    methods = text_unlearning_methods(agreement, 1) if agreement.unlearn else []
+    training = text_training_plan(agreement, "original").task
+    return [training, *(task for each in methods for task in each.tasks())]
 
 
 def text_method(agreement: LanguageAgreement, name: str) -> AnyClientMethod:

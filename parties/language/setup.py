@@ -24,6 +24,7 @@ from parties.language.engine.text_dataset import TextDataset
 from parties.language.engine.truncation import warn_of_truncated_texts
 from parties.language.language_task import language_client_task, language_server_task
 from parties.language.memory_check import memory_roles, report_memory
+from parties.language.registry import text_local_tasks
 from parties.language.simulated_data import read_text_clients
 from parties.session.setup import StartOptions, data_folder
 from parties.session.start import start_party
@@ -63,8 +64,9 @@ def set_up_language_party(
         held = [*dataset.test, *dataset.validation]
         warn_of_truncated_texts(progress, [*dataset.rows, *held, *dataset.public], agreement)
     return LanguageParty(
-        server_task=language_server_task, client_task=language_client_task, agreement=agreement,
-        settings=settings, folder=folder, dataset=dataset, **start.count().values(),
+        server_task=language_server_task, client_task=language_client_task,
+        local_tasks=text_local_tasks, agreement=agreement, settings=settings, folder=folder,
+        dataset=dataset, **start.count().values(),
     )  # fmt: skip
 
 

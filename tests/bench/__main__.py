@@ -38,6 +38,7 @@ from simulated import simulated  # noqa: E402
 from steps import steps  # noqa: E402
 from trajectory import trajectory  # noqa: E402
 from transport import transport  # noqa: E402
+from wrong_orders import wrong_orders  # noqa: E402
 
 from parties.experiments.bench.record import merge_rows  # noqa: E402
 
@@ -57,6 +58,7 @@ def sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]:
         "hardened": hardened,
         "commands": commands,
         "bad input": bad_input,
+        "wrong orders": wrong_orders,
         "trajectory": trajectory,
         "steps": lambda report: steps(data, report),
         "growth": growth,

@@ -59,12 +59,12 @@ def language_models(data: Path, report: Callable[[str], None]) -> Iterator[Row]:
 
 def _round_bytes() -> Row:
     """Compare the bytes of a round of three clients with the formula."""
+    task = LocalTask(aim="text", stream="bytes", batch=8, learning_rate=0.01, text=TextTask())
     with (
         TemporaryDirectory() as folder,
-        connected_cohort(*prepare_federation(Path(folder))) as (cohort, server),
+        connected_cohort(*prepare_federation(Path(folder)), task) as (cohort, server),
     ):
         model, names = server.base_model.initial, cohort.clients
-        task = LocalTask(aim="text", stream="bytes", batch=8, learning_rate=0.01, text=TextTask())
         before = server.traffic.total().payload
         cohort.mean_update([Member(name) for name in names], task, {"model": model})
         payload = server.traffic.total().payload - before

@@ -42,6 +42,7 @@ PAPER: dict[str, Any] = {
 }
 
 
+LONG = {"learning_rate": 0.01, "batch": 16, "epochs": 5}  # a training of more epochs
 LIMITS = {
     "join_seconds": 20.0,
     "step_seconds": 10.0,
@@ -144,7 +145,11 @@ def open_split_model(
     """The active party's split model, and the passive parties' sessions."""
     write_data(folder, rows)
     certify(folder)
-    plan, port = agreement(**changes), MemoryPort()
+    agreed = {"unlearn": [{"name": "some"}], **changes}
+    solved = changes.get("training", {}).get("optimiser") == "newton-cg"
+    unlearning = {"fedora": {"start": "original"}} if solved else {}
+    agreed["unlearning"] = _compared(changes.get("unlearning", unlearning))
+    plan, port = agreement(**agreed), MemoryPort()
     sessions: dict[str, PassiveSession] = {}
 
     def answer(name: str) -> None:
@@ -170,6 +175,13 @@ def open_split_model(
         hub.close()
         for thread in threads:
             thread.join(10)
+
+
+def _compared(unlearning: Mapping[str, Any]) -> dict[str, Any]:
+    """The table [unlearning], which also compares the methods that it has settings of."""
+    default = AGREEMENT.model_fields["unlearning"].default.compare
+    named = tuple(each for each in ("cvfu", "scrub") if each in unlearning)
+    return {"compare": [*default, *named], **unlearning}
 
 
 def networks(

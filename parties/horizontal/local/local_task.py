@@ -1,7 +1,7 @@
 """Local tasks that the server sends to clients, and the results that clients return."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Final, Literal, TypeAlias
 
 from torch import Tensor
@@ -19,7 +19,12 @@ Aim: TypeAlias = Literal[
     "distil", "gated", "error-maximising-noise", "error-minimising-noise",
     "fisher", "inputs", "personal-model", "classes", "text",
 ]  # fmt: skip
-# Vectors that the server sent, by name: model, anchor, fisher, teacher, second.
+# Aims that a server may name only together with the rows to forget.
+FORGETTING_AIMS: Final = (
+    "unlearning-loss", "ascent", "elastic", "teachers", "pseudo-labels", "error-maximising-noise",
+)  # fmt: skip
+SLOTS: Final = ("anchor", "fisher", "teacher", "second")  # vectors that a task reads beside model
+# Vectors that the server sent, by name: model, and those of ``SLOTS``.
 Slots = Mapping[str, Tensor]
 # During evaluation the client's personal parameters replace those of the model, or the model is
 # evaluated as the server sent it.
@@ -193,3 +198,48 @@ class RowMetrics:
     # Only for texts: the sum over the texts of p^(1 / t), where p is the probability of the text's
     # answer and t the number of tokens of this answer.
     probability: float = 0.0
+
+
+def task_differences(agreed: LocalTask, sent: LocalTask) -> list[str]:
+    """Return the settings in which a sent task differs from an agreed one; empty if it is legal.
+
+    The random stream may differ. The learning rate, the multiplier Ω and the bound M of the
+    primal-dual objective may be smaller, and the forgotten classes may be a part of those of
+    ``agreed``, because rounds change them.
+    """
+    changing = ("stream", "learning_rate", "text", "gate")
+    names = [each.name for each in fields(LocalTask) if each.name not in changing]
+    found = [name for name in names if getattr(agreed, name) != getattr(sent, name)]
+    found += ["learning_rate"] if sent.learning_rate > agreed.learning_rate else []
+    found += [] if _text_is_legal(agreed.text, sent.text) else ["text"]
+    return found if _gate_is_legal(agreed.gate, sent.gate) else [*found, "gate"]
+
+
+def needed_slots(task: LocalTask) -> tuple[str, ...]:
+    """Return the names of the vectors that a task cannot do without, beside ``model``."""
+    match task.aim:
+        case "teachers":
+            return ("teacher",) if task.teacher_mode == "ga" else ("teacher", "second")
+        case "distil":
+            return "teacher", "second"
+        case "gated":
+            classes = task.gate.classes if task.gate is not None else ()
+            return ("teacher",) if classes else ("teacher", "second")
+        case "pseudo-labels" | "error-maximising-noise" | "error-minimising-noise":
+            return ("teacher",)
+        case "text" if task.text is not None and task.text.needs_reference:
+            return ("teacher",)
+    return ()
+
+
+def _text_is_legal(agreed: TextTask | None, sent: TextTask | None) -> bool:
+    if agreed is None or sent is None:
+        return agreed is sent
+    same = replace(agreed, multiplier=sent.multiplier, max_loss=sent.max_loss) == sent
+    return same and sent.multiplier <= agreed.multiplier and sent.max_loss <= agreed.max_loss
+
+
+def _gate_is_legal(agreed: GatePlan | None, sent: GatePlan | None) -> bool:
+    if agreed is None or sent is None:
+        return agreed is sent
+    return replace(agreed, classes=sent.classes) == sent and {*sent.classes} <= {*agreed.classes}

@@ -43,6 +43,10 @@ class AdaClipping(StagedMethod[ModelState]):
         fisher_task = replace(recover.task, aim="fisher")
         return cls(fisher_task, recover, plan)
 
+    def tasks(self) -> list[LocalTask]:
+        """Return also the report of the Fisher information."""
+        return [*self.planned_tasks(), self.fisher_task]
+
     def count(self, _run: HorizontalRun) -> int:
         """Return 1."""
         return 1

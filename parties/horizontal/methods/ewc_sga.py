@@ -17,6 +17,7 @@ from torch import Tensor
 from configs.client_unlearning import Reads
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
+from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.methods.ascent import ClientAscentSettings
 from parties.horizontal.methods.method import StagedMethod, Stages
 from parties.requests.driver import StepResult
@@ -50,6 +51,10 @@ class EwcSga(StagedMethod[EwcSgaState]):
         """Build the method from its settings."""
         ascent = rounds(plan.ascent, "climb", "elastic", plan.strength)
         return cls(ascent, rounds(plan.recover, "recover"))
+
+    def tasks(self) -> list[LocalTask]:
+        """Return also the report of the Fisher information."""
+        return [*self.planned_tasks(), replace(self.ascent.task, aim="fisher")]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of gradient ascent."""

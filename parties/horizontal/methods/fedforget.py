@@ -17,6 +17,7 @@ from configs.horizontal import HorizontalAgreement
 from configs.table import Fraction, Positive
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
+from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.methods.method import StagedMethod, Stages
 from parties.requests.driver import StepRecord, StepResult
 from unlearning.horizontal.fedforget import TeacherMode, client_weights, leaving_client_factor
@@ -82,6 +83,10 @@ class FedForget(StagedMethod[FedForgetState]):
         distil, teacher_b = rounds(plan.distil, "teach"), rounds(plan.teacher_b, "second")
         return cls(distil, teacher_b, rounds(plan.recover, "recover"), plan)
 
+    def tasks(self) -> list[LocalTask]:
+        """Return also the task of the leaving clients."""
+        return [*self.planned_tasks(), self._taught_by_teachers(self.distil.task)]
+
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds that train teacher B or distil."""
         return self._teacher_rounds + self.distil.rounds
@@ -120,16 +125,19 @@ class FedForget(StagedMethod[FedForgetState]):
         run.progress.step()
         return model + mean.delta.to(torch.float32)
 
+    def _taught_by_teachers(self, task: LocalTask) -> LocalTask:
+        weight_a = 0.0 if self.plan.mode == "bad_teacher" else self.plan.weight_a
+        return replace(
+            task, aim="teachers", teacher_mode=self.plan.mode,
+            teacher_weights=(weight_a, self.plan.weight_b), temperature=self.plan.temperature,
+        )  # fmt: skip
+
     def _distilled(
         self, run: HorizontalRun, state: FedForgetState, number: int
     ) -> tuple[Tensor, float]:
         """The model after a round of distillation, ``[d]``, and the remaining clients' loss."""
         task = self.distil.task_at(number)
-        weight_a = 0.0 if self.plan.mode == "bad_teacher" else self.plan.weight_a
-        teacher_task = replace(
-            task, aim="teachers", teacher_mode=self.plan.mode,
-            teacher_weights=(weight_a, self.plan.weight_b), temperature=self.plan.temperature,
-        )  # fmt: skip
+        teacher_task = self._taught_by_teachers(task)
         slots, teachers = {"model": state.model}, {"teacher": run.original}
         if state.second is not None:
             teachers["second"] = state.second

@@ -24,7 +24,7 @@ from models.prompts import PromptedNetwork
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.local.local_task import GatePlan
+from parties.horizontal.local.local_task import GatePlan, LocalTask
 from parties.horizontal.methods.method import Stages
 from parties.horizontal.methods.student import (
     DistillationMethod,
@@ -100,6 +100,7 @@ class FedGkt(DistillationMethod[FedGktState]):
     # The only remaining client that the method uses and whose model is unlearned; None: all
     # remaining clients.
     target_client: str | None = None
+    labels: int = 0  # number of classes
     name: str = "fedgkt"
     title: ClassVar[str] = "FedGKT"
     meaning: ClassVar[str] = "data-free distillation with a gate"
@@ -117,7 +118,15 @@ class FedGkt(DistillationMethod[FedGktState]):
         )  # fmt: skip
         distil, recover = rounds(plan.distil, "distil"), rounds(plan.recover, "recover")
         target = rounds.agreement.unlearning.target_client
-        return cls(distil, recover, losses, rounds.network(), plan, target)
+        labels = len(rounds.agreement.labels.classes)
+        return cls(distil, recover, losses, rounds.network(), plan, target, labels)
+
+    def tasks(self) -> list[LocalTask]:
+        """Return the distillation and the report for the gate instead of its plan."""
+        task, by_classes = self.distil.task, self.plan.gate == "classes"
+        reported = replace(task, aim="classes" if by_classes else "personal-model")
+        classes = tuple(range(self.labels)) if by_classes else ()
+        return [self.recover.task, self._gated(task, classes), reported]
 
     def init(self, run: HorizontalRun) -> FedGktState:
         """Prepare the student, and receive what the gate compares.
@@ -141,8 +150,7 @@ class FedGkt(DistillationMethod[FedGktState]):
 
     def round(self, run: HorizontalRun, state: FedGktState, k: int) -> StepResult[FedGktState]:
         """Run one round of gated distillation."""
-        gate = replace(self.losses, classes=state.classes) if state.classes else self.losses
-        task = replace(self.distil.task_at(k), aim="gated", gate=gate)
+        task = self._gated(self.distil.task_at(k), state.classes)
         slots = {"model": state.model, "teacher": run.original}
         if state.leaving is not None:
             slots["second"] = state.leaving
@@ -150,6 +158,9 @@ class FedGkt(DistillationMethod[FedGktState]):
         model, closed = state.model + mean.delta.to(state.model.dtype), not mean.delta.any()
         record = run.finish_round(RoundRecord("unlearn", k, model, mean.loss, skipped=closed))
         return replace(state, model=model), record
+
+    def _gated(self, task: LocalTask, classes: tuple[int, ...]) -> LocalTask:
+        return replace(task, aim="gated", gate=replace(self.losses, classes=classes))
 
     def _classes(self, run: HorizontalRun) -> tuple[int, ...]:
         """The leaving clients' classes, which the server and all remaining clients receive."""

@@ -15,7 +15,7 @@ from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
 from parties.horizontal.engine.cohort import pseudo_gradients, quorum_updates
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.local.local_task import Aim
+from parties.horizontal.local.local_task import Aim, LocalTask
 from parties.horizontal.methods.method import ModelState, StagedMethod, Stages
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.requests.driver import StepRecord, StepResult
@@ -65,6 +65,10 @@ class FedOsd(StagedMethod[ModelState]):
         unlearn = rounds(plan.unlearn, "unlearn")
         return cls(unlearn, rounds(plan.recover, "recover"), plan)
 
+    def tasks(self) -> list[LocalTask]:
+        """Return also the task of the leaving clients."""
+        return [*self.planned_tasks(), replace(self.unlearn.task, aim=self._aim)]
+
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of unlearning."""
         return self.unlearn.rounds
@@ -80,12 +84,16 @@ class FedOsd(StagedMethod[ModelState]):
             self.recover, TrainedState(state.model), projection=self.plan.project
         )
 
+    @property
+    def _aim(self) -> Aim:
+        """The aim of the leaving clients."""
+        # M1 maximises the plain cross entropy, which has no bound: the ablation shows its effect.
+        return "elastic" if self.plan.variant == "ascent" else "unlearning-loss"
+
     def _round(self, run: HorizontalRun, model: Tensor, number: int) -> RoundRecord:
         task, slots = self.unlearn.task_at(number), {"model": model}
-        # M1 maximises the plain cross entropy, which has no bound: the ablation shows its effect.
-        aim: Aim = "elastic" if self.plan.variant == "ascent" else "unlearning-loss"
         remaining = dict(quorum_updates(run, run.remaining, task, slots))
-        leaving = dict(run.updates(run.leaving, replace(task, aim=aim), slots))
+        leaving = dict(run.updates(run.leaving, replace(task, aim=self._aim), slots))
         loss = sum(each.loss for each in remaining.values()) / max(1, len(remaining))
         if not leaving:
             return RoundRecord("unlearn", number, model, loss, skipped=True)

@@ -91,6 +91,18 @@ class ClientMethod(MethodDefaults, ABC, Generic[State]):
             return self.name, "the same method with other settings"
         return self.title, self.meaning
 
+    def tasks(self) -> list[LocalTask]:
+        """Return the local tasks that the method sends; a client refuses every other task.
+
+        ``task_differences`` says in what the task of a round may differ from these tasks.
+        """
+        return self.planned_tasks()
+
+    def planned_tasks(self) -> list[LocalTask]:
+        """Return the local tasks of the method's round plans."""
+        values = [getattr(self, each.name) for each in fields(self)]  # type: ignore[arg-type]
+        return [each.task for each in values if isinstance(each, RoundPlan)]
+
     @abstractmethod
     def count(self, run: HorizontalRun) -> int | None:
         """Return the largest number of steps, for the progress display; None if unknown."""

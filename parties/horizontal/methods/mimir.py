@@ -18,7 +18,7 @@ from models.prompts import PromptedNetwork
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.local.local_task import DistillationPlan
+from parties.horizontal.local.local_task import DistillationPlan, LocalTask
 from parties.horizontal.methods.method import Stages
 from parties.horizontal.methods.student import (
     DistillationMethod,
@@ -97,6 +97,12 @@ class Mimir(DistillationMethod[MimirState]):
         target = rounds.agreement.unlearning.target_client
         return cls(distil, recover, losses, rounds.network(), plan, target)
 
+    def tasks(self) -> list[LocalTask]:
+        """Return the distillation and the report of personal parameters instead of its plan."""
+        task = self.distil.task
+        reported = replace(task, aim="personal-model")
+        return [self.recover.task, self._distilled(task), reported]
+
     def init(self, run: HorizontalRun) -> MimirState:
         """Prepare the student, and receive the leaving client's descriptor.
 
@@ -113,9 +119,12 @@ class Mimir(DistillationMethod[MimirState]):
 
     def round(self, run: HorizontalRun, state: MimirState, k: int) -> StepResult[MimirState]:
         """Run one round of distillation."""
-        task = replace(self.distil.task_at(k), aim="distil", distil=self.losses)
+        task = self._distilled(self.distil.task_at(k))
         slots = {"model": state.model, "teacher": run.original, "second": state.leaving}
         mean = run.mean_update(target_members(run, self.target_client), task, slots)
         model = state.model + mean.delta.to(state.model.dtype)
         record = run.finish_round(RoundRecord("unlearn", k, model, mean.loss))
         return replace(state, model=model), record
+
+    def _distilled(self, task: LocalTask) -> LocalTask:
+        return replace(task, aim="distil", distil=self.losses)

@@ -72,6 +72,10 @@ class MoDe(StagedMethod[MoDeState]):
         degrade, guide = rounds(plan.degrade, "degrade"), rounds(plan.guide, "guide")
         return cls(degrade, guide, rounds(plan.recover, "recover"), plan)
 
+    def tasks(self) -> list[LocalTask]:
+        """Return also the task of the leaving clients."""
+        return [*self.planned_tasks(), replace(self.guide.task, aim="pseudo-labels")]
+
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of erasure or of guidance, whichever is larger."""
         return max(self.degrade.rounds, self.guide.rounds)

@@ -20,6 +20,7 @@ from parties.horizontal.engine.cohort import quorum_updates
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.fisher import split_by_layer, weight_layers
+from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.methods.ascent import ClientAscentSettings
 from parties.horizontal.methods.method import StagedMethod, Stages
 from parties.requests.driver import StepResult
@@ -55,6 +56,10 @@ class Sfu(StagedMethod[SfuState]):
         """Build the method from its settings."""
         ascent = rounds(plan.ascent, "climb", plan.aim)
         return cls(ascent, rounds(plan.recover, "recover"), rounds.network(), plan)
+
+    def tasks(self) -> list[LocalTask]:
+        """Return also the report of the layers' inputs."""
+        return [*self.planned_tasks(), replace(self.ascent.task, aim="inputs")]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of gradient ascent."""

@@ -8,7 +8,7 @@ every round, the server measures S_u of the new model and updates Ω by dual asc
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite
+from math import inf, isfinite
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -22,7 +22,7 @@ from parties.common.errors import Diverged, PolicyError
 from parties.horizontal.engine.cohort import DIVERGED_HINT, require_finite
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.local.local_task import RowMetrics, TextTask
+from parties.horizontal.local.local_task import LocalTask, RowMetrics, TextTask
 from parties.horizontal.local.score_histogram import histogram_scores
 from parties.horizontal.methods.method import StagedMethod
 from parties.language.methods.loss_based import (
@@ -113,6 +113,15 @@ class PrimalDual(StagedMethod[PrimalDualState]):
         text = TextTask(objective="primal-dual", alpha=plan.alpha, retain=plan.retain)
         unlearn = rounds(plan.unlearn, "unlearn", text)
         return cls(unlearn, rounds(plan.recover, "recover"), plan)
+
+    def tasks(self) -> list[LocalTask]:
+        """Return the tasks with the largest Ω and M; M is unknown without a threshold."""
+        text, threshold = self.unlearn.task.text, self.plan.threshold
+        if text is None:
+            return self.planned_tasks()
+        ceiling = inf if threshold is None else CEILING_FACTOR * threshold
+        text = replace(text, multiplier=self.plan.max_multiplier, max_loss=ceiling)
+        return [replace(self.unlearn.task, text=text), self.recover.task]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of unlearning."""

@@ -108,6 +108,16 @@ class LocalModel:
         return self._model
 
     @property
+    def has_model(self) -> bool:
+        """Whether a model was initialised or restored."""
+        return self._model is not None
+
+    @property
+    def task(self) -> TaskState:
+        """The state of the current task, which only the methods of this class may change."""
+        return self._task
+
+    @property
     def models(self) -> list[PartyNetwork]:
         """The current model and the models of the kept copies, without duplicates."""
         found = [self._model] if self._model else []

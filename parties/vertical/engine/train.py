@@ -308,9 +308,9 @@ def distance_to_copy(split_model: SplitModel, slot: str) -> float:
     return math.sqrt(sum(report.distance_square for report in reports))
 
 
-def release_noise(split_model: SplitModel) -> float | None:
+def release_noise(agreement: VerticalAgreement) -> float | None:
     """σ of the noise on released models; None if the agreement has no ``newton.release``."""
-    plan = split_model.agreement.newton
+    plan = agreement.newton
     if plan.release is None:
         return None
     return plan.bound * gaussian_noise_scale(plan.release.epsilon, plan.release.delta)
@@ -322,7 +322,7 @@ def add_release_noise(split_model: SplitModel, run: NewtonRun, reached: float) -
     Returns:
         Whether noise was added.
     """
-    sigma = release_noise(split_model)
+    sigma = release_noise(split_model.agreement)
     if sigma is None or reached > split_model.agreement.newton.bound:
         return False
 
@@ -358,11 +358,11 @@ def train_model(
     if agreement.training.optimiser == "newton-cg":
         split_model.initialise(stream, rows, vfl_pb2.TRAIN)
         return _solve(split_model, NewtonRun(name, vfl_pb2.TRAIN, rows, agreement.newton.bound))
-    split_model.initialise(stream, rows, vfl_pb2.TRAIN, rule=_training_rule(agreement))
+    split_model.initialise(stream, rows, vfl_pb2.TRAIN, rule=training_rule(agreement))
     return train_epochs(split_model, replace(_plan(split_model, rows, name), early=early))
 
 
-def _training_rule(agreement: VerticalAgreement) -> UpdateRule:
+def training_rule(agreement: VerticalAgreement) -> UpdateRule:
     """The update rule of the training."""
     plan = agreement.training
     return UpdateRule.like_training(plan, plan.learning_rate)
@@ -397,7 +397,7 @@ def train_shards(
     if which is None:
         which = range(split_model.agreement.sharding.shards)
     for shard in which:
-        rule = _training_rule(split_model.agreement)
+        rule = training_rule(split_model.agreement)
         split_model.initialise(f"{stream}/{shard}", rows, vfl_pb2.TRAIN, shard, rule)
         plan = replace(_plan(split_model, rows, f"{name}, shard {shard}"), validates=False)
         runs.append(train_epochs(split_model, plan))

@@ -31,7 +31,8 @@ from parties.requests.driver import (
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.training_loop import HOLD, SentGradients
 from parties.vertical.methods.method import MethodResult
-from parties.vertical.methods.run import Batch, Loss, VerticalRun
+from parties.vertical.methods.orders import Orders, PrimalLimits
+from parties.vertical.methods.run import PLAIN, Batch, Loss, VerticalRun
 from protocol import vfl_pb2
 from unlearning.cvfu import EarlyStopping, estimate_full_change, online_shares
 
@@ -96,6 +97,12 @@ class CvfuMethod(MethodDefaults):
     meaning: ClassVar = "gradient steps on a cached sum of votes"
     settings: ClassVar = CvfuSettings
     state: ClassVar = CvfuState
+
+    def orders(self, agreement: VerticalAgreement) -> Orders:
+        """Primal steps on D_r in index order; the first one also goes up on D_u."""
+        plan = agreement.unlearning.of(CvfuSettings)
+        primal = PrimalLimits(step_size=plan.learning_rate, multiplier=plan.ascent)
+        return Orders(starts=((PLAIN, None),), passes=(plan.batch,), primal=primal)
 
     def count(self, run: VerticalRun) -> int:
         """The largest number of batches."""

@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
+from configs.agreement import VerticalAgreement
+from parties.requests.driver import Method
 from parties.vertical.engine.training_loop import SentGradients
+from parties.vertical.methods.orders import Orders
 from parties.vertical.methods.run import VerticalRun
 from unlearning.guarantee import Guarantee
 
@@ -43,3 +46,10 @@ class MethodResult:
     # Function that computes further values for the report; its cost does not count as cost of the
     # method.
     audit: Callable[[], dict[str, Any]] | None = None
+
+
+class VerticalMethod(Method[Run_contra, State, MethodResult], Protocol[Run_contra, State]):
+    """A vertical method, which also declares what it orders the passive parties to do."""
+
+    def orders(self, agreement: VerticalAgreement) -> Orders:
+        """The method's orders in the task UNLEARN; a passive party refuses every other order."""

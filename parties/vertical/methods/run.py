@@ -39,6 +39,11 @@ class ShrinkShares:
         """Use ``share`` for bottom models; ``top`` selects 0, ``share`` or 1 for the top model."""
         return cls(share, {"keep": 0.0, "shrink": share, "fresh": 1.0}[top])
 
+    @property
+    def pair(self) -> tuple[float, float]:
+        """The shares of bottom models and of the top model."""
+        return self.bottom, self.top
+
 
 FRESH_TOP = ShrinkShares(bottom=0.0, top=1.0)
 

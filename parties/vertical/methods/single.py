@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from configs.agreement import VerticalAgreement
 from parties.requests.driver import (
     JsonObject,
     MethodDefaults,
@@ -14,6 +15,7 @@ from parties.requests.driver import (
 )
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.network_run import NetworkRun
+from parties.vertical.methods.orders import Orders
 from unlearning.guarantee import Guarantee
 
 
@@ -38,6 +40,10 @@ class SingleStepMethod(MethodDefaults, ABC):
     @abstractmethod
     def unlearn(self, run: NetworkRun) -> SingleState:
         """Carry out the whole method."""
+
+    def orders(self, _agreement: VerticalAgreement) -> Orders:
+        """Copies are restored without an update rule; every training has the task TRAIN."""
+        return Orders()
 
     def count(self, _run: NetworkRun) -> None:
         """None: the parts of the step display their own progress."""

@@ -63,9 +63,10 @@ def _run_session(
 def _serve(party: VerticalParty, trained: TrainedNetwork, channel: Channel) -> None:
     """Align, then handle messages until the goodbye."""
     try:
-        session = PredictionSession(party, trained, channel)
-        while session.handle(_next_message(channel, party.limits.idle_seconds)):
-            pass
+        with channel.locate_errors():
+            session = PredictionSession(party, trained, channel)
+            while session.handle(_next_message(channel, party.limits.idle_seconds)):
+                pass
     except Exception as error:
         channel.abort(*abort_reason(error))
         raise

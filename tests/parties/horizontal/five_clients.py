@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -80,7 +81,9 @@ def connected_cohort(
     key_holders: tuple[str, ...] | None = None,
     quorum: float = 0.5,
     rejoin_timeout: float = 10.0,
+    task: LocalTask | None = None,
 ) -> Iterator[HubCohort]:
+    """A cohort of clients in threads; with ``task``, they carry out this task alone."""
     config, port, ended = ready[0], MemoryPort(), Event()
     server = party_of(ready, config.agreement.hub, warnings)
 
@@ -91,7 +94,10 @@ def connected_cohort(
 
     with ThreadPoolExecutor(5) as pool:
         for name in config.agreement.spokes:
-            pool.submit(run_client, party_of(ready, name, []), partial(connect, name))
+            party = party_of(ready, name, [])
+            if task is not None:
+                party = replace(party, local_tasks=lambda _: [task])
+            pool.submit(run_client, party, partial(connect, name))
         admission = Admission(server, port)
         settings = CohortSettings(
             quorum, 10.0, min_contributors, key_holders=key_holders, rejoin_timeout=rejoin_timeout

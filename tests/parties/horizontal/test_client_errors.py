@@ -57,7 +57,7 @@ def test_invalid_task_is_not_reported_as_missing_rows(ready: Ready) -> None:
     warning = warnings_of(
         ready, MEMBERS[1], replace(LOCAL_TASK, aim="error-maximising-noise"), model
     )
-    assert "needs the settings of the noise" in warning
+    assert "differs from every task of the agreement" in warning
     assert "no learn rows" not in warning
 
 

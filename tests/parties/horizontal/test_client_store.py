@@ -35,7 +35,8 @@ unlearning = { method = "fine-tune", compare = [], fine_tune = { rounds = 3 } }
 training = { rounds = 4, batch = 16, learning_rate = 0.1 }
 personal = { kind = "fedper" }
 """
-RUN, OTHER = "aa original 1", "bb original 2"
+ONE, TWO = "a" * 32, "b" * 32  # IDs of runs
+RUN, OTHER = f"{ONE} original 1", f"{TWO} original 2"
 
 
 @pytest.fixture(scope="module")
@@ -97,9 +98,9 @@ def test_new_branch_copies_the_parameters_of_its_parent(
     model = initial_parameters(wood.config.agreement, "original")
     before = trained_store(wood, tmp_path).evaluate("test", model)
     restarted = ClientStore(set_up_party(wood, tmp_path))
-    restarted.switch_branch("aa half fine-tune 1", RUN)
+    restarted.switch_branch(f"{ONE} half fine-tune 1", RUN)
     assert restarted.evaluate("test", model) == before
-    restarted.switch_branch("aa half retrain 1", None)
+    restarted.switch_branch(f"{ONE} half retrain 1", None)
     assert restarted.evaluate("test", model) != before
 
 
@@ -134,7 +135,7 @@ def test_purge_removes_all_branches_but_the_delivered_one(
 ) -> None:
     model = initial_parameters(wood.config.agreement, "original")
     store = trained_store(wood, tmp_path)
-    store.switch_branch("aa half fine-tune 1", None)
+    store.switch_branch(f"{ONE} half fine-tune 1", None)
     store.select_request("half")
     store.run_task("retained", LOCAL_TASK, {"model": model})
     delivered = store.evaluate("test", model)
@@ -143,13 +144,13 @@ def test_purge_removes_all_branches_but_the_delivered_one(
     assert len(files) == 2
     assert len(set(tmp_path.rglob("*.safetensors"))) == len(list(tmp_path.rglob("0*.json"))) == 1
     restarted = ClientStore(set_up_party(wood, tmp_path))
-    restarted.switch_branch("aa half fine-tune 1", None)
+    restarted.switch_branch(f"{ONE} half fine-tune 1", None)
     assert restarted.evaluate("test", model) == delivered
 
 
 def test_repeated_purge_keeps_later_branches(wood: ClientProcesses, tmp_path: Path) -> None:
     """A server that was killed in the second request repeats the purge of the first request."""
-    model, second = initial_parameters(wood.config.agreement, "original"), "aa gone fine-tune 1"
+    model, second = initial_parameters(wood.config.agreement, "original"), f"{ONE} gone fine-tune 1"
     store = trained_store(wood, tmp_path)
     store.select_request("half")
     purged_rows = store.purge()

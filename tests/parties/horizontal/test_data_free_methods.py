@@ -197,7 +197,7 @@ def fedgkt(init: StudentInit = "warm", *, classes: bool = True, threshold: float
     gate = GatePlan(student_steps=2, threshold=threshold)
     net: nn.Module = network() if classes else prompted()
     plan = FedGktSettings(gate="classes" if classes else "features", init=init)
-    return FedGkt(distil, recover, gate, net, plan)
+    return FedGkt(distil, recover, gate, net, plan, labels=10)
 
 
 def test_gate_receives_the_leaving_client_s_classes() -> None:

@@ -91,6 +91,11 @@ class CkksClient:
         """The member's X25519 public key, with which the sum's key is encrypted for this member."""
         return public_key_of(self._sealing)
 
+    @property
+    def can_encrypt(self) -> bool:
+        """Whether the key of the sum is known, and no update was encrypted yet."""
+        return self._tags is not None and not self._size
+
     def make_key(self, others: Mapping[str, bytes]) -> SumKey:
         """Make the key of this sum and encrypt the key for all members.
 

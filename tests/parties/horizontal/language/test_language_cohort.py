@@ -34,7 +34,7 @@ def test_a_round_sends_the_adapters_both_ways_and_equals_a_round_in_one_process(
 ) -> None:
     names = ready[0].agreement.spokes
     members = [Member(name) for name in names]
-    with connected_cohort(*ready) as (remote, server):
+    with connected_cohort(*ready, TASK) as (remote, server):
         model = server.base_model.initial
         before = server.traffic.total().payload
         result = remote.mean_update(members, TASK, {"model": model})
