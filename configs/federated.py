@@ -41,7 +41,8 @@ class RoundSettings(ConfigTable):
 
     rounds: Count = 100
     share: Fraction = 1.0  # fraction of the clients that take part in a round
-    # Fraction of a round's clients that must reply; with fewer replies the run stops.
+    # Fraction of a round's clients that must reply. With fewer replies, the server waits
+    # limits.rejoin_seconds for lost clients; then the run stops.
     quorum: Fraction = 0.8
     epochs: Count = 1  # local epochs of a client in a round
     batch: Count = 64

@@ -46,43 +46,29 @@ class MessageDirection(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MessageRecord:
-    """Size, kind and task of one message that was sent or received.
-
-    Attributes:
-        kind: the message's name in ``vfl.proto``.
-        task: name of the task in the run during which it was sent, for example ``fine-tune``.
-        rows: number of rows of the first tensor; 0 without a tensor.
-        payload: size of the tensors in bytes.
-        size: size of the frames in bytes.
-    """
+    """Size, kind and task of one message that was sent or received."""
 
     peer: str
     direction: MessageDirection
-    kind: str
-    task: str
-    rows: int
-    payload: int
-    size: int
+    kind: str  # the message's name in ``vfl.proto``
+    task: str  # name of the task in the run during which it was sent, for example ``fine-tune``
+    rows: int  # number of rows of the first tensor; 0 without a tensor
+    payload: int  # size of the tensors in bytes
+    size: int  # size of the frames in bytes
 
 
 @dataclass
 class Channel:
-    """Sends numbered messages to one peer over one connection, and receives the peer's messages.
+    """Sends numbered messages to one peer over one connection, and receives the peer's messages."""
 
-    Attributes:
-        line: the connection that carries the frames.
-        side: whether this party is the hub or a spoke.
-        terms: the names of both sides, and other values with which every message is checked.
-        record: function that is called after every sent or received message, with its record.
-        session: session ID from the handshake; None before the handshake.
-        place: position in the run that is written into the next message to send.
-    """
-
-    line: Line
-    side: Side
+    line: Line  # the connection that carries the frames
+    side: Side  # whether this party is the hub or a spoke
+    # The names of both sides, and other values with which every message is checked.
     terms: ChannelTerms
+    # Function that is called after every sent or received message, with its record.
     record: Callable[[MessageRecord], None]
-    session: bytes | None = None
+    session: bytes | None = None  # session ID from the handshake; None before the handshake
+    # Position in the run that is written into the next message to send.
     place: vfl_pb2.Place = field(default_factory=lambda: START_PLACE)
     _sent: Transcript = field(default_factory=Transcript)
     _received: Transcript = field(default_factory=Transcript)

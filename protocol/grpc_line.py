@@ -75,12 +75,7 @@ class GrpcLine:
         self.outbox = FrameQueue()
 
     def send(self, frame: bytes, timeout: float) -> None:
-        """Queue one frame for the stream.
-
-        Raises:
-            PeerSilent: the peer accepted no frame for ``timeout`` seconds.
-            LineBroken: the connection is closed.
-        """
+        """Queue one frame for the stream."""
         self.outbox.put(frame, timeout)
 
     def receive(self, timeout: float) -> bytes:

@@ -133,21 +133,11 @@ class MemoryLine:
         self._inbox, self._outbox, self.peer = inbox, outbox, peer
 
     def send(self, frame: bytes, timeout: float) -> None:
-        """Put one frame into the peer's inbox.
-
-        Raises:
-            PeerSilent: the peer accepted no frame for ``timeout`` seconds.
-            LineBroken: the connection is closed.
-        """
+        """Put one frame into the peer's inbox."""
         self._outbox.put(frame, timeout)
 
     def receive(self, timeout: float) -> bytes:
-        """Return the next frame.
-
-        Raises:
-            PeerSilent: no frame arrived for ``timeout`` seconds.
-            LineBroken: the connection is closed.
-        """
+        """Return the next frame."""
         return self._inbox.get(timeout)
 
     def close(self) -> None:

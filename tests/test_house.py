@@ -48,6 +48,7 @@ from structure.imports import (
 )
 from structure.model_digests import tensors_digest
 from structure.repeats import line_count, repeats
+from structure.rows import mode_kill_rows
 from structure.source import PRODUCT, ROOT, Culprit, Source, read_source
 
 Plant = Callable[..., Source]
@@ -509,3 +510,19 @@ def test_digest_of_tensors_depends_on_names_types_shapes_and_bytes(tmp_path: Pat
     assert digest(moved, b"zxy") == same
     others = [one.replace('"a"', '"b"'), one.replace("U8", "I8"), one.replace("[2]", "[1,2]")]
     assert len({same, digest(one, b"xz"), *(digest(each, b"xy") for each in others)}) == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "broken"),
+    [
+        ({}, []),
+        ({"repeated": {"hub": 1}}, ["methods killed"]),
+        ({"repeated": {"hub": 1, "spoke": 2}}, ["most steps that one of 4 kills repeated"]),
+        ({"equal": False}, ["methods whose results and models equal those without a kill"]),
+    ],
+)
+def test_a_kill_that_costs_too_much_breaks_a_row(change: dict, broken: list[str]) -> None:
+    good = {"method": "x", "steps": 6, "repeated": {"hub": 1, "spoke": 0}, "equal": True}
+    found = {"equal_models": True, "methods": [good, good | change]}
+    rows = list(mode_kill_rows("LLM", found))
+    assert [row.name.partition("each method, ")[2] for row in rows if not row.ok] == broken

@@ -27,41 +27,32 @@ def no_client_data() -> ClientData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FederatedParty(FederatedContext):
-    """A party of a run with a server, in the horizontal mode or in the LLM mode.
+    """A party of a run with a server, in the horizontal mode or in the LLM mode."""
 
-    Attributes:
-        server_task: function (party) -> the server's part of the training task.
-        client_task: function (party) -> the client's part of the training task.
-        local_tasks: function (agreement) -> all local tasks that the server may send.
-    """
-
+    # Function (party) -> the server's part of the training task.
     server_task: Callable[[Any], ServerTask]
+    # Function (party) -> the client's part of the training task.
     client_task: Callable[[Any], ClientTask]
+    # Function (agreement) -> all local tasks that the server may send.
     local_tasks: Callable[[Any], Sequence[LocalTask]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HorizontalParty(FederatedParty):
-    """A party of a horizontal run with its data. The server has no rows.
-
-    Attributes:
-        client_data: the rows of a client; empty at the server.
-    """
+    """A party of a horizontal run with its data. The server has no rows."""
 
     agreement: HorizontalAgreement
+    # The rows of a client; empty at the server.
     client_data: ClientData = field(default_factory=no_client_data)
 
 
 @dataclass(frozen=True, slots=True)
 class FederatedMode:
-    """Functions that the horizontal mode and the LLM mode implement differently.
+    """Functions that the horizontal mode and the LLM mode implement differently."""
 
-    Attributes:
-        set_up: function (config, party's name, options, listener) -> the party with its data.
-        read_clients: function that reads the data of all simulated clients in a worker process.
-    """
-
+    # Function (config, party's name, options, listener) -> the party with its data.
     set_up: Callable[[FederatedConfig, str, StartOptions, ProgressListener], FederatedParty]
+    # Function that reads the data of all simulated clients in a worker process.
     read_clients: Callable[[SimulationSource], SimulatedClients]
 
 

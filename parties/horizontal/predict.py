@@ -24,19 +24,12 @@ from parties.session.setup import data_folder
 
 @dataclass(frozen=True, slots=True)
 class RowPredictionRequest:
-    """A request for predictions: the party that predicts, and the rows to predict.
+    """A request for predictions: the party that predicts, and the rows to predict."""
 
-    Attributes:
-        party: name of the party.
-        runs: folder of the runs.
-        data: folder of the data; None: the folder in the party settings.
-        ids: file with IDs; None: all rows of the party's data.
-    """
-
-    party: str
-    runs: Path
-    data: Path | None
-    ids: Path | None
+    party: str  # name of the party
+    runs: Path  # folder of the runs
+    data: Path | None  # folder of the data; None: the folder in the party settings
+    ids: Path | None  # file with IDs; None: all rows of the party's data
 
 
 def predict_rows(

@@ -18,28 +18,20 @@ from unlearning.audit.metric import Metric
 
 
 class ServerTask(ABC):
-    """The server's part of a task.
+    """The server's part of a task."""
 
-    Attributes:
-        has_personal: whether clients have personal parameters.
-        common_start: whether every training starts from one common model instead of new random
-            weights.
-        measures_conflicts: whether remaining clients report conflicts of their gradients with an
-            unlearning step.
-        history_every: interval, in rounds, at which a training round is stored; 0: no round is
-            stored.
-        revert_rounds: number of rounds of the reverting test, run after unlearning; 0: no reverting
-            test.
-        clusters: the clients of each cluster; empty if all clients train together.
-        libraries: libraries that only this task needs; the record of a run names their versions.
-    """
-
-    has_personal: bool = False
+    has_personal: bool = False  # whether clients have personal parameters
+    # Whether every training starts from one common model instead of new random weights.
     common_start: bool = False
+    # Whether remaining clients report conflicts of their gradients with an unlearning step.
     measures_conflicts: bool = False
+    # Interval, in rounds, at which a training round is stored; 0: no round is stored.
     history_every: int = 0
+    # Number of rounds of the reverting test, run after unlearning; 0: no reverting test.
     revert_rounds: int = 0
+    # The clients of each cluster; empty if all clients train together.
     clusters: tuple[tuple[str, ...], ...] = ()
+    # Libraries that only this task needs; the record of a run names their versions.
     libraries: tuple[str, ...] = ()
 
     def wrap_cohort(self, cohort: Cohort) -> Cohort:

@@ -19,30 +19,18 @@ from protocol.receive_queue import LineTimeouts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedParty:
-    """The part of a party that its start determines in the same way in all modes.
+    """The part of a party that its start determines in the same way in all modes."""
 
-    Attributes:
-        name: name of the party in the agreement.
-        keyring: the party's key and certificates.
-        trust: rules by which peers' certificates are checked.
-        state: folder of the party's own files in the run.
-        incarnation: number of this start; each start of the party has a larger number.
-        now: returns the present time.
-        entropy: returns as many random bytes as requested.
-        progress: reports progress and warnings.
-        traffic: counts messages and bytes.
-        supervised: whether the party waits for others without a limit; see ``StartOptions``.
-    """
-
-    name: str
-    keyring: Keyring
-    trust: Trust
-    state: Path
-    incarnation: int
-    now: Callable[[], datetime]
-    entropy: Callable[[int], bytes]
-    progress: ProgressReporter
-    traffic: TrafficCounter
+    name: str  # name of the party in the agreement
+    keyring: Keyring  # the party's key and certificates
+    trust: Trust  # rules by which peers' certificates are checked
+    state: Path  # folder of the party's own files in the run
+    incarnation: int  # number of this start; each start of the party has a larger number
+    now: Callable[[], datetime]  # returns the present time
+    entropy: Callable[[int], bytes]  # returns as many random bytes as requested
+    progress: ProgressReporter  # reports progress and warnings
+    traffic: TrafficCounter  # counts messages and bytes
+    # Whether the party waits for others without a limit; see ``StartOptions``.
     supervised: bool = False
 
     def values(self) -> dict[str, Any]:
@@ -52,16 +40,11 @@ class StartedParty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartyContext(StartedParty):
-    """A party on this machine, in any mode.
+    """A party on this machine, in any mode."""
 
-    Attributes:
-        agreement: the shared agreement.
-        settings: the party's own settings.
-        model_run: the run whose model is used for prediction, 16 bytes; empty for training.
-    """
-
-    agreement: AnyAgreement
-    settings: PartySettingsBase
+    agreement: AnyAgreement  # the shared agreement
+    settings: PartySettingsBase  # the party's own settings
+    # The run whose model is used for prediction, 16 bytes; empty for training.
     model_run: bytes = b""
 
     @property

@@ -1,18 +1,23 @@
 """Simulation: all parties on this machine, one process each, over loopback with mutual TLS."""
 
 import json
+import os
+import runpy
 import socket
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.forkserver import set_forkserver_preload
 from pathlib import Path
 from queue import Empty, Queue
+from subprocess import TimeoutExpired
 from tempfile import TemporaryDirectory
 from threading import Thread
 from time import monotonic
-from typing import Any
+from typing import Any, TextIO
 
 from cryptography import x509
 
@@ -26,28 +31,102 @@ from protocol.keyring import issue_certificate, make_authority
 
 GRACE = 5.0  # after a failure of one party, seconds until the other processes are killed
 RESUME = "run the same command to resume from the last checkpoint"
+NAME = Path("/proc/self/comm")  # name of this process; on Linux only
+# The libraries that every party needs.
+LIBRARIES = ("torch", "grpc", "cryptography.x509", "pandas", "pyarrow", "pydantic", "sklearn.utils")
+
+
+class PartyProcess:
+    """A running ``vfl-party``, whose standard output is a pipe.
+
+    It is forked from a process that has imported the libraries: an import takes seconds, a fork
+    takes milliseconds, and all processes share the memory of the libraries. The standard input
+    carries nothing; it ends when this process ends.
+
+    Attributes:
+        stdout: the standard output of the process; it ends when the process ends.
+        pid: the number of the process.
+    """
+
+    def __init__(self, arguments: Sequence[str], folder: Path | None = None) -> None:
+        """Start the process with these arguments of ``vfl-party``, in ``folder``."""
+        set_forkserver_preload([*LIBRARIES])
+        context = get_context("forkserver")
+        reader, output = context.Pipe(duplex=False)
+        nothing, self._alive = context.Pipe(duplex=False)
+        self._process = context.Process(
+            target=_run_party,
+            args=([*arguments], nothing, output, folder or Path.cwd()),
+        )
+        self._process.start()
+        output.close()
+        nothing.close()
+        self.stdout: TextIO = os.fdopen(os.dup(reader.fileno()), encoding="utf-8")
+        reader.close()
+        self.pid = self._process.pid or 0
+
+    def poll(self) -> int | None:
+        """Return the exit code, negative for a signal; None while the process runs."""
+        return self._process.exitcode
+
+    def wait(self, seconds: float | None = None) -> int:
+        """Return the exit code after the process has ended.
+
+        Raises:
+            TimeoutExpired: the process still runs after ``seconds``.
+        """
+        self._process.join(seconds)
+        code = self._process.exitcode
+        if code is None:
+            raise TimeoutExpired("vfl-party", seconds or 0.0)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the process; nothing happens after it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """Close the pipes of a process that has ended."""
+        self.stdout.close()
+        self._alive.close()
+
+
+def _run_party(
+    arguments: list[str],
+    nothing: Connection,
+    output: Connection,
+    folder: Path,
+) -> None:
+    """Run ``vfl-party`` in this process, with these pipes as standard input and output."""
+    os.chdir(folder)
+    os.dup2(nothing.fileno(), 0)
+    os.dup2(output.fileno(), 1)
+    nothing.close()
+    output.close()
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", buffering=1, closefd=False)
+    sys.argv = ["vfl-party", *arguments]
+    if NAME.exists():  # so that a list of processes tells the parties apart
+        NAME.write_text(arguments[arguments.index("--party") + 1])
+    runpy.run_module("parties", run_name="__main__", alter_sys=True)
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationPlan:
-    """Options of a simulation.
+    """Options of a simulation."""
 
-    Attributes:
-        config: file with the agreement and the settings of all parties.
-        changes: changed settings, in the form of ``--set``.
-        out: folder of the runs.
-        data: folder in which relative data paths are resolved.
-        begin: how to use the checkpoints of an unfinished run.
-        schemas: the classes of the config files of all modes.
-    """
-
-    config: Path
-    changes: tuple[str, ...]
-    out: Path
-    data: Path | None
-    begin: Begin = Begin.AUTO
+    config: Path  # file with the agreement and the settings of all parties
+    changes: tuple[str, ...]  # changed settings, in the form of ``--set``
+    out: Path  # folder of the runs
+    data: Path | None  # folder in which relative data paths are resolved
+    begin: Begin = Begin.AUTO  # how to use the checkpoints of an unfinished run
     _: KW_ONLY
-    schemas: Sequence[AnySchema]
+    schemas: Sequence[AnySchema]  # the classes of the config files of all modes
 
 
 @contextmanager
@@ -109,7 +188,7 @@ def simulate_processes(plan: SimulationPlan, listener: ProgressListener) -> dict
     return metrics
 
 
-def _end(children: Iterable[subprocess.Popen[str]], readers: Iterable[Thread]) -> None:
+def _end(children: Iterable[PartyProcess], readers: Iterable[Thread]) -> None:
     """Kill all processes and close their pipes."""
     ended = list(children)
     for child in ended:
@@ -118,30 +197,25 @@ def _end(children: Iterable[subprocess.Popen[str]], readers: Iterable[Thread]) -
         reader.join(GRACE)
     for child in ended:
         child.wait()
-        for pipe in (child.stdin, child.stdout):
-            if pipe is not None:
-                pipe.close()
+        child.close()
 
 
 def _start(
     plan: SimulationPlan, name: str, changes: Sequence[str], keys: Path, address: str, role: str
-) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "parties", "--role", role, "--party", name]
+) -> PartyProcess:
+    command = ["--role", role, "--party", name]
     command += ["--config", str(plan.config), "--out", str(plan.out), "--format", "json"]
     command += ["--certificates", str(keys), "--hub", address]
     command += ["--begin", plan.begin.value, "--supervised"]
     command += ["--data", str(plan.data)] if plan.data else []
     for change in changes:
         command += ["--set", change]
-    # The pipe to the party carries nothing; it ends when this process ends, and the party with it.
-    return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-    )
+    return PartyProcess(command)
 
 
-def _read(child: subprocess.Popen[str], events: Queue[Event | None]) -> None:
+def _read(child: PartyProcess, events: Queue[Event | None]) -> None:
     """Put the events of one process into the queue, and None when the process has ended."""
-    for line in child.stdout or ():
+    for line in child.stdout:
         if line.startswith("{"):
             events.put(json.loads(line))
     child.wait()
@@ -150,7 +224,7 @@ def _read(child: subprocess.Popen[str], events: Queue[Event | None]) -> None:
 
 def _follow(
     events: Queue[Event | None],
-    children: dict[str, subprocess.Popen[str]],
+    children: dict[str, PartyProcess],
     listener: ProgressListener,
 ) -> Failed | None:
     """Pass events to ``listener`` until all processes have ended; return the first failure."""
@@ -184,12 +258,12 @@ def _first_cause(failure: Failed | None, event: Event) -> Failed:
     return latest if failure is None or (failure.echo and not latest.echo) else failure
 
 
-def _unreported_failure(children: dict[str, subprocess.Popen[str]]) -> Failed | None:
+def _unreported_failure(children: dict[str, PartyProcess]) -> Failed | None:
     """Return the failure of a process that ended without an error event, if there is one."""
     for name, child in children.items():
-        if child.poll():
-            killed = child.returncode < 0
-            how = f"signal {-child.returncode}" if killed else f"exit code {child.returncode}"
+        if code := child.poll():
+            killed = code < 0
+            how = f"signal {-code}" if killed else f"exit code {code}"
             return Failed(f"{name}: ended with {how}", RESUME if killed else "", 1)
     return None
 

@@ -68,17 +68,11 @@ LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn", "grpcio", "protobuf", "cry
 
 @dataclass(slots=True)
 class FinishedParts:
-    """The parts of a run that are finished.
+    """The parts of a run that are finished."""
 
-    Attributes:
-        training: the record of the training.
-        test_accuracy: accuracy of the trained model on test rows.
-        requests: the records of the finished requests.
-    """
-
-    training: Training | None = None
-    test_accuracy: float | None = None
-    requests: list[Request] = field(default_factory=list)
+    training: Training | None = None  # the record of the training
+    test_accuracy: float | None = None  # accuracy of the trained model on test rows
+    requests: list[Request] = field(default_factory=list)  # the records of the finished requests
 
 
 def run_active(party: VerticalParty, port: handshake.SpokePort, publish: Publish) -> dict[str, Any]:

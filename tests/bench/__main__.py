@@ -30,6 +30,7 @@ from hardened import hardened  # noqa: E402
 from intersection import intersection, scale  # noqa: E402
 from language_models import language_models  # noqa: E402
 from ledger import Row, write  # noqa: E402
+from method_kills import method_kills  # noqa: E402
 from resume import resume  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
@@ -72,6 +73,7 @@ def sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]:
         "aggregating": lambda report: aggregating(data, report),
         "simulated": lambda report: simulated(data, report),
         "client kills": client_kills,
+        "method kills": method_kills,
         "language models": lambda report: language_models(data, report),
     }
 

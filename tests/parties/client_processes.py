@@ -10,8 +10,7 @@ from kills import ROOT, Running
 from configs.config_file import read_config
 from configs.horizontal import HorizontalConfig
 from parties.horizontal.registry import SCHEMA as HORIZONTAL
-from parties.session.party_process import PartyProcess
-from parties.session.simulation import reserved_port
+from parties.session.simulation import PartyProcess, reserved_port
 from protocol.keyring import issue_certificate, make_authority
 
 CLIENTS = ("ash", "elm", "fir", "oak", "yew")

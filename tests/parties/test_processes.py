@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "configs" / "vertical" / "digits.toml"
+PARTIES = ("office", "left", "right")
 SHORT = [
     "training.epochs=2",
     "unlearning.retrains=2",
@@ -37,7 +38,7 @@ def test_three_processes_train_unlearn_and_equal_one_process(tmp_path: Path) -> 
     apart = simulate(tmp_path / "apart")
     assert apart.returncode == 0, apart.stderr
     assert "FedORA" in apart.stdout
-    assert not {each for each in apart.stdout if not each.isprintable()} - {"\n"}
+    assert not {each for each in apart.stdout if not each.isprintable()} - {"\n", "\u202f"}
     phases = re.findall(r"^0:\d\d:\d\d office: ([^(\n]+)", apart.stdout, re.MULTILINE)
     assert [each.strip() for each in phases][:2] == ["reading data", "waiting for the others"]
     assert phases[-1].strip() == "ended"
@@ -98,17 +99,20 @@ def wait_for_line(process: subprocess.Popen[str], phase: str) -> None:
 
 
 def children(process: subprocess.Popen[str]) -> dict[str, int]:
-    """Return the process IDs of a simulation's parties, by name."""
-    found = {}
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    """Return the process IDs of a simulation's parties, by name: children of its fork server."""
+    names, parents = dict[int, str](), dict[int, int]()
+    for path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            command = path.read_bytes().decode().split("\0")
-            parent = int((path.parent / "stat").read_text().rpartition(")")[2].split()[1])
+            number, rest = path.read_text().split(" (", 1)
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if parent == process.pid and "--party" in command:
-            found[command[command.index("--party") + 1]] = int(path.parent.name)
-    return found
+        name, _, fields = rest.rpartition(") ")
+        names[int(number)], parents[int(number)] = name, int(fields.split()[1])
+    return {
+        name: number
+        for number, name in names.items()
+        if name in PARTIES and parents.get(parents[number]) == process.pid
+    }
 
 
 @pytest.mark.slow

@@ -23,19 +23,12 @@ FILE = "runs.json"
 
 @dataclass(frozen=True, slots=True)
 class CachedRun:
-    """The values of one finished run.
+    """The values of one finished run."""
 
-    Attributes:
-        title: readable name of the run.
-        sources: digest of the program's source files at the time of the run.
-        seconds: duration of the run.
-        values: the values by method and measure.
-    """
-
-    title: str
-    sources: str
-    seconds: float
-    values: dict[str, Values]
+    title: str  # readable name of the run
+    sources: str  # digest of the program's source files at the time of the run
+    seconds: float  # duration of the run
+    values: dict[str, Values]  # the values by method and measure
 
 
 def extract_records(

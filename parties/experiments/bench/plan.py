@@ -27,21 +27,13 @@ QUICK = "quick"  # name of the variant with short training
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The requested tables, experiments and seeds.
+    """The requested tables, experiments and seeds."""
 
-    Attributes:
-        tables: tables to fill; empty: all.
-        only: names of experiments to run; empty: all.
-        seeds: largest number of seeds per experiment.
-        gpu: whether experiments that need a GPU are included.
-        quick: one seed and short training per experiment, to test the set-up; the results are not
-            valid.
-    """
-
-    tables: Collection[str] = ()
-    only: Collection[str] = ()
-    seeds: int | None = None
-    gpu: bool = False
+    tables: Collection[str] = ()  # tables to fill; empty: all
+    only: Collection[str] = ()  # names of experiments to run; empty: all
+    seeds: int | None = None  # largest number of seeds per experiment
+    gpu: bool = False  # whether experiments that need a GPU are included
+    # One seed and short training per experiment, to test the set-up; the results are not valid.
     quick: bool = False
 
     def includes(self, each: "Listed") -> bool:
@@ -143,37 +135,27 @@ def source_digest(root: Path = Path(__file__).parents[3]) -> str:
 
 
 class FederatedExperiment(ConfigTable):
-    """One experiment of a federated mode; all methods start from the same trained model.
-
-    Attributes:
-        variants: names of variants with one run each; an empty name stands for the unchanged
-            config.
-        gpu: whether the experiment needs a GPU.
-    """
+    """One experiment of a federated mode; all methods start from the same trained model."""
 
     name: Title
     config: str  # path, relative to the folder of this list
     tables: Annotated[tuple[str, ...], Field(min_length=1)]  # tables that read it
     seeds: Count = 3  # number of seeds: 0, 1, ...
     changes: Changes = ()
+    # Names of variants with one run each; an empty name stands for the unchanged config.
     variants: tuple[Title, ...] = ("",)
-    gpu: bool = False
+    gpu: bool = False  # whether the experiment needs a GPU
 
 
 Listed: TypeAlias = ExperimentEntry | FederatedExperiment  # an experiment of any mode
 
 
 class FederatedExperiments(ConfigTable):
-    """All experiments of one file.
+    """All experiments of one file."""
 
-    Attributes:
-        always: changes to the config of every run.
-        quick: additional changes to every config, if ``--quick`` is set.
-        variants: additional changes to the config, by name of the variant.
-    """
-
-    always: Changes = ()
-    quick: Changes = ()
+    always: Changes = ()  # changes to the config of every run
+    quick: Changes = ()  # additional changes to every config, if ``--quick`` is set
+    # Additional changes to the config, by name of the variant.
     variants: Mapping[Title, Changes] = Field(default_factory=dict)
     experiment: Annotated[tuple[FederatedExperiment, ...], Field(min_length=1)]
 

@@ -51,25 +51,18 @@ class WrittenPages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
-    """Names and texts of a benchmark's result pages.
+    """Names and texts of a benchmark's result pages."""
 
-    Attributes:
-        folder: folder of the pages in ``docs``.
-        rows: name of the file in ``docs`` with one row per check.
-        tables: name of all tables together, for example ``FedORA's tables``; the title of the page
-            and the check of the total run time contain this name.
-        lead: explanations that precede the tables.
-        source: source of the paper's numbers.
-        hours: limit for the total run time of all runs on two cores; None: no limit.
-    """
-
-    folder: str
-    rows: str
+    folder: str  # folder of the pages in ``docs``
+    rows: str  # name of the file in ``docs`` with one row per check
+    # Name of all tables together, for example ``FedORA's tables``; the title of the page and the
+    # check of the total run time contain this name.
     tables: str
-    lead: str
-    source: str
+    lead: str  # explanations that precede the tables
+    source: str  # source of the paper's numbers
     blocks: Sequence[TableBlock]
     judge: Judge
+    # Limit for the total run time of all runs on two cores; None: no limit.
     hours: float | None = None
 
     @classmethod

@@ -40,17 +40,12 @@ class WholeModel(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class PooledData:
-    """Data and models of all parties of one federation, in one process.
-
-    Attributes:
-        inputs: features of all common rows by party, ``[common rows, ...]``.
-        labels: labels of all common rows, ``[common rows]``.
-    """
+    """Data and models of all parties of one federation, in one process."""
 
     agreement: VerticalAgreement
     rows: RowSets
-    inputs: dict[str, Tensor]
-    labels: Tensor
+    inputs: dict[str, Tensor]  # features of all common rows by party, ``[common rows, ...]``
+    labels: Tensor  # labels of all common rows, ``[common rows]``
 
     def fresh(self, streams: Sequence[str]) -> Ensemble:
         """Return one untrained model per random stream, with the parties' initial weights."""

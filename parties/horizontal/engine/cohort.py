@@ -31,14 +31,10 @@ class Member:
 
     A client that must forget only some of its rows counts as two members, because its forgotten
     rows are treated as a separate client (FedOSD, paper 001, §2.2).
-
-    Attributes:
-        client: name of the client.
-        kind: ``learn``, ``retained`` or ``forgotten``.
     """
 
-    client: str
-    kind: TrainingKind = "learn"
+    client: str  # name of the client
+    kind: TrainingKind = "learn"  # ``learn``, ``retained`` or ``forgotten``
 
     def __str__(self) -> str:
         return self.client if self.kind == "learn" else f"{self.client}, {self.kind} rows"
@@ -50,18 +46,12 @@ class MeanUpdate:
 
     Notation: n_k = number of rows of member k; φ_k = the model that member k trained; φ = the model
     that the server sent.
-
-    Attributes:
-        delta: Σ n_k (φ_k − φ) / Σ n_k over the members that replied, ``[d]``.
-        rows: Σ n_k.
-        loss: mean loss of the members, weighted by their numbers of rows.
-        absent: members that did not reply.
     """
 
-    delta: Tensor
-    rows: int
-    loss: float
-    absent: tuple[Member, ...]
+    delta: Tensor  # Σ n_k (φ_k − φ) / Σ n_k over the members that replied, ``[d]``
+    rows: int  # Σ n_k
+    loss: float  # mean loss of the members, weighted by their numbers of rows
+    absent: tuple[Member, ...]  # members that did not reply
 
 
 class Trainer(Protocol):

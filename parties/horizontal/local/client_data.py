@@ -24,18 +24,12 @@ class PartitionedData:
     """A data set and its partition among the clients.
 
     ``repr`` shows no fields, because rows are personal data.
-
-    Attributes:
-        ids: IDs of all rows.
-        in_test: whether a row belongs to the official test set, ``[rows]``.
-        rows: all rows.
-        parts: indices of the rows of each client, in the agreement's order of clients.
     """
 
-    ids: Sequence[bytes]
-    in_test: Mask
-    rows: Rows
-    parts: list[Index]
+    ids: Sequence[bytes]  # IDs of all rows
+    in_test: Mask  # whether a row belongs to the official test set, ``[rows]``
+    rows: Rows  # all rows
+    parts: list[Index]  # indices of the rows of each client, in the agreement's order of clients
 
 
 def read_client_data(

@@ -17,33 +17,23 @@ from parties.horizontal.local.rows import RowKind, no_indices
 
 
 class ForgettableData(Protocol):
-    """A client's data, of which the rows to forget are marked.
+    """A client's data, of which the rows to forget are marked."""
 
-    Attributes:
-        forgotten: indices of the training rows to forget, ``[n]``.
-    """
-
-    forgotten: Index
+    forgotten: Index  # indices of the training rows to forget, ``[n]``
 
     def purge(self) -> int:
         """Delete the rows to forget permanently, and return their number."""
 
 
 class ClientTask(ABC):
-    """A client's part of a task.
+    """A client's part of a task."""
 
-    Attributes:
-        name: name of the client.
-        branch: name of the current branch.
-        personal: a vector with the personal parameters of the current branch, ``[d]``; None before
-            the first local task.
-        branches: the personal parameters of each branch.
-    """
-
-    name: str
-    branch: str
+    name: str  # name of the client
+    branch: str  # name of the current branch
+    # A vector with the personal parameters of the current branch, ``[d]``; None before the first
+    # local task.
     personal: Tensor | None
-    branches: dict[str, Tensor | None]
+    branches: dict[str, Tensor | None]  # the personal parameters of each branch
 
     @property
     @abstractmethod

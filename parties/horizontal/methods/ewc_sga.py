@@ -27,28 +27,18 @@ FLOOR = 1e-8  # smallest entry of F
 
 @dataclass(frozen=True, slots=True)
 class EwcSgaState:
-    """The state of EWC-SGA.
+    """The state of EWC-SGA."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        fisher: F, ``[d]``.
-    """
-
-    model: Tensor
-    fisher: Tensor
+    model: Tensor  # the model, ``[d]``
+    fisher: Tensor  # F, ``[d]``
 
 
 @dataclass(frozen=True, slots=True)
 class EwcSga(StagedMethod[EwcSgaState]):
-    """Runs gradient ascent with an elastic penalty, and then recovery.
+    """Runs gradient ascent with an elastic penalty, and then recovery."""
 
-    Attributes:
-        ascent: rounds of gradient ascent; the field ``proximal`` of their local task is λ.
-        recover: rounds of recovery.
-    """
-
-    ascent: RoundPlan
-    recover: RoundPlan
+    ascent: RoundPlan  # rounds of gradient ascent; the field ``proximal`` of their local task is λ
+    recover: RoundPlan  # rounds of recovery
     name: str = "ewc-sga"
     title: ClassVar[str] = "EWC-SGA"
     meaning: ClassVar[str] = "gradient ascent with an elastic penalty"

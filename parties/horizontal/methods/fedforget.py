@@ -25,15 +25,10 @@ from unlearning.horizontal.fedforget import TeacherMode, client_weights, leaving
 
 @dataclass(frozen=True, slots=True)
 class FedForgetState:
-    """The state of FedForget.
+    """The state of FedForget."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        second: teacher B, ``[d]``; None if the mode has no teacher B.
-    """
-
-    model: Tensor
-    second: Tensor | None
+    model: Tensor  # the model, ``[d]``
+    second: Tensor | None  # teacher B, ``[d]``; None if the mode has no teacher B
 
 
 class FedForgetSettings(ClientMethodSettings):
@@ -67,20 +62,14 @@ class FedForgetSettings(ClientMethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class FedForget(StagedMethod[FedForgetState]):
-    """Runs rounds with all clients, in which teachers guide the leaving client; then recovery.
+    """Runs rounds with all clients, in which teachers guide the leaving client; then recovery."""
 
-    Attributes:
-        distil: rounds with all clients.
-        teacher_b: rounds that train teacher B, either by the remaining clients from random weights
-            or by the leaving client alone from the original model.
-        recover: rounds of recovery.
-        plan: the other settings.
-    """
-
-    distil: RoundPlan
+    distil: RoundPlan  # rounds with all clients
+    # Rounds that train teacher B, either by the remaining clients from random weights or by the
+    # leaving client alone from the original model.
     teacher_b: RoundPlan
-    recover: RoundPlan
-    plan: FedForgetSettings = field(default_factory=FedForgetSettings)
+    recover: RoundPlan  # rounds of recovery
+    plan: FedForgetSettings = field(default_factory=FedForgetSettings)  # the other settings
     name: str = "fedforget"
     title: ClassVar[str] = "FedForget"
     meaning: ClassVar[str] = "two teachers, with a decaying weight in the mean"

@@ -50,21 +50,14 @@ class FedMmSettings(ClientMethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class FedMm(StagedMethod[ModelState]):
-    """All clients train on noise for some rounds; then only the remaining clients train on noise.
+    """All clients train on noise for some rounds, and then only the remaining clients do so."""
 
-    Attributes:
-        impair: rounds with both kinds of noise.
-        repair: rounds with error-minimising noise.
-        noise: settings of the noise.
-        plan: the other settings.
-        target_client: the only remaining client that the method uses and whose model is unlearned;
-            None: all remaining clients.
-    """
-
-    impair: RoundPlan
-    repair: RoundPlan
-    noise: ErrorNoisePlan
-    plan: FedMmSettings = field(default_factory=FedMmSettings)
+    impair: RoundPlan  # rounds with both kinds of noise
+    repair: RoundPlan  # rounds with error-minimising noise
+    noise: ErrorNoisePlan  # settings of the noise
+    plan: FedMmSettings = field(default_factory=FedMmSettings)  # the other settings
+    # The only remaining client that the method uses and whose model is unlearned; None: all
+    # remaining clients.
     target_client: str | None = None
     name: str = "fedmm"
     title: ClassVar[str] = "FedMM"

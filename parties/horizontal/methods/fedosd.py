@@ -48,17 +48,11 @@ class FedOsdSettings(ClientMethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class FedOsd(StagedMethod[ModelState]):
-    """Algorithm 1 of the FedOSD paper: unlearning, then recovery.
+    """Algorithm 1 of the FedOSD paper: unlearning, then recovery."""
 
-    Attributes:
-        unlearn: rounds of unlearning; the learning rate of the local task is η.
-        recover: rounds of recovery.
-        plan: the other settings.
-    """
-
-    unlearn: RoundPlan
-    recover: RoundPlan
-    plan: FedOsdSettings = field(default_factory=FedOsdSettings)
+    unlearn: RoundPlan  # rounds of unlearning; the learning rate of the local task is η
+    recover: RoundPlan  # rounds of recovery
+    plan: FedOsdSettings = field(default_factory=FedOsdSettings)  # the other settings
     name: str = "fedosd"
     title: ClassVar[str] = "FedOSD"
     meaning: ClassVar[str] = "steepest direction that conflicts with no remaining client"
@@ -130,12 +124,9 @@ class ProjectedRecovery(Recovery):
     """FedOSD's recovery: projected updates do not move the model back to the original model.
 
     All clients have the same weight.
-
-    Attributes:
-        projection: rule that selects the gradients to project.
     """
 
-    projection: Projection = "conditional"
+    projection: Projection = "conditional"  # rule that selects the gradients to project
 
     def train(
         self, run: HorizontalRun, state: TrainedState, number: int

@@ -23,15 +23,10 @@ from unlearning.horizontal.baselines import mode_erasure
 
 @dataclass(frozen=True, slots=True)
 class MoDeState:
-    """The state of MoDe.
+    """The state of MoDe."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        degraded: the degradation model, ``[d]``.
-    """
-
-    model: Tensor
-    degraded: Tensor
+    model: Tensor  # the model, ``[d]``
+    degraded: Tensor  # the degradation model, ``[d]``
 
 
 class MoDeSettings(ClientMethodSettings):
@@ -54,21 +49,16 @@ class MoDeSettings(ClientMethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class MoDe(StagedMethod[MoDeState]):
-    """Runs rounds of erasure and rounds of guidance in turn, then recovery.
+    """Runs rounds of erasure and rounds of guidance in turn, then recovery."""
 
-    Attributes:
-        degrade: plan of the erasure rounds; each round trains the degradation model, and replaces
-            the current model with a weighted mean of the current model and the degradation model.
-        guide: plan of the guidance rounds; a guidance round follows each erasure round. If the
-            numbers of rounds differ, the remaining rounds of one kind run without the other kind.
-        recover: plan of the recovery rounds.
-        plan: the other settings.
-    """
-
+    # Plan of the erasure rounds; each round trains the degradation model, and replaces the current
+    # model with a weighted mean of the current model and the degradation model.
     degrade: RoundPlan
+    # Plan of the guidance rounds; a guidance round follows each erasure round. If the numbers of
+    # rounds differ, the remaining rounds of one kind run without the other kind.
     guide: RoundPlan
-    recover: RoundPlan
-    plan: MoDeSettings = field(default_factory=MoDeSettings)
+    recover: RoundPlan  # plan of the recovery rounds
+    plan: MoDeSettings = field(default_factory=MoDeSettings)  # the other settings
     name: str = "mode"
     title: ClassVar[str] = "MoDe"
     meaning: ClassVar[str] = "a degraded model mixed in, then guidance"

@@ -29,32 +29,21 @@ from unlearning.horizontal.baselines import append_ones, leading_directions, rem
 
 @dataclass(frozen=True, slots=True)
 class SfuState:
-    """The state of SFU.
+    """The state of SFU."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        kept: for each layer, the subspace of the remaining clients' inputs, and of 1 for a bias.
-    """
-
-    model: Tensor
+    model: Tensor  # the model, ``[d]``
+    # For each layer, the subspace of the remaining clients' inputs, and of 1 for a bias.
     kept: list[Tensor]
 
 
 @dataclass(frozen=True, slots=True)
 class Sfu(StagedMethod[SfuState]):
-    """Runs gradient ascent orthogonal to the remaining clients' inputs, then recovery.
+    """Runs gradient ascent orthogonal to the remaining clients' inputs, then recovery."""
 
-    Attributes:
-        ascent: plan of the rounds of gradient ascent.
-        recover: plan of the recovery rounds.
-        network: a network whose layers have the shapes that the model's layers have.
-        plan: the other settings.
-    """
-
-    ascent: RoundPlan
-    recover: RoundPlan
-    network: nn.Module
-    plan: ClientAscentSettings = field(default_factory=ClientAscentSettings)
+    ascent: RoundPlan  # plan of the rounds of gradient ascent
+    recover: RoundPlan  # plan of the recovery rounds
+    network: nn.Module  # a network whose layers have the shapes that the model's layers have
+    plan: ClientAscentSettings = field(default_factory=ClientAscentSettings)  # the other settings
     name: str = "sfu"
     title: ClassVar[str] = "SFU"
     meaning: ClassVar[str] = "gradient ascent outside the other clients’ inputs"

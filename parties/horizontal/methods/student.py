@@ -1,10 +1,12 @@
 """The student of a data-free distillation: initial parameters, and the leaving client's model."""
 
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
+from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.table import Count
 from parties.horizontal.engine.aggregation import add_personal_parameters
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan
@@ -19,16 +21,27 @@ StudentInit: TypeAlias = Literal["random", "warm", "head-reset"]
 PROMPT_PARAMETERS = ("generator.", "base", "descriptor")
 
 
+class DistillationSettings(ClientMethodSettings):
+    """Settings of a method that distils a student."""
+
+    uses_target_client: ClassVar[bool] = True
+
+    # Rounds of distillation at all remaining clients; epochs is the number of generator rounds,
+    # batch the number of generated images.
+    distil: StageSettings = StageSettings(rounds=5, learning_rate=1e-3, epochs=50, batch=128)
+    recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
+    # Initial student. random: random weights. warm: the trained model. head-reset: the trained
+    # model with a new head.
+    init: StudentInit = "random"
+    inner: Count = 10  # steps of the student per step of the generator
+
+
 class DistillationMethod(StagedMethod[State]):
-    """A method whose rounds distil a student at remaining clients.
+    """A method whose rounds distil a student at remaining clients."""
 
-    Attributes:
-        distil: plan of the rounds of distillation.
-        target_client: the only remaining client that the method uses and whose model is unlearned;
-            None: all remaining clients.
-    """
-
-    distil: RoundPlan
+    distil: RoundPlan  # plan of the rounds of distillation
+    # The only remaining client that the method uses and whose model is unlearned; None: all
+    # remaining clients.
     target_client: str | None
 
     def count(self, _run: HorizontalRun) -> int:

@@ -34,30 +34,21 @@ RequestedRows = Callable[[TextDataset, str], Index | None]
 
 @dataclass(slots=True)
 class LanguageClientTask(ClientTask):
-    """A client that trains a language model on its texts; no parameter is personal.
+    """A client that trains a language model on its texts; no parameter is personal."""
 
-    Attributes:
-        name: name of the client.
-        base_model: the model, which clients of one process share.
-        dataset: the client's texts.
-        seed: seed of the run.
-        requested: function that returns the row numbers of the texts that a request names.
-        micro_batch: maximum number of rows per forward pass; None for a whole batch.
-        progress: receiver of progress reports; None if the client has no progress display.
-        personal: personal parameters; always None.
-        branch: name of the current branch of personal parameters.
-        branches: personal parameters by branch; every value is None.
-    """
-
-    name: str
-    base_model: BaseModel
-    dataset: TextDataset
-    seed: int
+    name: str  # name of the client
+    base_model: BaseModel  # the model, which clients of one process share
+    dataset: TextDataset  # the client's texts
+    seed: int  # seed of the run
+    # Function that returns the row numbers of the texts that a request names.
     requested: RequestedRows
+    # Maximum number of rows per forward pass; None for a whole batch.
     micro_batch: int | None = None
+    # Receiver of progress reports; None if the client has no progress display.
     progress: ProgressReporter | None = None
-    personal: Tensor | None = None
-    branch: str = "original"
+    personal: Tensor | None = None  # personal parameters; always None
+    branch: str = "original"  # name of the current branch of personal parameters
+    # Personal parameters by branch; every value is None.
     branches: dict[str, Tensor | None] = field(default_factory=dict)
 
     @property

@@ -48,17 +48,11 @@ CEILING_FACTOR = 1.5  # M / γ: the threshold can be reached, and no answer coun
 
 @dataclass(frozen=True, slots=True)
 class PrimalDualState:
-    """The state of the primal-dual method.
+    """The state of the primal-dual method."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        dual: the dual variable Ω, with its threshold γ and its maximum.
-        ceiling: M, the bound of the scores.
-    """
-
-    model: Tensor
-    dual: Dual
-    ceiling: float
+    model: Tensor  # the model, ``[d]``
+    dual: Dual  # the dual variable Ω, with its threshold γ and its maximum
+    ceiling: float  # M, the bound of the scores
 
 
 class PrimalDualSettings(ForgettingSettings):
@@ -101,20 +95,13 @@ class PrimalDualSettings(ForgettingSettings):
 
 @dataclass(frozen=True, slots=True)
 class PrimalDual(StagedMethod[PrimalDualState]):
-    """Unlearning under the constraint S_u ≥ γ, with FedORA's dual variable Ω.
+    """Unlearning under the constraint S_u ≥ γ, with FedORA's dual variable Ω."""
 
-    Attributes:
-        unlearn: plan of the unlearning rounds.
-        recover: plan of the rounds after the unlearning, in which clients fine-tune on retained
-            texts.
-        plan: the other settings.
-        name: name in the config and in reports.
-    """
-
-    unlearn: RoundPlan
+    unlearn: RoundPlan  # plan of the unlearning rounds
+    # Plan of the rounds after the unlearning, in which clients fine-tune on retained texts.
     recover: RoundPlan
-    plan: PrimalDualSettings = field(default_factory=PrimalDualSettings)
-    name: str = "primal-dual"
+    plan: PrimalDualSettings = field(default_factory=PrimalDualSettings)  # the other settings
+    name: str = "primal-dual"  # name in the config and in reports
     settings: ClassVar = PrimalDualSettings
     title: ClassVar = "Primal-dual"
     meaning: ClassVar = "forgotten answers kept at the loss of unseen ones"

@@ -78,25 +78,15 @@ class CvfuSettings(MethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class CvfuState:
-    """The state after an epoch.
+    """The state after an epoch."""
 
-    Attributes:
-        confidence: Ĥ of each model, [N, train_rows, classes].
-        votes: the sum of the online parties' votes on D_r, [N, retained, classes].
-        bias: the bias of the top model, [N, classes].
-        shares: shares of the online parties in all votes, [N, retained, classes].
-        watchers: decides for each model when to stop.
-        best: the epoch whose model is kept; 0 for the original model.
-        sent: the gradients that were sent for the last batch of D_u.
-    """
-
-    confidence: Tensor
-    votes: Tensor
-    bias: Tensor
-    shares: Tensor
-    watchers: list[EarlyStopping]
-    best: int = 0
-    sent: SentGradients | None = None
+    confidence: Tensor  # Ĥ of each model, [N, train_rows, classes]
+    votes: Tensor  # the sum of the online parties' votes on D_r, [N, retained, classes]
+    bias: Tensor  # the bias of the top model, [N, classes]
+    shares: Tensor  # shares of the online parties in all votes, [N, retained, classes]
+    watchers: list[EarlyStopping]  # decides for each model when to stop
+    best: int = 0  # the epoch whose model is kept; 0 for the original model
+    sent: SentGradients | None = None  # the gradients that were sent for the last batch of D_u
 
 
 class CvfuMethod(MethodDefaults):

@@ -227,33 +227,23 @@ class FedoraSettings(MethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class FedOraState:
-    """The state after an iteration, in addition to the parameters; lists have one entry per model.
+    """The state after an iteration in addition to the parameters; lists have an entry per model."""
 
-    Attributes:
-        policy: the policy that set the thresholds.
-        limits: the threshold γ of the policy; with the policy ``present``, an upper limit of γ.
-        original: [validation_rows, classes], the original model's logits.
-        duals: Ω and γ.
-        steps: τ and σ.
-        scores: S_u of the last iteration; empty before the first iteration.
-        floor: lowest accuracy on validation rows at which a model is useful.
-        retain_batches: number of batches of D_r used so far.
-        passed: whether the model passed its last validation; false before the first validation,
-            unless FedORA starts from the original model.
-        decision: whether and why to stop.
-        sent: the gradients of S_u that were sent for the last batch of D_u in the first iteration.
-    """
-
-    policy: str
+    policy: str  # the policy that set the thresholds
+    # The threshold γ of the policy; with the policy ``present``, an upper limit of γ.
     limits: list[float]
-    original: list[Tensor]
-    duals: list[Dual]
-    steps: list[StepSizes]
-    floor: float
+    original: list[Tensor]  # [validation_rows, classes], the original model's logits
+    duals: list[Dual]  # Ω and γ
+    steps: list[StepSizes]  # τ and σ
+    floor: float  # lowest accuracy on validation rows at which a model is useful
+    # Whether the model passed its last validation; false before the first validation, unless FedORA
+    # starts from the original model.
     passed: bool
+    # S_u of the last iteration; empty before the first iteration.
     scores: list[float] = field(default_factory=list)
-    retain_batches: int = 0
-    decision: Decision = Decision.CONTINUE
+    retain_batches: int = 0  # number of batches of D_r used so far
+    decision: Decision = Decision.CONTINUE  # whether and why to stop
+    # The gradients of S_u that were sent for the last batch of D_u in the first iteration.
     sent: SentGradients | None = None
 
 

@@ -32,14 +32,10 @@ class AscentSettings(MethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class AscentState:
-    """The state before a step.
+    """The state before a step."""
 
-    Attributes:
-        losses: mean cross entropy of each model on its D_u.
-        sent: the gradients that were sent for the last batch of D_u before the first step.
-    """
-
-    losses: list[float]
+    losses: list[float]  # mean cross entropy of each model on its D_u
+    # The gradients that were sent for the last batch of D_u before the first step.
     sent: SentGradients | None
 
 

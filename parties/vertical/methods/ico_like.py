@@ -43,13 +43,9 @@ class IcoLikeSettings(MethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class IcoLikeState:
-    """The state of ICO-like.
+    """The state of ICO-like."""
 
-    Attributes:
-        sent: the gradients that were sent for the last batch of D_u.
-    """
-
-    sent: SentGradients | None
+    sent: SentGradients | None  # the gradients that were sent for the last batch of D_u
 
 
 class IcoLikeMethod(MethodDefaults):

@@ -49,15 +49,10 @@ class ScrubSettings(MethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class ScrubState:
-    """The teacher, which does not change; lists have one entry per model.
+    """The teacher, which does not change; lists have one entry per model."""
 
-    Attributes:
-        forgotten: [forgotten, classes], the teacher's logits on D_u.
-        retained: [retained, classes], the teacher's logits on D_r.
-    """
-
-    forgotten: list[Tensor]
-    retained: list[Tensor]
+    forgotten: list[Tensor]  # [forgotten, classes], the teacher's logits on D_u
+    retained: list[Tensor]  # [retained, classes], the teacher's logits on D_r
 
 
 class ScrubMethod(MethodDefaults):

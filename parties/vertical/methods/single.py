@@ -21,16 +21,12 @@ from unlearning.guarantee import Guarantee
 
 @dataclass(frozen=True, slots=True)
 class SingleState:
-    """The state of a method of one step.
+    """The state of a method of one step."""
 
-    Attributes:
-        figures: values for the report; empty before the step.
-        stopped: why the method ended early; None if it ended normally.
-        guarantee: the guarantee of this run; None for the guarantee of the method.
-    """
-
+    # Values for the report; empty before the step.
     figures: JsonObject = field(default_factory=dict)
-    stopped: str | None = None
+    stopped: str | None = None  # why the method ended early; None if it ended normally
+    # The guarantee of this run; None for the guarantee of the method.
     guarantee: Guarantee | None = None
 
 

@@ -37,14 +37,10 @@ from parties.vertical.setup import set_up_party
 
 @dataclass(frozen=True, slots=True)
 class TrainedNetwork:
-    """A party's trained network.
+    """A party's trained network."""
 
-    Attributes:
-        network: the network, ready for evaluation.
-        fitted: the fitted preprocessing of the party's features; None if the party has no features.
-    """
-
-    network: nn.Module
+    network: nn.Module  # the network, ready for evaluation
+    # The fitted preprocessing of the party's features; None if the party has no features.
     fitted: FittedPreprocessing | None
 
 

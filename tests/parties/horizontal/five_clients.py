@@ -79,6 +79,8 @@ def connected_cohort(
     tap: Callable[[str, Line], Line],
     min_contributors: int | None = None,
     key_holders: tuple[str, ...] | None = None,
+    quorum: float = 0.5,
+    rejoin_timeout: float = 10.0,
     task: LocalTask | None = None,
 ) -> Iterator[HubCohort]:
     """A cohort of clients in threads; with ``task``, they carry out this task alone."""
@@ -98,7 +100,7 @@ def connected_cohort(
             pool.submit(run_client, party, partial(connect, name))
         admission = Admission(server, port)
         settings = CohortSettings(
-            0.5, 10.0, min_contributors, key_holders=key_holders, rejoin_timeout=10.0
+            quorum, 10.0, min_contributors, key_holders=key_holders, rejoin_timeout=rejoin_timeout
         )
         spokes, channels = config.agreement.spokes, admission.open()
         remote = HubCohort(spokes, channels, admission.arrivals, settings, warnings.append)

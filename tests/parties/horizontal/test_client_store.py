@@ -4,11 +4,13 @@ import json
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
 import pytest
+import torch
 from client_processes import SERVER, ClientProcesses
 from kills import Running, finish, wait_for
 
@@ -65,6 +67,23 @@ def test_restarted_client_has_its_personal_parameters(
     restarted.switch_branch(RUN, None)
     assert restarted.evaluate("test", model) == before.evaluate("test", model)
     assert restarted.evaluate("test", model) != new.evaluate("test", model)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_repeated_task_starts_from_the_parameters_before_it(
+    wood: ClientProcesses, tmp_path: Path, restarted: bool
+) -> None:
+    """The server repeats the last two tasks: the reply was lost, or the server was killed."""
+    slots = {"model": initial_parameters(wood.config.agreement, "original")}
+    second, third = replace(LOCAL_TASK, stream="two"), replace(LOCAL_TASK, stream="three")
+    store = trained_store(wood, tmp_path)
+    expected = [store.run_task("learn", each, slots).delta for each in (second, third)]
+    scores = store.evaluate("test", slots["model"])
+    again = ClientStore(set_up_party(wood, tmp_path)) if restarted else store
+    assert again.evaluate("test", slots["model"]) == scores
+    for task, delta in zip((second, third), expected, strict=True):
+        assert torch.equal(again.run_task("learn", task, slots).delta, delta)
+    assert again.evaluate("test", slots["model"]) == scores
 
 
 def test_resume_without_a_checkpoint_is_refused(wood: ClientProcesses, tmp_path: Path) -> None:

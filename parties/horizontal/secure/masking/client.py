@@ -27,15 +27,11 @@ class MaskingError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RevealedShares:
-    """Shares that unmask a sum.
+    """Shares that unmask a sum."""
 
-    Attributes:
-        seeds: shares of the seeds from which the present members derived their own masks.
-        keys: shares of the masking keys of members that are lost.
-    """
-
+    # Shares of the seeds from which the present members derived their own masks.
     seeds: Mapping[str, bytes]
-    keys: Mapping[str, bytes]
+    keys: Mapping[str, bytes]  # shares of the masking keys of members that are lost
 
 
 class MaskingClient:
