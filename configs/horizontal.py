@@ -7,7 +7,9 @@ from pydantic import Field, create_model, model_validator
 
 from configs.agreement import LabelSettings, SplitSettings, Widths
 from configs.client_unlearning import ClientUnlearning
+from configs.config_file import ConfigFile
 from configs.federated import FederatedAgreement, RequestBase, RoundSettings
+from configs.party_settings import PartySettingsBase
 from configs.secagg_rules import method_problems, settings_problems
 from configs.table import ConfigTable, Count, Fraction, Name, Positive
 
@@ -399,6 +401,9 @@ class HorizontalAgreement(FederatedAgreement):
                 "above 1 the clients train several models: set history.every = 0"
             )
         return self
+
+
+HorizontalConfig: TypeAlias = ConfigFile[HorizontalAgreement, PartySettingsBase]
 
 
 @cache

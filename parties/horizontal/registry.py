@@ -1,4 +1,4 @@
-"""Registry of client unlearning methods, and the class of an agreement with their settings."""
+"""Registry of client unlearning methods, and the schema of the mode with their settings."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,10 +9,15 @@ from configs.client_unlearning import (
     ClientUnlearning,
     ClientVariant,
 )
+from configs.config_file import ConfigSchema
+from configs.federated import SIMULATED
 from configs.horizontal import HorizontalAgreement, horizontal_agreement
+from configs.party_settings import PartySettingsBase
 from configs.variants import MethodVariant, variants_table
+from parties.data.party_settings import RowPartySettings
 from parties.horizontal.engine.clusters import assign_clusters
 from parties.horizontal.engine.training_plan import network_training_plan
+from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.methods.adaclipping import AdaClipping
 from parties.horizontal.methods.ewc_sga import EwcSga
 from parties.horizontal.methods.federaser import FedEraser
@@ -58,6 +63,9 @@ UNLEARNING: Final = variants_table(
 )
 UNLEARNING.reads = MappingProxyType({name: each.reads for name, each in METHODS.items()})
 AGREEMENT: Final = horizontal_agreement(UNLEARNING)
+SCHEMA: Final = ConfigSchema(
+    "horizontal", AGREEMENT, PartySettingsBase, RowPartySettings, SIMULATED
+)
 
 
 def build_method(agreement: HorizontalAgreement, name: str) -> AnyClientMethod:
@@ -73,6 +81,14 @@ def unlearning_methods(agreement: HorizontalAgreement) -> list[AnyClientMethod]:
     found += [build_method(agreement, each) for each in plan.compare if each != plan.method]
     found += [_variant(agreement, each) for each in plan.variants]
     return found + [build_retrain(agreement, number + 1) for number in range(plan.retrains)]
+
+
+def network_local_tasks(agreement: HorizontalAgreement) -> list[LocalTask]:
+    """Return all local tasks that clients run in training, in unlearning and in measurements."""
+    training = network_training_plan(agreement, "original").task
+    lent = [replace(training, aim="personal-model")] if agreement.evaluation.evaluator else []
+    methods = unlearning_methods(agreement) if agreement.unlearn else []
+    return [training, *lent, *(task for each in methods for task in each.tasks())]
 
 
 def _variant(agreement: HorizontalAgreement, variant: MethodVariant) -> AnyClientMethod:

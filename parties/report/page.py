@@ -76,47 +76,26 @@ class DistanceMark:
 
 @dataclass(frozen=True, slots=True)
 class RequestView:
-    """The contents of the page for one request.
+    """The contents of the page for one request."""
 
-    Attributes:
-        request: the record of the request.
-        vertical: whether the run was in the vertical mode.
-        method: title of the delivered method.
-        sign: sign of the result; empty in the federated modes.
-        result: the result as a phrase.
-        rows_sentence: which rows were to be forgotten.
-        closing: the most important figures in one sentence.
-        distances: models on the scale of distances to Retrain.
-        tiles: boxes with the most important figures.
-        table: the table of all methods.
-        audits: the table of audit values.
-        audit_sentences: sentences about the audits.
-        beside_retrain: charts of all models.
-        guarantees: evidence for the method's guarantee.
-        steps: charts of the delivered method's rounds or iterations.
-        recorded_steps: these rounds or iterations.
-        stopped: why the delivered method ended early; None if unknown.
-        entropy: histograms of the prediction entropy.
-    """
-
-    request: Request
-    vertical: bool
-    method: str
-    sign: str
-    result: str
-    rows_sentence: str
-    closing: str
-    distances: Sequence[DistanceMark]
-    tiles: Sequence[Cell]
-    table: MethodTable
-    audits: AuditTable
-    audit_sentences: Sequence[str]
-    beside_retrain: Sequence[Panel]
-    guarantees: Sequence[GuaranteeBlock]
-    steps: Sequence[Panel]
-    recorded_steps: Sequence[Step]
-    stopped: str | None
-    entropy: Sequence[Panel]
+    request: Request  # the record of the request
+    vertical: bool  # whether the run was in the vertical mode
+    method: str  # title of the delivered method
+    sign: str  # sign of the result; empty in the federated modes
+    result: str  # the result as a phrase
+    rows_sentence: str  # which rows were to be forgotten
+    closing: str  # the most important figures in one sentence
+    distances: Sequence[DistanceMark]  # models on the scale of distances to Retrain
+    tiles: Sequence[Cell]  # boxes with the most important figures
+    table: MethodTable  # the table of all methods
+    audits: AuditTable  # the table of audit values
+    audit_sentences: Sequence[str]  # sentences about the audits
+    beside_retrain: Sequence[Panel]  # charts of all models
+    guarantees: Sequence[GuaranteeBlock]  # evidence for the method's guarantee
+    steps: Sequence[Panel]  # charts of the delivered method's rounds or iterations
+    recorded_steps: Sequence[Step]  # these rounds or iterations
+    stopped: str | None  # why the delivered method ended early; None if unknown
+    entropy: Sequence[Panel]  # histograms of the prediction entropy
 
 
 def report_page(metrics: Any) -> str:
@@ -137,7 +116,7 @@ def report_page(metrics: Any) -> str:
             headline=page_headline(record),
             mode=MODES[run.mode],
             vertical=vertical,
-            run_sentence=run_sentence(run),
+            run_sentence=run_sentence(record),
             run=run,
             privacy=privacy_claims_of(run),
             failure=record.failure,

@@ -19,27 +19,23 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from configs.schema import agreement_differences
+from configs.config_file import agreement_differences
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import IntegrityError, StorageError
 from parties.common.json_codec import Tensors
 
-FORMAT = 2
+FORMAT = 3
 BEFORE_TRAINING = 1  # number of a checkpoint without any training; a horizontal party writes none
 RETAINED = 2  # while some parties write checkpoint n, all parties still have checkpoint n - 1
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointOffer:
-    """The checkpoints from which a party can resume, as sent in the handshake.
+    """The checkpoints from which a party can resume, as sent in the handshake."""
 
-    Attributes:
-        run: ID of the run that wrote the checkpoints, 16 bytes; empty if there is no checkpoint.
-        numbers: numbers of the checkpoints, ascending.
-    """
-
+    # ID of the run that wrote the checkpoints, 16 bytes; empty if there is no checkpoint.
     run: bytes = b""
-    numbers: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()  # numbers of the checkpoints, ascending
 
 
 NO_CHECKPOINTS = CheckpointOffer()

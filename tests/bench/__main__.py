@@ -29,6 +29,7 @@ from growth import growth  # noqa: E402
 from hardened import hardened  # noqa: E402
 from intersection import intersection, scale  # noqa: E402
 from language_models import language_models  # noqa: E402
+from method_kills import method_kills  # noqa: E402
 from resume import resume  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
@@ -36,6 +37,7 @@ from simulated import simulated  # noqa: E402
 from steps import steps  # noqa: E402
 from trajectory import trajectory  # noqa: E402
 from transport import transport  # noqa: E402
+from wrong_orders import wrong_orders  # noqa: E402
 
 ROOT = HERE.parents[1]
 Report = Callable[[str], None]
@@ -51,6 +53,7 @@ def sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]:
         "hardened": hardened,
         "commands": commands,
         "bad input": bad_input,
+        "wrong orders": wrong_orders,
         "trajectory": trajectory,
         "steps": lambda report: steps(data, report),
         "growth": growth,
@@ -65,6 +68,7 @@ def sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]:
         "aggregating": lambda report: aggregating(data, report),
         "simulated": lambda report: simulated(data, report),
         "client kills": client_kills,
+        "method kills": method_kills,
         "language models": lambda report: language_models(data, report),
     }
 

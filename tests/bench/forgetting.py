@@ -12,7 +12,7 @@ from bench.ledger import Row, at_least, at_most, below, shown
 from bench.pairs import paired_ratio
 from one_process import one_process
 
-from parties.cli.modes import AGREEMENTS
+from parties.cli.modes import SCHEMAS
 from parties.session.simulation import SimulationPlan, simulate_processes
 from unlearning.audit.divergence import JsRatio
 from unlearning.audit.intervals import ConfidenceInterval
@@ -92,7 +92,7 @@ def _run(name: str, data: Path, seed: int, report: Report, *changes: str) -> dic
     with TemporaryDirectory() as folder:
         settings = (f"seed={seed}", *changes)
         plan = SimulationPlan(
-            CONFIGS / f"{name}.toml", settings, Path(folder), data, agreements=AGREEMENTS
+            CONFIGS / f"{name}.toml", settings, Path(folder), data, schemas=SCHEMAS
         )
 
         def listen(event: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from bench.ledger import Row, at_least, at_most, shown
 from bench.pairs import PairedRatio, alternate, paired_ratio
 from hardened_run import parties, random_case
 
-from parties.cli.modes import AGREEMENTS
+from parties.cli.modes import SCHEMAS
 from parties.common.workers import parallel_workers
 from parties.session.simulation import SimulationPlan, simulate_processes
 from psi.group import (
@@ -147,7 +147,7 @@ def _run() -> dict[str, Any]:
         data.mkdir()
         _write(data)
         plan = SimulationPlan(
-            data / "people.toml", (), Path(folder) / "runs", data, agreements=AGREEMENTS
+            data / "people.toml", (), Path(folder) / "runs", data, schemas=SCHEMAS
         )
         metrics = simulate_processes(plan, lambda event: None)
     assert metrics["run"]["common_rows"] == IDS // 2

@@ -16,11 +16,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from bench.scopes import SECTIONS  # noqa: E402
 
-from configs.schema import read_config  # noqa: E402
-from parties.cli.modes import AGREEMENTS  # noqa: E402
+from configs.config_file import read_config  # noqa: E402
+from parties.cli.modes import SCHEMAS  # noqa: E402
 from parties.experiments.provenance import Provenance  # noqa: E402
 from parties.session.simulation import SimulationPlan, simulate_processes  # noqa: E402
-from parties.vertical.methods.registry import AGREEMENT  # noqa: E402
+from parties.vertical.methods.registry import SCHEMA  # noqa: E402
 
 DIGITS = ROOT / "configs" / "vertical" / "digits.toml"
 MOMENT = "retrain-2"  # the picture shows the progress in the middle of this phase
@@ -31,7 +31,7 @@ def main() -> None:
     events: list[dict[str, Any]] = []
     with TemporaryDirectory() as folder:
         metrics = simulate_processes(
-            SimulationPlan(DIGITS, (), Path(folder), None, agreements=AGREEMENTS), events.append
+            SimulationPlan(DIGITS, (), Path(folder), None, schemas=SCHEMAS), events.append
         )
     section = SECTIONS["demo"]
     record = demo_record(events, metrics, Provenance.here(section.scope))
@@ -45,7 +45,7 @@ def demo_record(
 
     The steps of all methods, and the figures of all methods but the chosen one, are left out.
     """
-    agreed = read_config(DIGITS, AGREEMENT).agreement
+    agreed = read_config(DIGITS, SCHEMA).agreement
     progress: dict[str, dict[str, Any]] = {}
     for event in events:
         if event["event"] == "progress":

@@ -8,7 +8,7 @@ rows of the section stale.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from parties.experiments.provenance import LANGUAGE, SCOPES, VERTICAL
+from parties.experiments.provenance import HORIZONTAL, LANGUAGE, SCOPES, VERTICAL
 
 BENCH, FEDORA = "docs/bench.json", "docs/fedora.json"
 FEDERATED, LLM = "docs/horizontal.json", "docs/llm.json"
@@ -56,6 +56,10 @@ SECTIONS: Mapping[str, Section] = {
     "bad input": Section(
         BENCH, (*CHANNEL, "configs/", "parties/cli/", "parties/data/", "parties/session/"),
     ),
+    "wrong orders": Section(
+        BENCH, (*CHANNEL, "parties/session/", "parties/horizontal/client.py",
+                "parties/vertical/engine/", "parties/vertical/passive.py"),
+    ),
     "trajectory": Section(BENCH, SPLIT_MODEL),
     "steps": Section(BENCH, (*SPLIT_MODEL, "configs/vertical/income.toml")),
     "growth": Section(BENCH, (*SPLIT_MODEL, "parties/data/")),
@@ -78,6 +82,10 @@ SECTIONS: Mapping[str, Section] = {
     "aggregating": Section(FEDERATED, CLIENTS),
     "simulated": Section(FEDERATED, (*CLIENTS, "parties/horizontal/simulation/")),
     "client kills": Section(FEDERATED, (*CLIENTS, *CRASHES, "parties/horizontal/admission.py")),
+    "method kills": Section(
+        BENCH, (*CRASHES, *VERTICAL, *HORIZONTAL, "parties/language/methods/",
+                "parties/horizontal/client_store.py", "parties/vertical/resume.py"),
+    ),
     "language models": Section(LLM, (*LANGUAGE, "configs/llm/tofu.toml")),
     "house": Section(
         "docs/house.json", ("configs/", "models/", "parties/", "protocol/", "psi/", "unlearning/"),

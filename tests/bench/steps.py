@@ -16,7 +16,7 @@ from one_process import OneProcess, one_process
 from three_parties import start_training
 from torch.nn.functional import cross_entropy
 
-from parties.cli.modes import AGREEMENTS
+from parties.cli.modes import SCHEMAS
 from parties.session import handshake
 from parties.session.setup import StartOptions
 from parties.session.simulation import SimulationPlan, _start, reserved_port, trial_certificates
@@ -144,7 +144,7 @@ def open_split_model(
     config: Path, data: Path, changes: Sequence[str], out: Path
 ) -> Iterator[tuple[SplitModel, list[int]]]:
     """Yield the split model of the active party, and the process IDs of the passive parties."""
-    plan = SimulationPlan(config, tuple(changes), out, data, agreements=AGREEMENTS)
+    plan = SimulationPlan(config, tuple(changes), out, data, schemas=SCHEMAS)
     with trial_certificates(plan) as (config_file, pinned, keys), reserved_port() as port:
         address = f"127.0.0.1:{port}"
         active = config_file.agreement.active

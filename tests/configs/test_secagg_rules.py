@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from configs.config_file import read_config
 from configs.errors import ConfigError
-from configs.federated_file import read_horizontal
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
 from parties.horizontal.registry import METHODS
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 
 SINGLE = {name for name, each in METHODS.items() if each.reads == "each update"}
 LEAVING = {name for name, each in METHODS.items() if each.reads == "leaving update"}
@@ -37,7 +37,7 @@ def refusal(tmp_path: Path, *changes: str) -> str:
 
 def read(tmp_path: Path, *changes: str) -> None:
     (tmp_path / "wards.toml").write_text(GOOD)
-    read_horizontal(tmp_path / "wards.toml", HORIZONTAL, changes)
+    read_config(tmp_path / "wards.toml", HORIZONTAL, changes)
 
 
 @pytest.mark.parametrize("kind", ["masks", "ckks"])

@@ -7,10 +7,10 @@ from threading import Thread
 
 from kills import ROOT, Running
 
-from configs.federated_file import HorizontalConfig, read_horizontal
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
-from parties.session.party_process import PartyProcess
-from parties.session.simulation import reserved_port
+from configs.config_file import read_config
+from configs.horizontal import HorizontalConfig
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
+from parties.session.simulation import PartyProcess, reserved_port
 from protocol.keyring import issue_certificate, make_authority
 
 CLIENTS = ("ash", "elm", "fir", "oak", "yew")
@@ -63,7 +63,7 @@ class ClientProcesses:
     @property
     def config(self) -> HorizontalConfig:
         """The config as every process reads it."""
-        return read_horizontal(self.path, HORIZONTAL)
+        return read_config(self.path, HORIZONTAL)
 
     def start(self, name: str) -> Running:
         """One party's process."""

@@ -12,8 +12,7 @@ from threading import Thread
 from time import monotonic, sleep
 from typing import Any
 
-from parties.session.party_process import PartyProcess
-from parties.session.simulation import reserved_port
+from parties.session.simulation import PartyProcess, reserved_port
 from protocol.keyring import issue_certificate, make_authority
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from structure.source import Source
 ADDED: Mapping[str, str] = {
     "vertical method": "parties/vertical/methods/scrub.py",
     "horizontal method": "parties/horizontal/methods/noisy_fine_tune.py",
-    "data source": "parties/data/sources/parquet.py",
+    "data source": "parties/data/sources/parquet_source.py",
 }
 MOST_FILES_OF_ADDITION = 2
 MOST_PLACES = 1
@@ -35,7 +35,7 @@ class Setting:
 
 def files_naming(source: Source, path: str) -> list[str]:
     """The file ``path`` of a method or source, and the files that import it or quote its name."""
-    name = path.rsplit("/", 1)[-1].removesuffix(".py").replace("_", "-")
+    name = path.rsplit("/", 1)[-1].removesuffix(".py").removesuffix("_source").replace("_", "-")
     found = {path} | {each.path for each in source.imports if each.target == path}
     found |= {
         other

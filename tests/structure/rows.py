@@ -1,8 +1,9 @@
 """The rows of ``docs/house.json``: figures of the structure and what is wanted of them."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from bench.ledger import Row, at_most
 
@@ -29,18 +30,23 @@ from structure.imports import (
     torch_breaches,
 )
 from structure.model_digests import MODELS
+from structure.repeats import FEWEST_LINES, MOST_LINES, MOST_REPEATS, line_count, repeats
 from structure.sentences import READING
-from structure.source import ROOT, Source
+from structure.source import PRODUCT, ROOT, Source
 
+KILLS = Path("docs", "house-kills.json")  # written by ``python tests/bench "method kills"``
 MOST_SECOND_READINGS = 3
+MOST_REPEATED = 1  # steps that a kill may repeat
 
 
 def rows(source: Source) -> Iterator[Row]:
-    """All figures: of the source files, of the saved models, and of the sentences."""
+    """All figures: of the source files, of the saved models, of kills, and of the sentences."""
     yield from structure_rows(source)
+    yield from length_rows(source)
     yield from docstring_rows(source)
     yield from addition_rows(source)
     yield from model_rows(ROOT / MODELS)
+    yield from kill_rows(ROOT / KILLS)
     yield sentences_row(ROOT / READING)
 
 
@@ -63,6 +69,13 @@ def structure_rows(source: Source) -> Iterator[Row]:
     yield at_most(names, len(duplicates(source)), MOST_DUPLICATES, "names")
     unlisted = {each.name for each in unlisted_duplicates(source)}
     yield _none(f"{names}, without a listed reason", len(unlisted), "names")
+
+
+def length_rows(source: Source) -> Iterator[Row]:
+    """Figures of repeated code and of the length of the product."""
+    name = f"places that repeat {FEWEST_LINES} or more lines of another place, imports apart"
+    yield at_most(name, len(repeats(ROOT, source.trees)), MOST_REPEATS, "places")
+    yield at_most("lines of the product", line_count(ROOT, PRODUCT), MOST_LINES, "lines")
 
 
 def docstring_rows(source: Source) -> Iterator[Row]:
@@ -93,6 +106,29 @@ def model_rows(path: Path) -> Iterator[Row]:
         equal = before is not None and before == after
         value = f"{before or 'none'} = {after}" if equal else f"{before} and {after}"
         yield Row(f"same bits: models of {run}", value, "SHA-256", "equal digests", equal)
+
+
+def kill_rows(path: Path) -> Iterator[Row]:
+    """What killing a party in the middle of each unlearning method costs, of each mode."""
+    modes = json.loads(path.read_text()) if path.exists() else {}
+    if not modes:
+        yield Row("kill -9 in unlearning methods", "not measured", "", "each mode", ok=False)
+    for mode, found in modes.items():
+        yield from mode_kill_rows(mode, found)
+
+
+def mode_kill_rows(mode: str, found: Mapping[str, Any]) -> Iterator[Row]:
+    """The rows of one mode: methods killed, repeated steps, and equal results."""
+    methods = found["methods"]
+    kills = [count for each in methods for count in each["repeated"].values()]
+    total, title = len(methods), f"{mode}: kill -9 of the hub and of another party in each method"
+    killed = sum(len(each["repeated"]) == 2 for each in methods)
+    yield Row(f"{title}, methods killed", killed, "methods", f"{total}", 0 < total == killed)
+    repeated = f"{title}, most steps that one of {len(kills)} kills repeated"
+    yield at_most(repeated, max(kills, default=0), MOST_REPEATED, "steps")
+    equal = sum(each["equal"] for each in methods) if found["equal_models"] else 0
+    same = f"{title}, methods whose results and models equal those without a kill"
+    yield Row(same, equal, "methods", f"{total}", 0 < total == equal)
 
 
 def sentences_row(path: Path) -> Row:

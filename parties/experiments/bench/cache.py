@@ -24,21 +24,14 @@ FILE = "runs.json"
 
 @dataclass(frozen=True, slots=True)
 class CachedRun:
-    """The values of one finished run.
+    """The values of one finished run."""
 
-    Attributes:
-        title: readable name of the run.
-        commit, machine, code: provenance of the run.
-        seconds: duration of the run.
-        values: the values by method and measure.
-    """
-
-    title: str
-    commit: str
+    title: str  # readable name of the run
+    commit: str  # provenance of the run: commit, machine, and digest of the code
     machine: str
     code: str
-    seconds: float
-    values: dict[str, Values]
+    seconds: float  # duration of the run
+    values: dict[str, Values]  # the values by method and measure
 
     @property
     def provenance(self) -> Provenance:

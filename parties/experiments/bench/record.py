@@ -5,12 +5,12 @@ import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from parties.common.atomic_file import write_atomically
+from parties.common.libraries import library_versions
 from parties.experiments.bench.blocks import B, BlockList, FedoraBlocks, TableBlock
 from parties.experiments.bench.checks import (
     FEWEST,
@@ -53,27 +53,19 @@ class WrittenPages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
-    """Names and texts of a benchmark's result pages.
+    """Names and texts of a benchmark's result pages."""
 
-    Attributes:
-        folder: folder of the pages in ``docs``.
-        rows: name of the file in ``docs`` with one row per check.
-        section: section of these rows.
-        tables: name of all tables together, for example ``FedORA's tables``; the title of the page
-            and the check of the total run time contain this name.
-        lead: explanations that precede the tables.
-        source: source of the paper's numbers.
-        hours: limit for the total run time of all runs on two cores; None: no limit.
-    """
-
-    folder: str
-    rows: str
-    section: str
+    folder: str  # folder of the pages in ``docs``
+    rows: str  # name of the file in ``docs`` with one row per check
+    section: str  # section of these rows
+    # Name of all tables together, for example ``FedORA's tables``; the title of the page and the
+    # check of the total run time contain this name.
     tables: str
-    lead: str
-    source: str
+    lead: str  # explanations that precede the tables
+    source: str  # source of the paper's numbers
     blocks: Sequence[TableBlock]
     judge: Judge
+    # Limit for the total run time of all runs on two cores; None: no limit.
     hours: float | None = None
 
     @classmethod
@@ -158,8 +150,7 @@ def _about(command: str, results: Results) -> dict[str, Any]:
     return {
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
-        "versions": {name: version(name) for name in LIBRARIES}
-        | {"python": platform.python_version()},
+        "versions": library_versions(LIBRARIES) | {"python": platform.python_version()},
         "runs": {"there": results.there, "wanted": results.wanted},
         **asdict(results.provenance),
     }

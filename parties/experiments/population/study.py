@@ -122,30 +122,23 @@ def audit_population(
 
 @dataclass(frozen=True, slots=True)
 class MethodSummary:
-    """One method on a population over all seeds.
-
-    Attributes:
-        auc: mean AUC over seeds, by audit.
-        error: standard error of the AUC: the larger of the standard error over seeds and the
-            bootstrap standard error over models.
-        gap: test accuracy minus that of the Retrain models, in percentage points.
-        models: number of unlearned models per seed; there are as many Retrain models.
-        training_rows: number of training rows of each model before unlearning.
-        bound: lower bound of ε from the attack that classifies whole models, over all seeds.
-        equivalent: equivalence test between the test accuracies of unlearned models and of Retrain
-            models. From each accuracy, the mean accuracy of the Retrain models with the same seed
-            is subtracted. The value is None in the summary of the Retrain models.
-    """
+    """One method on a population over all seeds."""
 
     population: str
     name: str
-    auc: dict[str, float]
+    auc: dict[str, float]  # mean AUC over seeds, by audit
+    # Standard error of the AUC: the larger of the standard error over seeds and the bootstrap
+    # standard error over models.
     error: dict[str, float]
-    gap: float
+    gap: float  # test accuracy minus that of the Retrain models, in percentage points
     distance: float
-    models: int
-    training_rows: int
+    models: int  # number of unlearned models per seed; there are as many Retrain models
+    training_rows: int  # number of training rows of each model before unlearning
+    # Lower bound of ε from the attack that classifies whole models, over all seeds.
     bound: EpsilonBound
+    # Equivalence test between the test accuracies of unlearned models and of Retrain models. From
+    # each accuracy, the mean accuracy of the Retrain models with the same seed is subtracted. The
+    # value is None in the summary of the Retrain models.
     equivalent: Equivalence | None = None
 
 

@@ -52,10 +52,7 @@ class RoundStore:
         yield from map(_read, self._files())
 
     def read(self, place: int) -> tuple[Tensor, dict[Member, LocalUpdate]]:
-        """Return the model before a stored round, ``[d]``, and the update of each client.
-
-        ``place`` counts the stored rounds from 0.
-        """
+        """Return the model before stored round ``place``, ``[d]``, and each client's update."""
         return _read(self._files()[place])
 
     def mean_update(self, trainer: Trainer, chosen: ChosenRound) -> MeanUpdate:

@@ -25,17 +25,11 @@ class DampeningSettings(ClientMethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class AdaClipping(StagedMethod[ModelState]):
-    """The server dampens parameters in one step; then the remaining clients run recovery.
+    """The server dampens parameters in one step; then the remaining clients run recovery."""
 
-    Attributes:
-        fisher_task: the local task that reports Fisher information.
-        recover: rounds of recovery.
-        plan: the other settings.
-    """
-
-    fisher_task: LocalTask
-    recover: RoundPlan
-    plan: DampeningSettings = field(default_factory=DampeningSettings)
+    fisher_task: LocalTask  # the local task that reports Fisher information
+    recover: RoundPlan  # rounds of recovery
+    plan: DampeningSettings = field(default_factory=DampeningSettings)  # the other settings
     name: str = "adaclipping-like"
     title: ClassVar[str] = "AdaClipping-like"
     meaning: ClassVar[str] = "parameters dampened that the client needs most"
@@ -48,6 +42,10 @@ class AdaClipping(StagedMethod[ModelState]):
         recover = rounds(plan.recover, "recover")
         fisher_task = replace(recover.task, aim="fisher")
         return cls(fisher_task, recover, plan)
+
+    def tasks(self) -> list[LocalTask]:
+        """Return also the report of the Fisher information."""
+        return [*self.planned_tasks(), self.fisher_task]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return 1."""

@@ -17,6 +17,7 @@ from torch import Tensor
 from configs.client_unlearning import Reads
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
+from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.methods.ascent import ClientAscentSettings
 from parties.horizontal.methods.method import StagedMethod, Stages
 from parties.requests.driver import StepResult
@@ -26,28 +27,18 @@ FLOOR = 1e-8  # smallest entry of F
 
 @dataclass(frozen=True, slots=True)
 class EwcSgaState:
-    """The state of EWC-SGA.
+    """The state of EWC-SGA."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        fisher: F, ``[d]``.
-    """
-
-    model: Tensor
-    fisher: Tensor
+    model: Tensor  # the model, ``[d]``
+    fisher: Tensor  # F, ``[d]``
 
 
 @dataclass(frozen=True, slots=True)
 class EwcSga(StagedMethod[EwcSgaState]):
-    """Runs gradient ascent with an elastic penalty, and then recovery.
+    """Runs gradient ascent with an elastic penalty, and then recovery."""
 
-    Attributes:
-        ascent: rounds of gradient ascent; the field ``proximal`` of their local task is λ.
-        recover: rounds of recovery.
-    """
-
-    ascent: RoundPlan
-    recover: RoundPlan
+    ascent: RoundPlan  # rounds of gradient ascent; the field ``proximal`` of their local task is λ
+    recover: RoundPlan  # rounds of recovery
     name: str = "ewc-sga"
     title: ClassVar[str] = "EWC-SGA"
     meaning: ClassVar[str] = "gradient ascent with an elastic penalty"
@@ -60,6 +51,10 @@ class EwcSga(StagedMethod[EwcSgaState]):
         """Build the method from its settings."""
         ascent = rounds(plan.ascent, "climb", "elastic", plan.strength)
         return cls(ascent, rounds(plan.recover, "recover"))
+
+    def tasks(self) -> list[LocalTask]:
+        """Return also the report of the Fisher information."""
+        return [*self.planned_tasks(), replace(self.ascent.task, aim="fisher")]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of gradient ascent."""

@@ -53,17 +53,12 @@ class FedEraserSettings(ClientMethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class FedEraser(StagedMethod[ModelState]):
-    """Runs one calibrated round for each stored round, and then the rounds of recovery.
+    """Runs one calibrated round for each stored round, and then the rounds of recovery."""
 
-    Attributes:
-        calibrate: settings of the short local training.
-        recover: rounds of recovery.
-        network: a network that defines the shapes of the tensors; the update of each tensor is
-            calibrated separately.
-    """
-
-    calibrate: RoundPlan
-    recover: RoundPlan
+    calibrate: RoundPlan  # settings of the short local training
+    recover: RoundPlan  # rounds of recovery
+    # A network that defines the shapes of the tensors; the update of each tensor is calibrated
+    # separately.
     network: nn.Module
     name: str = "federaser"
     title: ClassVar[str] = "FedEraser"

@@ -17,6 +17,7 @@ from configs.horizontal import HorizontalAgreement
 from configs.table import Fraction, Positive
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
+from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.methods.method import StagedMethod, Stages
 from parties.requests.driver import StepRecord, StepResult
 from unlearning.horizontal.fedforget import TeacherMode, client_weights, leaving_client_factor
@@ -24,15 +25,10 @@ from unlearning.horizontal.fedforget import TeacherMode, client_weights, leaving
 
 @dataclass(frozen=True, slots=True)
 class FedForgetState:
-    """The state of FedForget.
+    """The state of FedForget."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        second: teacher B, ``[d]``; None if the mode has no teacher B.
-    """
-
-    model: Tensor
-    second: Tensor | None
+    model: Tensor  # the model, ``[d]``
+    second: Tensor | None  # teacher B, ``[d]``; None if the mode has no teacher B
 
 
 class FedForgetSettings(ClientMethodSettings):
@@ -66,20 +62,14 @@ class FedForgetSettings(ClientMethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class FedForget(StagedMethod[FedForgetState]):
-    """Runs rounds with all clients, in which teachers guide the leaving client; then recovery.
+    """Runs rounds with all clients, in which teachers guide the leaving client; then recovery."""
 
-    Attributes:
-        distil: rounds with all clients.
-        teacher_b: rounds that train teacher B, either by the remaining clients from random weights
-            or by the leaving client alone from the original model.
-        recover: rounds of recovery.
-        plan: the other settings.
-    """
-
-    distil: RoundPlan
+    distil: RoundPlan  # rounds with all clients
+    # Rounds that train teacher B, either by the remaining clients from random weights or by the
+    # leaving client alone from the original model.
     teacher_b: RoundPlan
-    recover: RoundPlan
-    plan: FedForgetSettings = field(default_factory=FedForgetSettings)
+    recover: RoundPlan  # rounds of recovery
+    plan: FedForgetSettings = field(default_factory=FedForgetSettings)  # the other settings
     name: str = "fedforget"
     title: ClassVar[str] = "FedForget"
     meaning: ClassVar[str] = "two teachers, with a decaying weight in the mean"
@@ -92,6 +82,10 @@ class FedForget(StagedMethod[FedForgetState]):
         """Build the method from its settings."""
         distil, teacher_b = rounds(plan.distil, "teach"), rounds(plan.teacher_b, "second")
         return cls(distil, teacher_b, rounds(plan.recover, "recover"), plan)
+
+    def tasks(self) -> list[LocalTask]:
+        """Return also the task of the leaving clients."""
+        return [*self.planned_tasks(), self._taught_by_teachers(self.distil.task)]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds that train teacher B or distil."""
@@ -131,16 +125,19 @@ class FedForget(StagedMethod[FedForgetState]):
         run.progress.step()
         return model + mean.delta.to(torch.float32)
 
+    def _taught_by_teachers(self, task: LocalTask) -> LocalTask:
+        weight_a = 0.0 if self.plan.mode == "bad_teacher" else self.plan.weight_a
+        return replace(
+            task, aim="teachers", teacher_mode=self.plan.mode,
+            teacher_weights=(weight_a, self.plan.weight_b), temperature=self.plan.temperature,
+        )  # fmt: skip
+
     def _distilled(
         self, run: HorizontalRun, state: FedForgetState, number: int
     ) -> tuple[Tensor, float]:
         """The model after a round of distillation, ``[d]``, and the remaining clients' loss."""
         task = self.distil.task_at(number)
-        weight_a = 0.0 if self.plan.mode == "bad_teacher" else self.plan.weight_a
-        teacher_task = replace(
-            task, aim="teachers", teacher_mode=self.plan.mode,
-            teacher_weights=(weight_a, self.plan.weight_b), temperature=self.plan.temperature,
-        )  # fmt: skip
+        teacher_task = self._taught_by_teachers(task)
         slots, teachers = {"model": state.model}, {"teacher": run.original}
         if state.second is not None:
             teachers["second"] = state.second

@@ -17,18 +17,18 @@ from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 from pydantic import Field
 from torch import Tensor, nn
 
-from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
+from configs.client_unlearning import Reads
 from configs.horizontal import HorizontalAgreement
-from configs.table import Count, Fraction, Positive
+from configs.table import Fraction, Positive
 from models.prompts import PromptedNetwork
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.local.local_task import GatePlan
-from parties.horizontal.methods.method import StagedMethod, Stages
-from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.horizontal.local.local_task import GatePlan, LocalTask
+from parties.horizontal.methods.method import Stages
 from parties.horizontal.methods.student import (
-    StudentInit,
+    DistillationMethod,
+    DistillationSettings,
     initial_student,
     leaving_client_model,
     target_members,
@@ -40,32 +40,18 @@ GateCriterion: TypeAlias = Literal["features", "classes"]
 
 @dataclass(frozen=True, slots=True)
 class FedGktState:
-    """The state of FedGKT.
+    """The state of FedGKT."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        leaving: the original model with the leaving client's personal parameters, ``[d]``; None if
-            the gate compares classes.
-        classes: the leaving clients' classes; empty if the gate compares features.
-    """
-
-    model: Tensor
+    model: Tensor  # the model, ``[d]``
+    # The original model with the leaving client's personal parameters, ``[d]``; None if the gate
+    # compares classes.
     leaving: Tensor | None
-    classes: tuple[int, ...]
+    classes: tuple[int, ...]  # the leaving clients' classes; empty if the gate compares features
 
 
-class FedGktSettings(ClientMethodSettings):
+class FedGktSettings(DistillationSettings):
     """FedGKT: gated knowledge transfer (Chundawat et al. 2023) at the remaining clients."""
 
-    uses_target_client: ClassVar[bool] = True
-
-    # Rounds of distillation at all remaining clients; epochs is the number of generator rounds,
-    # batch the number of generated images.
-    distil: StageSettings = StageSettings(rounds=5, learning_rate=1e-3, epochs=50, batch=128)
-    recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
-    # Initial student. random: random weights. warm: the trained model. head-reset: the trained
-    # model with a new head.
-    init: StudentInit = "random"
     # How images of the leaving clients are filtered out. features: by the similarity of features;
     # this gate needs personal = {kind = "mimir"}. classes: by the leaving clients' classes.
     gate: GateCriterion = "features"
@@ -73,7 +59,6 @@ class FedGktSettings(ClientMethodSettings):
     max_similarity: Annotated[float, Field(ge=-1, le=1)] = 0.9
     # Largest probability of the leaving clients' classes at which an image passes the gate.
     max_probability: Fraction = 0.01
-    inner: Count = 10  # steps of the student per step of the generator
     attention: Annotated[float, Field(ge=0)] = 250.0  # weight of the attention transfer
     temperature: Positive = 1.0
 
@@ -103,26 +88,19 @@ class FedGktSettings(ClientMethodSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class FedGkt(StagedMethod[FedGktState]):
-    """Runs rounds of gated distillation at all remaining clients, then recovery.
+class FedGkt(DistillationMethod[FedGktState]):
+    """Runs rounds of gated distillation at all remaining clients, then recovery."""
 
-    Attributes:
-        distil: rounds of distillation; ``epochs`` of the local task is the number of generator
-            rounds.
-        recover: rounds of recovery.
-        losses: weights of the losses, and the threshold of the gate.
-        network: a network that defines the names of the parameters.
-        plan: the other settings.
-        target_client: the only remaining client that the method uses and whose model is unlearned;
-            None: all remaining clients.
-    """
-
+    # Rounds of distillation; ``epochs`` of the local task is the number of generator rounds.
     distil: RoundPlan
-    recover: RoundPlan
-    losses: GatePlan
-    network: nn.Module
-    plan: FedGktSettings = field(default_factory=FedGktSettings)
+    recover: RoundPlan  # rounds of recovery
+    losses: GatePlan  # weights of the losses, and the threshold of the gate
+    network: nn.Module  # a network that defines the names of the parameters
+    plan: FedGktSettings = field(default_factory=FedGktSettings)  # the other settings
+    # The only remaining client that the method uses and whose model is unlearned; None: all
+    # remaining clients.
     target_client: str | None = None
+    labels: int = 0  # number of classes
     name: str = "fedgkt"
     title: ClassVar[str] = "FedGKT"
     meaning: ClassVar[str] = "data-free distillation with a gate"
@@ -140,11 +118,15 @@ class FedGkt(StagedMethod[FedGktState]):
         )  # fmt: skip
         distil, recover = rounds(plan.distil, "distil"), rounds(plan.recover, "recover")
         target = rounds.agreement.unlearning.target_client
-        return cls(distil, recover, losses, rounds.network(), plan, target)
+        labels = len(rounds.agreement.labels.classes)
+        return cls(distil, recover, losses, rounds.network(), plan, target, labels)
 
-    def count(self, _run: HorizontalRun) -> int:
-        """Return the number of rounds of distillation."""
-        return self.distil.rounds
+    def tasks(self) -> list[LocalTask]:
+        """Return the distillation and the report for the gate instead of its plan."""
+        task, by_classes = self.distil.task, self.plan.gate == "classes"
+        reported = replace(task, aim="classes" if by_classes else "personal-model")
+        classes = tuple(range(self.labels)) if by_classes else ()
+        return [self.recover.task, self._gated(task, classes), reported]
 
     def init(self, run: HorizontalRun) -> FedGktState:
         """Prepare the student, and receive what the gate compares.
@@ -168,8 +150,7 @@ class FedGkt(StagedMethod[FedGktState]):
 
     def round(self, run: HorizontalRun, state: FedGktState, k: int) -> StepResult[FedGktState]:
         """Run one round of gated distillation."""
-        gate = replace(self.losses, classes=state.classes) if state.classes else self.losses
-        task = replace(self.distil.task_at(k), aim="gated", gate=gate)
+        task = self._gated(self.distil.task_at(k), state.classes)
         slots = {"model": state.model, "teacher": run.original}
         if state.leaving is not None:
             slots["second"] = state.leaving
@@ -178,10 +159,8 @@ class FedGkt(StagedMethod[FedGktState]):
         record = run.finish_round(RoundRecord("unlearn", k, model, mean.loss, skipped=closed))
         return replace(state, model=model), record
 
-    def recovery(self, run: HorizontalRun, state: FedGktState) -> Recovery:
-        """Return the rounds of recovery."""
-        members = target_members(run, self.target_client)
-        return Recovery(self.recover, TrainedState(state.model), members)
+    def _gated(self, task: LocalTask, classes: tuple[int, ...]) -> LocalTask:
+        return replace(task, aim="gated", gate=replace(self.losses, classes=classes))
 
     def _classes(self, run: HorizontalRun) -> tuple[int, ...]:
         """The leaving clients' classes, which the server and all remaining clients receive."""

@@ -13,7 +13,7 @@ so the default number of repair rounds here is larger.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import Field
 
@@ -21,11 +21,15 @@ from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
 from configs.table import Count, Fraction, Positive
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
+from parties.horizontal.local.local_task import Aim, LocalTask
 from parties.horizontal.methods.method import ModelState, StagedMethod, Stages
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.horizontal.methods.student import target_members
 from parties.requests.driver import StepResult
 from unlearning.horizontal.error_noise import ErrorNoisePlan
+
+MINIMISING: Final = "error-minimising-noise"
+MAXIMISING: Final = "error-maximising-noise"
 
 
 class FedMmSettings(ClientMethodSettings):
@@ -46,21 +50,14 @@ class FedMmSettings(ClientMethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class FedMm(StagedMethod[ModelState]):
-    """All clients train on noise for some rounds; then only the remaining clients train on noise.
+    """All clients train on noise for some rounds, and then only the remaining clients do so."""
 
-    Attributes:
-        impair: rounds with both kinds of noise.
-        repair: rounds with error-minimising noise.
-        noise: settings of the noise.
-        plan: the other settings.
-        target_client: the only remaining client that the method uses and whose model is unlearned;
-            None: all remaining clients.
-    """
-
-    impair: RoundPlan
-    repair: RoundPlan
-    noise: ErrorNoisePlan
-    plan: FedMmSettings = field(default_factory=FedMmSettings)
+    impair: RoundPlan  # rounds with both kinds of noise
+    repair: RoundPlan  # rounds with error-minimising noise
+    noise: ErrorNoisePlan  # settings of the noise
+    plan: FedMmSettings = field(default_factory=FedMmSettings)  # the other settings
+    # The only remaining client that the method uses and whose model is unlearned; None: all
+    # remaining clients.
     target_client: str | None = None
     name: str = "fedmm"
     title: ClassVar[str] = "FedMM"
@@ -78,14 +75,23 @@ class FedMm(StagedMethod[ModelState]):
         impair, repair = rounds(plan.impair, "impair"), rounds(plan.repair, "repair")
         return cls(impair, repair, noise, plan, rounds.agreement.unlearning.target_client)
 
+    def tasks(self) -> list[LocalTask]:
+        """Return the tasks on noise instead of those of the plans."""
+        impair, repair = self.impair.task, self.repair.task
+        return [
+            self._noisy(impair, MINIMISING),
+            self._noisy(impair, MAXIMISING),
+            self._noisy(repair, MINIMISING),
+        ]
+
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds with both kinds of noise."""
         return self.impair.rounds
 
     def round(self, run: HorizontalRun, state: ModelState, k: int) -> StepResult[ModelState]:
         """Run one round with both kinds of noise."""
-        best = replace(self.impair.task_at(k), aim="error-minimising-noise", noise=self.noise)
-        worst = replace(best, aim="error-maximising-noise")
+        task = self.impair.task_at(k)
+        best, worst = self._noisy(task, MINIMISING), self._noisy(task, MAXIMISING)
         slots = {"model": state.model, "teacher": run.original}
         leaving = run.mean_update(run.leaving, worst, slots)
         remaining = run.mean_update(target_members(run, self.target_client), best, slots)
@@ -94,8 +100,11 @@ class FedMm(StagedMethod[ModelState]):
         record = run.finish_round(RoundRecord("unlearn", k, model, remaining.loss))
         return ModelState(model), record
 
+    def _noisy(self, task: LocalTask, aim: Aim) -> LocalTask:
+        return replace(task, aim=aim, noise=self.noise)
+
     def recovery(self, run: HorizontalRun, state: ModelState) -> Recovery:
         """Return the rounds with error-minimising noise."""
-        best = replace(self.repair.task, aim="error-minimising-noise", noise=self.noise)
+        best = self._noisy(self.repair.task, MINIMISING)
         members, slots = target_members(run, self.target_client), {"teacher": run.original}
         return Recovery(replace(self.repair, task=best), TrainedState(state.model), members, slots)

@@ -15,7 +15,7 @@ from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
 from parties.horizontal.engine.cohort import pseudo_gradients, quorum_updates
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.local.local_task import Aim
+from parties.horizontal.local.local_task import Aim, LocalTask
 from parties.horizontal.methods.method import ModelState, StagedMethod, Stages
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.requests.driver import StepRecord, StepResult
@@ -48,17 +48,11 @@ class FedOsdSettings(ClientMethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class FedOsd(StagedMethod[ModelState]):
-    """Algorithm 1 of the FedOSD paper: unlearning, then recovery.
+    """Algorithm 1 of the FedOSD paper: unlearning, then recovery."""
 
-    Attributes:
-        unlearn: rounds of unlearning; the learning rate of the local task is η.
-        recover: rounds of recovery.
-        plan: the other settings.
-    """
-
-    unlearn: RoundPlan
-    recover: RoundPlan
-    plan: FedOsdSettings = field(default_factory=FedOsdSettings)
+    unlearn: RoundPlan  # rounds of unlearning; the learning rate of the local task is η
+    recover: RoundPlan  # rounds of recovery
+    plan: FedOsdSettings = field(default_factory=FedOsdSettings)  # the other settings
     name: str = "fedosd"
     title: ClassVar[str] = "FedOSD"
     meaning: ClassVar[str] = "steepest direction that conflicts with no remaining client"
@@ -70,6 +64,10 @@ class FedOsd(StagedMethod[ModelState]):
         """Build the method from its settings."""
         unlearn = rounds(plan.unlearn, "unlearn")
         return cls(unlearn, rounds(plan.recover, "recover"), plan)
+
+    def tasks(self) -> list[LocalTask]:
+        """Return also the task of the leaving clients."""
+        return [*self.planned_tasks(), replace(self.unlearn.task, aim=self._aim)]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of unlearning."""
@@ -86,12 +84,16 @@ class FedOsd(StagedMethod[ModelState]):
             self.recover, TrainedState(state.model), projection=self.plan.project
         )
 
+    @property
+    def _aim(self) -> Aim:
+        """The aim of the leaving clients."""
+        # M1 maximises the plain cross entropy, which has no bound: the ablation shows its effect.
+        return "elastic" if self.plan.variant == "ascent" else "unlearning-loss"
+
     def _round(self, run: HorizontalRun, model: Tensor, number: int) -> RoundRecord:
         task, slots = self.unlearn.task_at(number), {"model": model}
-        # M1 maximises the plain cross entropy, which has no bound: the ablation shows its effect.
-        aim: Aim = "elastic" if self.plan.variant == "ascent" else "unlearning-loss"
         remaining = dict(quorum_updates(run, run.remaining, task, slots))
-        leaving = dict(run.updates(run.leaving, replace(task, aim=aim), slots))
+        leaving = dict(run.updates(run.leaving, replace(task, aim=self._aim), slots))
         loss = sum(each.loss for each in remaining.values()) / max(1, len(remaining))
         if not leaving:
             return RoundRecord("unlearn", number, model, loss, skipped=True)
@@ -122,12 +124,9 @@ class ProjectedRecovery(Recovery):
     """FedOSD's recovery: projected updates do not move the model back to the original model.
 
     All clients have the same weight.
-
-    Attributes:
-        projection: rule that selects the gradients to project.
     """
 
-    projection: Projection = "conditional"
+    projection: Projection = "conditional"  # rule that selects the gradients to project
 
     def train(
         self, run: HorizontalRun, state: TrainedState, number: int

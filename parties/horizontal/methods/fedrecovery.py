@@ -56,15 +56,10 @@ class FedRecoverySettings(ClientMethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class FedRecovery(StagedMethod[ModelState]):
-    """The server corrects the model in one step; then the remaining clients run recovery.
+    """The server corrects the model in one step; then the remaining clients run recovery."""
 
-    Attributes:
-        recover: plan of the recovery rounds.
-        plan: the other settings.
-    """
-
-    recover: RoundPlan
-    plan: FedRecoverySettings = field(default_factory=FedRecoverySettings)
+    recover: RoundPlan  # plan of the recovery rounds
+    plan: FedRecoverySettings = field(default_factory=FedRecoverySettings)  # the other settings
     name: str = "fedrecovery"
     title: ClassVar[str] = "FedRecovery"
     meaning: ClassVar[str] = "the client’s part of stored rounds subtracted, with noise"

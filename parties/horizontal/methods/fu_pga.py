@@ -31,37 +31,24 @@ RANDOM = 10  # random models; their distance from the reference gives the radius
 
 @dataclass(frozen=True, slots=True)
 class FuPgaState:
-    """The state of FU-PGA.
+    """The state of FU-PGA."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        leaving: w_u, the model of the leaving client, ``[d]``.
-        centre: the centre of the ball, ``[d]``.
-        radius: the radius of the ball.
-    """
-
-    model: Tensor
-    leaving: Tensor
-    centre: Tensor
-    radius: float
+    model: Tensor  # the model, ``[d]``
+    leaving: Tensor  # w_u, the model of the leaving client, ``[d]``
+    centre: Tensor  # the centre of the ball, ``[d]``
+    radius: float  # the radius of the ball
 
 
 @dataclass(frozen=True, slots=True)
 class FuPga(StagedMethod[FuPgaState]):
-    """Runs projected gradient ascent from an estimate of the remaining clients' model.
+    """Runs projected gradient ascent from an estimate of the remaining clients' model."""
 
-    Attributes:
-        last: plan of the training rounds; the leaving client repeats the local task of the last
-            training round, and the result is w_u, the model of the leaving client.
-        ascent: plan of the rounds of gradient ascent at the leaving client.
-        recover: plan of the recovery rounds.
-        plan: the other settings.
-    """
-
+    # Plan of the training rounds; the leaving client repeats the local task of the last training
+    # round, and the result is w_u, the model of the leaving client.
     last: RoundPlan
-    ascent: RoundPlan
-    recover: RoundPlan
-    plan: ClientAscentSettings = field(default_factory=ClientAscentSettings)
+    ascent: RoundPlan  # plan of the rounds of gradient ascent at the leaving client
+    recover: RoundPlan  # plan of the recovery rounds
+    plan: ClientAscentSettings = field(default_factory=ClientAscentSettings)  # the other settings
     name: str = "fu-pga"
     title: ClassVar[str] = "FU-PGA"
     meaning: ClassVar[str] = "gradient ascent within a ball"

@@ -35,33 +35,23 @@ from unlearning.guarantee import Guarantee
 
 @dataclass(frozen=True, slots=True)
 class RetrainedCluster:
-    """A cluster that is trained again.
+    """A cluster that is trained again."""
 
-    Attributes:
-        number: number of the cluster.
-        history: the snapshots, and the model after the last round.
-        next: number of the next round.
-    """
-
-    number: int
-    history: ClusterHistory
-    next: int
+    number: int  # number of the cluster
+    history: ClusterHistory  # the snapshots, and the model after the last round
+    next: int  # number of the next round
 
 
 @dataclass(frozen=True, slots=True)
 class KnotState:
-    """The state of Knot.
+    """The state of Knot."""
 
-    Attributes:
-        model: the model after the last round, ``[d]``; after the last step, the mean of all
-            clusters' models.
-        waiting: numbers of the clusters that are trained again later.
-        begun: the affected clusters without members, and the clusters that are trained again; only
-            the last one can have rounds left.
-    """
-
+    # The model after the last round, ``[d]``; after the last step, the mean of all clusters'
+    # models.
     model: Tensor
-    waiting: list[int]
+    waiting: list[int]  # numbers of the clusters that are trained again later
+    # The affected clusters without members, and the clusters that are trained again; only the last
+    # one can have rounds left.
     begun: list[RetrainedCluster] = field(default_factory=list)
 
 
@@ -74,12 +64,9 @@ class Knot(ClientMethod[KnotState]):
     without the leaving clients from the start. If each round selects only some clients, the
     unlearned model can differ from a model that is trained without the leaving clients, because
     the rounds before the snapshot selected their clients from all clients of the cluster.
-
-    Attributes:
-        round_plan: plan of the training rounds.
     """
 
-    round_plan: RoundPlan
+    round_plan: RoundPlan  # plan of the training rounds
     name: str = "knot"
     title: ClassVar[str] = "Knot"
     meaning: ClassVar[str] = "the client’s cluster trains again from a snapshot"

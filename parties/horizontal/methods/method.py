@@ -72,23 +72,16 @@ class ModelState:
 
 
 class ClientMethod(MethodDefaults, ABC, Generic[State]):
-    """A client unlearning method; a step is one round, and the state contains the model.
+    """A client unlearning method; a step is one round, and the state contains the model."""
 
-    Attributes:
-        name: name in the config and in the report.
-        state: type of the method's state.
-        title: name in the report.
-        meaning: what the method does, in a few words, for the report.
-        reads: what the method reads of the clients; secure aggregation hides some of it.
-        from_scratch: whether the method trains a new model, with new personal parameters of the
-            clients; a result of this method is a reference for the other methods.
-    """
-
-    name: str
-    title: ClassVar[str] = ""
-    meaning: ClassVar[str] = ""
-    state: ClassVar[type[Any]] = ModelState
+    name: str  # name in the config and in the report
+    title: ClassVar[str] = ""  # name in the report
+    meaning: ClassVar[str] = ""  # what the method does, in a few words, for the report
+    state: ClassVar[type[Any]] = ModelState  # type of the method's state
+    # What the method reads of the clients; secure aggregation hides some of it.
     reads: ClassVar[Reads] = "sums"
+    # Whether the method trains a new model, with new personal parameters of the clients; a result
+    # of this method is a reference for the other methods.
     from_scratch: ClassVar[bool] = False
 
     def title_and_meaning(self) -> tuple[str, str]:
@@ -97,6 +90,18 @@ class ClientMethod(MethodDefaults, ABC, Generic[State]):
         if self.title and self.name != own:
             return self.name, "the same method with other settings"
         return self.title, self.meaning
+
+    def tasks(self) -> list[LocalTask]:
+        """Return the local tasks that the method sends; a client refuses every other task.
+
+        ``task_differences`` says in what the task of a round may differ from these tasks.
+        """
+        return self.planned_tasks()
+
+    def planned_tasks(self) -> list[LocalTask]:
+        """Return the local tasks of the method's round plans."""
+        values = [getattr(self, each.name) for each in fields(self)]  # type: ignore[arg-type]
+        return [each.task for each in values if isinstance(each, RoundPlan)]
 
     @abstractmethod
     def count(self, run: HorizontalRun) -> int | None:
@@ -123,13 +128,9 @@ class ClientMethod(MethodDefaults, ABC, Generic[State]):
 
 
 class StagedMethod(ClientMethod[State]):
-    """A method of two stages: rounds of unlearning, then rounds of training as recovery.
+    """A method of two stages: rounds of unlearning, then rounds of training as recovery."""
 
-    Attributes:
-        recover: plan of the rounds of recovery.
-    """
-
-    recover: RoundPlan
+    recover: RoundPlan  # plan of the rounds of recovery
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of unlearning; 0 for a method that only trains further."""

@@ -11,18 +11,18 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field
 from torch import Tensor, nn
 
-from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
+from configs.client_unlearning import Reads
 from configs.horizontal import HorizontalAgreement
-from configs.table import Count, Positive
+from configs.table import Positive
 from models.prompts import PromptedNetwork
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.local.local_task import DistillationPlan
-from parties.horizontal.methods.method import StagedMethod, Stages
-from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.horizontal.local.local_task import DistillationPlan, LocalTask
+from parties.horizontal.methods.method import Stages
 from parties.horizontal.methods.student import (
-    StudentInit,
+    DistillationMethod,
+    DistillationSettings,
     initial_student,
     leaving_client_model,
     target_members,
@@ -32,30 +32,15 @@ from parties.requests.driver import StepResult
 
 @dataclass(frozen=True, slots=True)
 class MimirState:
-    """The state of Mimir.
+    """The state of Mimir."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        leaving: the original model with the leaving client's personal parameters, ``[d]``.
-    """
-
-    model: Tensor
-    leaving: Tensor
+    model: Tensor  # the model, ``[d]``
+    leaving: Tensor  # the original model with the leaving client's personal parameters, ``[d]``
 
 
-class MimirSettings(ClientMethodSettings):
+class MimirSettings(DistillationSettings):
     """Settings of Mimir's unlearning method, which needs personal = {kind = "mimir"}."""
 
-    uses_target_client: ClassVar[bool] = True
-
-    # Rounds of distillation at all remaining clients; epochs is the number of generator rounds,
-    # batch the number of generated images.
-    distil: StageSettings = StageSettings(rounds=5, learning_rate=1e-3, epochs=50, batch=128)
-    recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
-    # Initial student. random: random weights. warm: the trained model. head-reset: the trained
-    # model with a new head.
-    init: StudentInit = "random"
-    inner: Count = 10  # steps T_k of the student per step of the generator
     divergence: Annotated[float, Field(ge=0)] = 5.0  # weight β of the divergence
     attention: Annotated[float, Field(ge=0)] = 2.0  # weight γ of the attention transfer
     temperature: Positive = 2.0
@@ -80,25 +65,18 @@ class MimirSettings(ClientMethodSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Mimir(StagedMethod[MimirState]):
-    """Runs rounds of distillation at all remaining clients, then recovery.
+class Mimir(DistillationMethod[MimirState]):
+    """Runs rounds of distillation at all remaining clients, then recovery."""
 
-    Attributes:
-        distil: plan of the distillation rounds; in each of these rounds, every client trains a
-            generator and the student in turn, ``epochs`` times.
-        recover: plan of the recovery rounds.
-        losses: weights of the losses.
-        network: a network whose parameters have the names that the model's parameters have.
-        plan: the other settings.
-        target_client: the only client whose model is unlearned; None: the models of all remaining
-            clients are unlearned.
-    """
-
+    # Plan of the distillation rounds; in each of these rounds, every client trains a generator and
+    # the student in turn, ``epochs`` times.
     distil: RoundPlan
-    recover: RoundPlan
-    losses: DistillationPlan
-    network: nn.Module
-    plan: MimirSettings = field(default_factory=MimirSettings)
+    recover: RoundPlan  # plan of the recovery rounds
+    losses: DistillationPlan  # weights of the losses
+    network: nn.Module  # a network whose parameters have the names that the model's parameters have
+    plan: MimirSettings = field(default_factory=MimirSettings)  # the other settings
+    # The only client whose model is unlearned; None: the models of all remaining clients are
+    # unlearned.
     target_client: str | None = None
     name: str = "mimir"
     title: ClassVar[str] = "Mimir"
@@ -119,9 +97,11 @@ class Mimir(StagedMethod[MimirState]):
         target = rounds.agreement.unlearning.target_client
         return cls(distil, recover, losses, rounds.network(), plan, target)
 
-    def count(self, _run: HorizontalRun) -> int:
-        """Return the number of rounds of distillation."""
-        return self.distil.rounds
+    def tasks(self) -> list[LocalTask]:
+        """Return the distillation and the report of personal parameters instead of its plan."""
+        task = self.distil.task
+        reported = replace(task, aim="personal-model")
+        return [self.recover.task, self._distilled(task), reported]
 
     def init(self, run: HorizontalRun) -> MimirState:
         """Prepare the student, and receive the leaving client's descriptor.
@@ -139,14 +119,12 @@ class Mimir(StagedMethod[MimirState]):
 
     def round(self, run: HorizontalRun, state: MimirState, k: int) -> StepResult[MimirState]:
         """Run one round of distillation."""
-        task = replace(self.distil.task_at(k), aim="distil", distil=self.losses)
+        task = self._distilled(self.distil.task_at(k))
         slots = {"model": state.model, "teacher": run.original, "second": state.leaving}
         mean = run.mean_update(target_members(run, self.target_client), task, slots)
         model = state.model + mean.delta.to(state.model.dtype)
         record = run.finish_round(RoundRecord("unlearn", k, model, mean.loss))
         return replace(state, model=model), record
 
-    def recovery(self, run: HorizontalRun, state: MimirState) -> Recovery:
-        """Return the rounds of recovery."""
-        members = target_members(run, self.target_client)
-        return Recovery(self.recover, TrainedState(state.model), members)
+    def _distilled(self, task: LocalTask) -> LocalTask:
+        return replace(task, aim="distil", distil=self.losses)

@@ -23,15 +23,10 @@ from unlearning.horizontal.baselines import mode_erasure
 
 @dataclass(frozen=True, slots=True)
 class MoDeState:
-    """The state of MoDe.
+    """The state of MoDe."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        degraded: the degradation model, ``[d]``.
-    """
-
-    model: Tensor
-    degraded: Tensor
+    model: Tensor  # the model, ``[d]``
+    degraded: Tensor  # the degradation model, ``[d]``
 
 
 class MoDeSettings(ClientMethodSettings):
@@ -54,21 +49,16 @@ class MoDeSettings(ClientMethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class MoDe(StagedMethod[MoDeState]):
-    """Runs rounds of erasure and rounds of guidance in turn, then recovery.
+    """Runs rounds of erasure and rounds of guidance in turn, then recovery."""
 
-    Attributes:
-        degrade: plan of the erasure rounds; each round trains the degradation model, and replaces
-            the current model with a weighted mean of the current model and the degradation model.
-        guide: plan of the guidance rounds; a guidance round follows each erasure round. If the
-            numbers of rounds differ, the remaining rounds of one kind run without the other kind.
-        recover: plan of the recovery rounds.
-        plan: the other settings.
-    """
-
+    # Plan of the erasure rounds; each round trains the degradation model, and replaces the current
+    # model with a weighted mean of the current model and the degradation model.
     degrade: RoundPlan
+    # Plan of the guidance rounds; a guidance round follows each erasure round. If the numbers of
+    # rounds differ, the remaining rounds of one kind run without the other kind.
     guide: RoundPlan
-    recover: RoundPlan
-    plan: MoDeSettings = field(default_factory=MoDeSettings)
+    recover: RoundPlan  # plan of the recovery rounds
+    plan: MoDeSettings = field(default_factory=MoDeSettings)  # the other settings
     name: str = "mode"
     title: ClassVar[str] = "MoDe"
     meaning: ClassVar[str] = "a degraded model mixed in, then guidance"
@@ -81,6 +71,10 @@ class MoDe(StagedMethod[MoDeState]):
         """Build the method from its settings."""
         degrade, guide = rounds(plan.degrade, "degrade"), rounds(plan.guide, "guide")
         return cls(degrade, guide, rounds(plan.recover, "recover"), plan)
+
+    def tasks(self) -> list[LocalTask]:
+        """Return also the task of the leaving clients."""
+        return [*self.planned_tasks(), replace(self.guide.task, aim="pseudo-labels")]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of erasure or of guidance, whichever is larger."""

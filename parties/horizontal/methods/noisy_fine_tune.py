@@ -35,15 +35,10 @@ class NoisyFineTuneSettings(ClientMethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class NoisyFineTune(StagedMethod[ModelState]):
-    """Trains the remaining clients further, with a clipped mean update and noise in every round.
+    """Trains the remaining clients further, with a clipped mean update and noise in every round."""
 
-    Attributes:
-        recover: rounds of fine-tuning.
-        plan: the other settings.
-    """
-
-    recover: RoundPlan
-    plan: NoisyFineTuneSettings = field(default_factory=NoisyFineTuneSettings)
+    recover: RoundPlan  # rounds of fine-tuning
+    plan: NoisyFineTuneSettings = field(default_factory=NoisyFineTuneSettings)  # the other settings
     name: str = "noisy-fine-tune"
     title: ClassVar[str] = "Noisy fine-tune"
     meaning: ClassVar[str] = "training goes on with clipped and noisy updates"
@@ -62,15 +57,11 @@ class NoisyFineTune(StagedMethod[ModelState]):
 
 @dataclass(frozen=True, slots=True)
 class NoisyUpdates:
-    """Clips a round's mean update, and adds noise to it.
+    """Clips a round's mean update, and adds noise to it."""
 
-    Attributes:
-        round_plan: the rounds; their random stream and the seed of the agreement give the noise.
-        plan: the clipping norm and the noise multiplier.
-    """
-
+    # The rounds; their random stream and the seed of the agreement give the noise.
     round_plan: RoundPlan
-    plan: NoisyFineTuneSettings
+    plan: NoisyFineTuneSettings  # the clipping norm and the noise multiplier
 
     def mean_update(self, trainer: Trainer, chosen: ChosenRound) -> MeanUpdate:
         """Return a round's clipped and noisy mean update, ``[d]``."""
@@ -87,13 +78,9 @@ class NoisyUpdates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyRecovery(Recovery):
-    """Rounds of training at the remaining clients with noisy mean updates.
+    """Rounds of training at the remaining clients with noisy mean updates."""
 
-    Attributes:
-        noisy: clips the mean updates and adds the noise.
-    """
-
-    noisy: NoisyUpdates
+    noisy: NoisyUpdates  # clips the mean updates and adds the noise
 
     def train(
         self, run: HorizontalRun, state: TrainedState, number: int

@@ -16,14 +16,10 @@ from parties.requests.driver import JsonObject, MethodDefaults, StepRecord, Step
 
 @dataclass(frozen=True, slots=True)
 class TrainedState:
-    """The state of a method whose server optimiser may have moments.
+    """The state of a method whose server optimiser may have moments."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        moments: the moments of the server optimiser by name, ``[d]`` each.
-    """
-
-    model: Tensor
+    model: Tensor  # the model, ``[d]``
+    # The moments of the server optimiser by name, ``[d]`` each.
     moments: dict[str, Tensor] = field(default_factory=dict)
 
     def rule(self, initial: ServerOptimiser) -> ServerOptimiser:
@@ -42,18 +38,12 @@ def train_further(
 
 @dataclass(frozen=True, slots=True)
 class Recovery(MethodDefaults):
-    """Rounds of training at the remaining clients, after the steps of a method; one step a round.
+    """Rounds of training at the remaining clients after the steps of a method; one step a round."""
 
-    Attributes:
-        round_plan: settings of the rounds.
-        start: the state before the first round.
-        members: the members that train; None: all remaining members.
-        slots: vectors that the clients' task needs besides the model, ``[d]`` each.
-    """
-
-    round_plan: RoundPlan
-    start: TrainedState
-    members: Sequence[Member] | None = None
+    round_plan: RoundPlan  # settings of the rounds
+    start: TrainedState  # the state before the first round
+    members: Sequence[Member] | None = None  # the members that train; None: all remaining members
+    # Vectors that the clients' task needs besides the model, ``[d]`` each.
     slots: Slots = field(default_factory=dict)
     state: ClassVar[type[TrainedState]] = TrainedState
 

@@ -18,14 +18,11 @@ from unlearning.guarantee import Guarantee
 
 @dataclass(frozen=True, slots=True)
 class RetrainState:
-    """The state of Retrain.
+    """The state of Retrain."""
 
-    Attributes:
-        present: the model of the present cluster, and the moments of the server optimiser.
-        trained: the models of the clusters that are trained, ``[d]`` each.
-    """
-
+    # The model of the present cluster, and the moments of the server optimiser.
     present: TrainedState
+    # The models of the clusters that are trained, ``[d]`` each.
     trained: list[Tensor] = field(default_factory=list)
 
     @property
@@ -36,16 +33,11 @@ class RetrainState:
 
 @dataclass(frozen=True, slots=True)
 class Retrain(ClientMethod[RetrainState]):
-    """Trains a new model with the remaining clients, for as many rounds as the original training.
+    """Trains a new model with the remaining clients for as many rounds as the original training."""
 
-    Attributes:
-        round_plan: plan of the training rounds.
-        name: name of this Retrain model; its random stream has the same name.
-        groups: the clients of each cluster; empty if all clients train together.
-    """
-
-    round_plan: RoundPlan
-    name: str = "retrain"
+    round_plan: RoundPlan  # plan of the training rounds
+    name: str = "retrain"  # name of this Retrain model; its random stream has the same name
+    # The clients of each cluster; empty if all clients train together.
     groups: tuple[tuple[str, ...], ...] = ()
     guarantee: ClassVar[Guarantee] = Guarantee.EXACT
     state: ClassVar[type[RetrainState]] = RetrainState

@@ -20,6 +20,7 @@ from parties.horizontal.engine.cohort import quorum_updates
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.fisher import split_by_layer, weight_layers
+from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.methods.ascent import ClientAscentSettings
 from parties.horizontal.methods.method import StagedMethod, Stages
 from parties.requests.driver import StepResult
@@ -28,32 +29,21 @@ from unlearning.horizontal.baselines import append_ones, leading_directions, rem
 
 @dataclass(frozen=True, slots=True)
 class SfuState:
-    """The state of SFU.
+    """The state of SFU."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        kept: for each layer, the subspace of the remaining clients' inputs, and of 1 for a bias.
-    """
-
-    model: Tensor
+    model: Tensor  # the model, ``[d]``
+    # For each layer, the subspace of the remaining clients' inputs, and of 1 for a bias.
     kept: list[Tensor]
 
 
 @dataclass(frozen=True, slots=True)
 class Sfu(StagedMethod[SfuState]):
-    """Runs gradient ascent orthogonal to the remaining clients' inputs, then recovery.
+    """Runs gradient ascent orthogonal to the remaining clients' inputs, then recovery."""
 
-    Attributes:
-        ascent: plan of the rounds of gradient ascent.
-        recover: plan of the recovery rounds.
-        network: a network whose layers have the shapes that the model's layers have.
-        plan: the other settings.
-    """
-
-    ascent: RoundPlan
-    recover: RoundPlan
-    network: nn.Module
-    plan: ClientAscentSettings = field(default_factory=ClientAscentSettings)
+    ascent: RoundPlan  # plan of the rounds of gradient ascent
+    recover: RoundPlan  # plan of the recovery rounds
+    network: nn.Module  # a network whose layers have the shapes that the model's layers have
+    plan: ClientAscentSettings = field(default_factory=ClientAscentSettings)  # the other settings
     name: str = "sfu"
     title: ClassVar[str] = "SFU"
     meaning: ClassVar[str] = "gradient ascent outside the other clients’ inputs"
@@ -66,6 +56,10 @@ class Sfu(StagedMethod[SfuState]):
         """Build the method from its settings."""
         ascent = rounds(plan.ascent, "climb", plan.aim)
         return cls(ascent, rounds(plan.recover, "recover"), rounds.network(), plan)
+
+    def tasks(self) -> list[LocalTask]:
+        """Return also the report of the layers' inputs."""
+        return [*self.planned_tasks(), replace(self.ascent.task, aim="inputs")]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of gradient ascent."""

@@ -38,22 +38,15 @@ class LossSettings(ServerRuleSettings, ABC):
 
 @dataclass(frozen=True, slots=True)
 class LossBasedUnlearning(StagedMethod[TrainedState]):
-    """An unlearning method that is defined by the objective of its local tasks.
+    """An unlearning method that is defined by the objective of its local tasks."""
 
-    Attributes:
-        name: name in the config and in reports.
-        unlearn: plan of the unlearning rounds.
-        recover: plan of the rounds after the unlearning, in which clients fine-tune on retained
-            texts.
-        participants: all clients, or only the clients with texts to forget.
-        rule: the server's optimiser in the rounds of unlearning, which applies the mean update. The
-            rounds of recovery continue with this optimiser, including its momentum and moments.
-    """
-
-    name: str
-    unlearn: RoundPlan
+    name: str  # name in the config and in reports
+    unlearn: RoundPlan  # plan of the unlearning rounds
+    # Plan of the rounds after the unlearning, in which clients fine-tune on retained texts.
     recover: RoundPlan
-    participants: Participants = "all"
+    participants: Participants = "all"  # all clients, or only the clients with texts to forget
+    # The server's optimiser in the rounds of unlearning, which applies the mean update. The rounds
+    # of recovery continue with this optimiser, including its momentum and moments.
     rule: ServerOptimiser = AVERAGE
     state: ClassVar[type[TrainedState]] = TrainedState
 

@@ -8,7 +8,7 @@ every round, the server measures S_u of the new model and updates Ω by dual asc
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite
+from math import inf, isfinite
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -22,7 +22,7 @@ from parties.common.errors import Diverged, PolicyError
 from parties.horizontal.engine.cohort import DIVERGED_HINT, require_finite
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.local.local_task import RowMetrics, TextTask
+from parties.horizontal.local.local_task import LocalTask, RowMetrics, TextTask
 from parties.horizontal.local.score_histogram import histogram_scores
 from parties.horizontal.methods.method import StagedMethod
 from parties.language.methods.loss_based import (
@@ -48,17 +48,11 @@ CEILING_FACTOR = 1.5  # M / γ: the threshold can be reached, and no answer coun
 
 @dataclass(frozen=True, slots=True)
 class PrimalDualState:
-    """The state of the primal-dual method.
+    """The state of the primal-dual method."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        dual: the dual variable Ω, with its threshold γ and its maximum.
-        ceiling: M, the bound of the scores.
-    """
-
-    model: Tensor
-    dual: Dual
-    ceiling: float
+    model: Tensor  # the model, ``[d]``
+    dual: Dual  # the dual variable Ω, with its threshold γ and its maximum
+    ceiling: float  # M, the bound of the scores
 
 
 class PrimalDualSettings(ForgettingSettings):
@@ -101,20 +95,13 @@ class PrimalDualSettings(ForgettingSettings):
 
 @dataclass(frozen=True, slots=True)
 class PrimalDual(StagedMethod[PrimalDualState]):
-    """Unlearning under the constraint S_u ≥ γ, with FedORA's dual variable Ω.
+    """Unlearning under the constraint S_u ≥ γ, with FedORA's dual variable Ω."""
 
-    Attributes:
-        unlearn: plan of the unlearning rounds.
-        recover: plan of the rounds after the unlearning, in which clients fine-tune on retained
-            texts.
-        plan: the other settings.
-        name: name in the config and in reports.
-    """
-
-    unlearn: RoundPlan
+    unlearn: RoundPlan  # plan of the unlearning rounds
+    # Plan of the rounds after the unlearning, in which clients fine-tune on retained texts.
     recover: RoundPlan
-    plan: PrimalDualSettings = field(default_factory=PrimalDualSettings)
-    name: str = "primal-dual"
+    plan: PrimalDualSettings = field(default_factory=PrimalDualSettings)  # the other settings
+    name: str = "primal-dual"  # name in the config and in reports
     settings: ClassVar = PrimalDualSettings
     title: ClassVar = "Primal-dual"
     meaning: ClassVar = "forgotten answers kept at the loss of unseen ones"
@@ -126,6 +113,15 @@ class PrimalDual(StagedMethod[PrimalDualState]):
         text = TextTask(objective="primal-dual", alpha=plan.alpha, retain=plan.retain)
         unlearn = rounds(plan.unlearn, "unlearn", text)
         return cls(unlearn, rounds(plan.recover, "recover"), plan)
+
+    def tasks(self) -> list[LocalTask]:
+        """Return the tasks with the largest Ω and M; M is unknown without a threshold."""
+        text, threshold = self.unlearn.task.text, self.plan.threshold
+        if text is None:
+            return self.planned_tasks()
+        ceiling = inf if threshold is None else CEILING_FACTOR * threshold
+        text = replace(text, multiplier=self.plan.max_multiplier, max_loss=ceiling)
+        return [replace(self.unlearn.task, text=text), self.recover.task]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of unlearning."""

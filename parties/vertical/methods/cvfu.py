@@ -31,7 +31,8 @@ from parties.requests.driver import (
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.training_loop import HOLD, SentGradients
 from parties.vertical.methods.method import MethodResult
-from parties.vertical.methods.run import Batch, Loss, VerticalRun
+from parties.vertical.methods.orders import Orders, PrimalLimits
+from parties.vertical.methods.run import PLAIN, Batch, Loss, VerticalRun
 from protocol import vfl_pb2
 from unlearning.cvfu import EarlyStopping, estimate_full_change, online_shares
 
@@ -77,25 +78,15 @@ class CvfuSettings(MethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class CvfuState:
-    """The state after an epoch.
+    """The state after an epoch."""
 
-    Attributes:
-        confidence: Ĥ of each model, [N, train_rows, classes].
-        votes: the sum of the online parties' votes on D_r, [N, retained, classes].
-        bias: the bias of the top model, [N, classes].
-        shares: shares of the online parties in all votes, [N, retained, classes].
-        watchers: decides for each model when to stop.
-        best: the epoch whose model is kept; 0 for the original model.
-        sent: the gradients that were sent for the last batch of D_u.
-    """
-
-    confidence: Tensor
-    votes: Tensor
-    bias: Tensor
-    shares: Tensor
-    watchers: list[EarlyStopping]
-    best: int = 0
-    sent: SentGradients | None = None
+    confidence: Tensor  # Ĥ of each model, [N, train_rows, classes]
+    votes: Tensor  # the sum of the online parties' votes on D_r, [N, retained, classes]
+    bias: Tensor  # the bias of the top model, [N, classes]
+    shares: Tensor  # shares of the online parties in all votes, [N, retained, classes]
+    watchers: list[EarlyStopping]  # decides for each model when to stop
+    best: int = 0  # the epoch whose model is kept; 0 for the original model
+    sent: SentGradients | None = None  # the gradients that were sent for the last batch of D_u
 
 
 class CvfuMethod(MethodDefaults):
@@ -106,6 +97,12 @@ class CvfuMethod(MethodDefaults):
     meaning: ClassVar = "gradient steps on a cached sum of votes"
     settings: ClassVar = CvfuSettings
     state: ClassVar = CvfuState
+
+    def orders(self, agreement: VerticalAgreement) -> Orders:
+        """Primal steps on D_r in index order; the first one also goes up on D_u."""
+        plan = agreement.unlearning.of(CvfuSettings)
+        primal = PrimalLimits(step_size=plan.learning_rate, multiplier=plan.ascent)
+        return Orders(starts=((PLAIN, None),), passes=(plan.batch,), primal=primal)
 
     def count(self, run: VerticalRun) -> int:
         """The largest number of batches."""

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from torch import Tensor
 
+from configs.agreement import VerticalAgreement
 from configs.table import Count, Positive
 from configs.unlearning import MethodSettings
 from parties.requests.driver import JsonObject, MethodDefaults, StepRecord, StepResult, Stop
@@ -13,7 +14,8 @@ from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.training_loop import ACCUMULATE, DESCEND
 from parties.vertical.methods.method import MethodResult
-from parties.vertical.methods.run import Batch, Loss, VerticalRun
+from parties.vertical.methods.orders import Orders
+from parties.vertical.methods.run import Batch, Loss, ShrinkShares, VerticalRun
 from protocol import vfl_pb2
 
 
@@ -41,10 +43,22 @@ class EpochMethod(MethodDefaults):
         """The settings of the method."""
         return run.settings(cast(type[EpochSettings], self.settings))
 
+    def orders(self, agreement: VerticalAgreement) -> Orders:
+        """Training from the original model, perhaps moved towards fresh values."""
+        plan = agreement.unlearning.of(cast(type[EpochSettings], self.settings))
+        shrinks = tuple(each.pair for each in self.shrinks(plan))
+        return Orders.of_training(agreement, plan.learning_rate, plan.epochs, shrinks)
+
+    def shrinks(self, _plan: Any) -> tuple[ShrinkShares, ...]:
+        """How far the start model moves towards fresh values; empty: it does not move."""
+        return ()
+
     def prepare(self, run: VerticalRun) -> None:
         """Start from the original model, with a new optimiser and a separate batch order."""
         rate = self.plan(run).learning_rate
         run.start(ORIGINAL, self.name, UpdateRule.like_training(run.agreement.training, rate))
+        for shares in self.shrinks(self.plan(run)):
+            run.shrink(shares, self.name)
 
     def labels(self, _run: VerticalRun) -> Tensor | None:
         """Labels that replace the true labels, [N, common_rows]; None for the true labels."""

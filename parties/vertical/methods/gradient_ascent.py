@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from configs.agreement import VerticalAgreement
 from configs.table import Count, Positive
 from configs.unlearning import MethodSettings
 from parties.requests.driver import (
@@ -16,7 +17,8 @@ from parties.requests.driver import (
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.training_loop import SentGradients
 from parties.vertical.methods.method import MethodResult
-from parties.vertical.methods.run import VerticalRun, hold_forget_gradient
+from parties.vertical.methods.orders import Orders
+from parties.vertical.methods.run import PLAIN, VerticalRun, hold_forget_gradient
 from unlearning.baselines import clip_factor, reaches_uniform_loss
 
 
@@ -30,14 +32,10 @@ class AscentSettings(MethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class AscentState:
-    """The state before a step.
+    """The state before a step."""
 
-    Attributes:
-        losses: mean cross entropy of each model on its D_u.
-        sent: the gradients that were sent for the last batch of D_u before the first step.
-    """
-
-    losses: list[float]
+    losses: list[float]  # mean cross entropy of each model on its D_u
+    # The gradients that were sent for the last batch of D_u before the first step.
     sent: SentGradients | None
 
 
@@ -49,6 +47,11 @@ class GradientAscentMethod(MethodDefaults):
     meaning: ClassVar = "on the loss of the forgotten rows"
     settings: ClassVar = AscentSettings
     state: ClassVar = AscentState
+
+    def orders(self, agreement: VerticalAgreement) -> Orders:
+        """Steps along the held gradient of the original model."""
+        plan = agreement.unlearning.of(AscentSettings)
+        return Orders(starts=((PLAIN, None),), ascent=plan.learning_rate)
 
     def count(self, run: VerticalRun) -> int:
         """The number of passes over D_u."""

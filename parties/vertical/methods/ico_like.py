@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import ClassVar
 
+from configs.agreement import VerticalAgreement
 from configs.table import Count, Fraction, Positive
 from configs.unlearning import MethodSettings
 from parties.requests.driver import (
@@ -23,6 +24,7 @@ from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.rows import Sample
 from parties.vertical.engine.training_loop import DESCEND, SentGradients
 from parties.vertical.methods.method import MethodResult
+from parties.vertical.methods.orders import Orders, Start
 from parties.vertical.methods.run import Batch, Loss, VerticalRun, hold_forget_gradient
 from protocol import vfl_pb2
 from unlearning.baselines import Contribution
@@ -41,13 +43,9 @@ class IcoLikeSettings(MethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class IcoLikeState:
-    """The state of ICO-like.
+    """The state of ICO-like."""
 
-    Attributes:
-        sent: the gradients that were sent for the last batch of D_u.
-    """
-
-    sent: SentGradients | None
+    sent: SentGradients | None  # the gradients that were sent for the last batch of D_u
 
 
 class IcoLikeMethod(MethodDefaults):
@@ -62,6 +60,13 @@ class IcoLikeMethod(MethodDefaults):
     settings: ClassVar = IcoLikeSettings
     state: ClassVar = IcoLikeState
 
+    def orders(self, agreement: VerticalAgreement) -> Orders:
+        """A step along the held gradient, then SGD on a sample of D_r."""
+        plan = agreement.unlearning.of(IcoLikeSettings)
+        # An epoch has at least one batch.
+        batches = ((agreement.training.batch, plan.steps),)
+        return Orders(starts=(_start(plan),), batches=batches, ascent=plan.step)
+
     def count(self, run: VerticalRun) -> int:
         """The pass over D_u, and the correction steps."""
         return 1 + run.settings(IcoLikeSettings).steps
@@ -69,8 +74,7 @@ class IcoLikeMethod(MethodDefaults):
     def init(self, run: VerticalRun) -> IcoLikeState:
         """Start from the original model, and hold the gradient of the loss on D_u."""
         plan = run.settings(IcoLikeSettings)
-        rule, sample = UpdateRule("sgd", plan.learning_rate), Sample("correction", plan.share)
-        run.start(ORIGINAL, self.name, rule, sample)
+        run.start(ORIGINAL, self.name, *_start(plan))
         hold_forget_gradient(run)
         return IcoLikeState(run.sent_gradients)
 
@@ -92,6 +96,11 @@ class IcoLikeMethod(MethodDefaults):
         for each in records:
             figures |= each
         return MethodResult(figures, stopped=stop.reason, sent_gradients=state.sent)
+
+
+def _start(plan: IcoLikeSettings) -> Start:
+    """The update rule and the sample of the correction steps."""
+    return UpdateRule("sgd", plan.learning_rate), Sample("correction", plan.share)
 
 
 def _subtract_contribution(run: VerticalRun) -> float:

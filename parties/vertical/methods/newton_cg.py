@@ -55,7 +55,7 @@ def _certificate(split_model: SplitModel, points: list[NewtonPoint], noisy: bool
         "product_bytes": 2 * 8 * rows * classes,
         "epsilon": plan.release.epsilon if plan.release and noisy else None,
         "delta": plan.release.delta if plan.release and noisy else None,
-        "noise": release_noise(split_model) if noisy else None,
+        "noise": release_noise(split_model.agreement) if noisy else None,
         "assumes": list(ASSUMED) + (list(ASSUMED_OF_NOISE) if noisy else []),
     }
 

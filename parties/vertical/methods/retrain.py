@@ -25,15 +25,10 @@ CLOSER = 1e-3  # part of the agreed bound: from this point the true distances ar
 
 @dataclass(frozen=True)
 class RetrainMethod(SingleStepMethod):
-    """Training from scratch on D_r, with preprocessing fitted on D_r.
+    """Training from scratch on D_r, with preprocessing fitted on D_r."""
 
-    Attributes:
-        name: name in the config and the report.
-        stream: random stream of the weights and the batch order.
-    """
-
-    name: str
-    stream: str
+    name: str  # name in the config and the report
+    stream: str  # random stream of the weights and the batch order
 
     @property
     def title(self) -> str:

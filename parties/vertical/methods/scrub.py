@@ -15,6 +15,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import kl_div, log_softmax
 
+from configs.agreement import VerticalAgreement
 from configs.table import Count, Positive
 from configs.unlearning import MethodSettings
 from parties.requests.driver import (
@@ -28,6 +29,7 @@ from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.training_loop import DESCEND
 from parties.vertical.methods.method import MethodResult
+from parties.vertical.methods.orders import Orders
 from parties.vertical.methods.run import Act, Batch, Loss, VerticalRun
 from protocol import vfl_pb2
 
@@ -47,15 +49,10 @@ class ScrubSettings(MethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class ScrubState:
-    """The teacher, which does not change; lists have one entry per model.
+    """The teacher, which does not change; lists have one entry per model."""
 
-    Attributes:
-        forgotten: [forgotten, classes], the teacher's logits on D_u.
-        retained: [retained, classes], the teacher's logits on D_r.
-    """
-
-    forgotten: list[Tensor]
-    retained: list[Tensor]
+    forgotten: list[Tensor]  # [forgotten, classes], the teacher's logits on D_u
+    retained: list[Tensor]  # [retained, classes], the teacher's logits on D_r
 
 
 class ScrubMethod(MethodDefaults):
@@ -66,6 +63,11 @@ class ScrubMethod(MethodDefaults):
     meaning: ClassVar = "away from the original on forgotten rows, close to it on the others"
     settings: ClassVar = ScrubSettings
     state: ClassVar = ScrubState
+
+    def orders(self, agreement: VerticalAgreement) -> Orders:
+        """Training from the original model."""
+        plan = agreement.unlearning.of(ScrubSettings)
+        return Orders.of_training(agreement, plan.learning_rate, plan.epochs)
 
     def count(self, run: VerticalRun) -> int:
         """The number of batches."""

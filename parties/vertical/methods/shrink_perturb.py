@@ -5,7 +5,7 @@ from typing import ClassVar
 from configs.table import Count, Fraction
 from configs.unlearning import ShrinkTop
 from parties.vertical.methods.epochs import EpochMethod, EpochSettings
-from parties.vertical.methods.run import ShrinkShares, VerticalRun
+from parties.vertical.methods.run import ShrinkShares
 
 
 class ShrinkPerturbSettings(EpochSettings):
@@ -25,8 +25,6 @@ class ShrinkPerturbMethod(EpochMethod):
     meaning: ClassVar = "mixed with new random weights, then fine-tuned"
     settings: ClassVar = ShrinkPerturbSettings
 
-    def prepare(self, run: VerticalRun) -> None:
-        """Shrink all parameters of the original model towards fresh values."""
-        plan = run.settings(ShrinkPerturbSettings)
-        super().prepare(run)
-        run.shrink(ShrinkShares.agreed(plan.share, plan.top), self.name)
+    def shrinks(self, plan: ShrinkPerturbSettings) -> tuple[ShrinkShares, ...]:
+        """All parameters move towards fresh values."""
+        return (ShrinkShares.agreed(plan.share, plan.top),)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from configs.agreement import VerticalAgreement
 from parties.requests.driver import (
     JsonObject,
     MethodDefaults,
@@ -14,21 +15,18 @@ from parties.requests.driver import (
 )
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.network_run import NetworkRun
+from parties.vertical.methods.orders import Orders
 from unlearning.guarantee import Guarantee
 
 
 @dataclass(frozen=True, slots=True)
 class SingleState:
-    """The state of a method of one step.
+    """The state of a method of one step."""
 
-    Attributes:
-        figures: values for the report; empty before the step.
-        stopped: why the method ended early; None if it ended normally.
-        guarantee: the guarantee of this run; None for the guarantee of the method.
-    """
-
+    # Values for the report; empty before the step.
     figures: JsonObject = field(default_factory=dict)
-    stopped: str | None = None
+    stopped: str | None = None  # why the method ended early; None if it ended normally
+    # The guarantee of this run; None for the guarantee of the method.
     guarantee: Guarantee | None = None
 
 
@@ -42,6 +40,10 @@ class SingleStepMethod(MethodDefaults, ABC):
     @abstractmethod
     def unlearn(self, run: NetworkRun) -> SingleState:
         """Carry out the whole method."""
+
+    def orders(self, _agreement: VerticalAgreement) -> Orders:
+        """Copies are restored without an update rule; every training has the task TRAIN."""
+        return Orders()
 
     def count(self, _run: NetworkRun) -> None:
         """None: the parts of the step display their own progress."""

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from configs.table import Count, Positive
 from parties.vertical.methods.epochs import EpochMethod, EpochSettings
-from parties.vertical.methods.run import FRESH_TOP, VerticalRun
+from parties.vertical.methods.run import FRESH_TOP, ShrinkShares
 
 
 class TopOnlySettings(EpochSettings):
@@ -26,7 +26,6 @@ class TopOnlyMethod(EpochMethod):
     settings: ClassVar = TopOnlySettings
     only_top: ClassVar = True
 
-    def prepare(self, run: VerticalRun) -> None:
-        """Replace the top model of the original model by a fresh one."""
-        super().prepare(run)
-        run.shrink(FRESH_TOP, self.name)
+    def shrinks(self, _plan: TopOnlySettings) -> tuple[ShrinkShares, ...]:
+        """A fresh top model."""
+        return (FRESH_TOP,)

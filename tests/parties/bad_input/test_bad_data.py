@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from data_trial import BANK, CANARY, NOT_REFUSED, NUMBER, DataTrial, certify, lines
 
-from configs.party_settings import CsvData, IdColumns
 from parties.data.holding import read_holding
-from parties.data.sources.csv_source import MAX_LINE
+from parties.data.sources.csv_source import MAX_LINE, CsvData
+from parties.data.sources.source import IdColumns
 
 
 @pytest.fixture(scope="module")

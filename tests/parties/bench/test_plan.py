@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from bench.bench_runs import write_list
 
+from configs.config_file import read_config
 from configs.experiments import read_experiments
-from configs.schema import read_config
 from parties.experiments.bench.benches import plan_vertical_runs
 from parties.experiments.bench.blocks import read_fedora_blocks
 from parties.experiments.bench.plan import Scope, run_digest
-from parties.vertical.methods.registry import AGREEMENT
+from parties.vertical.methods.registry import SCHEMA
 
 SHIPPED = Path(__file__).parents[3] / "configs" / "bench" / "fedora.toml"
 
@@ -55,9 +55,9 @@ def test_scope_limits_tables_and_seeds(tmp_path: Path) -> None:
 def test_digest_depends_on_agreement_and_settings(tmp_path: Path, change: str) -> None:
     write_list(tmp_path)
     path = tmp_path / "tiny.toml"
-    plain, other = read_config(path, AGREEMENT), read_config(path, AGREEMENT, [change])
+    plain, other = read_config(path, SCHEMA), read_config(path, SCHEMA, [change])
     assert run_digest(plain, processes=False) == run_digest(
-        read_config(path, AGREEMENT), processes=False
+        read_config(path, SCHEMA), processes=False
     )
     assert run_digest(plain, processes=False) != run_digest(other, processes=False)
     assert run_digest(plain, processes=False) != run_digest(plain, processes=True)

@@ -20,8 +20,8 @@ from test_data_free_methods import (
 from test_personalisation import PLANS, build
 from test_request_metrics import InProcessWorkers
 
+from configs.config_file import read_config
 from configs.errors import ConfigError
-from configs.federated_file import read_horizontal
 from parties.common.shared_randomness import torch_seed
 from parties.horizontal.engine.aggregation import add_personal_parameters
 from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
@@ -39,7 +39,7 @@ from parties.horizontal.local.personalisation import (
     personalisation_of,
 )
 from parties.horizontal.methods.mimir import Mimir, MimirSettings
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 from parties.horizontal.server import FederatedServer
 from parties.horizontal.setup import set_up_horizontal_party
 from parties.horizontal.simulation.pool import PoolCohort
@@ -77,7 +77,7 @@ def test_client_that_cannot_send_its_model_is_refused(tmp_path: Path, case: str)
     change, message = REFUSED[case]
     (tmp_path / "wards.toml").write_text(PROMPTS)
     with pytest.raises(ConfigError, match=message):
-        read_horizontal(tmp_path / "wards.toml", HORIZONTAL, (change,))
+        read_config(tmp_path / "wards.toml", HORIZONTAL, (change,))
 
 
 def test_leaving_rows_are_evaluated_with_a_remaining_client_s_model() -> None:

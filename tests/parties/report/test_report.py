@@ -244,3 +244,25 @@ def test_report_without_ratios_is_complete() -> None:
             part["ratio"] = None
     assert "FedORA" in report_page(metrics)
     report_tables(metrics)
+
+
+def unfinished(**changes: Any) -> dict[str, Any]:
+    """The record of a run that ended early, before any request was carried out."""
+    return sample() | {"failure": "right: closed the connection (train)", "requests": []} | changes
+
+
+def test_page_of_a_run_without_a_model_claims_no_model() -> None:
+    metrics = unfinished(training=None)
+    page = Reader(report_page(metrics)).text
+    assert "digits: unfinished run, no model trained, nothing forgotten" in page
+    for text in (page, " ".join(printed(metrics).split())):
+        assert "No model was trained." in text
+        assert "trained one model" not in text
+        assert "one model, nothing" not in text
+
+
+def test_page_of_a_run_that_ended_after_training_has_its_model() -> None:
+    page = Reader(report_page(unfinished())).text
+    assert "digits: unfinished run, model trained, nothing forgotten" in page
+    assert "trained one model" in page
+    assert "No model was trained" not in page

@@ -12,9 +12,10 @@ import pytest
 from postgres import server
 from pydantic import ValidationError
 
-from configs.party_settings import IdColumns, SqlData
 from parties.common.errors import PartyError
 from parties.data.holding import Holding, read_holding
+from parties.data.sources.source import IdColumns
+from parties.data.sources.sql_source import SqlData
 from psi.ids import join_columns
 
 CLASSES = ("no", "yes")
