@@ -33,6 +33,7 @@ def simulate(out: Path, *options: str, config: Path = DIGITS) -> subprocess.Comp
     )  # fmt: skip
 
 
+@pytest.mark.smoke
 @pytest.mark.slow
 def test_three_processes_train_unlearn_and_equal_one_process(tmp_path: Path) -> None:
     apart = simulate(tmp_path / "apart")

@@ -81,7 +81,9 @@ def test_mean_equals_local_mean_and_single_updates_are_hidden(
 ) -> None:
     ready, warnings = request.getfixturevalue(holders), list[str]()
     large = replace(LOCAL_TASK, learning_rate=1e38)
-    with connected_cohort(ready, warnings, unchanged_line, 3, key_holders(ready), large) as remote:
+    with connected_cohort(
+        ready, warnings, unchanged_line, 3, key_holders(ready), task=large
+    ) as remote:
         mean = remote.mean_update(MEMBERS, LOCAL_TASK, slots(ready))
         again = remote.mean_update(MEMBERS, LOCAL_TASK, slots(ready))
         with pytest.raises(PolicyError, match="needs the update of each client"):

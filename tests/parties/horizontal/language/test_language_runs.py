@@ -133,6 +133,7 @@ def test_secure_sums_that_would_reveal_a_few_clients_are_refused(
     assert len(metrics["requests"][0]["members"]["leaving"]) == 3
 
 
+@pytest.mark.smoke
 @pytest.mark.slow
 def test_processes_with_their_own_texts_save_adapters_only(
     tmp_path: Path,
