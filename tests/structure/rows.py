@@ -35,18 +35,21 @@ from structure.sentences import READING
 from structure.source import PRODUCT, ROOT, Source
 
 KILLS = Path("docs", "house-kills.json")  # written by ``python tests/bench "method kills"``
+MUTATIONS = Path("docs", "house-mutations.json")  # written by ``python tests/mutations``
 MOST_SECOND_READINGS = 3
 MOST_REPEATED = 1  # steps that a kill may repeat
+PLANTED = 20  # faults, all of which the tests must catch
 
 
 def rows(source: Source) -> Iterator[Row]:
-    """All figures: of the source files, of the saved models, of kills, and of the sentences."""
+    """All figures: of source files, saved models, kills, planted faults, and sentences."""
     yield from structure_rows(source)
     yield from length_rows(source)
     yield from docstring_rows(source)
     yield from addition_rows(source)
     yield from model_rows(ROOT / MODELS)
     yield from kill_rows(ROOT / KILLS)
+    yield mutations_row(ROOT / MUTATIONS)
     yield sentences_row(ROOT / READING)
 
 
@@ -129,6 +132,16 @@ def mode_kill_rows(mode: str, found: Mapping[str, Any]) -> Iterator[Row]:
     equal = sum(each["equal"] for each in methods) if found["equal_models"] else 0
     same = f"{title}, methods whose results and models equal those without a kill"
     yield Row(same, equal, "methods", f"{total}", 0 < total == equal)
+
+
+def mutations_row(path: Path) -> Row:
+    """How many of the planted faults the tests catch."""
+    name, wanted = "planted faults that the tests catch", f"{PLANTED} of {PLANTED}"
+    if not path.exists():
+        return Row(name, "not measured", "faults", wanted, ok=False)
+    planted = json.loads(path.read_text())
+    value = f"{sum(each['caught'] for each in planted)} of {len(planted)}"
+    return Row(name, value, "faults", wanted, value == wanted)
 
 
 def sentences_row(path: Path) -> Row:
