@@ -308,6 +308,13 @@ def test_generated_mark_follows_the_code(planted: Records) -> None:
     assert faults(rendered(fresh, after), after) == []
 
 
+def test_mark_may_be_a_sentence_of_a_paragraph(planted: Records) -> None:
+    text = rendered(NUMBER.strip() + " <!-- state --><!-- end -->\n", planted)
+    assert len(text.splitlines()) == 3
+    assert faults(text, planted) == []
+    assert rendered(text, planted) == text
+
+
 def test_generated_table_shows_limit_spread_and_mark(planted: Records) -> None:
     row = "| PSI: wall | 1.234 [1.1, 1.3] s | at most 2 | at 0123abc |"
     assert row in rendered(TABLE, planted)
