@@ -27,7 +27,7 @@ from parties.experiments.provenance import (
     values_digest,
 )
 
-DOCS = ROOT / "docs"
+DOCS, FASHION = ROOT / "docs", "Fashion-MNIST"
 CODE = (
     '"""A module."""\n\nimport math\n\nLIMIT = 3\n\n\ndef area(r: float) -> float:\n    return r\n'
 )
@@ -409,3 +409,24 @@ def test_picture_of_the_demo_shows_the_recorded_run(pictures: ModuleType) -> Non
     method = record["metrics"]["requests"][0]["methods"][1]
     method["cost"]["rows_of_retrain"] = 0.21
     assert shown_words != words_of(pictures.demo_picture(record))
+
+
+def test_tables_about_the_threshold_show_the_points_of_the_study() -> None:
+    points = {
+        (each["population"], each["name"]): each
+        for each in json.loads((DOCS / "forgetting.json").read_text())["points"]
+    }
+    page = re.sub(r"<!--.*?-->", "", (DOCS / "threshold.md").read_text())
+    _, digits, others, *_ = page.split("\n| | vs-Retrain AUC")
+    compared = 0
+    for table, columns in ((digits, {1: "digits"}), (others, {1: "Adult, canaries", 4: FASHION})):
+        for line in re.findall(r"^\| [^-\n].*\|$", table, re.MULTILINE):
+            name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+            name = name.replace("*", "").removesuffix(", as shipped")
+            for at, population in columns.items():
+                point = points.get((population, name))
+                if point and "vs_retrain" in point["auc"]:
+                    auc, error = point["auc"]["vs_retrain"], point["error"]["vs_retrain"]
+                    assert cells[at - 1] == f"{auc:.3f} ± {error:.3f}", (population, name)
+                    compared += 1
+    assert compared > 30
