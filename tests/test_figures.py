@@ -4,6 +4,7 @@ import importlib.util
 import json
 import re
 import struct
+import subprocess
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
@@ -26,7 +27,7 @@ from parties.experiments.provenance import (
     values_digest,
 )
 
-DOCS = ROOT / "docs"
+DOCS, FASHION = ROOT / "docs", "Fashion-MNIST"
 CODE = (
     '"""A module."""\n\nimport math\n\nLIMIT = 3\n\n\ndef area(r: float) -> float:\n    return r\n'
 )
@@ -159,6 +160,17 @@ def test_changed_function_makes_rows_stale(planted: Records) -> None:
     assert after.stale_reason("psi") == "its code has changed since 0123abc"
 
 
+def test_only_stale_sections_are_measured_and_each_is_reported(planted: Records) -> None:
+    reports: list[str] = []
+    assert list(planted.stale_sections(["psi"], reports.append)) == []
+    after = changed(planted, "return r", "return 2 * r")
+    assert list(after.stale_sections(["psi"], reports.append)) == ["psi"]
+    assert reports == [
+        "skips psi: measured at 0123abc, and its code has not changed",
+        "measures psi: its code has changed since 0123abc",
+    ]
+
+
 def test_section_without_rows_has_to_be_measured(planted: Records) -> None:
     (planted.root / "docs" / "rows.json").write_text('{"rows": []}')
     after = Records.read(planted.root, planted.sections)
@@ -175,15 +187,35 @@ def test_two_rows_of_one_name_are_refused(planted: Records) -> None:
 
 def test_stored_rows_replace_those_of_their_section(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
-    ratio = PairedRatio(0.5, 0.4, 0.6, 3)
-    store("transport", [shown("a", 1.0, "s"), shown("b", "x", "")], tmp_path)
-    store("equality", [at_most("c", 1.0, 2.0, "")], tmp_path)
-    store("transport", [at_most("d", ratio, 1.0, "")], tmp_path)
+    ratio, origin = PairedRatio(0.5, 0.4, 0.6, 3), Provenance("0123abc", "2 cores", "d1")
+    store("transport", [shown("a", 1.0, "s"), shown("b", "x", "")], origin, tmp_path)
+    store("equality", [at_most("c", 1.0, 2.0, "")], origin, tmp_path)
+    store("transport", [at_most("d", ratio, 1.0, "")], origin, tmp_path)
     rows = json.loads((tmp_path / "docs" / "bench.json").read_text())["rows"]
     assert [row["name"] for row in rows] == ["d", "c"]
     assert (rows[0]["value"], rows[0]["spread"], rows[0]["pairs"]) == (0.5, [0.4, 0.6], 3)
     assert {"commit", "machine", "code"} <= rows[1].keys()
     assert not {"spread", "pairs"} & rows[1].keys()
+
+
+@pytest.mark.slow
+def test_provenance_names_the_commit_and_uncommitted_changes(tmp_path: Path) -> None:
+    def git(*arguments: str) -> str:
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+        command = ["git", "-C", str(tmp_path), *who, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    assert Provenance.here(["./"], tmp_path).commit == ""
+    git("init", "-q")
+    (tmp_path / "a.py").write_text(CODE)
+    git("add", "a.py")
+    git("commit", "-q", "-m", "a")
+    measured = Provenance.here(["./"], tmp_path)
+    assert measured.commit == git("rev-parse", "--short=7", "HEAD")
+    assert "cores" in measured.machine
+    assert measured.code == digest_of_files({"a.py": CODE.encode()})
+    (tmp_path / "a.py").write_text(CODE.replace("3", "4"))
+    assert Provenance.here(["./"], tmp_path).commit == f"{measured.commit}+"
 
 
 # --- ratios in pairs -----------------------------------------------------------------------------
@@ -274,6 +306,13 @@ def test_generated_mark_follows_the_code(planted: Records) -> None:
     after = changed(planted, "return r", "return 2 * r")
     assert "a table or a mark is not the recorded one: run make docs" in faults(fresh, after)
     assert faults(rendered(fresh, after), after) == []
+
+
+def test_mark_may_be_a_sentence_of_a_paragraph(planted: Records) -> None:
+    text = rendered(NUMBER.strip() + " <!-- state --><!-- end -->\n", planted)
+    assert len(text.splitlines()) == 3
+    assert faults(text, planted) == []
+    assert rendered(text, planted) == text
 
 
 def test_generated_table_shows_limit_spread_and_mark(planted: Records) -> None:
@@ -370,3 +409,24 @@ def test_picture_of_the_demo_shows_the_recorded_run(pictures: ModuleType) -> Non
     method = record["metrics"]["requests"][0]["methods"][1]
     method["cost"]["rows_of_retrain"] = 0.21
     assert shown_words != words_of(pictures.demo_picture(record))
+
+
+def test_tables_about_the_threshold_show_the_points_of_the_study() -> None:
+    points = {
+        (each["population"], each["name"]): each
+        for each in json.loads((DOCS / "forgetting.json").read_text())["points"]
+    }
+    page = re.sub(r"<!--.*?-->", "", (DOCS / "threshold.md").read_text())
+    _, digits, others, *_ = page.split("\n| | vs-Retrain AUC")
+    compared = 0
+    for table, columns in ((digits, {1: "digits"}), (others, {1: "Adult, canaries", 4: FASHION})):
+        for line in re.findall(r"^\| [^-\n].*\|$", table, re.MULTILINE):
+            name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+            name = name.replace("*", "").removesuffix(", as shipped")
+            for at, population in columns.items():
+                point = points.get((population, name))
+                if point and "vs_retrain" in point["auc"]:
+                    auc, error = point["auc"]["vs_retrain"], point["error"]["vs_retrain"]
+                    assert cells[at - 1] == f"{auc:.3f} ± {error:.3f}", (population, name)
+                    compared += 1
+    assert compared > 30

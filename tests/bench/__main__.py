@@ -7,7 +7,8 @@ since. tests/bench/scopes.py lists the record of each section, and the code that
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -20,6 +21,7 @@ from aggregating import aggregating  # noqa: E402
 from bad_input import bad_input  # noqa: E402
 from bench.ledger import Row, store  # noqa: E402
 from bench.records import Records  # noqa: E402
+from bench.scopes import SECTIONS  # noqa: E402
 from client_kills import client_kills  # noqa: E402
 from commands import commands  # noqa: E402
 from equality import equality  # noqa: E402
@@ -38,6 +40,8 @@ from steps import steps  # noqa: E402
 from trajectory import trajectory  # noqa: E402
 from transport import transport  # noqa: E402
 from wrong_orders import wrong_orders  # noqa: E402
+
+from parties.experiments.provenance import Provenance  # noqa: E402
 
 ROOT = HERE.parents[1]
 Report = Callable[[str], None]
@@ -86,27 +90,16 @@ def main() -> None:
     known = sections(data)
     if unknown := sorted(set(arguments.only) - set(known)):
         options.error(f"unknown sections: {', '.join(unknown)}; choose from: {', '.join(known)}")
-    chosen = arguments.only or list(known if arguments.all else _stale(known, console))
+    stale = partial(Records.read().stale_sections, known, console.print)
+    chosen = arguments.only or list(known if arguments.all else stale())
     measured: list[Row] = []
     with console.status("measuring") as status:
         for name in chosen:
             rows = list(_print_rows(known[name](status.update), console))
-            store(name, rows)
+            store(name, rows, Provenance.here(SECTIONS[name].scope))
             measured += rows
     console.print(_table(measured))
     sys.exit(any(row.ok is False for row in measured))
-
-
-def _stale(known: Iterable[str], console: Console) -> Iterator[str]:
-    """Yield the sections whose rows are stale; print which are skipped, and why."""
-    records = Records.read()
-    for name in known:
-        reason = records.stale_reason(name)
-        skipped = f"skips {name}: {records.fresh_reason(name)}"
-        text = f"measures {name}: {reason}" if reason else skipped
-        console.print(text, highlight=False)
-        if reason:
-            yield name
 
 
 def _print_rows(rows: Iterator[Row], console: Console) -> Iterator[Row]:

@@ -59,14 +59,13 @@ def _limited(
     return Row(name, value, unit, wanted, ok)
 
 
-def store(section: str, rows: Sequence[Row], root: Path = ROOT) -> None:
+def store(section: str, rows: Sequence[Row], origin: Provenance, root: Path = ROOT) -> None:
     """Replace the rows of a section in its record, with commit, machine and digest of the code."""
-    where = SECTIONS[section]
     measured = [
         {name: value for name, value in asdict(row).items() if name in _ALWAYS or value is not None}
         for row in rows
     ]
-    merge_rows(root / where.path, section, measured, Provenance.here(where.scope, root))
+    merge_rows(root / SECTIONS[section].path, section, measured, origin)
 
 
 _ALWAYS = ("name", "value", "unit", "wanted", "ok")

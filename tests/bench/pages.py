@@ -6,7 +6,8 @@ A writer of a page uses three comments; ``make docs`` fills in what is between t
     a table of the rows of these sections that have a limit;
 ``<!-- state -->`` ... ``<!-- end -->``
     the commits of all figures in this section of the page, and whether the code has changed since;
-    ``<!-- state: SECTION, SECTION -->`` adds the rows of these sections of the records;
+    ``<!-- state: SECTION, SECTION -->`` adds the rows of these sections of the records; on one line
+    with text, the mark becomes a sentence of a paragraph;
 ``<!-- row: NAME -->``
     directly after a number: the number is the value of this row. ``; times 1e-6`` at the end of the
     name multiplies the value, and ``; number 2`` takes the second number of a value that is a text.
@@ -22,7 +23,7 @@ from bench.records import MARK, RecordedRow, Records
 
 from parties.experiments.provenance import Provenance
 
-BLOCK = re.compile(r"<!-- (rows|state)(?:: ([^>]+))? -->\n.*?<!-- end -->", re.DOTALL)
+BLOCK = re.compile(r"<!-- (rows|state)(?:: ([^>]+))? -->(\n?).*?<!-- end -->", re.DOTALL)
 NUMBER = r"[+\-−]?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?"
 FIGURE = re.compile(
     rf"(?P<number>{NUMBER})?(?P<percent>\s%)?<!-- row: (?P<name>.+?)"
@@ -64,7 +65,8 @@ def _rendered(part: str, records: Records) -> str:
     def fill(found: re.Match[str]) -> str:
         kind, names = found[1], _names(found[2])
         body = _table(names, records) if kind == "rows" else _state(part, names, records)
-        return f"{found[0].partition(chr(10))[0]}\n\n{body}\n\n<!-- end -->"
+        space = "\n\n" if found[3] else ""  # without a line break, the mark stands in a paragraph
+        return f"{found[0].partition('-->')[0]}-->{space}{body}{space}<!-- end -->"
 
     return BLOCK.sub(fill, part)
 

@@ -1,7 +1,7 @@
 """The recorded figures, and which of them are stale: measured before a change of their code."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -105,6 +105,17 @@ class Records:
             return "never measured"
         commits = self.stale_commits(section, origins)
         return f"its code has changed since {', '.join(commits)}" if commits else ""
+
+    def stale_sections(
+        self, names: Iterable[str], report: Callable[[str], object]
+    ) -> Iterator[str]:
+        """Yield the sections that have to be measured; report each section with the reason."""
+        for name in names:
+            if reason := self.stale_reason(name):
+                report(f"measures {name}: {reason}")
+                yield name
+            else:
+                report(f"skips {name}: {self.fresh_reason(name)}")
 
     def fresh_reason(self, section: str) -> str:
         """Why a section need not be measured."""
