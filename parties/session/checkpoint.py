@@ -23,26 +23,11 @@ from configs.schema import agreement_differences
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import IntegrityError, StorageError
 from parties.common.json_codec import Tensors
+from parties.session.handshake import NO_CHECKPOINTS, CheckpointOffer
 
 FORMAT = 2
 BEFORE_TRAINING = 1  # number of a checkpoint without any training; a horizontal party writes none
 RETAINED = 2  # while some parties write checkpoint n, all parties still have checkpoint n - 1
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointOffer:
-    """The checkpoints from which a party can resume, as sent in the handshake.
-
-    Attributes:
-        run: ID of the run that wrote the checkpoints, 16 bytes; empty if there is no checkpoint.
-        numbers: numbers of the checkpoints, ascending.
-    """
-
-    run: bytes = b""
-    numbers: tuple[int, ...] = ()
-
-
-NO_CHECKPOINTS = CheckpointOffer()
 
 
 @dataclass(frozen=True, slots=True)

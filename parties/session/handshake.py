@@ -5,6 +5,7 @@ The spoke sends Hello, the hub sends Welcome, the spoke sends Accept. Welcome an
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import version
 from time import monotonic, sleep
 from typing import Protocol
@@ -13,7 +14,6 @@ from configs.errors import ConfigError
 from configs.schema import agreement_differences
 from parties.common.errors import ABSENT, ClocksApart, Superseded, abort_reason_before_proof
 from parties.common.printable import printable
-from parties.session.checkpoint import NO_CHECKPOINTS, CheckpointOffer
 from parties.session.party import PartyContext
 from protocol import vfl_pb2
 from protocol.channel import Channel
@@ -34,6 +34,22 @@ from protocol.phases import Side
 CLOCK_WARNING, CLOCK_LIMIT = 5.0, 300.0  # seconds
 WELCOME_SECONDS = 150.0  # how long a spoke waits for Welcome before it sends a new Hello
 NONCE = 32  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointOffer:
+    """The checkpoints from which a party can resume, as sent in the handshake.
+
+    Attributes:
+        run: ID of the run that wrote the checkpoints, 16 bytes; empty if there is no checkpoint.
+        numbers: numbers of the checkpoints, ascending.
+    """
+
+    run: bytes = b""
+    numbers: tuple[int, ...] = ()
+
+
+NO_CHECKPOINTS = CheckpointOffer()
 
 
 class SpokePort(Protocol):

@@ -7,7 +7,8 @@ from shutil import rmtree
 
 from configs.schema import canonical_agreement
 from parties.common.shared_randomness import Index
-from parties.session.checkpoint import CheckpointOffer, Checkpoints
+from parties.session.checkpoint import Checkpoints
+from parties.session.handshake import CheckpointOffer
 from parties.session.setup import Begin
 from parties.vertical.alignment.align import align_active, align_passive
 from parties.vertical.alignment.differencing import refuse_small_change

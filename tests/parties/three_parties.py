@@ -15,7 +15,7 @@ from configs.party_settings import VerticalPartySettings
 from configs.schema import VerticalConfig, validate_table
 from parties.common.errors import abort_reason
 from parties.session import handshake
-from parties.session.checkpoint import CheckpointOffer
+from parties.session.handshake import CheckpointOffer
 from parties.session.memory_port import MemoryPort
 from parties.session.setup import StartOptions
 from parties.vertical.engine.optimiser import UpdateRule
