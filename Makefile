@@ -1,15 +1,20 @@
-# Two commands for newcomers: `make demo` and `make test`. Each installs what it needs.
+# Commands for newcomers: `make demo`, `make test`, `make test-all`. Each installs what it needs.
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
+# With bytecode, since parties are processes; one thread a test, since tests run side by side.
+PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --durations 30
 
-.PHONY: demo test lint format-check types tests bench house docs proto format hooks clean
+.PHONY: demo test test-all test-rest lint format-check types tests bench house docs pictures proto format hooks clean
 
 demo: $(INSTALLED)  ## three organisations find their common rows, train, forget and compare
 	$(BIN)/vfl simulate configs/vertical/digits.toml
 
-test: lint format-check  ## everything that CI runs; types and tests side by side, since the first has one thread
+test: lint format-check  ## lint, format, types, the tests that need no second process, and one run of each mode
 	+$(MAKE) --no-print-directory --jobs=2 types tests
+
+test-all: lint format-check types  ## everything that CI runs, with the coverage of the tests
+	$(PYTEST) --cov --cov-report=term:skip-covered
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -20,17 +25,23 @@ format-check: $(INSTALLED)
 types: $(INSTALLED)
 	$(BIN)/mypy
 
-tests: $(INSTALLED)  ## with bytecode, since parties are processes; one thread a test, since tests run side by side
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --durations 30
+tests: $(INSTALLED)
+	$(PYTEST) -m "not slow or smoke"
 
-bench: $(INSTALLED)  ## measure what the project promises; writes docs/bench.json and rows of docs/fedora.json, horizontal.json and llm.json
-	$(BIN)/python tests/bench
+test-rest: $(INSTALLED)  ## the tests that `make test` leaves out
+	$(PYTEST) -m "slow and not smoke"
+
+bench: $(INSTALLED)  ## measure the figures whose code has changed; ARGS=--all: all figures, ARGS=NAME: one section
+	$(BIN)/python tests/bench $(ARGS)
 
 house: $(INSTALLED)  ## measure the structure of the code; writes docs/house.json
 	$(BIN)/python tests/structure
 
-docs: $(INSTALLED)  ## generate docs/configuration.md and docs/cli.md from the schema and the commands
+docs: $(INSTALLED)  ## generate docs/configuration.md and docs/cli.md from the code, figures on the pages from the records
 	$(BIN)/python docs/generate.py
+
+pictures: $(INSTALLED)  ## draw the pictures of the pages from the records
+	$(BIN)/python docs/pictures.py
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
@@ -45,8 +56,8 @@ proto: $(INSTALLED)  ## generate protocol/vfl_pb2.* from protocol/vfl.proto
 clean:
 	rm -rf .venv runs
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml constraints.txt parties/__init__.py
 	@echo "installing into .venv: a minute or two, once"
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,fast]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $(INSTALLED)

@@ -204,6 +204,9 @@ class RowRequest(ConfigTable):
         return self
 
 
+FOREVER = 1e6  # seconds, about eleven days: longer than any run on one machine
+
+
 class LimitSettings(ConfigTable):
     """Timeouts and size limits of a run."""
 
@@ -217,6 +220,15 @@ class LimitSettings(ConfigTable):
     # Largest number of rows in one message of a pass over many rows; a smaller number needs less
     # memory.
     pass_rows: Count = 4096
+
+    def without_timeouts(self) -> "LimitSettings":
+        """Return these limits with ``FOREVER`` in place of every time to wait for another party.
+
+        A party that must not reconnect (``rejoin_seconds`` = 0) still does not.
+        """
+        waits = {"join_seconds", "step_seconds", "idle_seconds"}
+        waits |= {"rejoin_seconds"} if self.rejoin_seconds else set()
+        return self.model_copy(update=dict.fromkeys(waits, FOREVER))
 
 
 class VerticalAgreement(ConfigTable):

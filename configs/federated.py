@@ -8,6 +8,8 @@ from pydantic import Field, model_validator
 from configs.agreement import LimitSettings
 from configs.table import ConfigTable, Count, Fraction, Name, Pin, Positive
 
+SIMULATED = "client"  # the table [settings.client] is for all simulated clients
+
 
 class FederatedPartyEntry(ConfigTable):
     """One party and its role."""
@@ -39,7 +41,8 @@ class RoundSettings(ConfigTable):
 
     rounds: Count = 100
     share: Fraction = 1.0  # fraction of the clients that take part in a round
-    # Fraction of a round's clients that must reply; with fewer replies the run stops.
+    # Fraction of a round's clients that must reply. With fewer replies, the server waits
+    # limits.rejoin_seconds for lost clients; then the run stops.
     quorum: Fraction = 0.8
     epochs: Count = 1  # local epochs of a client in a round
     batch: Count = 64
@@ -125,7 +128,7 @@ class FederatedAgreement(ConfigTable):
     def spokes(self) -> tuple[str, ...]:
         """Names of the clients: the named ones, sorted, then the simulated ones."""
         named = (name for name, each in self.parties.items() if each.role == "client")
-        return (*sorted(named), *(f"client-{number}" for number in range(self.clients)))
+        return (*sorted(named), *(f"{SIMULATED}-{number}" for number in range(self.clients)))
 
     @model_validator(mode="after")
     def _has_one_server(self) -> Self:

@@ -7,7 +7,9 @@ from pydantic import Field, create_model, model_validator
 
 from configs.agreement import LabelSettings, SplitSettings, Widths
 from configs.client_unlearning import ClientUnlearning
+from configs.config_file import ConfigFile
 from configs.federated import FederatedAgreement, RequestBase, RoundSettings
+from configs.party_settings import PartySettingsBase
 from configs.secagg_rules import method_problems, settings_problems
 from configs.table import ConfigTable, Count, Fraction, Name, Positive
 
@@ -259,51 +261,47 @@ class HorizontalAgreement(FederatedAgreement):
             raise ValueError(problem)
         return self
 
-    @property
-    def _methods(self) -> set[str]:
-        """Names of the methods that the requests run; empty without a request."""
-        plan = self.unlearning
-        methods: set[str] = {
-            plan.method, *plan.compare, *(each.method for each in plan.variants)
-        }  # fmt: skip
-        return methods if self.unlearn else set()
+    def require_history(self, method: str) -> None:
+        """Check that the updates of all rounds are saved, and that the server adds their mean.
 
-    @model_validator(mode="after")
-    def _history_suffices(self) -> Self:
+        Raises:
+            ValueError: a rule is broken; the message names ``method`` and the key to change.
+        """
         rule = self.training.rule
-        for name in sorted(self._methods & {"federaser", "fedrecovery"}):
-            if not self.history.every:
-                raise ValueError(
-                    f"{name} needs the updates of all training rounds: set history.every = 1"
-                )
-            if rule.kind != "fedavg" or rule.rate not in (None, 1.0):
-                raise ValueError(
-                    f"{name} works only if the server adds the clients' mean update unchanged: "
-                    f"choose training.rule.kind = 'fedavg' and training.rule.rate = 1"
-                )
-        if "fedrecovery" in self._methods and any(each.leaver is None for each in self.unlearn):
+        if not self.history.every:
             raise ValueError(
-                "fedrecovery can only remove whole clients: every request must have the key "
-                "'client', and must not have the key 'classes' or a 'fraction' below 1"
+                f"{method} needs the updates of all training rounds: set history.every = 1"
             )
-        return self
+        if rule.kind != "fedavg" or rule.rate not in (None, 1.0):
+            raise ValueError(
+                f"{method} works only if the server adds the clients' mean update unchanged: "
+                f"choose training.rule.kind = 'fedavg' and training.rule.rate = 1"
+            )
 
-    @model_validator(mode="after")
-    def _models_fit_the_methods(self) -> Self:
+    def require_second_model(self, method: str) -> None:
+        """Check that the clients can train a second model.
+
+        Raises:
+            ValueError: a client has personal parameters for only one model.
+        """
         if self.personal.kind in ("fedper", "mimir", "gpfl"):
-            for name in sorted(self._methods & {"fedforget", "mode"}):
-                raise ValueError(
-                    f"{name} trains a second model, but with personal.kind = "
-                    f"{self.personal.kind!r} a client has only one set of personal parameters: "
-                    f"set personal.kind = 'none', or remove {name}"
-                )
+            raise ValueError(
+                f"{method} trains a second model, but with personal.kind = "
+                f"{self.personal.kind!r} a client has only one set of personal parameters: "
+                f"set personal.kind = 'none', or remove {method}"
+            )
+
+    def require_images(self, method: str) -> None:
+        """Check that the rows are images whose sides are multiples of four.
+
+        Raises:
+            ValueError: the rows have another shape.
+        """
         if len(self.shape) != 3 or any(side % 4 for side in self.shape[1:]):
-            for name in sorted(self._methods & {"mimir", "fedgkt"}):
-                raise ValueError(
-                    f"{name} generates images: shape must be [channels, height, width], and "
-                    f"height and width must be multiples of four (got {list(self.shape)})"
-                )
-        return self
+            raise ValueError(
+                f"{method} generates images: shape must be [channels, height, width], and "
+                f"height and width must be multiples of four (got {list(self.shape)})"
+            )
 
     @model_validator(mode="after")
     def _methods_have_what_they_need(self) -> Self:
@@ -331,11 +329,12 @@ class HorizontalAgreement(FederatedAgreement):
                     f"{self.aggregation.kind!r} the server receives only sums over all clients: "
                     "set aggregation.kind = 'none'"
                 )
-        methods = self._methods
-        if self.unlearning.target_client and methods and not methods & {"mimir", "fedmm", "fedgkt"}:
+        running = [table for _, table in self.unlearning.tables()] if self.unlearn else []
+        used = any(getattr(each, "uses_target_client", False) for each in running)
+        if self.unlearning.target_client and running and not used:
             raise ValueError(
-                "only mimir, fedmm and fedgkt use unlearning.target_client, but the run has none "
-                "of these methods: remove the key 'target_client'"
+                f"only {self.unlearning.methods_with_target()} use unlearning.target_client, but "
+                "the run has none of these methods: remove the key 'target_client'"
             )
         if evaluator is not None and self.personal.kind in ("per-fedavg", "gpfl"):
             raise ValueError(
@@ -402,6 +401,9 @@ class HorizontalAgreement(FederatedAgreement):
                 "above 1 the clients train several models: set history.every = 0"
             )
         return self
+
+
+HorizontalConfig: TypeAlias = ConfigFile[HorizontalAgreement, PartySettingsBase]
 
 
 @cache

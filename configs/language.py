@@ -7,7 +7,9 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import Field, create_model, model_validator
 
 from configs.agreement import LimitSettings, Seconds
+from configs.config_file import ConfigFile
 from configs.federated import FederatedAgreement, RequestBase, RoundSettings
+from configs.language_party_settings import ModelPartySettings
 from configs.language_unlearning import ServerRuleSettings, TextUnlearning
 from configs.table import ConfigTable, Count, Fraction, Name, Positive
 
@@ -280,6 +282,9 @@ class LanguageAgreement(FederatedAgreement):
         for _, table in self.unlearning.tables():
             table.check(self)
         return self
+
+
+LanguageConfig: TypeAlias = ConfigFile[LanguageAgreement, ModelPartySettings]
 
 
 @cache

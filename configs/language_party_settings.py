@@ -1,6 +1,7 @@
 """Party settings in the LLM mode: the folder of the base model, and the files with the texts."""
 
-from typing import Annotated, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -70,6 +71,33 @@ class LanguageServerSettings(ModelPartySettings):
     """Settings of the server in the LLM mode."""
 
     benchmark: Benchmark | None = None  # files of the benchmark that the agreement names
+
+    def check_inline(
+        self, agreement: Any, name: str, inline: Mapping[str, PartySettingsBase]
+    ) -> None:
+        """Check that the benchmark is about the texts that the clients forget.
+
+        Args:
+            agreement: the agreement.
+            name: the server.
+            inline: the settings of all parties in the file, by party name.
+
+        Raises:
+            ValueError: the benchmark is about other texts.
+        """
+        if agreement.evaluation.benchmark == "none" or self.benchmark is None:
+            return
+        for client, each in inline.items():
+            data = each.data if isinstance(each, LanguageClientSettings) else None
+            if isinstance(data, TofuTexts | MuseTexts) and data.kind == self.benchmark.kind:
+                field = "forget" if data.kind == "tofu" else "corpus"
+                theirs, ours = getattr(data, field), getattr(self.benchmark, field)
+                if theirs != ours:
+                    raise ValueError(
+                        f"settings.{client}.data.{field} is {theirs!r}, and settings.{name}."
+                        f"benchmark.{field} is {ours!r}: the benchmark would measure other texts "
+                        "than those that are forgotten; give both the same value"
+                    )
 
 
 class LanguageClientSettings(ModelPartySettings):

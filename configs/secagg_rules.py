@@ -2,17 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
-from configs.client_unlearning import ClientMethodSettings, ClientUnlearning
-
-# These methods read single clients' updates; a test compares this list with the methods.
-SINGLE: frozenset[str] = frozenset(
-    ("fedosd", "fedforget", "federaser", "fedrecovery", "fu-pga", "sfu", "mimir")
+from configs.client_unlearning import (
+    REPEATED_SUMS,
+    ClientMethodSettings,
+    ClientUnlearning,
+    Reads,
 )
-# These methods take a mean over the leaving clients: one client's update if one client leaves.
-LEAVING: frozenset[str] = frozenset(("mode", "ewc-sga", "adaclipping-like", "fedmm", "fedgkt"))
-# These methods return to an earlier model and repeat its rounds without the leaving clients. The
-# sums of the training minus the repeated sums are one client's update if one client leaves.
-REPLAYS: frozenset[str] = frozenset(("knot",))
+
+# What secure aggregation hides: always, and if a request removes a single client.
+HIDDEN: tuple[Reads, ...] = ("each update", "leaving update", REPEATED_SUMS)
 
 
 def method_problems(
@@ -23,23 +21,24 @@ def method_problems(
     ``chosen`` contains pairs of a config key and a method that the key names; ``one_leaves`` is
     True if a request removes a single client.
     """
-    hidden = SINGLE | LEAVING | REPLAYS if one_leaves else SINGLE
-    legal = ", ".join(each for each in plan.methods() if each not in hidden)
+    hidden = HIDDEN if one_leaves else HIDDEN[:1]
+    legal = ", ".join(each for each in plan.methods() if plan.reads[each] not in hidden)
     for field, method in chosen:
-        if method in SINGLE:
+        reads = plan.reads[method]
+        if reads not in hidden:
+            continue
+        if reads == "each update":
             need = "needs the update of each client, but the server receives only their sum"
-        elif method in hidden & REPLAYS:
+        elif reads == REPEATED_SUMS:
             need = (
                 "reveals, together with the sums of training, the leaving client's update, but "
                 "this update must stay secret"
             )
-        elif method in hidden:
+        else:
             need = (
                 "needs the update of the one leaving client, but the server receives only sums of "
                 "updates"
             )
-        else:
-            continue
         yield (
             f"{field}: {method!r} {need} (with aggregation.kind = {kind!r}); legal methods: {legal}"
         )

@@ -46,43 +46,29 @@ class MessageDirection(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MessageRecord:
-    """Size, kind and task of one message that was sent or received.
-
-    Attributes:
-        kind: the message's name in ``vfl.proto``.
-        task: name of the task in the run during which it was sent, for example ``fine-tune``.
-        rows: number of rows of the first tensor; 0 without a tensor.
-        payload: size of the tensors in bytes.
-        size: size of the frames in bytes.
-    """
+    """Size, kind and task of one message that was sent or received."""
 
     peer: str
     direction: MessageDirection
-    kind: str
-    task: str
-    rows: int
-    payload: int
-    size: int
+    kind: str  # the message's name in ``vfl.proto``
+    task: str  # name of the task in the run during which it was sent, for example ``fine-tune``
+    rows: int  # number of rows of the first tensor; 0 without a tensor
+    payload: int  # size of the tensors in bytes
+    size: int  # size of the frames in bytes
 
 
 @dataclass
 class Channel:
-    """Sends numbered messages to one peer over one connection, and receives the peer's messages.
+    """Sends numbered messages to one peer over one connection, and receives the peer's messages."""
 
-    Attributes:
-        line: the connection that carries the frames.
-        side: whether this party is the hub or a spoke.
-        terms: the names of both sides, and other values with which every message is checked.
-        record: function that is called after every sent or received message, with its record.
-        session: session ID from the handshake; None before the handshake.
-        place: position in the run that is written into the next message to send.
-    """
-
-    line: Line
-    side: Side
+    line: Line  # the connection that carries the frames
+    side: Side  # whether this party is the hub or a spoke
+    # The names of both sides, and other values with which every message is checked.
     terms: ChannelTerms
+    # Function that is called after every sent or received message, with its record.
     record: Callable[[MessageRecord], None]
-    session: bytes | None = None
+    session: bytes | None = None  # session ID from the handshake; None before the handshake
+    # Position in the run that is written into the next message to send.
     place: vfl_pb2.Place = field(default_factory=lambda: START_PLACE)
     _sent: Transcript = field(default_factory=Transcript)
     _received: Transcript = field(default_factory=Transcript)
@@ -110,8 +96,8 @@ class Channel:
         """The peer's start number, from its first message; None before the first message."""
         return self._incarnation
 
-    def send(self, body: Body, *tensors: Tensor, timeout: float = 60.0) -> None:
-        """Send ``body`` with ``tensors`` of any shape.
+    def send(self, body: Body, *tensors: Tensor, timeout: float | None = None) -> None:
+        """Send ``body`` with ``tensors`` of any shape; default timeout: ``terms.send_seconds``.
 
         Raises:
             LocalProtocolError: the message is illegal in this phase, incomplete or too large; no
@@ -120,11 +106,11 @@ class Channel:
             LineBroken: the connection is closed.
         """
         message = Message(body, tensors)
-        with self._locate_errors():
+        with self.locate_errors():
             self._phases.sent(type(body))
             self._reply = []
             frames = encode_message(message, self._envelope(control=not tensors))
-            digest = self._send_frames(frames, timeout)
+            digest = self._send_frames(frames, timeout or self.terms.send_seconds)
         if self.side is Side.HUB and isinstance(body, _BATCH_REQUESTS):
             self._requested.append(self.place)
         self._sent.add(digest)
@@ -160,7 +146,7 @@ class Channel:
             LineBroken: the connection is closed.
             Aborted: the peer sent Abort.
         """
-        with self._locate_errors():
+        with self.locate_errors():
             self._received.flush()  # while this side waits for the peer
             digest, envelope, message = self._next(timeout)
             check_envelope(
@@ -181,6 +167,19 @@ class Channel:
                 reason = "".join(c if c.isprintable() else "?" for c in message.body.reason[:500])
                 raise Aborted(f"aborted: {reason}", message.body.code)
         return message
+
+    @contextmanager
+    def locate_errors(self) -> Iterator[None]:
+        """Add the peer and the position in the run to every protocol error of a ``with`` block.
+
+        ``send`` and ``receive`` do so themselves. Whoever carries out a message of the peer needs
+        it for the errors about the content of the message.
+        """
+        try:
+            yield
+        except ProtocolError as error:
+            error.peer, error.where = self.terms.peer, describe_place(self.place)
+            raise
 
     def abort(self, code: str, reason: str) -> None:
         """Send Abort, if the peer can still receive it."""
@@ -277,15 +276,6 @@ class Channel:
         self.record(
             MessageRecord(self.terms.peer, direction, message.kind, task, rows, payload, size)
         )
-
-    @contextmanager
-    def _locate_errors(self) -> Iterator[None]:
-        """Add the peer and the position in the run to every error."""
-        try:
-            yield
-        except ProtocolError as error:
-            error.peer, error.where = self.terms.peer, describe_place(self.place)
-            raise
 
 
 def _whole(place: vfl_pb2.Place) -> str:

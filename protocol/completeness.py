@@ -24,25 +24,15 @@ _NOT_NUMERIC = (FieldDescriptor.CPPTYPE_STRING, FieldDescriptor.CPPTYPE_MESSAGE)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The legal values of a field.
+    """The legal values of a field."""
 
-    Attributes:
-        least: smallest legal number.
-        most: largest legal number.
-        above: a legal number is larger than this; None: no such bound.
-        finite: whether NaN and infinite numbers are illegal.
-        size: largest number of characters of a text, or of elements of a list.
-        sized: whether the field is a text or a list.
-        numeric: whether the field has numbers.
-    """
-
-    least: float = -inf
-    most: float = inf
-    above: float | None = None
-    finite: bool = False
-    size: float = inf
-    sized: bool = False
-    numeric: bool = True
+    least: float = -inf  # smallest legal number
+    most: float = inf  # largest legal number
+    above: float | None = None  # a legal number is larger than this; None: no such bound
+    finite: bool = False  # whether NaN and infinite numbers are illegal
+    size: float = inf  # largest number of characters of a text, or of elements of a list
+    sized: bool = False  # whether the field is a text or a list
+    numeric: bool = True  # whether the field has numbers
 
     def allows(self, found: Any) -> bool:
         """Return whether a field's value, which is a number, a text or a list, is legal."""
@@ -69,25 +59,16 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """Rules of one message type.
+    """Rules of one message type."""
 
-    Attributes:
-        fields: required fields.
-        choices: oneofs of which one field is required.
-        enums: enum fields, and their legal values.
-        bounds: fields with bounds; for each field, whether it is a list, and its bounds.
-        parts: fields that are messages.
-        lists: fields that are lists of messages.
-        maps: fields that are maps of messages.
-    """
-
-    fields: tuple[str, ...]
-    choices: tuple[str, ...]
-    enums: tuple[tuple[str, frozenset[int]], ...]
+    fields: tuple[str, ...]  # required fields
+    choices: tuple[str, ...]  # oneofs of which one field is required
+    enums: tuple[tuple[str, frozenset[int]], ...]  # enum fields, and their legal values
+    # Fields with bounds; for each field, whether it is a list, and its bounds.
     bounds: tuple[tuple[str, bool, Bounds], ...]
-    parts: tuple[str, ...]
-    lists: tuple[str, ...]
-    maps: tuple[str, ...]
+    parts: tuple[str, ...]  # fields that are messages
+    lists: tuple[str, ...]  # fields that are lists of messages
+    maps: tuple[str, ...]  # fields that are maps of messages
 
 
 def require_complete(body: Body, tensors: int, fault: type[ProtocolError]) -> None:

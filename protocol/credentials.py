@@ -52,20 +52,14 @@ def is_party_key(key: object) -> TypeGuard[ec.EllipticCurvePublicKey]:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """The trusted authority, the pinned keys and the denied keys of a federation.
+    """The trusted authority, the pinned keys and the denied keys of a federation."""
 
-    Attributes:
-        federation: name of the federation.
-        authority: the certificate that issued the parties' certificates.
-        pins: per party, the pins of its keys; a party without an entry may have any key.
-        denied: pins of keys that are no longer trusted.
-        denied_file: a file with more pins of denied keys, read again when the file changes.
-    """
-
-    federation: str
-    authority: x509.Certificate
+    federation: str  # name of the federation
+    authority: x509.Certificate  # the certificate that issued the parties' certificates
+    # Per party, the pins of its keys; a party without an entry may have any key.
     pins: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    denied: frozenset[str] = frozenset()
+    denied: frozenset[str] = frozenset()  # pins of keys that are no longer trusted
+    # A file with more pins of denied keys, read again when the file changes.
     denied_file: DenyList | None = None
 
     def denied_now(self) -> frozenset[str]:

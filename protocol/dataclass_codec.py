@@ -111,21 +111,13 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """How one field is encoded and decoded.
+    """How one field is encoded and decoded."""
 
-    Attributes:
-        name: name in the dataclass and in the message.
-        repeated: whether the field is a tuple.
-        count: number of elements of a tuple; None: any number.
-        numbers: for an enum: the number of each word; otherwise None.
-        kind: for a message: the dataclass; otherwise None.
-    """
-
-    name: str
-    repeated: bool
-    count: int | None
-    numbers: Mapping[str, int] | None
-    kind: "type[DataclassInstance] | None"
+    name: str  # name in the dataclass and in the message
+    repeated: bool  # whether the field is a tuple
+    count: int | None  # number of elements of a tuple; None: any number
+    numbers: Mapping[str, int] | None  # for an enum: the number of each word; otherwise None
+    kind: "type[DataclassInstance] | None"  # for a message: the dataclass; otherwise None
 
     def write(self, message: Proto, value: Any, place: _Place) -> None:
         """Set the field of a message to a dataclass's value, which is not None."""

@@ -9,6 +9,7 @@ from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
 
 PROTOCOL_VERSION = 2
+SEND_SECONDS = 60.0  # default time that a peer may take to accept a message
 START_PLACE = vfl_pb2.Place(task=vfl_pb2.JOIN, epoch=0, step=0, microbatch=0)
 _NEEDED = ("version", "agreement", "sender", "receiver", "incarnation", "seq", "place")
 _TASKS = {task: name.lower().replace("_", "-") for name, task in vfl_pb2.Task.items() if task}
@@ -17,21 +18,16 @@ _PLACE = ("task", "epoch", "step", "microbatch")
 
 @dataclass(frozen=True, slots=True)
 class ChannelTerms:
-    """The fixed values of one channel, with which every received message is compared.
+    """The fixed values of one channel, with which every received message is compared."""
 
-    Attributes:
-        me: name of this party.
-        peer: name of the other party.
-        agreement: digest of the agreement, 32 bytes.
-        incarnation: start number of this party; each start of its process gets a larger number.
-        magnitude: largest absolute value of a floating-point element.
-    """
-
-    me: str
-    peer: str
-    agreement: bytes
+    me: str  # name of this party
+    peer: str  # name of the other party
+    agreement: bytes  # digest of the agreement, 32 bytes
+    # Start number of this party; each start of its process gets a larger number.
     incarnation: int = 1
-    magnitude: float = 1e4
+    magnitude: float = 1e4  # largest absolute value of a floating-point element
+    # Seconds that the peer may take to accept a message.
+    send_seconds: float = SEND_SECONDS
 
 
 class FrameDigest:

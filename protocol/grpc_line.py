@@ -62,37 +62,20 @@ class GrpcLine:
         """Wrap one stream.
 
         Args:
-            peer: name in the peer's certificate; None at a spoke.
+            peer: name in the peer's certificate; None at a spoke, where the TLS handshake already
+                checks the name of the hub.
             received: the frames that the stream received.
             cancel: ends the stream immediately.
             check_certificates: raises ``IdentityError`` if a certificate is no longer valid.
             timeouts: timeouts of this line.
         """
-        self._peer, self._received, self._cancel = peer, received, cancel
+        self.peer, self._received, self._cancel = peer, received, cancel
         self._check_certificates, self._timeouts = check_certificates, timeouts
         self._next_check = monotonic() + timeouts.recheck
-        self.outbox, self._since = FrameQueue(), monotonic()
-
-    @property
-    def since(self) -> float:
-        """Time at which the connection was opened, in seconds of the monotonic clock."""
-        return self._since
-
-    @property
-    def peer(self) -> str | None:
-        """Name in the peer's certificate; None at a spoke.
-
-        At a spoke the TLS handshake already checks the name of the hub.
-        """
-        return self._peer
+        self.outbox = FrameQueue()
 
     def send(self, frame: bytes, timeout: float) -> None:
-        """Queue one frame for the stream.
-
-        Raises:
-            PeerSilent: the peer accepted no frame for ``timeout`` seconds.
-            LineBroken: the connection is closed.
-        """
+        """Queue one frame for the stream."""
         self.outbox.put(frame, timeout)
 
     def receive(self, timeout: float) -> bytes:

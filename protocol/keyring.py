@@ -27,21 +27,13 @@ _LARGEST = 2**16  # bytes of a certificate or key file
 
 @dataclass(frozen=True, slots=True)
 class Keyring:
-    """The three PEM files of one party: their content and the parsed certificates and key.
+    """The three PEM files of one party: their content and the parsed certificates and key."""
 
-    Attributes:
-        identity: the party's own certificate and key.
-        authority: the certificate of the federation's authority.
-        authority_pem: content of ``ca.pem``.
-        certificate_pem: content of ``<name>.pem``.
-        key_pem: content of ``<name>.key``.
-    """
-
-    identity: Identity
-    authority: x509.Certificate
-    authority_pem: bytes
-    certificate_pem: bytes
-    key_pem: bytes
+    identity: Identity  # the party's own certificate and key
+    authority: x509.Certificate  # the certificate of the federation's authority
+    authority_pem: bytes  # content of ``ca.pem``
+    certificate_pem: bytes  # content of ``<name>.pem``
+    key_pem: bytes  # content of ``<name>.key``
 
     def __repr__(self) -> str:
         return f"Keyring({self.identity.name})"

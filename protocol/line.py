@@ -2,7 +2,6 @@
 
 from queue import Empty, SimpleQueue
 from threading import Condition
-from time import monotonic
 from typing import Protocol
 
 from protocol.errors import LineBroken, PeerSilent, ProtocolError
@@ -17,10 +16,6 @@ class Line(Protocol):
     @property
     def peer(self) -> str | None:
         """Name of the peer as verified by the transport; None if the transport verifies no name."""
-
-    @property
-    def since(self) -> float:
-        """The time at which the connection was opened, in seconds of the monotonic clock."""
 
     def send(self, frame: bytes, timeout: float) -> None:
         """Send one frame.
@@ -135,35 +130,14 @@ class MemoryLine:
     """One end of a connection between two parties in the same process."""
 
     def __init__(self, inbox: FrameQueue, outbox: FrameQueue, peer: str | None) -> None:
-        self._inbox, self._outbox, self._peer = inbox, outbox, peer
-        self._since = monotonic()
-
-    @property
-    def since(self) -> float:
-        """The time at which the connection was made, in seconds of the monotonic clock."""
-        return self._since
-
-    @property
-    def peer(self) -> str | None:
-        """Name of the peer, as given when the connection was made."""
-        return self._peer
+        self._inbox, self._outbox, self.peer = inbox, outbox, peer
 
     def send(self, frame: bytes, timeout: float) -> None:
-        """Put one frame into the peer's inbox.
-
-        Raises:
-            PeerSilent: the peer accepted no frame for ``timeout`` seconds.
-            LineBroken: the connection is closed.
-        """
+        """Put one frame into the peer's inbox."""
         self._outbox.put(frame, timeout)
 
     def receive(self, timeout: float) -> bytes:
-        """Return the next frame.
-
-        Raises:
-            PeerSilent: no frame arrived for ``timeout`` seconds.
-            LineBroken: the connection is closed.
-        """
+        """Return the next frame."""
         return self._inbox.get(timeout)
 
     def close(self) -> None:

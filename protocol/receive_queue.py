@@ -16,24 +16,15 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineTimeouts:
-    """Timeouts of a gRPC connection in seconds, and its clock. Both ends use the same timeouts.
+    """Timeouts of a gRPC connection in seconds, and its clock. Both ends use the same timeouts."""
 
-    Attributes:
-        heartbeat: a side that sends no frame for this long sends a heartbeat.
-        silence: a peer that sends neither a frame nor a heartbeat for this long is dead.
-        recheck: time between two checks of the certificates.
-        handshake: time limit of the TLS handshake at the hub.
-        keepalive: time between two HTTP/2 pings.
-        keepalive_timeout: time limit of the reply to a ping.
-        now: function that returns the current time, to check the validity of certificates.
-    """
-
-    heartbeat: float = 5.0
-    silence: float = 30.0
-    recheck: float = 5.0
-    handshake: float = 20.0
-    keepalive: float = 30.0
-    keepalive_timeout: float = 20.0
+    heartbeat: float = 5.0  # a side that sends no frame for this long sends a heartbeat
+    silence: float = 30.0  # a peer that sends neither a frame nor a heartbeat for this long is dead
+    recheck: float = 5.0  # time between two checks of the certificates
+    handshake: float = 20.0  # time limit of the TLS handshake at the hub
+    keepalive: float = 30.0  # time between two HTTP/2 pings
+    keepalive_timeout: float = 20.0  # time limit of the reply to a ping
+    # Function that returns the current time, to check the validity of certificates.
     now: Callable[[], datetime] = _now
 
 

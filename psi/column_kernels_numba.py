@@ -36,13 +36,9 @@ def pack_zeros_numba(where: ColumnPlaces, rows: int) -> Bytes:
 
 @njit(nogil=True)
 def read_bits_numba(column: Bytes, where: ColumnPlaces, shift: int, octets: Bytes) -> None:
-    """Copy bit ``where[i]`` of ``column`` into bit ``shift`` of the byte ``octets[i]``, for all i.
+    """Copy bit ``where[i]`` of ``column`` [rows / 8] to bit ``shift`` of ``octets`` [n], for all i.
 
-    Args:
-        column: the packed column, [rows / 8] uint8.
-        where: the positions to read, [n].
-        shift: number of the bit in the byte; 7 is the most significant bit.
-        octets: [n] uint8, changed in place; bit ``shift`` must be 0 before the call.
+    The bits that are written must be 0 before the call.
     """
     for row in range(len(where)):
         at = where[row]

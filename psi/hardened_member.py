@@ -38,15 +38,12 @@ class HardenedMember(KeyShare):
         entropy: the source of uniform random bytes.
         parallel_map: distributes the multiplications over workers.
 
-    Attributes:
-        tags: the tags of this member's rows, [n, 12] uint8; set by `make_store`.
-
     Raises:
         PsiError: there are more IDs than declared, a name is repeated, or the name of this member
             is not in ``members``.
     """
 
-    tags: Bytes
+    tags: Bytes  # the tags of this member's rows, [n, 12] uint8; set by `make_store`
 
     # Set by `evaluate`:
     _pair_keys: list[bytes]

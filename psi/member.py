@@ -42,14 +42,11 @@ class MemberBucket:
         secrets: the secrets of the run.
         entropy: the source of uniform random bytes.
 
-    Attributes:
-        tags: the tags of this member's rows, [n, 12] uint8; set by `make_store`.
-
     Raises:
         PsiError: there are more rows than declared.
     """
 
-    tags: Bytes
+    tags: Bytes  # the tags of this member's rows, [n, 12] uint8; set by `make_store`
 
     def __init__(
         self, parameters: PsiParameters, hashes: Bytes, secrets: MemberSecrets, entropy: Entropy

@@ -18,6 +18,7 @@ from protocol.keyring import Keyring, issue_certificate, make_authority, make_tr
 from protocol.line import Line, memory_lines
 from protocol.receive_queue import LineTimeouts
 from tests import data_folder
+from tests.tiers import Tiers
 
 FEDERATION = "trial"
 PARTIES = (HUB, SPOKE, "hospital", "stranger")
@@ -27,6 +28,20 @@ settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of a machine on which every test must run."""
+    parser.addoption(
+        "--complete",
+        action="store_true",
+        help="fail if a test is skipped for want of a piece that is not listed in tests/tiers.py",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the rules of the tiers."""
+    config.pluginmanager.register(Tiers(complete=config.getoption("--complete")), "tiers")
 
 
 class Lines(NamedTuple):

@@ -5,18 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from configs.party_settings import (
-    CifarData,
-    CsvData,
-    Data,
-    IdxData,
-    MedMnistData,
-    NumpyData,
-    ParquetData,
-    SklearnData,
-    SqlData,
-    TinyImageNetData,
-)
+from parties.data.sources.source import DataSettings
 
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
 
@@ -35,27 +24,9 @@ def folder() -> Path:
     return GIVEN
 
 
-def files(data: Data) -> list[Path]:
-    """The files that a party's data settings name."""
-    match data:
-        case CsvData() | ParquetData() | NumpyData():
-            named = [data.path, data.test_path]
-        case IdxData():
-            named = [data.images, data.labels, data.test_images, data.test_labels]
-        case MedMnistData():
-            named = [data.path]
-        case CifarData():
-            named = [*data.train, data.test]
-        case TinyImageNetData():
-            named = [data.path / "val" / "val_annotations.txt"]
-        case SklearnData() | SqlData():
-            named = []
-    return [path for path in named if path is not None]
-
-
-def needed(*data: Data) -> Path:
+def needed(*data: DataSettings) -> Path:
     """The folder, if it has all files of ``data``; the test is skipped with their names if not."""
-    absent = [str(folder() / path) for one in data for path in files(one)]
+    absent = [str(folder() / path) for one in data for path in one.files()]
     absent = [path for path in absent if not Path(path).is_file()]
     if absent:
         pytest.skip(f"NOT RUN, no {', '.join(sorted(set(absent)))}; set VFL_DATA")

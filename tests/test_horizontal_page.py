@@ -39,6 +39,7 @@ def commands_of_wards(folder: Path, port: int) -> list[list[str]]:
     return [program(words, port) for words in commands]
 
 
+@pytest.mark.smoke
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_commands_of_the_page_produce_report_and_predictions(tmp_path: Path, port: int) -> None:

@@ -47,6 +47,8 @@ from structure.imports import (
     unknown_packages,
 )
 from structure.model_digests import tensors_digest
+from structure.repeats import line_count, repeats
+from structure.rows import mode_kill_rows
 from structure.source import PRODUCT, ROOT, Culprit, Source, read_source
 
 Plant = Callable[..., Source]
@@ -109,7 +111,7 @@ def test_folders_are_the_product() -> None:
         ("models", "import parties", "1 models.x: models may not import parties"),
         (
             "protocol",
-            "import numpy, configs.schema",
+            "import numpy, configs.table",
             "1 protocol.x: protocol may not import config",
         ),
         (
@@ -304,6 +306,19 @@ def test_planted_chain_and_circle_are_found(plant: Plant) -> None:
     assert longest_chain(plant(files)) == ["psi/a.py", "psi/b.py", "psi/c.py"]
     files["psi/c.py"] = "from psi import a"
     assert circles(plant(files)) == [["psi/a.py", "psi/b.py", "psi/c.py", "psi/a.py"]]
+
+
+# --- repeated code --------------------------------------------------------------------------------
+
+
+def test_planted_repeat_is_found(tmp_path: Path) -> None:
+    pytest.importorskip("pylint")
+    body = "".join(f"    print({number})\n" for number in range(6))
+    (tmp_path / "a.py").write_text(f"import os\n\n\ndef f():\n{body}")
+    (tmp_path / "b.py").write_text(f"def g():\n    return\n\n\ndef h():\n{body}")
+    (tmp_path / "c.py").write_text(f"def i():\n{body.replace('5', '7')}")
+    assert repeats(tmp_path, ["a.py", "b.py", "c.py"]) == [(6, ["a.py:5-10", "b.py:6-11"])]
+    assert line_count(tmp_path.parent, [tmp_path.name]) == 28
 
 
 # --- docstrings -----------------------------------------------------------------------------------
@@ -507,3 +522,19 @@ def test_digest_of_tensors_depends_on_names_types_shapes_and_bytes(tmp_path: Pat
     assert digest(moved, b"zxy") == same
     others = [one.replace('"a"', '"b"'), one.replace("U8", "I8"), one.replace("[2]", "[1,2]")]
     assert len({same, digest(one, b"xz"), *(digest(each, b"xy") for each in others)}) == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "broken"),
+    [
+        ({}, []),
+        ({"repeated": {"hub": 1}}, ["methods killed"]),
+        ({"repeated": {"hub": 1, "spoke": 2}}, ["most steps that one of 4 kills repeated"]),
+        ({"equal": False}, ["methods whose results and models equal those without a kill"]),
+    ],
+)
+def test_a_kill_that_costs_too_much_breaks_a_row(change: dict, broken: list[str]) -> None:
+    good = {"method": "x", "steps": 6, "repeated": {"hub": 1, "spoke": 0}, "equal": True}
+    found = {"equal_models": True, "methods": [good, good | change]}
+    rows = list(mode_kill_rows("LLM", found))
+    assert [row.name.partition("each method, ")[2] for row in rows if not row.ok] == broken

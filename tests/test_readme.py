@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from configs.federated_file import read_language
+from configs.config_file import read_config
 from configs.language_party_settings import LanguageClientSettings
-from configs.schema import read_config
-from parties.language.registry import AGREEMENT as LANGUAGE
-from parties.vertical.methods.registry import AGREEMENT
+from parties.language.registry import SCHEMA as LANGUAGE
+from parties.vertical.methods.registry import SCHEMA
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -91,7 +90,7 @@ def test_agreement_and_settings_of_the_readme_are_valid(tmp_path: Path) -> None:
     assert list(files) == ["people.toml", "bank.party.toml", "shop.party.toml"]
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    config = read_config(tmp_path / "people.toml", AGREEMENT)
+    config = read_config(tmp_path / "people.toml", SCHEMA)
     assert config.agreement.active == "bank"
     assert config.settings("bank").listen == "0.0.0.0:7700"
     assert config.settings("shop").hub == "bank.example:7700"
@@ -181,6 +180,6 @@ def test_simulated_clients_produce_a_report(tmp_path: Path, port: int) -> None:
 def test_agreement_and_settings_of_the_llm_mode_are_valid(tmp_path: Path) -> None:
     for name, text in files_of(ROOT / "docs" / "llm.md").items():
         (tmp_path / name).write_text(text)
-    config = read_language(tmp_path / "notes.toml", LANGUAGE)
+    config = read_config(tmp_path / "notes.toml", LANGUAGE)
     assert config.agreement.hub == "registry"
     assert isinstance(config.settings("north"), LanguageClientSettings)

@@ -51,22 +51,15 @@ class TrainingLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationLoad:
-    """Settings that determine the memory of a server's evaluation.
+    """Settings that determine the memory of a server's evaluation."""
 
-    Attributes:
-        training: settings of the model; ``copies`` is here the number of model vectors that the
-            server stores, and ``batch`` is the batch size of the relearning attack.
-        batch: number of sequences that are generated together; 0 if none is generated.
-        tokens: number of tokens that are generated after the longest prompt.
-        quantises: whether the server quantises a copy of the weights.
-        relearns: whether the server trains a copy of the model in the relearning attack.
-    """
-
+    # Settings of the model; ``copies`` is here the number of model vectors that the server stores,
+    # and ``batch`` is the batch size of the relearning attack.
     training: TrainingLoad
-    batch: int = 0
-    tokens: int = 0
-    quantises: bool = False
-    relearns: bool = False
+    batch: int = 0  # number of sequences that are generated together; 0 if none is generated
+    tokens: int = 0  # number of tokens that are generated after the longest prompt
+    quantises: bool = False  # whether the server quantises a copy of the weights
+    relearns: bool = False  # whether the server trains a copy of the model in the relearning attack
 
 
 @dataclass(frozen=True, slots=True)

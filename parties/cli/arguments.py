@@ -120,7 +120,7 @@ def _explain(name: str) -> None:
     from configs.errors import ConfigError
     from configs.keys import places_of
     from configs.messages import is_secret
-    from configs.party_settings import VerticalPartySettings
+    from parties.data.party_settings import VerticalPartySettings
     from parties.vertical.methods.registry import AGREEMENT
 
     word = name.lstrip("-").replace("-", "_").lower()

@@ -16,6 +16,7 @@ from rich.console import Console as RichConsole
 from configs.errors import ConfigError
 from parties.cli.options import refuse_leaking_variables
 from parties.common.errors import UNEXPECTED, Failed, Stopped, exit_code
+from parties.common.libraries import EXTRA_OF, missing_library
 from parties.common.printable import printable, printable_event
 from parties.common.progress import Event, ProgressListener
 from parties.common.signals import stop_on_sigterm
@@ -53,12 +54,13 @@ class Console:
     @contextmanager
     def progress(self, roles: dict[str, str]) -> Iterator[ProgressListener]:
         """Show progress of the parties in ``roles`` (name -> role) inside the ``with`` block."""
-        from parties.cli.progress_view import ProgressView
+        from parties.cli.progress_view import PhaseLog, ProgressView
 
         if self._json:
             yield self._line
             return
-        with ProgressView(self.terminal, roles) as view:
+        kind = ProgressView if self.terminal.is_terminal else PhaseLog
+        with kind(self.terminal, roles) as view:
             yield lambda event: view.show(printable_event(event))
 
     def warn(self, text: str) -> None:
@@ -142,6 +144,8 @@ def _thread_failed(args: threading.ExceptHookArgs) -> None:
 
 def _explained(error: Exception) -> tuple[Sequence[str], str, int]:
     """Return problems, hint and exit code; an unexpected error shows its class and place alone."""
+    library = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
+    error = missing_library(library) if library in EXTRA_OF else error
     code = exit_code(error)
     if code is not None:
         return _problems(error), str(getattr(error, "hint", "")), code

@@ -18,6 +18,7 @@ from parties.cli.commands.doctor import doctor_command
 from parties.cli.commands.language import language_app
 from parties.cli.commands.predict import predict_command
 from parties.cli.commands.report import report_command
+from parties.cli.commands.runs import runs_command
 from parties.cli.console import Console, prepare_output
 from parties.cli.options import (
     CERTIFICATES_HELP,
@@ -31,12 +32,14 @@ from parties.cli.options import (
     PartyOption,
     Role,
     SetOption,
+    SupervisedOption,
+    VersionOption,
 )
+from parties.common.signals import stop_with_parent
 from parties.session.setup import Begin
 
 if TYPE_CHECKING:
-    from configs.federated_file import FederatedConfig
-    from configs.schema import VerticalConfig
+    from configs.config_file import ConfigFile, FederatedConfig
     from parties.common.progress import ProgressListener
     from parties.horizontal.party import FederatedMode
     from parties.session.setup import StartOptions
@@ -48,11 +51,15 @@ app = typer.Typer(
     "`vfl simulate` runs all parties on this machine, for a trial. In production each organisation "
     "runs `vfl certs`, `vfl doctor`, and then `vfl-party`.",
     cls=CheckedGroup,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
-party_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-simulate_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+party_app = typer.Typer(pretty_exceptions_enable=False)
+simulate_app = typer.Typer(pretty_exceptions_enable=False)
+
+
+@app.callback()
+def _options_of_all_commands(*, version: VersionOption = False) -> None:
+    del version  # its callback has printed the version
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,7 @@ class _Run:
     out: Path
     changes: list[str]
     begin: Begin
+    supervised: bool
 
 
 @party_app.command(
@@ -98,6 +106,8 @@ def party_command(  # noqa: PLR0913  a command has the options that it has
     changes: SetOption = None,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
+    supervised: SupervisedOption = False,
+    version: VersionOption = False,
 ) -> None:
     """Run one party of a federation on this machine.
 
@@ -114,21 +124,23 @@ def party_command(  # noqa: PLR0913  a command has the options that it has
     Exit codes: 2 usage, 3 config, 4 data, 5 identity, 6 peer, 7 storage or
     limit, 8 policy, 9 integrity.
     """
+    del version
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
-    run = _Run(role, config, party, hub, data, certificates, out, changes or [], begin)
+    run = _Run(role, config, party, hub, data, certificates, out, changes or [], begin, supervised)
     console.run(lambda: _run_party(run, console))
 
 
 def _run_party(run: _Run, console: Console) -> None:
-    from configs.any_file import read_any
     from configs.errors import ConfigError
-    from parties.cli.modes import AGREEMENTS
+    from parties.cli.modes import read_runnable
     from parties.session.identity import load_identity
     from parties.session.run_folder import check_run_folder, lock_run_folder
 
+    if run.supervised:
+        stop_with_parent()
     if run.hub is not None:
         check_hub_address(run.hub, dials=run.role in (Role.PASSIVE, Role.CLIENT))
-    config = read_any(run.config, AGREEMENTS, run.changes)
+    config = read_runnable(run.config, run.changes, run.party)
     settings = config.settings(run.party)
     for notice in config.notices:
         console.warn(notice)
@@ -154,23 +166,23 @@ def _run_party(run: _Run, console: Console) -> None:
 
     folder = run.out / config.agreement.federation
     with lock_run_folder(folder / run.party), console.progress({run.party: agreed}) as listener:
-        options = StartOptions(run.out, run.data, run.certificates, run.begin)
+        options = StartOptions(run.out, run.data, run.certificates, run.begin, run.supervised)
         metrics = _run_mode(config, run.party, options, run.hub, listener)
     if metrics is not None:
         console.show_result(metrics, folder)
 
 
 def _run_mode(
-    config: "VerticalConfig | FederatedConfig",
+    config: "ConfigFile[Any, Any]",
     party: str,
     options: "StartOptions",
     hub: str | None,
     listener: "ProgressListener",
 ) -> dict[str, Any] | None:
     """Run one party in the mode of its config; only that mode is imported."""
-    from configs.federated_file import FederatedConfig
+    from configs.federated import FederatedAgreement
 
-    if isinstance(config, FederatedConfig):
+    if isinstance(config.agreement, FederatedAgreement):
         from parties.horizontal.run_party import run_federated_party
 
         return run_federated_party(federated_mode(config), config, party, options, hub, listener)
@@ -186,7 +198,8 @@ def simulate_command(  # noqa: PLR0913  a command has the options that it has
         Path,
         typer.Argument(
             readable=False,
-            help="TOML file with the agreement and the settings of all parties, as in configs/.",
+            help="TOML file with the agreement and the settings of all parties, or the name of a "
+            "shipped run, which vfl runs lists.",
         ),
     ],
     data: DataOption = None,
@@ -201,14 +214,18 @@ def simulate_command(  # noqa: PLR0913  a command has the options that it has
     changes: SetOption = None,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
+    version: VersionOption = False,
 ) -> None:
     """Run all parties of an agreement on this machine, for a trial.
 
     Each party is a process. The processes connect over the loopback interface
     with mutual TLS, as parties on different machines do. The command makes
     temporary certificates for the run.
+    The parties wait for each other without time limits, however busy the
+    machine is.
     After a crash, run the same command to resume from the last checkpoint.
     """
+    del version
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
     plan = (config, tuple(changes or ()), out, data, begin)
     run = _in_process if in_process else _processes
@@ -220,13 +237,14 @@ def _simulate(
     run: Callable[["SimulationPlan", "ProgressListener"], dict[str, Any]],
     console: Console,
 ) -> None:
-    from configs.any_file import read_any
-    from parties.cli.modes import AGREEMENTS
+    from configs.shipped import find_config
+    from parties.cli.modes import SCHEMAS, read_runnable
     from parties.session.run_folder import check_run_folder
     from parties.session.simulation import SimulationPlan
 
-    plan = SimulationPlan(*options, agreements=AGREEMENTS)
-    config = read_any(plan.config, AGREEMENTS, plan.changes)
+    path, changes, out, data, begin = options
+    plan = SimulationPlan(find_config(path), changes, out, data, begin, schemas=SCHEMAS)
+    config = read_runnable(plan.config, plan.changes)
     for notice in config.notices:
         console.warn(notice)
     check_run_folder(plan.out, plan.data)
@@ -239,12 +257,12 @@ def _simulate(
 
 
 def _processes(plan: "SimulationPlan", listener: "ProgressListener") -> dict[str, Any]:
-    from configs.any_file import read_any
-    from configs.federated_file import FederatedConfig
-    from parties.cli.modes import AGREEMENTS
+    from configs.config_file import read_any
+    from configs.federated import FederatedAgreement
+    from parties.cli.modes import SCHEMAS
 
-    config = read_any(plan.config, AGREEMENTS, plan.changes)
-    if isinstance(config, FederatedConfig) and config.agreement.clients:
+    config = read_any(plan.config, SCHEMAS, plan.changes)
+    if isinstance(config.agreement, FederatedAgreement) and config.agreement.clients:
         from parties.horizontal.simulation.simulate import simulate_federated
 
         return simulate_federated(federated_mode(config), plan, listener)
@@ -255,9 +273,9 @@ def _processes(plan: "SimulationPlan", listener: "ProgressListener") -> dict[str
 
 def federated_mode(config: "FederatedConfig") -> "FederatedMode":
     """Return the mode of a config, horizontal or LLM; import only the libraries of this mode."""
-    from configs.federated_file import LanguageConfig
+    from configs.language import LanguageAgreement
 
-    if isinstance(config, LanguageConfig):
+    if isinstance(config.agreement, LanguageAgreement):
         from parties.language.setup import LANGUAGE_MODE
 
         return LANGUAGE_MODE
@@ -275,12 +293,11 @@ def _in_process(plan: "SimulationPlan", listener: "ProgressListener") -> dict[st
 app.command("doctor", epilog="Example: vfl doctor people.toml --party bank --data-full")(
     doctor_command
 )
-app.command("simulate", epilog="Example: vfl simulate configs/vertical/digits.toml")(
-    simulate_command
-)
+app.command("simulate", epilog="Example: vfl simulate digits")(simulate_command)
 app.command(
     "predict", epilog="Example: vfl predict people.toml --party bank --out predictions.csv"
 )(predict_command)
+app.command("runs", epilog="Example: vfl runs")(runs_command)
 app.command("report", epilog="Example: vfl report runs/people")(report_command)
 app.add_typer(certs_app, name="certs")
 app.add_typer(language_app, name="language")

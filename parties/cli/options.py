@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from parties import __version__
 from parties.session.setup import Begin
 from protocol.errors import IdentityError
 
@@ -70,6 +71,33 @@ BeginOption = Annotated[
         "--begin",
         help="auto: resume if there are checkpoints; fresh: delete checkpoints and start again; "
         "resume: fail if there are no checkpoints.",
+    ),
+]
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        from protocol.envelope import PROTOCOL_VERSION
+
+        typer.echo(f"vfl {__version__}, protocol {PROTOCOL_VERSION}")
+        raise typer.Exit
+
+
+VersionOption = Annotated[
+    bool,
+    typer.Option(
+        "--version",
+        is_eager=True,
+        callback=_print_version,
+        help="Print the versions of vfl and of its protocol, and exit.",
+    ),
+]
+SupervisedOption = Annotated[
+    bool,
+    typer.Option(
+        "--supervised",
+        hidden=True,  # vfl simulate alone starts parties like this
+        help="Wait for other parties without time limits, and stop when standard input ends.",
     ),
 ]
 DebugOption = Annotated[

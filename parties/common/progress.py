@@ -13,25 +13,15 @@ REPORT_INTERVAL = 0.1  # seconds between two progress events of one phase
 
 @dataclass(slots=True)
 class Progress:
-    """Progress of one party in its present phase; the fields of a progress event.
+    """Progress of one party in its present phase; the fields of a progress event."""
 
-    Attributes:
-        party: name of the party.
-        phase: what the party does now.
-        done: steps done in this phase.
-        total: steps of this phase; None if unknown.
-        size: bytes sent and received since the start.
-        seconds: time spent in this phase.
-        tokens: tokens that the model processed in this phase.
-    """
-
-    party: str
-    phase: str = "starting"
-    done: int = 0
-    total: int | None = None
-    size: int = 0
-    seconds: float = 0.0
-    tokens: int = 0
+    party: str  # name of the party
+    phase: str = "starting"  # what the party does now
+    done: int = 0  # steps done in this phase
+    total: int | None = None  # steps of this phase; None if unknown
+    size: int = 0  # bytes sent and received since the start
+    seconds: float = 0.0  # time spent in this phase
+    tokens: int = 0  # tokens that the model processed in this phase
 
     @property
     def rate(self) -> float:
@@ -56,12 +46,17 @@ ProgressListener = Callable[[Event], None]
 
 
 class ProgressReporter:
-    """Sends progress events of one party to ``listener``, as plain dictionaries."""
+    """Sends progress events of one party to ``listener``, as plain dictionaries.
+
+    Attributes:
+        counted: number of steps counted in all phases.
+    """
 
     def __init__(self, party: str, listener: ProgressListener) -> None:
         self._listener = listener
         self._progress = Progress(party)
         self._began = self._reported = monotonic()
+        self.counted = 0
 
     def phase(self, name: str, total: int | None = None) -> None:
         """Start the phase ``name``; ``total`` is its number of steps, or None if unknown."""
@@ -83,6 +78,7 @@ class ProgressReporter:
     def step(self, count: int = 1) -> None:
         """Count ``count`` steps of this phase as done."""
         self._progress.done += count
+        self.counted += count
         if monotonic() - self._reported >= REPORT_INTERVAL:
             self._report()
 

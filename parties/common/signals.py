@@ -1,8 +1,11 @@
 """SIGTERM: the first one stops a run cleanly, the second one kills the process."""
 
+import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Thread
 from types import FrameType
 
 from parties.common.errors import Stopped
@@ -21,3 +24,17 @@ def stop_on_sigterm() -> Iterator[None]:
 def _stop(_number: int, _frame: FrameType | None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     raise Stopped("stopped by SIGTERM", "run the same command to resume from the last checkpoint")
+
+
+def stop_with_parent() -> None:
+    """Send SIGTERM to this process when its standard input ends, as it does if the parent ends.
+
+    The parent must have opened a pipe as standard input and must send nothing through the pipe.
+    """
+    Thread(target=_await_end_of_input, name="parent", daemon=True).start()
+
+
+def _await_end_of_input() -> None:
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)

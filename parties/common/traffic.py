@@ -29,19 +29,12 @@ def report_phase(kind: str, task: str) -> str:
 
 @dataclass(slots=True)
 class TrafficTotal:
-    """Total number and total sizes of several messages.
+    """Total number and total sizes of several messages."""
 
-    Attributes:
-        messages: number of messages.
-        rows: number of rows of the messages' tensors.
-        payload: size of the messages' tensors in bytes.
-        size: total size of the messages in bytes.
-    """
-
-    messages: int = 0
-    rows: int = 0
-    payload: int = 0
-    size: int = 0
+    messages: int = 0  # number of messages
+    rows: int = 0  # number of rows of the messages' tensors
+    payload: int = 0  # size of the messages' tensors in bytes
+    size: int = 0  # total size of the messages in bytes
 
     def add(self, other: "TrafficTotal | MessageRecord") -> None:
         """Add one message, or the totals of several messages, to these totals."""

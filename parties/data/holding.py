@@ -3,37 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import assert_never
 
 import numpy as np
 
-from configs.party_settings import (
-    CifarData,
-    CsvData,
-    Data,
-    IdxData,
-    ImageSettings,
-    MedMnistData,
-    NumpyData,
-    ParquetData,
-    SampleSettings,
-    SklearnData,
-    SqlData,
-    SvhnData,
-    TableSettings,
-    TinyImageNetData,
-)
 from parties.common.errors import DataError
 from parties.data.sources.arrays import Images, Index, Mask, Progress
-from parties.data.sources.cifar_source import read_cifar
-from parties.data.sources.collect import collect_files
-from parties.data.sources.csv_source import open_csv
+from parties.data.sources.collect import TableSettings
 from parties.data.sources.feature_noise import add_feature_noise
-from parties.data.sources.idx_source import read_idx
-from parties.data.sources.medmnist_source import read_medmnist
-from parties.data.sources.npz_source import read_numpy
+from parties.data.sources.images import ImageSettings
 from parties.data.sources.records import ABSENT, MAX_SHOWN, UNKNOWN, Records
-from parties.data.sources.sklearn_source import read_sklearn
+from parties.data.sources.source import DataSettings, ReadOptions, SampleSettings
 from parties.data.sources.store import duplicate_ids, select_ids
 from parties.data.sources.table import Table
 
@@ -76,7 +55,7 @@ class Holding:
 
 
 def read_holding(
-    data: Data,
+    data: DataSettings,
     *,
     folder: Path,
     classes: Sequence[str],
@@ -97,7 +76,7 @@ def read_holding(
         StorageError: the temporary folder has no space for large columns.
     """
     _refuse_misplaced_labels(data, active)
-    records = _records(data, folder, classes, progress)
+    records = data.read(ReadOptions(folder, classes, progress))
     if isinstance(data, ImageSettings) and data.noise is not None:
         records = add_feature_noise(records, data.noise)
     duplicates = duplicate_ids(records.ids)
@@ -122,56 +101,18 @@ def read_holding(
     return holding if data.sample is None else _sample_rows(holding, data.sample)
 
 
-def _refuse_misplaced_labels(data: Data, active: bool) -> None:
-    label = data.labels or data.test_labels if isinstance(data, IdxData) else data.label
-    if label and not active:
+def _refuse_misplaced_labels(data: DataSettings, active: bool) -> None:
+    if data.has_labels and not active:
         raise DataError(
             "the data of a passive party has labels",
             "only the active party may have labels; remove data.label (idx files: data.labels and "
             "data.test_labels) from the party settings",
         )
-    if active and not label:
-        option = "labels" if isinstance(data, IdxData) else "label"
+    if active and not data.has_labels:
         raise DataError(
-            "the active party's data has no labels", f"set data.{option} in the party settings"
+            "the active party's data has no labels",
+            f"set data.{data.label_keys[0]} in the party settings",
         )
-
-
-def _records(  # noqa: C901, PLR0911  one case for each source
-    data: Data, folder: Path, classes: Sequence[str], progress: Progress
-) -> Records:
-    match data:
-        case CsvData():
-            return collect_files(open_csv, data, folder, classes, progress)
-        case ParquetData():
-            from parties.data.sources.parquet_source import open_parquet  # noqa: PLC0415  large import
-
-            return collect_files(open_parquet, data, folder, classes, progress)
-        case SqlData():
-            from parties.data.sources.sql_source import read_sql  # noqa: PLC0415  large import
-
-            return read_sql(data, folder, classes, progress)
-        case NumpyData():
-            return read_numpy(data, folder, classes)
-        case SklearnData():
-            return read_sklearn(data, classes)
-        case IdxData():
-            return read_idx(data, folder, classes)
-        case MedMnistData():
-            return read_medmnist(data, folder, classes)
-        case CifarData():
-            return read_cifar(data, folder, classes)
-        case SvhnData():
-            from parties.data.sources.svhn_source import read_svhn  # noqa: PLC0415  slow
-
-            return read_svhn(data, folder, classes)
-        case TinyImageNetData():
-            from parties.data.sources.tiny_imagenet_source import (  # noqa: PLC0415  needs Pillow
-                read_tiny_imagenet,
-            )
-
-            return read_tiny_imagenet(data, folder, classes, progress)
-    assert_never(data)
 
 
 def _duplicate_error(records: Records, pairs: Sequence[tuple[int, int]]) -> DataError:

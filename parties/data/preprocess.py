@@ -17,11 +17,11 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from configs.party_settings import Data
 from parties.common.errors import DataError
 from parties.data.data_frame import data_frame
 from parties.data.holding import Holding
 from parties.data.sources.arrays import Index
+from parties.data.sources.source import DataSettings
 
 Features: TypeAlias = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 
@@ -141,7 +141,7 @@ def fit_preprocessing(holding: Holding, rows: Index) -> FittedPreprocessing:
     )
 
 
-def declared_preprocessing(holding: Holding, data: Data) -> FittedPreprocessing:
+def declared_preprocessing(holding: Holding, data: DataSettings) -> FittedPreprocessing:
     """Return the preprocessing that the party settings declare, without reading any row.
 
     A number becomes -1 at the lower end of its range and 1 at the upper end; an absent number

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from configs.party_settings import Data
 from parties.common.errors import DataError
 from parties.data.holding import Holding
+from parties.data.sources.source import DataSettings
 from psi.errors import PsiError
 from psi.ids import join_columns, normalise
 
@@ -33,7 +33,7 @@ class RequestedIds:
         return len(self.ids)
 
 
-def id_columns(data: Data) -> tuple[str, ...]:
+def id_columns(data: DataSettings) -> tuple[str, ...]:
     """Return the names of the ID columns; none if an ID consists of file name and row number."""
     return () if data.id == "row" else data.id.columns
 

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from configs.federated_file import HorizontalConfig, LanguageConfig
-from configs.party_settings import PartySettingsBase, VerticalPartySettings
-from configs.schema import VerticalConfig
+from configs.config_file import AnyConfig
+from configs.horizontal import HorizontalConfig
+from configs.language import LanguageConfig
+from configs.party_settings import PartySettingsBase
 from parties.common.errors import PartyError, StorageError, exit_code
-from parties.session.identity import AnyConfig
+from parties.data.party_settings import VerticalConfig, VerticalPartySettings
 
 
 class CheckState(StrEnum):
@@ -22,44 +23,26 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of one check.
+    """Result of one check."""
 
-    Attributes:
-        check: name of the check.
-        state: whether the check passed, found a problem, failed or was not possible.
-        message: the result in words.
-        hint: how to fix a problem.
-        code: exit code with which a run would end; 0 unless the check failed.
-    """
-
-    check: str
-    state: CheckState
-    message: str
-    hint: str = ""
-    code: int = 0
+    check: str  # name of the check
+    state: CheckState  # whether the check passed, found a problem, failed or was not possible
+    message: str  # the result in words
+    hint: str = ""  # how to fix a problem
+    code: int = 0  # exit code with which a run would end; 0 unless the check failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExaminedParty:
-    """The party that ``vfl doctor`` checks; the base class for all modes of a run.
+    """The party that ``vfl doctor`` checks; the base class for all modes of a run."""
 
-    Attributes:
-        config: agreement and party settings.
-        name: name of the party.
-        settings: the party's own settings.
-        folder: folder in which relative data paths are resolved.
-        certificates: folder of the party's key and certificates.
-        out: folder in which all runs store their results.
-        address: address to connect to or to listen on; None if not set.
-    """
-
-    config: AnyConfig
-    name: str
-    settings: PartySettingsBase
-    folder: Path
-    certificates: Path
-    out: Path
-    address: str | None
+    config: AnyConfig  # agreement and party settings
+    name: str  # name of the party
+    settings: PartySettingsBase  # the party's own settings
+    folder: Path  # folder in which relative data paths are resolved
+    certificates: Path  # folder of the party's key and certificates
+    out: Path  # folder in which all runs store their results
+    address: str | None  # address to connect to or to listen on; None if not set
 
     @property
     def active(self) -> bool:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from configs.errors import ConfigError
-from configs.party_settings import RowPartySettings
 from parties.common.errors import DataError, PartyError
+from parties.data.party_settings import RowPartySettings
 from parties.doctor.check import ExaminedHorizontalParty, Finding, fail, fail_with, ok
 from parties.doctor.federated import examine_federated
 from parties.doctor.machine import MODEL_COPIES, PROCESS_MEMORY, memory_finding
@@ -42,8 +42,7 @@ def _check_data(party: ExaminedHorizontalParty, *, whole: bool) -> Iterator[Find
     if not isinstance(settings, RowPartySettings):
         yield ok("data", "a server has no rows")
         return
-    labels = ("label", "labels")
-    if not any(getattr(settings.data, option, None) for option in labels):
+    if not settings.data.has_labels:
         message = "a client needs labels, and its data has none"
         yield fail_with("label", message, "set label, or labels for images", DataError)
     sound = True

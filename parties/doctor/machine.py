@@ -5,7 +5,6 @@ import os
 import platform
 import resource
 from collections.abc import Iterator
-from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,9 @@ import torch
 from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, ModuleBottom
 from configs.errors import ConfigError
 from configs.language_party_settings import ModelPartySettings
-from configs.party_settings import VerticalPartySettings
 from parties.common.device import prepare_device
+from parties.common.libraries import library_versions
+from parties.data.party_settings import VerticalPartySettings
 from parties.doctor.check import (
     ExaminedParty,
     ExaminedVerticalParty,
@@ -43,7 +43,7 @@ _LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 def check_versions(party: ExaminedParty) -> Iterator[Finding]:
     """Report the versions of Python and libraries; warn if torch changed since the last run."""
-    found = {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES}
+    found = {"python": platform.python_version()} | library_versions(LIBRARIES)
     yield ok("versions", ", ".join(f"{name} {number}" for name, number in found.items()))
     last = _last_run(party)
     then, now = last.get("torch"), torch.__version__

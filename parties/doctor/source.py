@@ -1,14 +1,13 @@
 """Checks of a party's data files; either the beginning of each file or all rows are read."""
 
-import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-from configs.party_settings import CsvData, Data, DataSettings, IdColumns, TinyImageNetData
 from parties.common.errors import DataError, PolicyError
 from parties.data.holding import read_holding
 from parties.data.preprocess import declared_preprocessing
-from parties.data.sources.files import foreign_format
+from parties.data.sources.registry import Data
+from parties.data.sources.source import DataSettings
 from parties.doctor.check import ExaminedVerticalParty, Finding, fail, fail_with, ok
 from parties.doctor.folders import path_exists
 
@@ -17,18 +16,7 @@ _HEAD = 1 << 16  # bytes read of each file
 
 def data_files(party: ExaminedVerticalParty) -> list[Path]:
     """Return the files that the party settings name as data."""
-    return files_of(party.settings.data, party.folder)
-
-
-def files_of(data: Data, folder: Path) -> list[Path]:
-    """Return the files that a data table names; relative paths are resolved in ``folder``."""
-    if isinstance(data, TinyImageNetData):  # a folder, in which every image is a file
-        return [folder / data.path / "val" / "val_annotations.txt"]
-    named: list[object] = []
-    for field in type(data).model_fields:
-        value = getattr(data, field)
-        named += value if isinstance(value, tuple) else [value]
-    return [folder / path for path in named if isinstance(path, Path)]
+    return [party.folder / path for path in party.settings.data.files()]
 
 
 def check_data(party: ExaminedVerticalParty, *, whole: bool) -> Iterator[Finding]:
@@ -45,7 +33,7 @@ def check_data(party: ExaminedVerticalParty, *, whole: bool) -> Iterator[Finding
 
 def check_file_heads(data: Data, folder: Path) -> Iterator[Finding]:
     """Check the beginning of each file; stop after the first file that cannot be used."""
-    files = files_of(data, folder)
+    files = [folder / path for path in data.files()]
     if not files:
         yield ok("data", f"{data.kind}: needs no file of this party")
     for path in files:
@@ -59,12 +47,11 @@ def check_file_heads(data: Data, folder: Path) -> Iterator[Finding]:
 def _label(party: ExaminedVerticalParty) -> Iterator[Finding]:
     """Check that the active party has labels and no other party has."""
     data = party.settings.data
-    has = any(getattr(data, option, None) for option in ("label", "labels", "test_labels"))
-    if has and not party.active:
+    if data.has_labels and not party.active:
         yield fail_with(
             "label", "labels at a passive party", "remove label from the party settings", DataError
         )
-    elif party.active and not has:
+    elif party.active and not data.has_labels:
         yield fail_with("label", "the active party's data has no labels", "set label", DataError)
 
 
@@ -86,10 +73,8 @@ def _check_file(path: Path, data: Data) -> Finding:
     head = _head(path, data)
     size = path.stat().st_size
     message = f"{path}, {size / 1e6:.1f} MB"
-    if not isinstance(data, CsvData):
-        return ok("data", message)
-    columns = _columns(path, head, data)
-    return ok("data", f"{message}, {len(columns)} columns with all that the party settings name")
+    shown = data.check_head(path.name, head)
+    return ok("data", f"{message}, {shown}" if shown else message)
 
 
 def _head(path: Path, data: DataSettings) -> bytes:
@@ -110,41 +95,6 @@ def _head(path: Path, data: DataSettings) -> bytes:
             f"cannot read {path}: {error.strerror}",
             "allow the account that runs vfl to read the file",
         ) from None
-
-
-def _columns(path: Path, head: bytes, data: CsvData) -> Sequence[str]:
-    """Return the columns of a CSV file; raise an error if a column of the settings is missing."""
-    packed = foreign_format(head)
-    if packed:
-        raise DataError(
-            f"{path.name} is not CSV but {packed}", "unpack the file, or save the data as CSV"
-        )
-    columns = data.names or _first_record(path, head, data.comment)
-    ids = data.id.columns if isinstance(data.id, IdColumns) else ()
-    uses = {"id": ids, "label": (data.label,) if data.label else ()}
-    uses |= {"numeric": data.numeric or (), "categorical": data.categorical}
-    absent = [
-        f"{column!r} ({use})" for use, named in uses.items() for column in named
-        if column not in columns
-    ]  # fmt: skip
-    if absent:
-        raise DataError(
-            f"{path.name} has no column {', '.join(absent)}",
-            "compare the columns in the party settings with the header",
-        )
-    return columns
-
-
-def _first_record(path: Path, head: bytes, comment: str | None) -> list[str]:
-    """Return the cells of the header; only a later line can be cut at the end of ``head``."""
-    for line in head.decode("utf-8-sig", errors="replace").splitlines():
-        if line.strip() and not (comment and line.startswith(comment)):
-            break
-    else:
-        raise DataError(f"{path.name} has no records", "add rows, or name another file")
-    if "\ufffd" in line or "\0" in line:
-        raise DataError(f"{path.name}: the header is not UTF-8 text", "save the file as UTF-8")
-    return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True))]
 
 
 def _read(party: ExaminedVerticalParty) -> Finding:

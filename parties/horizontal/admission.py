@@ -52,14 +52,13 @@ class Admission:
     def _wait(self, names: Sequence[str]) -> list[str]:
         """Accept clients until the time limit; return the names of missing clients."""
         party = self._party
-        deadline = monotonic() + party.agreement.limits.join_seconds
+        deadline = monotonic() + party.limits.join_seconds
         while len(self._admitted) < len(names) and monotonic() < deadline:
             self._greet(deadline - monotonic())
         missing = [name for name in names if name not in self._admitted]
         if len(names) - len(missing) < quorum_count(party.agreement.training.quorum, len(names)):
             raise PeerSilent(
-                f"{', '.join(missing[:10])} did not join within "
-                f"{party.agreement.limits.join_seconds:g} s",
+                f"{', '.join(missing[:10])} did not join within {party.limits.join_seconds:g} s",
                 "start these clients, with the address of this server as --hub",
             )
         return missing

@@ -16,7 +16,13 @@ from parties.horizontal.engine.wire import (
     VectorAssembler,
     split_vector,
 )
-from parties.horizontal.local.local_task import LocalTaskError
+from parties.horizontal.local.local_task import (
+    FORGETTING_AIMS,
+    SLOTS,
+    LocalTaskError,
+    needed_slots,
+    task_differences,
+)
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.secure.masked_client import MaskedSumClient
 from parties.session import handshake
@@ -32,12 +38,15 @@ from protocol.message import Message
 if TYPE_CHECKING:
     from parties.horizontal.secure.encrypted_client import EncryptedSumClient
 
+MODEL = "model"  # slot of the model that a task trains or evaluates
+HINT = "use the same version of vfl and the same agreement at both parties"
+
 
 def run_client(party: FederatedParty, connect: Callable[[], Line]) -> None:
     """Join the server and execute the server's tasks until the run ends; reconnect if needed."""
     store, done = ClientStore(party), ReplyCount()
     reconnect = Reconnect(party, lambda: done.replies)
-    busy = party.agreement.limits.idle_seconds  # the server accepts clients between rounds only
+    busy = party.limits.idle_seconds  # the server accepts clients between rounds only
     while True:
         channel = reconnect.join(
             partial(handshake.join_hub, party, connect, NO_CHECKPOINTS, busy_seconds=busy)
@@ -59,9 +68,9 @@ class ReplyCount:
 def _converse(
     party: FederatedParty, channel: Channel, store: ClientStore, done: ReplyCount
 ) -> None:
-    with report_and_close(channel):
+    with report_and_close(channel), channel.locate_errors():
         conversation = ClientConversation(party, channel, store)
-        while conversation.handle(channel.receive(party.agreement.limits.idle_seconds)):
+        while conversation.handle(channel.receive(party.limits.idle_seconds)):
             done.replies += 1
 
 
@@ -71,6 +80,7 @@ class ClientConversation:
     def __init__(self, party: FederatedParty, channel: Channel, store: ClientStore) -> None:
         self._party, self._channel, self._store = party, channel, store
         self._sums = _sums(party, channel)
+        self._agreed = party.local_tasks(party.agreement)
         self._slots: dict[str, Tensor] = {}
         self._incomplete: dict[str, VectorAssembler] = {}
 
@@ -78,7 +88,8 @@ class ClientConversation:
         """Handle a message of the server; return whether the run continues.
 
         Raises:
-            RemoteProtocolError: the message does not match the agreement.
+            RemoteProtocolError: the message does not match the agreement, or the state of this
+                client cannot answer it; nothing has changed.
         """
         self._party.progress.follow(self._channel.place)
         match message.body:
@@ -105,35 +116,67 @@ class ClientConversation:
         return True
 
     def _load(self, load: vfl_pb2.LoadVector, message: Message) -> None:
+        if load.slot not in (MODEL, DELIVERED, *SLOTS):
+            raise RemoteProtocolError(
+                f"the server sent a vector {load.slot!r}; expected one of "
+                f"{', '.join((MODEL, DELIVERED, *SLOTS))}"
+            )
+        if load.size != self._store.size:
+            raise RemoteProtocolError(
+                f"the server sent a model of {load.size} elements; expected {self._store.size}",
+                "compare the agreements: both parties need the same model",
+            )
         empty = VectorAssembler(self._store.size, np.dtype(np.float32))
         vector = self._incomplete.setdefault(load.slot, empty).add(load, message)
         if vector is None:
             return
-        if len(vector) != self._store.size:
-            raise RemoteProtocolError(
-                f"the server sent a model of {len(vector)} elements; expected {self._store.size}"
-            )
         self._slots[load.slot] = vector
         del self._incomplete[load.slot]
 
     def _run_task(self, message: vfl_pb2.RunTask) -> None:
         sent = decode(message, SentTask)
-        slots = {name: self._slot(name) for name in ("model", *sent.slots)}
+        self._check_task(sent)
+        slots = {name: self._slot(name) for name in (MODEL, *sent.slots)}
+        self._sums.require_sum()
         try:
             found = self._store.run_task(sent.rows, sent.task, slots)
         except LocalTaskError as error:
             raise RemoteProtocolError(
                 f"the server sent a local task that this client cannot execute: {error}",
-                "use the same version of vfl and the same agreement at both parties",
+                HINT,
             ) from error
         vector, update = self._sums.protect(found)
         for start, part in split_vector(vector):
             self._channel.send(vfl_pb2.Update(start=start, size=len(vector)), part)
         self._channel.send(update)
 
+    def _check_task(self, sent: SentTask) -> None:
+        """Check a local task against those of the agreed methods, before anything is trained."""
+        task = sent.task
+        found = min((task_differences(each, task) for each in self._agreed), key=len)
+        if found:
+            aims = ", ".join(sorted({each.aim for each in self._agreed}))
+            raise RemoteProtocolError(
+                f"the server sent a local task with the aim {task.aim!r} that differs from every "
+                f"task of the agreement, from the nearest one in {', '.join(found)}; legal aims: "
+                f"{aims}",
+                HINT,
+            )
+        if task.aim in FORGETTING_AIMS and sent.rows != "forgotten":
+            raise RemoteProtocolError(
+                f"the server sent a local task with the aim {task.aim!r} on {sent.rows} rows; "
+                "expected forgotten rows"
+            )
+        needed = needed_slots(task)
+        if not {*needed} <= {*sent.slots} <= {*SLOTS}:
+            raise RemoteProtocolError(
+                f"the server sent a local task with the aim {task.aim!r} and the vectors "
+                f"{', '.join(sent.slots)[:200] or 'none'}; expected {', '.join(needed) or 'none'}"
+            )
+
     def _evaluate(self, message: vfl_pb2.EvaluateRows) -> None:
         sent = decode(message, SentEvaluation)
-        found = self._store.evaluate(sent.rows, self._slot("model"), sent.parameters)
+        found = self._store.evaluate(sent.rows, self._slot(MODEL), sent.parameters)
         self._channel.send(encode(found, vfl_pb2.Metrics))
 
     def _select_request(self, name: str) -> None:
@@ -144,6 +187,10 @@ class ClientConversation:
         self._channel.send(vfl_pb2.Done())
 
     def _purge(self) -> None:
+        if not self._store.has_request:
+            raise RemoteProtocolError(
+                "the server ordered a purge, but it selected no request before"
+            )
         purged = self._store.purge()
         self._slots.clear()
         self._channel.send(vfl_pb2.Done(purged=purged))

@@ -1,11 +1,15 @@
 """A client's stored state: personal parameters per branch, and a record of purged rows.
 
 The state is written before a reply is sent, so a crash cannot lose an update that the server has
-counted. A restarted client continues with the stored state, so it does not use purged rows again,
-even if the client's data still contains these rows. The name of a branch begins with the ID of the
-run, so the client recognises the state of another run. The client deletes the state of another run,
-except if the state lists purged rows: then the client raises an error, because a client without the
-state would train on these rows again.
+counted. If the reply is lost, or the server is killed before it records the step, the server sends
+the same task again: then the client starts again from the personal parameters before this task.
+Therefore the state contains the parameters before the last tasks.
+
+A restarted client continues with the stored state, so it does not use purged rows again, even if
+the client's data still contains these rows. The name of a branch begins with the ID of the run, so
+the client recognises the state of another run. The client deletes the state of another run, except
+if the state lists purged rows: then the client raises an error, because a client without the state
+would train on these rows again.
 """
 
 import re
@@ -13,6 +17,7 @@ import re
 from torch import Tensor
 
 from parties.common.errors import StorageError
+from parties.common.json_codec import Tensors
 from parties.horizontal.engine.run_journal import federated_checkpoints
 from parties.horizontal.local.local_task import (
     LocalTask,
@@ -28,6 +33,7 @@ from protocol.errors import RemoteProtocolError
 
 _RUN = re.compile("[0-9a-f]{32}")
 _VALUE = "personal"  # name of the tensor of a branch
+LAST_TASKS = 3  # of one client in a step: its forgotten and remaining rows, a check of conflicts
 
 
 class ClientStore:
@@ -44,7 +50,14 @@ class ClientStore:
         self._files, self._number = federated_checkpoints(party), BEFORE_TRAINING
         self._run, self._request = "", ""
         self._purged: dict[str, list[str]] = {}
+        # The last tasks that changed personal parameters, and the parameters before each task.
+        self._before: list[tuple[str, Tensor | None]] = []
         self._take()
+
+    @property
+    def has_request(self) -> bool:
+        """Whether the server selected a request."""
+        return bool(self._request)
 
     def evaluate(
         self, kind: RowKind, model: Tensor, parameters: ParameterSource = "personal"
@@ -53,10 +66,19 @@ class ClientStore:
         return self._task.evaluate(kind, model, parameters)
 
     def run_task(self, kind: RowKind, task: LocalTask, slots: Slots) -> LocalUpdate:
-        """Execute a task and store new personal parameters; ``slots``: sent vectors, ``[d]``."""
+        """Execute a task and store new personal parameters; ``slots``: sent vectors, ``[d]``.
+
+        A task that is repeated starts from the personal parameters before its first execution.
+        """
+        name = f"{self._task.branch}, {task.stream}, {task.aim}, {kind}"
+        for place, (done, parameters) in enumerate(self._before):
+            if done == name:
+                self._task.personal, self._before = parameters, self._before[:place]
+                break
         before = self._task.personal
         found = self._task.run_task(kind, task, slots)
         if self._task.personal is not before:
+            self._before = [*self._before, (name, before)][-LAST_TASKS:]
             self._write()
         return found
 
@@ -64,10 +86,16 @@ class ClientStore:
         """Use the personal parameters of a branch from now on.
 
         Raises:
+            RemoteProtocolError: the name of the branch does not begin with the ID of a run.
             StorageError: this client purged rows in an unfinished run, but the server has started a
                 new run.
         """
         run = branch.partition(" ")[0]
+        if not _RUN.fullmatch(run):
+            raise RemoteProtocolError(
+                f"the server named the branch {branch!r:.80}; expected a name that begins with the "
+                "ID of the run, 32 hexadecimal digits"
+            )
         if self._run not in ("", run):
             self._begin_anew()
         self._run = run
@@ -108,7 +136,7 @@ class ClientStore:
         self._purged[self._request] = [f"{gone} rows"] if gone else []
         if not task.has_rows:
             task.personal = None
-        task.branches = {task.branch: task.personal}
+        task.branches, self._before = {task.branch: task.personal}, []
         self._write()
 
     def deliver(self, model: Tensor) -> None:
@@ -138,19 +166,22 @@ class ClientStore:
         values, task = content.values, self._task
         self._run, task.branch = values["run"], values["branch"]
         branches: list[str] = values["branches"]
-        task.branches = {
-            name: task.unpack_personal(content.tensors[name][_VALUE])
-            if name in content.tensors
-            else None
-            for name in branches
-        }
+        task.branches = {name: self._unpacked(content.tensors.get(name)) for name in branches}
         task.personal = task.branches.get(task.branch)
+        self._before = [
+            (name, self._unpacked(content.tensors.get(_before(place))))
+            for place, name in enumerate(values["before"])
+        ]
         for name, purged in values["purged"]:
             self.select_request(name)
             task.purge()
             self._purged[name] = purged
         self._request = ""
         self._party.progress.note(f"resuming from checkpoint {self._number}")
+
+    def _unpacked(self, stored: Tensors | None) -> Tensor | None:
+        """The stored personal parameters, ``[d]``; None if none are stored."""
+        return None if stored is None else self._task.unpack_personal(stored[_VALUE])
 
     def _write(self) -> None:
         task = self._task
@@ -159,11 +190,13 @@ class ClientStore:
             "run": self._run,
             "branch": task.branch,
             "branches": list(task.branches),
+            "before": [name for name, _ in self._before],
             "purged": [[name, purged] for name, purged in self._purged.items()],
         }
+        before = {_before(place): each for place, (_, each) in enumerate(self._before)}
         tensors = {
             name: {_VALUE: task.pack_personal(each)}
-            for name, each in task.branches.items()
+            for name, each in (task.branches | before).items()
             if each is not None
         }
         self._number += 1
@@ -179,3 +212,9 @@ class ClientStore:
             )
         self._files.clear()
         self._number, self._task.personal, self._task.branches = BEFORE_TRAINING, None, {}
+        self._before = []
+
+
+def _before(place: int) -> str:
+    """Name under which the parameters before one of the last tasks are stored."""
+    return f"before task {place}"

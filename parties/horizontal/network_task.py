@@ -24,14 +24,12 @@ from parties.horizontal.local.rows import ClientData
 from parties.horizontal.methods.method import AnyClientMethod
 from parties.horizontal.party import HorizontalParty
 from parties.horizontal.registry import training_clusters, unlearning_methods
+from parties.horizontal.task import ServerTask
 from unlearning.audit.metric import Metric
 
 
-class NetworkServerTask:
+class NetworkServerTask(ServerTask):
     """The server's part of a run in which clients train a network on their rows."""
-
-    common_start = False
-    libraries: tuple[str, ...] = ()
 
     def __init__(self, agreement: HorizontalAgreement) -> None:
         self._agreement = agreement
@@ -40,10 +38,6 @@ class NetworkServerTask:
         self.history_every = agreement.history.every
         self.revert_rounds = agreement.evaluation.revert
         self.measures_conflicts = agreement.evaluation.conflicts
-
-    def wrap_cohort(self, cohort: Cohort) -> Cohort:
-        """Return ``cohort`` unchanged, because ``cohort`` already averages the updates."""
-        return cohort
 
     def initial_model(self, stream: str) -> Tensor:
         """Return the initial model, ``[d]``, sampled with the random stream ``stream``."""
@@ -68,11 +62,6 @@ class NetworkServerTask:
         model, with its personal parameters, are included.
         """
         return evaluate_model(cohort, model, whole_model_evaluation(self._agreement, leaving))
-
-    def benchmark_metrics(self, name: str, model: Tensor) -> dict[str, Any]:
-        """Return no metrics, because the server has no rows; ``model`` is ``[d]``."""
-        del name, model
-        return {}
 
     def metrics(
         self, outcomes: Sequence[ModelOutcome], leaving: Sequence[str]

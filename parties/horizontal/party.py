@@ -1,19 +1,21 @@
 """Parties, modes and model file of a run with a server."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from safetensors.torch import save
 from torch import Tensor
 
-from configs.federated_file import FederatedConfig
+from configs.config_file import FederatedConfig
 from configs.horizontal import HorizontalAgreement
 from parties.common.progress import ProgressListener
 from parties.horizontal.engine.party import FederatedContext
+from parties.horizontal.local.client_task import ClientTask
+from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.local.rows import ClientData, no_rows
 from parties.horizontal.simulation.simulated_data import SimulatedClients, SimulationSource
-from parties.horizontal.task import ClientTask, ServerTask
+from parties.horizontal.task import ServerTask
 from parties.session.saved_model import MODEL, write_saved_model
 from parties.session.setup import StartOptions
 
@@ -25,39 +27,32 @@ def no_client_data() -> ClientData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FederatedParty(FederatedContext):
-    """A party of a run with a server, in the horizontal mode or in the LLM mode.
+    """A party of a run with a server, in the horizontal mode or in the LLM mode."""
 
-    Attributes:
-        server_task: function (party) -> the server's part of the training task.
-        client_task: function (party) -> the client's part of the training task.
-    """
-
+    # Function (party) -> the server's part of the training task.
     server_task: Callable[[Any], ServerTask]
+    # Function (party) -> the client's part of the training task.
     client_task: Callable[[Any], ClientTask]
+    # Function (agreement) -> all local tasks that the server may send.
+    local_tasks: Callable[[Any], Sequence[LocalTask]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HorizontalParty(FederatedParty):
-    """A party of a horizontal run with its data. The server has no rows.
-
-    Attributes:
-        client_data: the rows of a client; empty at the server.
-    """
+    """A party of a horizontal run with its data. The server has no rows."""
 
     agreement: HorizontalAgreement
+    # The rows of a client; empty at the server.
     client_data: ClientData = field(default_factory=no_client_data)
 
 
 @dataclass(frozen=True, slots=True)
 class FederatedMode:
-    """Functions that the horizontal mode and the LLM mode implement differently.
+    """Functions that the horizontal mode and the LLM mode implement differently."""
 
-    Attributes:
-        set_up: function (config, party's name, options, listener) -> the party with its data.
-        read_clients: function that reads the data of all simulated clients in a worker process.
-    """
-
+    # Function (config, party's name, options, listener) -> the party with its data.
     set_up: Callable[[FederatedConfig, str, StartOptions, ProgressListener], FederatedParty]
+    # Function that reads the data of all simulated clients in a worker process.
     read_clients: Callable[[SimulationSource], SimulatedClients]
 
 

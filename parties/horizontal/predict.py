@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from configs.errors import ConfigError
-from configs.federated_file import HorizontalConfig
-from configs.party_settings import Data, RowPartySettings
+from configs.horizontal import HorizontalConfig
 from parties.data.holding import read_holding
+from parties.data.party_settings import RowPartySettings
 from parties.data.predictions import Predictions
 from parties.data.requested_ids import all_ids, id_columns, read_ids
 from parties.data.sources.arrays import Progress
@@ -24,19 +24,12 @@ from parties.session.setup import data_folder
 
 @dataclass(frozen=True, slots=True)
 class RowPredictionRequest:
-    """A request for predictions: the party that predicts, and the rows to predict.
+    """A request for predictions: the party that predicts, and the rows to predict."""
 
-    Attributes:
-        party: name of the party.
-        runs: folder of the runs.
-        data: folder of the data; None: the folder in the party settings.
-        ids: file with IDs; None: all rows of the party's data.
-    """
-
-    party: str
-    runs: Path
-    data: Path | None
-    ids: Path | None
+    party: str  # name of the party
+    runs: Path  # folder of the runs
+    data: Path | None  # folder of the data; None: the folder in the party settings
+    ids: Path | None  # file with IDs; None: all rows of the party's data
 
 
 def predict_rows(
@@ -66,7 +59,7 @@ def predict_rows(
         settings.data,
         folder=data_folder(config.path, settings, request.data),
         classes=agreement.labels.classes,
-        active=_labelled(settings.data),
+        active=settings.data.has_labels,
         several_classes=False,
         progress=progress,
     )
@@ -90,11 +83,6 @@ def _owner(config: HorizontalConfig, name: str) -> str:
             'run the clients with vfl-party, or set personal = {kind = "none"}, and train again',
         )
     return agreement.hub
-
-
-def _labelled(data: Data) -> bool:
-    """Whether the party settings name labels, which are read as in training but not used."""
-    return any(getattr(data, option, None) for option in ("label", "labels"))
 
 
 @torch.no_grad()

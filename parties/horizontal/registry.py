@@ -1,23 +1,23 @@
-"""Registry of client unlearning methods, and the class of an agreement with their settings."""
+"""Registry of client unlearning methods, and the schema of the mode with their settings."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Final
 
 from configs.client_unlearning import (
     ClientUnlearning,
     ClientVariant,
-    LocalTrainingSettings,
-    StageSettings,
 )
+from configs.config_file import ConfigSchema
+from configs.federated import SIMULATED
 from configs.horizontal import HorizontalAgreement, horizontal_agreement
-from configs.unlearning import MethodSettings
+from configs.party_settings import PartySettingsBase
 from configs.variants import MethodVariant, variants_table
+from parties.data.party_settings import RowPartySettings
 from parties.horizontal.engine.clusters import assign_clusters
-from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.training_plan import network_training_plan
-from parties.horizontal.local.local_task import Aim, LocalTask
+from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.methods.adaclipping import AdaClipping
 from parties.horizontal.methods.ewc_sga import EwcSga
 from parties.horizontal.methods.federaser import FedEraser
@@ -29,26 +29,12 @@ from parties.horizontal.methods.fedrecovery import FedRecovery
 from parties.horizontal.methods.fine_tune import FineTune
 from parties.horizontal.methods.fu_pga import FuPga
 from parties.horizontal.methods.knot import Knot
-from parties.horizontal.methods.method import AnyClientMethod, StageBuilder
+from parties.horizontal.methods.method import AnyClientMethod, MethodClass, Stages
 from parties.horizontal.methods.mimir import Mimir
 from parties.horizontal.methods.mode import MoDe
 from parties.horizontal.methods.noisy_fine_tune import NoisyFineTune
 from parties.horizontal.methods.retrain import Retrain
 from parties.horizontal.methods.sfu import Sfu
-
-
-class MethodClass(Protocol):
-    """The class of a method that a config can choose."""
-
-    @property
-    def settings(self) -> type[MethodSettings] | None:
-        """The class of the method's table of settings; None without settings."""
-
-    def from_agreement(
-        self, agreement: HorizontalAgreement, plan: Any, rounds: StageBuilder, /
-    ) -> AnyClientMethod:
-        """Build the method from its settings ``plan``; ``rounds`` builds the plans of stages."""
-
 
 METHODS: Final[Mapping[str, MethodClass]] = MappingProxyType(
     {
@@ -69,26 +55,23 @@ METHODS: Final[Mapping[str, MethodClass]] = MappingProxyType(
         "noisy-fine-tune": NoisyFineTune,
     }
 )
-AGREEMENT: Final = horizontal_agreement(
-    variants_table(
-        ClientUnlearning,
-        ClientVariant,
-        {name: each.settings for name, each in METHODS.items()},
-        chosen="fedosd",
-    )
+UNLEARNING: Final = variants_table(
+    ClientUnlearning,
+    ClientVariant,
+    {name: each.settings for name, each in METHODS.items()},
+    chosen="fedosd",
+)
+UNLEARNING.reads = MappingProxyType({name: each.reads for name, each in METHODS.items()})
+AGREEMENT: Final = horizontal_agreement(UNLEARNING)
+SCHEMA: Final = ConfigSchema(
+    "horizontal", AGREEMENT, PartySettingsBase, RowPartySettings, SIMULATED
 )
 
 
-# The names of random streams are part of the seed: a renamed stream changes the results.
 def build_method(agreement: HorizontalAgreement, name: str) -> AnyClientMethod:
     """Return the method that the config calls ``name``."""
-
-    def rounds(
-        stage: LocalTrainingSettings, stream: str, aim: Aim = "fit", strength: float = 0.0
-    ) -> RoundPlan:
-        return _stage_plan(agreement, stage, f"{name} {stream}", aim, strength)
-
-    return METHODS[name].from_agreement(agreement, agreement.unlearning.table(name), rounds)
+    plan = agreement.unlearning.table(name)
+    return METHODS[name].from_settings(plan, Stages(agreement, name))
 
 
 def unlearning_methods(agreement: HorizontalAgreement) -> list[AnyClientMethod]:
@@ -98,6 +81,14 @@ def unlearning_methods(agreement: HorizontalAgreement) -> list[AnyClientMethod]:
     found += [build_method(agreement, each) for each in plan.compare if each != plan.method]
     found += [_variant(agreement, each) for each in plan.variants]
     return found + [build_retrain(agreement, number + 1) for number in range(plan.retrains)]
+
+
+def network_local_tasks(agreement: HorizontalAgreement) -> list[LocalTask]:
+    """Return all local tasks that clients run in training, in unlearning and in measurements."""
+    training = network_training_plan(agreement, "original").task
+    lent = [replace(training, aim="personal-model")] if agreement.evaluation.evaluator else []
+    methods = unlearning_methods(agreement) if agreement.unlearn else []
+    return [training, *lent, *(task for each in methods for task in each.tasks())]
 
 
 def _variant(agreement: HorizontalAgreement, variant: MethodVariant) -> AnyClientMethod:
@@ -117,27 +108,3 @@ def training_clusters(agreement: HorizontalAgreement) -> tuple[tuple[str, ...], 
     """Return the clients of each cluster; empty if all clients train together."""
     count = agreement.training.clusters
     return assign_clusters(agreement.spokes, count, agreement.seed) if count > 1 else ()
-
-
-def _stage_plan(
-    agreement: HorizontalAgreement,
-    stage: LocalTrainingSettings,
-    stream: str,
-    aim: Aim,
-    strength: float,
-) -> RoundPlan:
-    """The rounds of a stage; settings of local training alone have one round."""
-    rounds = stage.rounds if isinstance(stage, StageSettings) else 1
-    usual = agreement.training
-    task = LocalTask(
-        aim=aim,
-        stream=stream,
-        epochs=stage.epochs,
-        batch=stage.batch or usual.batch,
-        learning_rate=stage.learning_rate or usual.learning_rate,
-        momentum=stage.momentum,
-        weight_decay=usual.weight_decay,
-        proximal=strength,
-        clip=stage.clip,
-    )
-    return RoundPlan(task, rounds, seed=agreement.seed, decay=usual.decay)

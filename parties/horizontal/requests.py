@@ -8,13 +8,14 @@ from typing import Any, TypeAlias
 
 from torch import Tensor
 
+from configs.client_unlearning import REPEATED_SUMS
 from configs.federated import RequestBase
 from parties.common.errors import Diverged, PolicyError
 from parties.horizontal.engine.branches import Branches
 from parties.horizontal.engine.clusters import ClusterStore
 from parties.horizontal.engine.cohort import DIVERGED_HINT, Cohort, Member
 from parties.horizontal.engine.history import RoundStore
-from parties.horizontal.engine.run import NO_JOURNAL, ConflictCheck, HorizontalRun
+from parties.horizontal.engine.run import ConflictCheck, HorizontalRun
 from parties.horizontal.engine.run_journal import RunJournal
 from parties.horizontal.engine.training_plan import ORIGINAL
 from parties.horizontal.evaluation.outcome import (
@@ -109,7 +110,7 @@ class RequestRunner:
             unlearned.append(model)
         delivered = unlearned[0].model if unlearned else original
         self._branches.adopt(unlearned[0].branch if unlearned else self._branches.current)
-        records = self._method_records(leaving, outcomes)
+        records = self._method_records(leaving, methods, outcomes)
         self._journal.flush()  # after the purge, no model can be evaluated on the forgotten rows
         purged = self._cohort.purge()
         self._history().forget([each.client for each in leaving])
@@ -130,10 +131,17 @@ class RequestRunner:
         return "" if first or sums.kind == "none" else f" {request}"
 
     def _method_records(
-        self, leaving: Sequence[Member], outcomes: Sequence[ModelOutcome]
+        self,
+        leaving: Sequence[Member],
+        methods: Sequence[AnyClientMethod],
+        outcomes: Sequence[ModelOutcome],
     ) -> list[MethodRecord]:
         metrics = self._task.metrics(outcomes, [each.client for each in leaving])
-        records = [_method_record(each, metrics[each.name]) for each in outcomes]
+        titles = {each.name: each.title_and_meaning() for each in methods}
+        records = [
+            _method_record(each, titles.get(each.name, ("", "")), metrics[each.name])
+            for each in outcomes
+        ]
         return add_shares_of_retrain(records)
 
     def _require_feasible(
@@ -153,7 +161,7 @@ class RequestRunner:
         gone, repeated = {each.client for each in leaving}, list[tuple[str, ...]]()
         if self._task.common_start:
             repeated = [tuple(self._cohort.clients)]
-        elif any(method.repeats_training for method in methods):
+        elif any(method.reads == REPEATED_SUMS for method in methods):
             repeated = list(self._task.clusters)
         few = [
             len(gone & {*each})
@@ -183,7 +191,6 @@ class RequestRunner:
             return self._task.initial_model(stream + self._salt)
 
         needs = method.needs(self._party.agreement)
-        # Personal parameters may be newer than the recorded progress: then the method starts again.
         return HorizontalRun(
             cohort=self._cohort,
             original=original,
@@ -194,8 +201,8 @@ class RequestRunner:
             history=self._history() if needs.history and self._task.history_every else None,
             clusters=self._clusters() if needs.clusters else None,
             secret=partial(self._secret, f"{request} {method.name} secret"),
-            journal=NO_JOURNAL if self._task.has_personal else self._journal,
-            salt="" if method.repeats_training else self._salt,
+            journal=self._journal,
+            salt="" if method.reads == REPEATED_SUMS else self._salt,
             sent=self._sent,
         )
 
@@ -240,9 +247,9 @@ class RequestRunner:
         parent = None if method.from_scratch else self._branches.current
         branch = self._branches.start(name, parent)
         run = new_run()
-        run.branch, run.check_conflicts = branch, self._conflict_check(name, branch, run.remaining)
+        run.branch, run.check_conflicts = branch, self._conflict_check(name, run)
         if self._task.has_personal:
-            run.recovery_branch = partial(self._branches.start, f"{name} recovery", branch)
+            run.recovery_branch = partial(self._branches.start, f"{name} recovery")
         return unlearn(method, run)
 
     def _failed(self, method: AnyClientMethod, found: UnlearnedModel, reason: str) -> ModelOutcome:
@@ -268,23 +275,21 @@ class RequestRunner:
         """
         rounds = self._task.revert_rounds
         round_plan = replace(self._task.training_plan(f"{name} revert"), rounds=rounds)
-        self._branches.start(f"{name} reverted", found.branch)
-        further = Recovery(round_plan, TrainedState(found.model))
+        further, run = Recovery(round_plan, TrainedState(found.model)), new_run()
+        run.branch = self._branches.start(f"{name} reverted", found.branch)
         try:
-            scores = self._evaluate(carry_out(further, new_run()))
+            scores = self._evaluate(carry_out(further, run))
         except Diverged as error:
             self._party.progress.warn(f"{name}, reverting test: {error}")
             scores = no_scores()
         self._cohort.switch_branch(found.branch, None)
         return scores
 
-    def _conflict_check(
-        self, name: str, branch: str, remaining: Sequence[Member]
-    ) -> ConflictCheck | None:
+    def _conflict_check(self, name: str, run: HorizontalRun) -> ConflictCheck | None:
         """A check of each step against the remaining clients; None: not agreed.
 
         The clients train one round for the check. Their personal parameters are trained on a branch
-        of the check, so that ``branch`` keeps its own.
+        of the check, so that the branch of the run keeps its own.
         """
         if not self._task.measures_conflicts:
             return None
@@ -293,10 +298,10 @@ class RequestRunner:
         def check(number: int, before: Tensor, after: Tensor) -> tuple[int, float]:
             task = round_plan.task_at(number)
             if not self._task.has_personal:
-                return count_conflicts(self._cohort, remaining, task, before, after)
-            self._branches.start(f"{name} conflicts {number}", branch)
-            found = count_conflicts(self._cohort, remaining, task, before, after)
-            self._cohort.switch_branch(branch, None)
+                return count_conflicts(self._cohort, run.remaining, task, before, after)
+            self._branches.start(f"{name} conflicts {number}", run.branch)
+            found = count_conflicts(self._cohort, run.remaining, task, before, after)
+            self._cohort.switch_branch(run.branch, None)
             return found
 
         return check
@@ -352,12 +357,16 @@ def _requested_members(leaving: Sequence[Member], remaining: Sequence[Member]) -
     )
 
 
-def _method_record(outcome: ModelOutcome, metrics: Sequence[Metric]) -> MethodRecord:
+def _method_record(
+    outcome: ModelOutcome, title: tuple[str, str], metrics: Sequence[Metric]
+) -> MethodRecord:
     """The record of one model, without metrics of single questions."""
     known, measured = asdict(outcome), outcome.benchmark_metrics
     cost = MethodCost(seconds=outcome.seconds, size=outcome.size)
     return MethodRecord(
         name=outcome.name,
+        title=title[0],
+        meaning=title[1],
         guarantee=outcome.guarantee,
         cost=None if outcome.name == ORIGINAL else cost,
         figures=tuple(Figure(**each.plain()) for each in metrics),

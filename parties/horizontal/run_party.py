@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from configs.federated_file import FederatedConfig
+from configs.config_file import FederatedConfig
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import StorageError
 from parties.common.json_files import canonical_json, null_non_finite
@@ -37,7 +37,9 @@ def run_federated_party(
     where, agreement = hub_address(party.settings, name, address), config.agreement
     prepare_federated_run(party, options.begin)
     if name != agreement.hub:
-        run_client(party, lambda: dial_hub(where, party.keyring, agreement.hub))
+        run_client(
+            party, partial(dial_hub, where, party.keyring, agreement.hub, party.line_timeouts)
+        )
         return None
     # The task is built before the port opens, so that its errors come first. After a crash the
     # clients wait only a limited time to reconnect, and the task was built before: the port opens
@@ -57,7 +59,13 @@ def listen_for_clients(party: FederatedParty, address: str) -> LineServer:
     """
     clients = party.agreement.spokes
     try:
-        return LineServer(address, party.keyring, lambda leaf: _admit(party, leaf), len(clients))
+        return LineServer(
+            address,
+            party.keyring,
+            lambda leaf: _admit(party, leaf),
+            len(clients),
+            party.line_timeouts,
+        )
     except LineBroken as error:
         raise StorageError(str(error), error.hint) from error
 

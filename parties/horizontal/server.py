@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from importlib.metadata import version
 from typing import Any
 
 from torch import Tensor
@@ -11,10 +10,11 @@ from torch import Tensor
 from configs.federated import FederatedAgreement, RequestBase
 from models.server_optimisers import optimiser_moments, restore_moments
 from parties.common.errors import abort_reason
+from parties.common.libraries import library_versions
 from parties.horizontal.admission import Admission
 from parties.horizontal.engine.aggregation import aggregation_claim
 from parties.horizontal.engine.branches import Branches
-from parties.horizontal.engine.clusters import ClusterStore
+from parties.horizontal.engine.clusters import ClusterProgress, ClusterSnapshot, ClusterStore
 from parties.horizontal.engine.cohort import Cohort, Member, require_bounded
 from parties.horizontal.engine.history import RoundStore
 from parties.horizontal.engine.hub_cohort import CohortSettings, HubCohort
@@ -54,7 +54,11 @@ def run_server(
         agreement.spokes, channels, admission.arrivals, settings, party.progress.warn
     )
     try:
-        journal = RunJournal(party, federated_checkpoints(party), admission.session)
+        task = task or party.server_task(party)
+        # A client keeps its personal parameters from before its last tasks only.
+        each_step = task.has_personal
+        checkpoints = federated_checkpoints(party)
+        journal = RunJournal(party, checkpoints, admission.session, each_step=each_step)
         server = FederatedServer(party, cohort, journal, task)
         metrics = server.run()
         publish(metrics)
@@ -73,61 +77,46 @@ def _cohort_settings(party: FederatedParty) -> CohortSettings:
     agreement, sums = party.agreement, party.agreement.aggregation
     return CohortSettings(
         agreement.training.quorum,
-        agreement.limits.idle_seconds,
+        party.limits.idle_seconds,
         None if sums.kind == "none" else sums.min_contributors,
         party.entropy,
         sums.key_holders if sums.kind == "ckks" else None,
-        agreement.limits.rejoin_seconds,
+        party.limits.rejoin_seconds,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class TrainedModel:
-    """A trained model.
+    """A trained model."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        rounds: for each round, its number, its loss and the absent members.
-        branch: name of the branch that contains the clients' personal parameters for this model.
-    """
-
-    model: Tensor
-    rounds: list[dict[str, Any]]
-    branch: str
+    model: Tensor  # the model, ``[d]``
+    rounds: list[dict[str, Any]]  # for each round, its number, its loss and the absent members
+    branch: str  # name of the branch that contains the clients' personal parameters for this model
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """Progress of an unfinished training.
+    """Progress of an unfinished training."""
 
-    Attributes:
-        model: the model after the last finished round, ``[d]``.
-        rounds: for each finished round, its number, its loss and the absent members.
-        moments: moments of the server optimiser.
-    """
-
-    model: Tensor
+    model: Tensor  # the model after the last finished round, ``[d]``
+    # For each finished round, its number, its loss and the absent members.
     rounds: list[dict[str, Any]] = field(default_factory=list)
-    moments: dict[str, Tensor] = field(default_factory=dict)
+    moments: dict[str, Tensor] = field(default_factory=dict)  # moments of the server optimiser
+    # Name of the branch that contains the clients' personal parameters for this model.
+    branch: str = ""
+    # The snapshots of the cluster that is trained; empty without clusters.
+    snapshots: tuple[ClusterSnapshot, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingSpan:
-    """A span of the training: the rounds between two requests.
+    """A span of the training: the rounds between two requests."""
 
-    Attributes:
-        first: number of the first round.
-        last: number of the last round plus one.
-        model: the model before the first round, ``[d]``.
-        members: clients that have training rows.
-        writer: object that stores the rounds in the history.
-    """
-
-    first: int
-    last: int
-    model: Tensor
-    members: Sequence[Member]
-    writer: HistoryWriter = NO_HISTORY
+    first: int  # number of the first round
+    last: int  # number of the last round plus one
+    model: Tensor  # the model before the first round, ``[d]``
+    members: Sequence[Member]  # clients that have training rows
+    writer: HistoryWriter = NO_HISTORY  # object that stores the rounds in the history
 
     @property
     def name(self) -> str:
@@ -212,7 +201,7 @@ class FederatedServer:
             "began": began,
             "ended": self._party.now(),
             "seconds": self._party.traffic.elapsed,
-            "software": {name: version(name) for name in (*LIBRARIES, *self._task.libraries)},
+            "software": library_versions((*LIBRARIES, *self._task.libraries)),
             **self._task.run_facts(),
         }
         return RunFacts(**facts)
@@ -255,26 +244,27 @@ def train_rounds(
     branch: str,
 ) -> TrainedModel:
     """Train the rounds of ``span``; with separate clusters, average the models of all clusters."""
-    progress, groups = party.progress, task.clusters
-    # Personal parameters may be newer than the recorded progress: then the span starts again.
-    resumes, name = not groups and not task.has_personal, f"{span.name}, rounds"
-    begun = journal.recorded(name, TrainingProgress) if resumes else None
-    begun = begun or TrainingProgress(span.model)
+    progress, groups, name = party.progress, task.clusters, f"{span.name}, rounds"
+    begun = journal.recorded(name, TrainingProgress) or TrainingProgress(span.model, branch=branch)
+    if begun.branch != branch:
+        cohort.switch_branch(begun.branch, None)
     round_plan, rounds = task.training_plan(ORIGINAL), list(begun.rounds)
     rule = restore_moments(round_plan.rule, begun.moments)
-    progress.phase(TRAINING, (span.last - span.first - len(rounds)) * max(1, len(groups)))
+    progress.phase(TRAINING, (span.last - span.first) * max(1, len(groups)) - len(rounds))
 
-    def watch(each: RoundResult) -> None:
+    def watch(each: RoundResult, snapshots: tuple[ClusterSnapshot, ...] = ()) -> None:
         progress.step()
         absent = [str(member) for member in each.mean.absent]
         rounds.append({"round": each.number, "loss": each.mean.loss, "absent": absent})
-        if resumes:
-            moments = optimiser_moments(each.rule)
-            journal.record(name, TrainingProgress(each.model, list(rounds), moments))
+        moments = optimiser_moments(each.rule)
+        now = TrainingProgress(each.model, list(rounds), moments, begun.branch, snapshots)
+        journal.record(name, now)
 
     if groups:
         clusters = ClusterStore(party.state / "clusters", groups)
-        return TrainedModel(clusters.train(cohort, begun.model, round_plan, watch), rounds, branch)
+        done = ClusterProgress(begun.model, len(rounds), begun.snapshots)
+        model = clusters.train(cohort, span.model, round_plan, watch, done)
+        return TrainedModel(model, rounds, begun.branch)
     rest = replace(round_plan, first=span.first + len(rounds), rounds=span.last, rule=rule)
     model = run_rounds(cohort, begun.model, span.members, rest, watch, span.writer)
-    return TrainedModel(model, rounds, branch)
+    return TrainedModel(model, rounds, begun.branch)

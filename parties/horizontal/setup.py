@@ -1,14 +1,16 @@
 """Set-up of a party of a horizontal run: identity, settings, data and folder."""
 
+from configs.config_file import FederatedConfig
 from configs.errors import ConfigError
-from configs.federated_file import FederatedConfig, HorizontalConfig
-from configs.party_settings import RowPartySettings
+from configs.horizontal import HorizontalAgreement
 from parties.common.progress import ProgressListener
+from parties.data.party_settings import RowPartySettings
 from parties.horizontal.local.backdoor import plant_trigger
 from parties.horizontal.local.client_data import read_client_data
 from parties.horizontal.local.rows import ClientData
 from parties.horizontal.network_task import network_client_task, network_server_task
 from parties.horizontal.party import FederatedMode, HorizontalParty, no_client_data
+from parties.horizontal.registry import network_local_tasks
 from parties.horizontal.simulation.simulated_rows import read_row_clients
 from parties.session.setup import StartOptions
 from parties.session.start import PartyStart, start_party
@@ -25,17 +27,19 @@ def set_up_horizontal_party(
         IdentityError: the certificates cannot be used.
         StorageError: the party's folder cannot be used.
     """
-    if not isinstance(config, HorizontalConfig):
+    agreement = config.agreement
+    if not isinstance(agreement, HorizontalAgreement):
         raise ConfigError(f"{config.path} is for another mode, expected mode = 'horizontal'")
-    agreement, settings = config.agreement, config.settings(name)
+    settings = config.settings(name)
     start = start_party(config, name, options, listener)
     started = start.count()
     return HorizontalParty(
         server_task=network_server_task,
         client_task=network_client_task,
+        local_tasks=network_local_tasks,
         agreement=agreement,
         settings=settings,
-        client_data=_read_data(config, settings, start)
+        client_data=_read_data(agreement, settings, start)
         if isinstance(settings, RowPartySettings)
         else no_client_data(),
         **started.values(),
@@ -43,9 +47,9 @@ def set_up_horizontal_party(
 
 
 def _read_data(
-    config: HorizontalConfig, settings: RowPartySettings, start: PartyStart
+    agreement: HorizontalAgreement, settings: RowPartySettings, start: PartyStart
 ) -> ClientData:
-    agreement, name, progress = config.agreement, start.name, start.progress
+    name, progress = start.name, start.progress
     progress.phase("reading data")
     client_data = read_client_data(agreement, name, settings.data, start.folder, progress.step)
     plant_trigger(agreement, name, client_data)

@@ -28,15 +28,10 @@ from parties.language.texts.tofu import RETAIN_SPLIT, read_tofu_split
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TextCorpus:
-    """Texts of a client or of all simulated clients; ``repr()`` does not show the texts.
+    """Texts of a client or of all simulated clients; ``repr()`` does not show the texts."""
 
-    Attributes:
-        records: unflagged texts, followed by flagged texts.
-        flagged: number of flagged texts.
-    """
-
-    records: Sequence[TextRecord]
-    flagged: int
+    records: Sequence[TextRecord]  # unflagged texts, followed by flagged texts
+    flagged: int  # number of flagged texts
 
     @property
     def sizes(self) -> CorpusSizes:

@@ -15,6 +15,7 @@ from parties.horizontal.evaluation.outcome import ModelOutcome, Scores
 from parties.horizontal.local.rows import RowKind
 from parties.horizontal.methods.method import AnyClientMethod
 from parties.horizontal.party import FederatedParty
+from parties.horizontal.task import ServerTask
 from parties.language.client_data import requested_text_rows
 from parties.language.engine.adapter_aggregation import LanguageCohort
 from parties.language.engine.base_model import BaseModel
@@ -29,23 +30,10 @@ from unlearning.audit.metric import Metric
 KINDS: tuple[RowKind, ...] = ("forgotten", "retained", "test")
 
 
-class LanguageServerTask:
-    """The task of a server with a language model.
+class LanguageServerTask(ServerTask):
+    """The task of a server with a language model: every training starts from the base model."""
 
-    Attributes:
-        has_personal: False, because clients have no personal parameters.
-        common_start: True, because every training starts from the same base model.
-        history_every: 0, because no round of the training is stored.
-        revert_rounds: 0, because the reverting test does not exist in the language mode.
-        measures_conflicts: False, because no unlearning step is compared with other clients'
-            gradients.
-        clusters: empty, because all clients train one common model.
-        libraries: libraries whose versions are recorded with a run.
-    """
-
-    has_personal, common_start, measures_conflicts = False, True, False
-    history_every, revert_rounds = 0, 0
-    clusters: tuple[tuple[str, ...], ...] = ()
+    common_start = True
     libraries = ("transformers", "peft", "tokenizers", "safetensors")
 
     def __init__(self, party: LanguageParty) -> None:

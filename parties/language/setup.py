@@ -4,8 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
+from configs.config_file import FederatedConfig
 from configs.errors import ConfigError
-from configs.federated_file import SIMULATED, FederatedConfig, LanguageConfig
+from configs.federated import SIMULATED
+from configs.language import LanguageAgreement
 from configs.language_party_settings import LanguageClientSettings, LanguageServerSettings
 from parties.common.progress import ProgressListener, ProgressReporter
 from parties.horizontal.party import FederatedMode
@@ -22,6 +24,7 @@ from parties.language.engine.text_dataset import TextDataset
 from parties.language.engine.truncation import warn_of_truncated_texts
 from parties.language.language_task import language_client_task, language_server_task
 from parties.language.memory_check import memory_roles, report_memory
+from parties.language.registry import text_local_tasks
 from parties.language.simulated_data import read_text_clients
 from parties.session.setup import StartOptions, data_folder
 from parties.session.start import start_party
@@ -42,9 +45,10 @@ def set_up_language_party(
         IdentityError: a certificate cannot be used.
         StorageError: the folder of the party cannot be used.
     """
-    if not isinstance(config, LanguageConfig):
+    agreement = config.agreement
+    if not isinstance(agreement, LanguageAgreement):
         raise ConfigError(f"{config.path} is not a config of the LLM mode", 'set mode = "llm"')
-    agreement, settings = config.agreement, config.settings(name)
+    settings = config.settings(name)
     if not isinstance(settings, LanguageServerSettings | LanguageClientSettings):
         raise ConfigError(f"{config.path}: the settings of {name} name no base model", BASE_HINT)
     start = start_party(config, name, options, listener)
@@ -52,21 +56,25 @@ def set_up_language_party(
     roles = memory_roles(agreement, server=name == agreement.hub)
     report_memory(agreement, folder / settings.base, settings.device, progress, *roles)
     if agreement.clients and not isinstance(settings, LanguageClientSettings):
-        _warn_of_simulated_texts(config, options, progress)
+        _warn_of_simulated_texts(config, agreement, options, progress)
     dataset = TextDataset([], np.zeros(0, np.bool_))
     if isinstance(settings, LanguageClientSettings):
         progress.phase("reading texts")
-        dataset = _read_dataset(config, name, settings, folder)
+        dataset = _read_dataset(agreement, name, settings, folder)
         held = [*dataset.test, *dataset.validation]
         warn_of_truncated_texts(progress, [*dataset.rows, *held, *dataset.public], agreement)
     return LanguageParty(
-        server_task=language_server_task, client_task=language_client_task, agreement=agreement,
-        settings=settings, folder=folder, dataset=dataset, **start.count().values(),
+        server_task=language_server_task, client_task=language_client_task,
+        local_tasks=text_local_tasks, agreement=agreement, settings=settings, folder=folder,
+        dataset=dataset, **start.count().values(),
     )  # fmt: skip
 
 
 def _warn_of_simulated_texts(
-    config: LanguageConfig, options: StartOptions, progress: ProgressReporter
+    config: FederatedConfig,
+    agreement: LanguageAgreement,
+    options: StartOptions,
+    progress: ProgressReporter,
 ) -> None:
     """Warn once of truncated texts of all simulated clients; their processes do not warn."""
     settings = config.settings(f"{SIMULATED}-0")
@@ -74,16 +82,15 @@ def _warn_of_simulated_texts(
         return  # SimulatedTextClients.read raises the error
     folder = data_folder(config.path, settings, options.data)
     progress.phase("reading texts")
-    encoder = load_encoder(config.agreement, folder / settings.base)
+    encoder = load_encoder(agreement, folder / settings.base)
     rows = encode_records(read_text_corpus(settings, folder).records, encoder)
     public = encode_public_texts(settings, folder, encoder)
-    warn_of_truncated_texts(progress, rows + public, config.agreement)
+    warn_of_truncated_texts(progress, rows + public, agreement)
 
 
 def _read_dataset(
-    config: LanguageConfig, name: str, settings: LanguageClientSettings, folder: Path
+    agreement: LanguageAgreement, name: str, settings: LanguageClientSettings, folder: Path
 ) -> TextDataset:
-    agreement = config.agreement
     encoder = load_base_model(agreement, folder / settings.base, settings.device).encoder
     corpus = read_text_corpus(settings, folder)
     public = encode_public_texts(settings, folder, encoder)

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import torch
 
+from configs.config_file import read_config
 from configs.errors import ConfigError
-from configs.federated_file import SIMULATED, LanguageConfig, read_language
-from configs.language import OwnTexts
+from configs.federated import SIMULATED
+from configs.language import LanguageConfig, OwnTexts
 from configs.language_party_settings import LanguageClientSettings
 from parties.horizontal.simulation.simulated_data import (
     MAX_LOADED_CLIENTS,
@@ -23,7 +24,7 @@ from parties.language.client_data import (
 from parties.language.engine.base_model import load_base_model
 from parties.language.engine.local_training import LanguageClientTask
 from parties.language.language_task import build_text_client
-from parties.language.registry import AGREEMENT
+from parties.language.registry import SCHEMA
 from parties.session.setup import data_folder
 
 
@@ -82,5 +83,5 @@ def read_text_clients(source: SimulationSource) -> SimulatedTextClients:
     Raises:
         ConfigError: the config is for another mode, or ``partition.kind`` is ``own``.
     """
-    config = read_language(source.config, AGREEMENT, source.changes)
+    config = read_config(source.config, SCHEMA, source.changes)
     return SimulatedTextClients.read(config, source.data)

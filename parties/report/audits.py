@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from math import floor, log10
 from statistics import fmean, stdev
 
-from parties.report.comparison import chosen_method, find_method
-from parties.report.method_names import ORIGINAL, method_title
+from parties.report.comparison import chosen_method, find_method, method_title
+from parties.report.method_names import ORIGINAL
 from parties.report.quantities import NOT_RUN, format_difference, format_number, format_percent
 from parties.report.record import Audits, Figure, JsonObject, Request
 
@@ -102,7 +102,7 @@ class AuditTable:
 
 def audit_table(request: Request) -> AuditTable:
     """Return a table of the delivered model's audit values; the table is empty if no audit ran."""
-    title = method_title(request.chosen)
+    title = method_title(request)
     if request.audits is None:
         return AuditTable(title, [], [])
     original, chosen = find_method(request, ORIGINAL), chosen_method(request)

@@ -17,26 +17,17 @@ class Unit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of the method table: one metric of every model.
+    """One column of the method table: one metric of every model."""
 
-    Attributes:
-        group: heading over several columns.
-        title: heading of the column.
-        source: where the metric stands in the record of a method: ``accuracy``, ``membership`` or
-            ``divergence`` with the name of the value, or ``figure`` with the name of the figure.
-        short: heading on the terminal; if empty, the terminal does not show the column.
-        unit: unit of the metric.
-        digits: number of decimals of a plain number.
-        forgets: whether the metric measures forgetting (true) or utility (false).
-    """
-
-    group: str
-    title: str
+    group: str  # heading over several columns
+    title: str  # heading of the column
+    # Where the metric stands in the record of a method: ``accuracy``, ``membership`` or
+    # ``divergence`` with the name of the value, or ``figure`` with the name of the figure.
     source: tuple[str, str]
-    short: str = ""
-    unit: Unit = Unit.SHARE
-    digits: int = 2
-    forgets: bool = False
+    short: str = ""  # heading on the terminal; if empty, the terminal does not show the column
+    unit: Unit = Unit.SHARE  # unit of the metric
+    digits: int = 2  # number of decimals of a plain number
+    forgets: bool = False  # whether the metric measures forgetting (true) or utility (false)
 
     def value(self, method: MethodRecord) -> float | None:
         """Return the value of a model; None if it was not measured."""

@@ -19,7 +19,7 @@ from parties.report.columns import (
     membership_interval,
     visible_columns,
 )
-from parties.report.method_names import ORIGINAL, is_independent_retrain, is_retrain, method_title
+from parties.report.method_names import ORIGINAL, is_independent_retrain, is_retrain
 from parties.report.record import MethodRecord, Request
 
 _ROUNDING = 1e-12  # a smaller standard deviation cannot be a unit
@@ -57,6 +57,12 @@ class ComparisonResult(Enum):
 def find_method(request: Request, name: str) -> MethodRecord | None:
     """Return the method ``name`` of a request; None if it is absent."""
     return next((each for each in request.methods if each.name == name), None)
+
+
+def method_title(request: Request, name: str | None = None) -> str:
+    """Return the title of the method ``name``, or of the method whose model was delivered."""
+    found = find_method(request, name or request.chosen)
+    return name or request.chosen if found is None else found.title
 
 
 def chosen_method(request: Request) -> MethodRecord | None:
@@ -164,7 +170,7 @@ def result_sentence(request: Request) -> str:
         return "Nothing to forget: no client had such rows"
     retrains = sum(is_retrain(each.name) for each in request.methods)
     plural = "" if retrains == 1 else "s"
-    return f"{method_title(request.chosen)}, compared with {retrains} Retrain{plural}"
+    return f"{method_title(request)}, compared with {retrains} Retrain{plural}"
 
 
 def first_proof(request: Request) -> Column | None:

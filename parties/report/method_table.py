@@ -10,8 +10,6 @@ from parties.report.method_names import (
     ORIGINAL,
     is_independent_retrain,
     is_retrain,
-    method_meaning,
-    method_title,
 )
 from parties.report.quantities import (
     format_count,
@@ -26,17 +24,11 @@ from parties.report.sentences import gap_text, proof_text, reference_text
 
 @dataclass(frozen=True, slots=True)
 class CostColumn:
-    """A column with a cost of the methods.
+    """A column with a cost of the methods."""
 
-    Attributes:
-        title: heading of the column.
-        name: name of the cost in the record.
-        show: function that formats a cost.
-    """
-
-    title: str
-    name: str
-    show: Callable[[float | None], str]
+    title: str  # heading of the column
+    name: str  # name of the cost in the record
+    show: Callable[[float | None], str]  # function that formats a cost
 
 
 COSTS = (
@@ -57,46 +49,29 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class MethodLine:
-    """One line of the table: a method, or the mean over the independent Retrain models.
+    """One line of the table: a method, or the mean over the independent Retrain models."""
 
-    Attributes:
-        name: title of the method.
-        meaning: what the method does.
-        kind: style of the line: original, chosen, baseline, retrain or mean.
-        guarantee: guarantee of the method, or why it has no valid model.
-        diverged: whether the method has no valid model.
-        cells: one cell per column.
-    """
-
-    name: str
-    meaning: str
-    kind: str
-    guarantee: str
-    diverged: bool
-    cells: Sequence[Cell]
+    name: str  # title of the method
+    meaning: str  # what the method does
+    kind: str  # style of the line: original, chosen, baseline, retrain or mean
+    guarantee: str  # guarantee of the method, or why it has no valid model
+    diverged: bool  # whether the method has no valid model
+    cells: Sequence[Cell]  # one cell per column
 
 
 @dataclass(frozen=True, slots=True)
 class MethodTable:
-    """The method table of one request, formatted as text.
+    """The method table of one request, formatted as text."""
 
-    Attributes:
-        groups: headings over several columns, each with the number of its columns.
-        titles: headings of the columns.
-        short: headings for the terminal; empty for a column that the terminal does not show.
-        lines: the lines.
-        proofs: for each column of a metric, whether it can show forgetting.
-        costs: number of columns with a cost.
-        attacked: sentence on the rows of the membership attack; empty if the figures state them.
-    """
-
+    # Headings over several columns, each with the number of its columns.
     groups: Sequence[tuple[str, int]]
-    titles: Sequence[str]
+    titles: Sequence[str]  # headings of the columns
+    # Headings for the terminal; empty for a column that the terminal does not show.
     short: Sequence[str]
-    lines: Sequence[MethodLine]
-    proofs: Sequence[str]
-    costs: int
-    attacked: str
+    lines: Sequence[MethodLine]  # the lines
+    proofs: Sequence[str]  # for each column of a metric, whether it can show forgetting
+    costs: int  # number of columns with a cost
+    attacked: str  # sentence on the rows of the membership attack; empty if the figures state them
 
 
 def method_table(request: Request) -> MethodTable:
@@ -136,14 +111,14 @@ def _lines(
 def _line(
     request: Request, method: MethodRecord, columns: Sequence[Column], costs: Sequence[CostColumn]
 ) -> MethodLine:
-    meaning, retrained = method_meaning(method.name), is_retrain(method.name)
+    meaning, retrained = method.meaning, is_retrain(method.name)
     kind = "original" if method.name == ORIGINAL else "retrain" if retrained else "baseline"
     if method.name == request.chosen:
         kind, meaning = "chosen", f"this request, {meaning}"
     cells = [_cell(request, method, each) for each in columns]
     guarantee = method.diverged or method.guarantee or ""
     return MethodLine(
-        method_title(method.name),
+        method.title,
         meaning,
         kind,
         guarantee,

@@ -20,12 +20,13 @@ from parties.report.comparison import (
     ComparisonResult,
     chosen_method,
     comparison_result,
+    method_title,
     method_value,
     result_sentence,
     retrain_reference,
 )
 from parties.report.guarantee_figures import GuaranteeBlock, guarantee_blocks
-from parties.report.method_names import ORIGINAL, method_title
+from parties.report.method_names import ORIGINAL
 from parties.report.method_table import Cell, MethodTable, method_table
 from parties.report.quantities import (
     NARROW,
@@ -75,47 +76,26 @@ class DistanceMark:
 
 @dataclass(frozen=True, slots=True)
 class RequestView:
-    """The contents of the page for one request.
+    """The contents of the page for one request."""
 
-    Attributes:
-        request: the record of the request.
-        vertical: whether the run was in the vertical mode.
-        method: title of the delivered method.
-        sign: sign of the result; empty in the federated modes.
-        result: the result as a phrase.
-        rows_sentence: which rows were to be forgotten.
-        closing: the most important figures in one sentence.
-        distances: models on the scale of distances to Retrain.
-        tiles: boxes with the most important figures.
-        table: the table of all methods.
-        audits: the table of audit values.
-        audit_sentences: sentences about the audits.
-        beside_retrain: charts of all models.
-        guarantees: evidence for the method's guarantee.
-        steps: charts of the delivered method's rounds or iterations.
-        recorded_steps: these rounds or iterations.
-        stopped: why the delivered method ended early; None if unknown.
-        entropy: histograms of the prediction entropy.
-    """
-
-    request: Request
-    vertical: bool
-    method: str
-    sign: str
-    result: str
-    rows_sentence: str
-    closing: str
-    distances: Sequence[DistanceMark]
-    tiles: Sequence[Cell]
-    table: MethodTable
-    audits: AuditTable
-    audit_sentences: Sequence[str]
-    beside_retrain: Sequence[Panel]
-    guarantees: Sequence[GuaranteeBlock]
-    steps: Sequence[Panel]
-    recorded_steps: Sequence[Step]
-    stopped: str | None
-    entropy: Sequence[Panel]
+    request: Request  # the record of the request
+    vertical: bool  # whether the run was in the vertical mode
+    method: str  # title of the delivered method
+    sign: str  # sign of the result; empty in the federated modes
+    result: str  # the result as a phrase
+    rows_sentence: str  # which rows were to be forgotten
+    closing: str  # the most important figures in one sentence
+    distances: Sequence[DistanceMark]  # models on the scale of distances to Retrain
+    tiles: Sequence[Cell]  # boxes with the most important figures
+    table: MethodTable  # the table of all methods
+    audits: AuditTable  # the table of audit values
+    audit_sentences: Sequence[str]  # sentences about the audits
+    beside_retrain: Sequence[Panel]  # charts of all models
+    guarantees: Sequence[GuaranteeBlock]  # evidence for the method's guarantee
+    steps: Sequence[Panel]  # charts of the delivered method's rounds or iterations
+    recorded_steps: Sequence[Step]  # these rounds or iterations
+    stopped: str | None  # why the delivered method ended early; None if unknown
+    entropy: Sequence[Panel]  # histograms of the prediction entropy
 
 
 def report_page(metrics: Any) -> str:
@@ -136,7 +116,7 @@ def report_page(metrics: Any) -> str:
             headline=page_headline(record),
             mode=MODES[run.mode],
             vertical=vertical,
-            run_sentence=run_sentence(run),
+            run_sentence=run_sentence(record),
             run=run,
             privacy=privacy_claims_of(run),
             failure=record.failure,
@@ -167,8 +147,8 @@ def _templates() -> Environment:
         seconds=format_seconds,
         share=format_percent,
         size=format_size,
-        title=method_title,
     )
+    environment.globals["method_title"] = method_title
     return environment
 
 
@@ -177,7 +157,7 @@ def _view(request: Request, run: RunFacts) -> RequestView:
     return RequestView(
         request=request,
         vertical=vertical,
-        method=method_title(request.chosen),
+        method=method_title(request),
         sign=SIGNS[comparison_result(request)] if vertical else "",
         result=result_sentence(request),
         rows_sentence=request_sentence(request, run),
@@ -203,7 +183,7 @@ def _distances(request: Request) -> list[DistanceMark]:
     if before is None or after is None:
         return []
     ratios = {"original": before, "chosen": after, "retrain": 1.0}
-    names = {"chosen": method_title(request.chosen), "original": "Original", "retrain": "Retrain"}
+    names = {"chosen": method_title(request), "original": "Original", "retrain": "Retrain"}
     far, near = max(ratios.values()), min(ratios.values())
     return [
         DistanceMark(

@@ -13,11 +13,12 @@ from parties.report.comparison import (
     chosen_method,
     comparison_result,
     first_proof,
+    method_title,
     method_value,
     original_meets,
     retrain_reference,
 )
-from parties.report.method_names import ORIGINAL, is_retrain, method_title
+from parties.report.method_names import ORIGINAL, is_retrain
 from parties.report.quantities import (
     NARROW,
     format_count,
@@ -121,13 +122,13 @@ def _change_sentence(request: Request) -> str:
     at_retrain = retrain_reference(request, column)
     retrain = column.text(at_retrain.mean if at_retrain else None)
     return (
-        f"{method_title(request.chosen)} changed “{column.title}” from {column.text(before)} "
+        f"{method_title(request)} changed “{column.title}” from {column.text(before)} "
         f"to {column.text(after)}; a Retrain has {retrain}."
     )
 
 
 def _distance(request: Request) -> str:
-    name = method_title(request.chosen)
+    name = method_title(request)
     before = method_value(request, ORIGINAL, FORGOTTEN_RATIO)
     after = method_value(request, request.chosen, FORGOTTEN_RATIO)
     if after is None:
@@ -161,7 +162,10 @@ def page_headline(record: RunRecord) -> str:
     """Return the title of the page."""
     name, requests = record.run.federation, record.requests
     if not requests:
-        return f"{name}: one model, nothing forgotten"
+        if record.failure is None:
+            return f"{name}: one model, nothing forgotten"
+        model = "no model trained" if record.training is None else "model trained"
+        return f"{name}: unfinished run, {model}, nothing forgotten"
     several = f" in {len(requests)} requests" if len(requests) > 1 else ""
     named = [each.rows for each in requests if each.rows is not None]
     if named:
@@ -170,8 +174,9 @@ def page_headline(record: RunRecord) -> str:
     return f"{name}: {len(requests)} requests" if several else f"{name}: {_leaving(requests[0])}"
 
 
-def run_sentence(run: RunFacts) -> str:
+def run_sentence(record: RunRecord) -> str:
     """Return the sentences about the parties or clients of a run, and about their model."""
+    run = record.run
     if run.clients is not None:
         return (
             f"{format_count(run.clients)} clients share a model of {format_count(run.parameters)} "
@@ -180,7 +185,10 @@ def run_sentence(run: RunFacts) -> str:
         )
     roles = {party.role: "" for party in run.parties}
     held = [_holders([p.name for p in run.parties if p.role == role], role) for role in roles]
-    trained = f"trained one model on their {format_count(run.common_rows)} common rows."
+    rows = f"{format_count(run.common_rows)} common rows"
+    if record.failure is not None and record.training is None:
+        return f"{'; '.join([*held, f'the parties have {rows}'])}. No model was trained."
+    trained = f"trained one model on their {rows}."
     accuracy = run.test_accuracy
     trained += "" if accuracy is None else f" Its test accuracy is {format_percent(accuracy)}."
     return f"{'; '.join(held)}. Together they {trained}" if held else f"The parties {trained}"

@@ -36,7 +36,7 @@ def report_tables(metrics: Any, width: int = FULL_WIDTH) -> RenderableType:
         DataError: ``metrics`` is no record of a run.
     """
     record = read_record(metrics)
-    shown: list[RenderableType] = [Text(run_sentence(record.run))]
+    shown: list[RenderableType] = [Text(run_sentence(record))]
     if privacy := privacy_claims_of(record.run):
         shown.append(Text(f"Privacy: {privacy.summary}."))
     for request in record.requests:

@@ -8,21 +8,13 @@ from time import perf_counter
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of a method, over all its steps.
+    """The cost of a method, over all its steps."""
 
-    Attributes:
-        seconds: run time.
-        rows: number of embeddings that passive parties sent; 0 in modes without embeddings.
-        size: number of bytes on the wire, in both directions.
-        payload: the part of ``size`` that tensors take, in bytes; 0 if not measured.
-        messages: number of messages; 0 if not measured.
-    """
-
-    seconds: float = 0.0
-    rows: int = 0
-    size: int = 0
-    payload: int = 0
-    messages: int = 0
+    seconds: float = 0.0  # run time
+    rows: int = 0  # number of embeddings that passive parties sent; 0 in modes without embeddings
+    size: int = 0  # number of bytes on the wire, in both directions
+    payload: int = 0  # the part of ``size`` that tensors take, in bytes; 0 if not measured
+    messages: int = 0  # number of messages; 0 if not measured
 
     def since(self, start: "Cost") -> "Cost":
         """Return the cost that was added since ``start``."""

@@ -6,7 +6,7 @@ leaves numbers that are not finite, the driver stops the method and restores the
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from configs.unlearning import MethodSettings
 from parties.common.progress import ProgressReporter
@@ -21,68 +21,62 @@ Result_co = TypeVar("Result_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The end of a method.
+    """The end of a method."""
 
-    Attributes:
-        reason: why the method ended; None if the method carried out all its steps.
-        restore: whether the last good model is restored.
-    """
-
-    reason: str | None = None
-    restore: bool = False
+    reason: str | None = None  # why the method ended; None if the method carried out all its steps
+    restore: bool = False  # whether the last good model is restored
 
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """The record of one step.
+    """The record of one step."""
 
-    Attributes:
-        figures: values of the step for the report, as JSON.
-        good: whether the model after the step is good: if a later step fails, it is restored.
-        which: of N models, the models that are good; None: all of them.
-    """
-
-    figures: JsonObject = field(default_factory=dict)
+    figures: JsonObject = field(default_factory=dict)  # values of the step for the report, as JSON
+    # Whether the model after the step is good: if a later step fails, it is restored.
     good: bool = True
-    which: list[bool] | None = None
+    which: list[bool] | None = None  # of N models, the models that are good; None: all of them
+
+
+StepResult: TypeAlias = tuple[State, StepRecord] | Stop
 
 
 @dataclass(frozen=True, slots=True)
 class MethodProgress(Generic[State]):
-    """The progress of a method, as the journal records it after every step.
+    """The progress of a method, as the journal records it after every step."""
 
-    Attributes:
-        state: the method's state.
-        records: the figures of all steps so far.
-        good: whether the model is good.
-        which: of N models, the models that are good; None: all of them.
-        stop: the end of the method; None if more steps follow.
-    """
-
-    state: State
-    records: list[JsonObject] = field(default_factory=list)
-    good: bool = False
-    which: list[bool] | None = None
-    stop: Stop | None = None
+    state: State  # the method's state
+    records: list[JsonObject] = field(default_factory=list)  # the figures of all steps so far
+    good: bool = False  # whether the model is good
+    which: list[bool] | None = None  # of N models, the models that are good; None: all of them
+    stop: Stop | None = None  # the end of the method; None if more steps follow
+    shown: int = 0  # how much the steps so far advanced the progress display
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """State that a method needs after the training, so that a request can be carried out later.
+    """State that a method needs after the training, so that a request can be carried out later."""
 
-    Attributes:
-        early_checkpoint: fraction of the training after which every party saves an early
-            checkpoint; None: no early checkpoint.
-        history: whether the method needs the stored rounds of the training.
-        clusters: whether the method needs the stored models of the clusters.
-    """
-
+    # Fraction of the training after which every party saves an early checkpoint; None: no early
+    # checkpoint.
     early_checkpoint: float | None = None
-    history: bool = False
-    clusters: bool = False
+    history: bool = False  # whether the method needs the stored rounds of the training
+    clusters: bool = False  # whether the method needs the stored models of the clusters
 
 
 NOTHING = Needs()
+
+
+class MethodDefaults:
+    """What most methods have in common: a heuristic that needs no state after the training."""
+
+    # How strong the method's guarantee is, for example ``EXACT`` or ``HEURISTIC``.
+    guarantee: ClassVar[Guarantee] = Guarantee.HEURISTIC
+    # Class of the method's table of settings; None without settings.
+    settings: ClassVar[type[MethodSettings] | None] = None
+
+    def needs(self, _agreement: Any) -> Needs:
+        """Return the state that the method needs after the training."""
+        return NOTHING
 
 
 class Run(Protocol):
@@ -149,7 +143,7 @@ class Method(Protocol[Run_contra, State, Result_co]):
     def init(self, run: Run_contra) -> State:
         """Prepare the model, and return the state before the first step."""
 
-    def step(self, run: Run_contra, state: State, k: int) -> tuple[State, StepRecord] | Stop:
+    def step(self, run: Run_contra, state: State, k: int) -> StepResult[State]:
         """Carry out step ``k``, from 0; return the new state and a record, or the end."""
 
     def finish(
@@ -168,7 +162,8 @@ def carry_out(method: Method[Run_contra, State, Result_co], run: Run_contra) -> 
         run.record(method.name, now)
     elif now.stop is None:
         run.progress.note(f"{method.name}: continuing after {len(now.records)} steps")
-    run.progress.phase(method.name, method.count(run))
+    total = method.count(run)
+    run.progress.phase(method.name, None if total is None else max(0, total - now.shown))
     while now.stop is None:
         if now.good:
             run.keep_good(now.which)
@@ -184,6 +179,7 @@ def _next(
     method: Method[Run_contra, State, Result_co], run: Run_contra, now: MethodProgress[State]
 ) -> MethodProgress[State]:
     """The progress after one more step."""
+    before = run.progress.counted
     done = method.step(run, now.state, len(now.records))
     if isinstance(done, Stop):
         if not done.restore:
@@ -192,8 +188,8 @@ def _next(
     state, record = done
     if record.good:
         run.verify()
-    records = [*now.records, record.figures]
-    return MethodProgress(state, records, record.good, record.which, _failure(run))
+    records, shown = [*now.records, record.figures], now.shown + run.progress.counted - before
+    return MethodProgress(state, records, record.good, record.which, _failure(run), shown)
 
 
 def _failure(run: Run) -> Stop | None:

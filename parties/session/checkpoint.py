@@ -19,13 +19,13 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from configs.schema import agreement_differences
+from configs.config_file import agreement_differences
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import IntegrityError, StorageError
 from parties.common.json_codec import Tensors
 from parties.session.handshake import NO_CHECKPOINTS, CheckpointOffer
 
-FORMAT = 2
+FORMAT = 3
 BEFORE_TRAINING = 1  # number of a checkpoint without any training; a horizontal party writes none
 RETAINED = 2  # while some parties write checkpoint n, all parties still have checkpoint n - 1
 

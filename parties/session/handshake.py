@@ -6,12 +6,13 @@ The spoke sends Hello, the hub sends Welcome, the spoke sends Accept. Welcome an
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
+from math import inf
 from time import monotonic, sleep
 from typing import Protocol
 
+from configs.config_file import agreement_differences
 from configs.errors import ConfigError
-from configs.schema import agreement_differences
+from parties import __version__
 from parties.common.errors import ABSENT, ClocksApart, Superseded, abort_reason_before_proof
 from parties.common.printable import printable
 from parties.session.party import PartyContext
@@ -38,15 +39,11 @@ NONCE = 32  # bytes
 
 @dataclass(frozen=True, slots=True)
 class CheckpointOffer:
-    """The checkpoints from which a party can resume, as sent in the handshake.
+    """The checkpoints from which a party can resume, as sent in the handshake."""
 
-    Attributes:
-        run: ID of the run that wrote the checkpoints, 16 bytes; empty if there is no checkpoint.
-        numbers: numbers of the checkpoints, ascending.
-    """
-
+    # ID of the run that wrote the checkpoints, 16 bytes; empty if there is no checkpoint.
     run: bytes = b""
-    numbers: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()  # numbers of the checkpoints, ascending
 
 
 NO_CHECKPOINTS = CheckpointOffer()
@@ -66,7 +63,7 @@ class SpokePort(Protocol):
 
 def software_version() -> str:
     """Return name and version of this program, as sent in Hello and Welcome."""
-    return f"vfl {version('vfl')}"
+    return f"vfl {__version__}"
 
 
 def join_hub(
@@ -91,17 +88,19 @@ def join_hub(
     """
     hub = party.agreement.hub
     party.progress.phase(f"waiting for {hub}")
-    seconds, began = seconds or party.agreement.limits.join_seconds, monotonic()
+    seconds, began = seconds or party.limits.join_seconds, monotonic()
     deadline = began + seconds
     while True:
         channel = Channel(connect(), Side.SPOKE, party.terms(hub), party.traffic.record)
         nonce = party.entropy(NONCE)
         try:
+            sent = monotonic()
             channel.send(_hello(party, nonce, offer))
             welcome = channel.receive(max(1.0, min(deadline - monotonic(), WELCOME_SECONDS)))
             break
-        except PeerSilent:  # send a new Hello: its clock must be recent when the hub reads it
+        except PeerSilent as error:  # send a new Hello: the hub may read it sooner
             channel.cut()
+            error.hint = error.hint or f"{hub} is reached but busy: raise limits.join_seconds"
             if monotonic() - began >= max(busy_seconds, seconds - 1.0):
                 raise
             deadline = monotonic() + seconds if busy_seconds else deadline
@@ -114,15 +113,15 @@ def join_hub(
         except ProtocolError:
             channel.close()
             raise
-    _accept_or_refuse(party, channel, nonce, welcome)
+    _accept_or_refuse(party, channel, nonce, welcome, monotonic() - sent)
     return channel
 
 
 def _accept_or_refuse(
-    party: PartyContext, channel: Channel, nonce: bytes, welcome: Message
+    party: PartyContext, channel: Channel, nonce: bytes, welcome: Message, round_trip: float
 ) -> None:
     try:
-        _accept(party, channel, nonce, welcome)
+        _accept(party, channel, nonce, welcome, round_trip)
     except Exception as error:
         _refuse(error, channel.abort)
         channel.close()
@@ -150,13 +149,15 @@ def _hello(party: PartyContext, nonce: bytes, offer: CheckpointOffer) -> vfl_pb2
     )
 
 
-def _accept(party: PartyContext, channel: Channel, nonce: bytes, message: Message) -> None:
+def _accept(
+    party: PartyContext, channel: Channel, nonce: bytes, message: Message, round_trip: float
+) -> None:
     welcome = message.expect(vfl_pb2.Welcome)
     if channel.session is None or len(channel.session) != 16 or len(welcome.nonce) != NONCE:
         raise RemoteProtocolError(
             "the session ID or the nonce in the hub's Welcome is missing or has a wrong length"
         )
-    _compare_clocks(party, channel.terms.peer, welcome.clock)
+    _compare_clocks(party, channel.terms.peer, welcome.clock, round_trip)
     _compare_software(party, channel.terms.peer, welcome.software)
     signed = _signed_fields(
         party.purpose, channel, channel.terms.peer, party.name, nonce, welcome.nonce
@@ -192,7 +193,7 @@ def accept_spokes(
     """
     expected = party.agreement.spokes
     party.progress.phase("waiting for the others", len(expected))
-    seconds = seconds or party.agreement.limits.join_seconds
+    seconds = seconds or party.limits.join_seconds
     deadline = monotonic() + seconds
     session = party.entropy(16)
     arrived: dict[str, Channel] = {}
@@ -281,7 +282,7 @@ def admit_spoke(
 def _exchange_proofs(
     party: PartyContext, channel: Channel, session: bytes, before: Channel | None
 ) -> CheckpointOffer:
-    patience = party.agreement.limits.step_seconds
+    patience = party.limits.step_seconds
     hello = channel.receive(patience).expect(vfl_pb2.Hello)
     if before is not None and (channel.incarnation or 0) < (before.incarnation or 0):
         raise Superseded(
@@ -342,7 +343,9 @@ def _check_hello(party: PartyContext, channel: Channel, hello: vfl_pb2.Hello) ->
         raise RemoteProtocolError(
             f"the agreements differ: {listed}", "use the same agreement file at both parties"
         )
-    _compare_clocks(party, peer, hello.clock, monotonic() - channel.line.since)
+    # Nothing bounds the age of Hello: the spoke may have waited for the network or for this hub.
+    # The spoke knows the time from Hello to Welcome, and also refuses a clock that is behind.
+    _compare_clocks(party, peer, hello.clock, inf)
     _compare_software(party, peer, hello.software)
 
 
@@ -367,10 +370,14 @@ def _compare_software(party: PartyContext, peer: str, theirs: str) -> None:
         party.progress.warn(f"{peer} runs {theirs[:40]!r}, {party.name} {software_version()!r}")
 
 
-def _compare_clocks(party: PartyContext, peer: str, theirs: float, waited: float = 0.0) -> None:
-    """Compare our clock with ``theirs``, which was read up to ``waited`` seconds ago."""
+def _compare_clocks(party: PartyContext, peer: str, theirs: float, age: float) -> None:
+    """Compare our clock with ``theirs``, which was read at most ``age`` seconds ago.
+
+    The peer's clock now shows between ``theirs`` and ``theirs + age``. The clocks are at least as
+    far apart as our clock is from this interval; only this distance is compared with the limit.
+    """
     ahead = theirs - party.now().timestamp()
-    apart = max(ahead, -ahead - waited, 0.0)  # NaN as first argument stays NaN, and is refused
+    apart = max(ahead, -ahead - age, 0.0)  # NaN as first argument stays NaN, and is refused
     if not apart <= CLOCK_LIMIT:
         raise ClocksApart(
             f"the clocks of {party.name} and {peer} are {apart:.0f} s apart; "

@@ -4,33 +4,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
 from cryptography import x509
 
-from configs.party_settings import PartySettingsBase
-from configs.shared import AnyAgreement
+from configs.config_file import AnyConfig
 from parties.common.progress import ProgressReporter
 from protocol.credentials import Trust
 from protocol.errors import IdentityError
 from protocol.keyring import Keyring, certificate_days_left, make_trust, read_keyring
 
 ENDS_SOON = (1, 7, 14, 30)  # a start warns if the certificate ends within so many days
-
-
-class AnyConfig(Protocol):
-    """A config of any mode."""
-
-    @property
-    def path(self) -> Path:
-        """Return the path of the config file."""
-
-    @property
-    def agreement(self) -> AnyAgreement:
-        """Return the shared agreement."""
-
-    def settings(self, name: str) -> PartySettingsBase:
-        """Return the settings of one party."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,18 +19,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """The recorded result of one step of the hub's program.
+    """The recorded result of one step of the hub's program."""
 
-    Attributes:
-        name: name of the step.
-        value: the result as JSON, in which each tensor is replaced by its name.
-        diverged: whether training had produced non-finite numbers by the end of the step.
-        tensors: the tensors of the result by name, ``[...]`` of any shape.
-    """
-
-    name: str
-    value: Any
-    diverged: bool
+    name: str  # name of the step
+    value: Any  # the result as JSON, in which each tensor is replaced by its name
+    diverged: bool  # whether training had produced non-finite numbers by the end of the step
+    # The tensors of the result by name, ``[...]`` of any shape.
     tensors: Tensors = field(default_factory=dict)
 
 

@@ -6,41 +6,32 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from configs.agreement import FOREVER, LimitSettings
+from configs.config_file import AnyAgreement, agreement_digest, canonical_agreement
 from configs.party_settings import PartySettingsBase
-from configs.schema import agreement_digest, canonical_agreement
-from configs.shared import AnyAgreement
 from parties.common.progress import ProgressReporter
 from parties.common.traffic import TrafficCounter
 from protocol.credentials import Trust
-from protocol.envelope import ChannelTerms
+from protocol.envelope import SEND_SECONDS, ChannelTerms
 from protocol.keyring import Keyring
+from protocol.receive_queue import LineTimeouts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedParty:
-    """The part of a party that its start determines in the same way in all modes.
+    """The part of a party that its start determines in the same way in all modes."""
 
-    Attributes:
-        name: name of the party in the agreement.
-        keyring: the party's key and certificates.
-        trust: rules by which peers' certificates are checked.
-        state: folder of the party's own files in the run.
-        incarnation: number of this start; each start of the party has a larger number.
-        now: returns the present time.
-        entropy: returns as many random bytes as requested.
-        progress: reports progress and warnings.
-        traffic: counts messages and bytes.
-    """
-
-    name: str
-    keyring: Keyring
-    trust: Trust
-    state: Path
-    incarnation: int
-    now: Callable[[], datetime]
-    entropy: Callable[[int], bytes]
-    progress: ProgressReporter
-    traffic: TrafficCounter
+    name: str  # name of the party in the agreement
+    keyring: Keyring  # the party's key and certificates
+    trust: Trust  # rules by which peers' certificates are checked
+    state: Path  # folder of the party's own files in the run
+    incarnation: int  # number of this start; each start of the party has a larger number
+    now: Callable[[], datetime]  # returns the present time
+    entropy: Callable[[int], bytes]  # returns as many random bytes as requested
+    progress: ProgressReporter  # reports progress and warnings
+    traffic: TrafficCounter  # counts messages and bytes
+    # Whether the party waits for others without a limit; see ``StartOptions``.
+    supervised: bool = False
 
     def values(self) -> dict[str, Any]:
         """Return the attributes by name, for the constructor of a mode's party."""
@@ -49,17 +40,25 @@ class StartedParty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartyContext(StartedParty):
-    """A party on this machine, in any mode.
+    """A party on this machine, in any mode."""
 
-    Attributes:
-        agreement: the shared agreement.
-        settings: the party's own settings.
-        model_run: the run whose model is used for prediction, 16 bytes; empty for training.
-    """
-
-    agreement: AnyAgreement
-    settings: PartySettingsBase
+    agreement: AnyAgreement  # the shared agreement
+    settings: PartySettingsBase  # the party's own settings
+    # The run whose model is used for prediction, 16 bytes; empty for training.
     model_run: bytes = b""
+
+    @property
+    def limits(self) -> LimitSettings:
+        """Return the limits of the agreement; without timeouts if the party is supervised."""
+        limits = self.agreement.limits
+        return limits.without_timeouts() if self.supervised else limits
+
+    @property
+    def line_timeouts(self) -> LineTimeouts:
+        """Return the timeouts of this party's connections; all long if it is supervised."""
+        if not self.supervised:
+            return LineTimeouts()
+        return LineTimeouts(silence=FOREVER, handshake=FOREVER, keepalive_timeout=FOREVER)
 
     @property
     def digest(self) -> bytes:
@@ -79,5 +78,10 @@ class PartyContext(StartedParty):
     def terms(self, peer: str) -> ChannelTerms:
         """Return the values that a channel to ``peer`` compares with the messages of ``peer``."""
         return ChannelTerms(
-            self.name, peer, self.digest, self.incarnation, self.agreement.limits.magnitude
+            self.name,
+            peer,
+            self.digest,
+            self.incarnation,
+            self.limits.magnitude,
+            FOREVER if self.supervised else SEND_SECONDS,
         )

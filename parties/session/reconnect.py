@@ -35,7 +35,7 @@ class Reconnect:
             ProtocolError: the peer did not reconnect in time; the error that ended the lost
                 connection is raised again.
         """
-        limits = self._party.agreement.limits
+        limits = self._party.limits
         if self._lost is None:
             return join(limits.join_seconds)
         try:
@@ -51,7 +51,7 @@ class Reconnect:
                 ``limits.rejoin_seconds`` is 0, or if the connection was lost too often without
                 progress.
         """
-        seconds = self._party.agreement.limits.rejoin_seconds
+        seconds = self._party.limits.rejoin_seconds
         if not is_connection_loss(error) or not seconds:
             raise error
         done = self._progress()
@@ -60,7 +60,8 @@ class Reconnect:
         if self._fruitless > MAX_FRUITLESS_LOSSES:
             raise error
         self._lost = error
-        self._party.progress.warn(f"{error}; waiting up to {seconds:g} s for a new connection")
+        most = "" if self._party.supervised else f" up to {seconds:g} s"
+        self._party.progress.warn(f"{error}; waiting{most} for a new connection")
 
 
 class Session(Protocol):

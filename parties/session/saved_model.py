@@ -17,8 +17,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
 
+from configs.config_file import agreement_differences
 from configs.errors import ConfigError
-from configs.schema import agreement_differences
 from models.arithmetic import all_finite
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import DataError, IntegrityError, StorageError
@@ -80,19 +80,13 @@ def write_saved_model(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SavedModel:
-    """The saved local model of one party.
+    """The saved local model of one party."""
 
-    Attributes:
-        folder: folder of the files.
-        run: the training run, 16 bytes; equal for all parties of the run.
-        parameters: the network's parameters by name, ``[...]`` of any shape; empty without a
-            network.
-        fitted: preprocessing with the statistics of the training rows; None without features.
-    """
-
-    folder: Path
-    run: bytes
+    folder: Path  # folder of the files
+    run: bytes  # the training run, 16 bytes; equal for all parties of the run
+    # The network's parameters by name, ``[...]`` of any shape; empty without a network.
     parameters: dict[str, Tensor]
+    # Preprocessing with the statistics of the training rows; None without features.
     fitted: FittedPreprocessing | None
 
 

@@ -21,19 +21,15 @@ class Begin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:
-    """Options of one start of a party, which take precedence over the party settings.
+    """Options of one start of a party, which take precedence over the party settings."""
 
-    Attributes:
-        out: folder of the runs.
-        data: folder in which relative data paths are resolved.
-        certificates: folder of the party's key and certificates.
-        begin: how to use the checkpoints of an unfinished run.
-    """
-
-    out: Path
-    data: Path | None = None
-    certificates: Path | None = None
-    begin: Begin = Begin.AUTO
+    out: Path  # folder of the runs
+    data: Path | None = None  # folder in which relative data paths are resolved
+    certificates: Path | None = None  # folder of the party's key and certificates
+    begin: Begin = Begin.AUTO  # how to use the checkpoints of an unfinished run
+    # Whether ``vfl simulate`` started this party on the machine of all parties. ``vfl simulate``
+    # notices when a party ends, so a supervised party waits without a limit.
+    supervised: bool = False
 
 
 def data_folder(config: Path, settings: "PartySettingsBase", given: Path | None) -> Path:

@@ -1,24 +1,27 @@
 """Simulation: all parties on this machine, one process each, over loopback with mutual TLS."""
 
 import json
+import os
+import runpy
 import socket
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.forkserver import set_forkserver_preload
 from pathlib import Path
 from queue import Empty, Queue
+from subprocess import TimeoutExpired
 from tempfile import TemporaryDirectory
 from threading import Thread
 from time import monotonic
-from typing import Any
+from typing import Any, TextIO
 
 from cryptography import x509
 
-from configs.any_file import Agreements, read_any
-from configs.federated_file import FederatedConfig
-from configs.schema import VerticalConfig
+from configs.config_file import AnySchema, ConfigFile, read_any
 from parties.common.errors import Failed
 from parties.common.progress import Event, ProgressListener
 from parties.report import METRICS
@@ -27,41 +30,116 @@ from protocol.credentials import fingerprint
 from protocol.keyring import issue_certificate, make_authority
 
 GRACE = 5.0  # after a failure of one party, seconds until the other processes are killed
+RESUME = "run the same command to resume from the last checkpoint"
+NAME = Path("/proc/self/comm")  # name of this process; on Linux only
+# The libraries that every party needs.
+LIBRARIES = ("torch", "grpc", "cryptography.x509", "pandas", "pyarrow", "pydantic", "sklearn.utils")
+
+
+class PartyProcess:
+    """A running ``vfl-party``, whose standard output is a pipe.
+
+    It is forked from a process that has imported the libraries: an import takes seconds, a fork
+    takes milliseconds, and all processes share the memory of the libraries. The standard input
+    carries nothing; it ends when this process ends.
+
+    Attributes:
+        stdout: the standard output of the process; it ends when the process ends.
+        pid: the number of the process.
+    """
+
+    def __init__(self, arguments: Sequence[str], folder: Path | None = None) -> None:
+        """Start the process with these arguments of ``vfl-party``, in ``folder``."""
+        set_forkserver_preload([*LIBRARIES])
+        context = get_context("forkserver")
+        reader, output = context.Pipe(duplex=False)
+        nothing, self._alive = context.Pipe(duplex=False)
+        self._process = context.Process(
+            target=_run_party,
+            args=([*arguments], nothing, output, folder or Path.cwd()),
+        )
+        self._process.start()
+        output.close()
+        nothing.close()
+        self.stdout: TextIO = os.fdopen(os.dup(reader.fileno()), encoding="utf-8")
+        reader.close()
+        self.pid = self._process.pid or 0
+
+    def poll(self) -> int | None:
+        """Return the exit code, negative for a signal; None while the process runs."""
+        return self._process.exitcode
+
+    def wait(self, seconds: float | None = None) -> int:
+        """Return the exit code after the process has ended.
+
+        Raises:
+            TimeoutExpired: the process still runs after ``seconds``.
+        """
+        self._process.join(seconds)
+        code = self._process.exitcode
+        if code is None:
+            raise TimeoutExpired("vfl-party", seconds or 0.0)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the process; nothing happens after it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """Close the pipes of a process that has ended."""
+        self.stdout.close()
+        self._alive.close()
+
+
+def _run_party(
+    arguments: list[str],
+    nothing: Connection,
+    output: Connection,
+    folder: Path,
+) -> None:
+    """Run ``vfl-party`` in this process, with these pipes as standard input and output."""
+    os.chdir(folder)
+    os.dup2(nothing.fileno(), 0)
+    os.dup2(output.fileno(), 1)
+    nothing.close()
+    output.close()
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", buffering=1, closefd=False)
+    sys.argv = ["vfl-party", *arguments]
+    if NAME.exists():  # so that a list of processes tells the parties apart
+        NAME.write_text(arguments[arguments.index("--party") + 1])
+    runpy.run_module("parties", run_name="__main__", alter_sys=True)
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationPlan:
-    """Options of a simulation.
+    """Options of a simulation."""
 
-    Attributes:
-        config: file with the agreement and the settings of all parties.
-        changes: changed settings, in the form of ``--set``.
-        out: folder of the runs.
-        data: folder in which relative data paths are resolved.
-        begin: how to use the checkpoints of an unfinished run.
-        agreements: the classes of the agreements of all modes.
-    """
-
-    config: Path
-    changes: tuple[str, ...]
-    out: Path
-    data: Path | None
-    begin: Begin = Begin.AUTO
+    config: Path  # file with the agreement and the settings of all parties
+    changes: tuple[str, ...]  # changed settings, in the form of ``--set``
+    out: Path  # folder of the runs
+    data: Path | None  # folder in which relative data paths are resolved
+    begin: Begin = Begin.AUTO  # how to use the checkpoints of an unfinished run
     _: KW_ONLY
-    agreements: Agreements
+    schemas: Sequence[AnySchema]  # the classes of the config files of all modes
 
 
 @contextmanager
 def trial_certificates(
     plan: SimulationPlan,
-) -> Iterator[tuple[VerticalConfig | FederatedConfig, tuple[str, ...], Path]]:
+) -> Iterator[tuple[ConfigFile[Any, Any], tuple[str, ...], Path]]:
     """Make temporary keys and certificates for all parties.
 
     Yields:
         Three values: the config with each party's key pinned, all changed settings in the form of
         ``--set``, and the folder of the keys.
     """
-    config = read_any(plan.config, plan.agreements, plan.changes)
+    config = read_any(plan.config, plan.schemas, plan.changes)
     federation = config.agreement.federation
     with TemporaryDirectory(prefix="vfl-certs-") as folder:
         keys = Path(folder) / "certs"
@@ -71,7 +149,7 @@ def trial_certificates(
             issue_certificate(keys, federation, name)
             pins.append(pin_override(keys, name))
         changes = (*plan.changes, *pins)
-        yield read_any(plan.config, plan.agreements, changes), changes, keys
+        yield read_any(plan.config, plan.schemas, changes), changes, keys
 
 
 def pin_override(keys: Path, name: str) -> str:
@@ -82,6 +160,9 @@ def pin_override(keys: Path, name: str) -> str:
 
 def simulate_processes(plan: SimulationPlan, listener: ProgressListener) -> dict[str, Any]:
     """Run each party as a process over loopback with mutual TLS; return the metrics of the run.
+
+    The parties wait for each other without time limits, however slow the machine is. If the process
+    of a party ends with an error, all other processes are ended.
 
     Raises:
         Failed: a party failed; all processes have ended.
@@ -107,7 +188,7 @@ def simulate_processes(plan: SimulationPlan, listener: ProgressListener) -> dict
     return metrics
 
 
-def _end(children: Iterable[subprocess.Popen[str]], readers: Iterable[Thread]) -> None:
+def _end(children: Iterable[PartyProcess], readers: Iterable[Thread]) -> None:
     """Kill all processes and close their pipes."""
     ended = list(children)
     for child in ended:
@@ -116,26 +197,25 @@ def _end(children: Iterable[subprocess.Popen[str]], readers: Iterable[Thread]) -
         reader.join(GRACE)
     for child in ended:
         child.wait()
-        if child.stdout is not None:
-            child.stdout.close()
+        child.close()
 
 
 def _start(
     plan: SimulationPlan, name: str, changes: Sequence[str], keys: Path, address: str, role: str
-) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "parties", "--role", role, "--party", name]
+) -> PartyProcess:
+    command = ["--role", role, "--party", name]
     command += ["--config", str(plan.config), "--out", str(plan.out), "--format", "json"]
     command += ["--certificates", str(keys), "--hub", address]
-    command += ["--begin", plan.begin.value]
+    command += ["--begin", plan.begin.value, "--supervised"]
     command += ["--data", str(plan.data)] if plan.data else []
     for change in changes:
         command += ["--set", change]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, bufsize=1)
+    return PartyProcess(command)
 
 
-def _read(child: subprocess.Popen[str], events: Queue[Event | None]) -> None:
+def _read(child: PartyProcess, events: Queue[Event | None]) -> None:
     """Put the events of one process into the queue, and None when the process has ended."""
-    for line in child.stdout or ():
+    for line in child.stdout:
         if line.startswith("{"):
             events.put(json.loads(line))
     child.wait()
@@ -144,7 +224,7 @@ def _read(child: subprocess.Popen[str], events: Queue[Event | None]) -> None:
 
 def _follow(
     events: Queue[Event | None],
-    children: dict[str, subprocess.Popen[str]],
+    children: dict[str, PartyProcess],
     listener: ProgressListener,
 ) -> Failed | None:
     """Pass events to ``listener`` until all processes have ended; return the first failure."""
@@ -160,6 +240,8 @@ def _follow(
             failure = failure or _unreported_failure(children)
         elif event["event"] == "error":
             failure = _first_cause(failure, event)
+        elif event["event"] == "stopped":
+            failure = failure or Failed("a party was stopped by SIGTERM", RESUME, 1)
         elif event["event"] != "nothing":
             listener(event)
         deadline = min(deadline, monotonic() + GRACE) if failure else deadline
@@ -176,14 +258,13 @@ def _first_cause(failure: Failed | None, event: Event) -> Failed:
     return latest if failure is None or (failure.echo and not latest.echo) else failure
 
 
-def _unreported_failure(children: dict[str, subprocess.Popen[str]]) -> Failed | None:
+def _unreported_failure(children: dict[str, PartyProcess]) -> Failed | None:
     """Return the failure of a process that ended without an error event, if there is one."""
     for name, child in children.items():
-        if child.poll():
-            killed = child.returncode < 0
-            how = f"signal {-child.returncode}" if killed else f"exit code {child.returncode}"
-            hint = "run the same command to resume from the last checkpoint" if killed else ""
-            return Failed(f"{name}: ended with {how}", hint, 1)
+        if code := child.poll():
+            killed = code < 0
+            how = f"signal {-code}" if killed else f"exit code {code}"
+            return Failed(f"{name}: ended with {how}", RESUME if killed else "", 1)
     return None
 
 

@@ -7,31 +7,24 @@ from pathlib import Path
 
 import torch
 
+from configs.config_file import AnyConfig
 from parties.common.json_files import next_incarnation
 from parties.common.progress import ProgressListener, ProgressReporter
 from parties.common.traffic import TrafficCounter
-from parties.session.identity import AnyConfig, PartyIdentity, open_identity
+from parties.session.identity import PartyIdentity, open_identity
 from parties.session.party import StartedParty
 from parties.session.setup import StartOptions, data_folder
 
 
 @dataclass(frozen=True, slots=True)
 class PartyStart:
-    """A party that starts: its certificates are checked, and its data is not yet read.
+    """A party that starts: its certificates are checked, and its data is not yet read."""
 
-    Attributes:
-        config: agreement and party settings.
-        name: name of the party.
-        options: options of the start.
-        identity: the party's key, certificates and rules for peers' certificates.
-        progress: reports progress and warnings.
-    """
-
-    config: AnyConfig
-    name: str
-    options: StartOptions
-    identity: PartyIdentity
-    progress: ProgressReporter
+    config: AnyConfig  # agreement and party settings
+    name: str  # name of the party
+    options: StartOptions  # options of the start
+    identity: PartyIdentity  # the party's key, certificates and rules for peers' certificates
+    progress: ProgressReporter  # reports progress and warnings
 
     @property
     def folder(self) -> Path:
@@ -56,6 +49,7 @@ class PartyStart:
             entropy=os.urandom,
             progress=self.progress,
             traffic=TrafficCounter(self.progress.add_bytes),
+            supervised=self.options.supervised,
         )
 
 

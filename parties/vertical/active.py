@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 from configs.agreement import VerticalAgreement
 from parties.common.errors import StorageError, exit_code
+from parties.common.libraries import library_versions
 from parties.common.shared_randomness import Index
 from parties.report.record import (
     Party,
@@ -68,17 +68,11 @@ LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn", "grpcio", "protobuf", "cry
 
 @dataclass(slots=True)
 class FinishedParts:
-    """The parts of a run that are finished.
+    """The parts of a run that are finished."""
 
-    Attributes:
-        training: the record of the training.
-        test_accuracy: accuracy of the trained model on test rows.
-        requests: the records of the finished requests.
-    """
-
-    training: Training | None = None
-    test_accuracy: float | None = None
-    requests: list[Request] = field(default_factory=list)
+    training: Training | None = None  # the record of the training
+    test_accuracy: float | None = None  # accuracy of the trained model on test rows
+    requests: list[Request] = field(default_factory=list)  # the records of the finished requests
 
 
 def run_active(party: VerticalParty, port: handshake.SpokePort, publish: Publish) -> dict[str, Any]:
@@ -252,8 +246,7 @@ def _run_identity(
         session=split_model.run.hex(),
         agreement=party.digest.hex(),
         seed=agreement.seed,
-        software={name: version(name) for name in LIBRARIES}
-        | {"python": platform.python_version()},
+        software=library_versions(LIBRARIES) | {"python": platform.python_version()},
         began=began,
         ended=party.now(),
         seconds=party.traffic.elapsed,

@@ -3,8 +3,8 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from configs.agreement import VerticalAgreement
 from configs.errors import ConfigError
-from configs.schema import VerticalConfig
 from parties.common.progress import ProgressListener
 from parties.session.memory_port import MemoryPort
 from parties.session.setup import StartOptions
@@ -27,7 +27,7 @@ def run_in_process(plan: SimulationPlan, listener: ProgressListener) -> dict[str
         Exception: a party failed; the party's exception is raised again unchanged.
     """
     with trial_certificates(plan) as (config, _, keys):
-        if not isinstance(config, VerticalConfig):
+        if not isinstance(config.agreement, VerticalAgreement):
             raise ConfigError(
                 "--in-process works only for vertical runs, but the config is for a horizontal run",
                 "remove --in-process",

@@ -20,6 +20,7 @@ from parties.session.reconnect import Reconnect, report_and_close
 from parties.vertical.engine.features import ModelInputs
 from parties.vertical.engine.networks import build_bottom
 from parties.vertical.engine.party import VerticalParty
+from parties.vertical.orders import OrderCheck
 from parties.vertical.privacy.embedding_release import FROZEN, EmbeddingRelease
 from parties.vertical.purge import residues
 from parties.vertical.resume import newest_checkpoint, party_checkpoints, start_party_state
@@ -49,9 +50,9 @@ def run_passive(party: VerticalParty, connect: Callable[[], Line]) -> None:
 
 
 def _run_session(party: VerticalParty, channel: Channel) -> None:
-    with report_and_close(channel):
+    with report_and_close(channel), channel.locate_errors():
         session = PassiveSession(party, channel, party_checkpoints(party))
-        while session.handle(channel.receive(party.agreement.limits.idle_seconds)):
+        while session.handle(channel.receive(party.limits.idle_seconds)):
             pass
 
 
@@ -61,17 +62,67 @@ class PassiveSession:
     def __init__(self, party: VerticalParty, channel: Channel, ours: Checkpoints) -> None:
         self._party, self._channel, self._checkpoints = party, channel, ours
         self._state, self._run = start_party_state(party, channel, ours, self._network)
+        self._orders = OrderCheck(party.agreement, party.name, self._state, ours)
         self._release = EmbeddingRelease(party, channel.session or b"", self._state)
         # Embeddings, with their graphs, whose gradients were not received yet; at most two.
         self._pending: deque[tuple[Tensor, vfl_pb2.Place]] = deque()
         self._report: vfl_pb2.BlockReport | None = None  # sent with the next embedding
 
     def handle(self, message: Message) -> bool:
-        """Handle one message; return False if the message was ``Goodbye``, and else True."""
+        """Check and handle one message; return False if it was ``Goodbye``, and else True.
+
+        Raises:
+            RemoteProtocolError: the agreement or the state of this party does not allow the order,
+                which has changed nothing.
+        """
         place = self._channel.place
         self._party.progress.follow(place)
         with self._party.traffic.time_phase(report_phase(message.kind, task_name(place))):
+            self._check(message)
             return self._dispatch(message)
+
+    def _check(self, message: Message) -> None:
+        """Check an order before it is carried out."""
+        task = self._channel.place.task
+        match message.body:
+            case vfl_pb2.BatchRequest() as request:
+                self._check_batch(request, task)
+            case vfl_pb2.Evaluate() as show:
+                self._orders.batch(show.batch, task, learns=False)
+            case vfl_pb2.Step() as step:
+                self._check_gradient(step.gradient, message)
+                self._check_batch(step.next_batch, task)
+            case vfl_pb2.Gradient() as gradient:
+                self._check_gradient(gradient, message)
+            case vfl_pb2.ModelCommand() as command:
+                self._orders.command(command, task)
+            case vfl_pb2.ForgetRows():
+                self._orders.forget(message.tensor(np.int64, None), task)
+            case vfl_pb2.PlantTrigger():
+                self._orders.plant(message.tensor(np.int64, None), task)
+            case vfl_pb2.Purge():
+                self._orders.purge(task)
+            case vfl_pb2.Goodbye():
+                self._orders.goodbye()
+            case _:
+                raise RemoteProtocolError(
+                    f"the active party sent {message.kind}, which a passive party does not answer "
+                    "in training"
+                )
+
+    def _check_batch(self, request: vfl_pb2.BatchRequest, task: vfl_pb2.Task) -> None:
+        self._release.require_trainable()
+        self._orders.batch(request, task, learns=True)
+
+    def _check_gradient(self, gradient: vfl_pb2.Gradient, message: Message) -> None:
+        if not self._pending:
+            raise RemoteProtocolError(
+                "the active party sent a gradient, but this party has already received the "
+                "gradients of all its embeddings"
+            )
+        embedding, place = self._pending[0]
+        message.tensor(np.dtype(self._party.agreement.dtype).type, *embedding.shape)
+        self._orders.gradient(gradient, place)
 
     def _dispatch(self, message: Message) -> bool:
         match message.body:
@@ -100,7 +151,6 @@ class PassiveSession:
 
     def _embed(self, request: vfl_pb2.BatchRequest) -> None:
         """Send embeddings, and keep their graph for the gradient."""
-        self._release.require_trainable()
         network, batch = self._state.local_model.model.network, self._features(request)
         if self._party.agreement.training.overlap == "pipeline":
             # The weights change before this batch's gradient arrives, but its graph needs them.
@@ -139,15 +189,8 @@ class PassiveSession:
         self._report = None
 
     def _apply_gradient(self, gradient: vfl_pb2.Gradient, message: Message) -> None:
-        if not self._pending:
-            raise RemoteProtocolError(
-                "the active party sent a gradient, but this party has already received the "
-                "gradients of all its embeddings"
-            )
         embedding, place = self._pending.popleft()
-        dtype = np.dtype(self._party.agreement.dtype).type
-        received = message.tensor(dtype, *embedding.shape)
-        embedding.backward(torch.from_numpy(received))  # type: ignore[no-untyped-call]
+        embedding.backward(torch.from_numpy(message.tensors[0]))  # type: ignore[no-untyped-call]
         self._state.local_model.use(gradient, place.microbatch)
         if gradient.WhichOneof("use") == "hold":
             self._report = self._state.local_model.report()
@@ -190,7 +233,6 @@ class PassiveSession:
 
     def _forget(self, rows: Index) -> None:
         """Start a request: ``rows``, [rows], become D_u."""
-        self._require_rows(rows, "forget")
         self._state.forget(rows)
         self._channel.send(vfl_pb2.Done())
 
@@ -199,17 +241,8 @@ class PassiveSession:
 
         No other party receives these rows.
         """
-        self._require_rows(rows, "plant a trigger in")
         self._state.plant_trigger(rows)
         self._channel.send(vfl_pb2.Done())
-
-    def _require_rows(self, rows: Index, what: str) -> None:
-        count = len(self._state.features.rows)
-        if not len(rows) or rows[0] < 0 or rows[-1] >= count or (np.diff(rows) <= 0).any():
-            raise RemoteProtocolError(
-                f"the active party sent an invalid list of row indices (rows to {what}); expected "
-                f"different indices in ascending order, from 0 to {count - 1}"
-            )
 
     def _purge(self) -> None:
         """Delete all state that depends on forgotten rows, except for the present model."""

@@ -5,7 +5,7 @@ from hashlib import sha256
 from hmac import compare_digest
 from shutil import rmtree
 
-from configs.schema import canonical_agreement
+from configs.config_file import canonical_agreement
 from parties.common.shared_randomness import Index
 from parties.session.checkpoint import Checkpoints
 from parties.session.handshake import CheckpointOffer
@@ -99,7 +99,7 @@ def start_party_state(
     Raises:
         RemoteProtocolError: the hub names a checkpoint that this party did not offer.
     """
-    message = channel.receive(party.agreement.limits.idle_seconds)
+    message = channel.receive(party.limits.idle_seconds)
     if not isinstance(message.body, vfl_pb2.Resume):
         if checkpoints.offer().numbers:
             hub = channel.terms.peer

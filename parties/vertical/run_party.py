@@ -5,14 +5,15 @@ runs.
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from configs.schema import VerticalConfig
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import StorageError
 from parties.common.json_files import canonical_json
 from parties.common.progress import ProgressListener
+from parties.data.party_settings import VerticalConfig
 from parties.report import METRICS, PARTIAL, PARTIAL_REPORT, REPORT
 from parties.session.handshake import SpokePort
 from parties.session.setup import StartOptions, hub_address
@@ -37,7 +38,8 @@ def run_vertical_party(
     prepare_start(party, options.begin)
     where = hub_address(party.settings, name, address)
     if config.agreement.parties[name].role == "passive":
-        run_passive(party, lambda: dial_hub(where, party.keyring, config.agreement.active))
+        hub = config.agreement.active
+        run_passive(party, partial(dial_hub, where, party.keyring, hub, party.line_timeouts))
         return None
     with open_line_server(party, where) as server:
         return run_active_and_report(party, server, options.out)
@@ -48,7 +50,11 @@ def open_line_server(party: VerticalParty, address: str) -> LineServer:
     spokes = len(party.agreement.passive)
     try:
         return LineServer(
-            address, party.keyring, lambda leaf: admit_passive_party(party, leaf), spokes
+            address,
+            party.keyring,
+            lambda leaf: admit_passive_party(party, leaf),
+            spokes,
+            party.line_timeouts,
         )
     except LineBroken as error:
         raise StorageError(str(error), error.hint) from error

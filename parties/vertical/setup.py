@@ -3,12 +3,11 @@
 from collections.abc import Callable
 
 from configs.agreement import VerticalAgreement
-from configs.party_settings import VerticalPartySettings
-from configs.schema import VerticalConfig
 from parties.common.device import prepare_device
 from parties.common.errors import DataError
 from parties.common.progress import ProgressListener
 from parties.data.holding import Holding, read_holding
+from parties.data.party_settings import VerticalConfig, VerticalPartySettings
 from parties.data.preprocess import declared_preprocessing
 from parties.session.setup import StartOptions
 from parties.session.start import start_party

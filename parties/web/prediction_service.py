@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from configs.party_settings import Data
 from parties.common.errors import PartyError
 from parties.data.predictions import Probabilities
+from parties.data.sources.source import DataSettings
 from parties.session import handshake
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.prediction.active import Predictor
@@ -138,7 +138,7 @@ class PredictionService:
         return self._party.agreement.labels.classes
 
     @property
-    def data(self) -> Data:
+    def data(self) -> DataSettings:
         """Return the party's data settings, which name the ID columns."""
         return self._party.settings.data
 
@@ -149,7 +149,7 @@ class PredictionService:
             Unavailable: a party is absent, or the prediction takes too long.
             PartyError: these rows cannot be predicted.
         """
-        job, patience = _Job(ids, Future()), 2 * self._party.agreement.limits.step_seconds
+        job, patience = _Job(ids, Future()), 2 * self._party.limits.step_seconds
         self._queue(job)
         try:
             return job.result.result(patience)

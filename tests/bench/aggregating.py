@@ -1,7 +1,7 @@
 """Figures: accuracy and time of the server's mean of a hundred clients' updates."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from ledger import Row, at_most, shown
+from bench.ledger import Row, at_most, shown
+from bench.pairs import alternate, paired_ratio
 from many_clients import ManyClients
 from numpy.typing import NDArray
 
@@ -117,53 +118,45 @@ def _measure_rounds(
 ) -> Iterator[Row]:
     members, arrays = list(updates), [each.delta.numpy() for each in updates.values()]
     parts: list[dict[str, float]] = []
-    sums: dict[str, list[float]] = {"float64": [], "float32": [], "np.sum": []}
-    for number in range(ROUNDS):
-        report(f"aggregating: round {number + 1} of {ROUNDS}")
+
+    def ours() -> float:
         start = model()  # a copy that no client has received yet
         with _clocked() as clock:
             mean = cohort.mean_update(members, LOCAL_TASK, {"model": start})
             FedAvg().step(start, mean.delta.to(start.dtype))
         parts.append(clock.spent)
-        sums["float64"].append(_sum_seconds(arrays, np.float64))
-        sums["float32"].append(_sum_seconds(arrays, np.float32))
-        started = thread_time()
-        np.sum(arrays, axis=0)
-        sums["np.sum"].append(thread_time() - started)
-    yield from _time_rows(parts, sums)
+        return sum(clock.spent.values())
+
+    measures: dict[str, Callable[[], float]] = {
+        "ours": ours,
+        "float64": lambda: _sum_seconds(arrays, np.float64),
+        "float32": lambda: _sum_seconds(arrays, np.float32),
+        "np.sum": lambda: _list_sum_seconds(arrays),
+    }
+    times = alternate(measures, ROUNDS, lambda text: report(f"aggregating: {text}"))
+    yield from _time_rows(parts, times)
 
 
-def _time_rows(
-    parts: Sequence[dict[str, float]], sums: Mapping[str, Sequence[float]]
-) -> Iterator[Row]:
-    """Return the server's times over those of NumPy; each round is compared with its own sum."""
+def _time_rows(parts: Sequence[dict[str, float]], times: dict[str, list[float]]) -> Iterator[Row]:
     adding = [each["adding"] for each in parts]
     in_memory = [each["adding"] + each["taking in"] for each in parts]
-    whole = [sum(each.values()) for each in parts]
     title = f"horizontal: server's time of a round of {CLIENTS} clients, 784-400-400-10"
     over = "over NumPy's float64 sum of the same arrays"
-    ratio, unit = _ratio(adding, sums["float64"])
-    yield at_most(f"{title}: weighting, adding, mean and step, {over}", ratio, 1.5, unit)
-    ratio, unit = _ratio(in_memory, sums["float64"])
+    yield at_most(f"{title}: weighting, adding, mean and step, {over}",
+                  paired_ratio(adding, times["float64"]), 1.5, "x")  # fmt: skip
     yield at_most(f"{title}: the same with decoding and checking every frame, {over}",
-                  ratio, 2.4, unit)  # fmt: skip
+                  paired_ratio(in_memory, times["float64"]), 2.4, "x")  # fmt: skip
     yield shown(f"{title}: the same over NumPy's sum in float32, in place",
-                *_ratio(in_memory, sums["float32"]))  # fmt: skip
+                paired_ratio(in_memory, times["float32"]), "x")  # fmt: skip
     yield shown(f"{title}: the same over numpy.sum of a list",
-                *_ratio(in_memory, sums["np.sum"]))  # fmt: skip
+                paired_ratio(in_memory, times["np.sum"]), "x")  # fmt: skip
     yield shown(f"{title}: all of it, with the model's way out and SHA-256 over all frames, {over}",
-                *_ratio(whole, sums["float64"]))  # fmt: skip
-    ours = {name: median(each[name] for each in parts) for name in parts[0]}
-    numpy = {f"NumPy, {name}": median(each) for name, each in sums.items()}
-    durations = {**ours, **numpy}
+                paired_ratio(times["ours"], times["float64"]), "x")  # fmt: skip
+    durations = {name: median(each[name] for each in parts) for name in parts[0]}
+    sums = {name: median(each) for name, each in times.items() if name != "ours"}
+    durations |= {f"NumPy, {name}": each for name, each in sums.items()}
     text = "; ".join(f"{name} {1e3 * each:.1f}" for name, each in durations.items())
     yield shown(f"{title}: its parts", text, "ms of its thread, medians")
-
-
-def _ratio(ours: Sequence[float], other: Sequence[float]) -> tuple[float, str]:
-    """Return the median ratio of the rounds, and its unit with the smallest and the largest."""
-    ratios = [one / two for one, two in zip(ours, other, strict=True)]
-    return median(ratios), f"x, {min(ratios):.2f} to {max(ratios):.2f} in {len(ratios)} rounds"
 
 
 def _sum_seconds(arrays: Sequence[NDArray[Any]], dtype: Any) -> float:
@@ -172,6 +165,13 @@ def _sum_seconds(arrays: Sequence[NDArray[Any]], dtype: Any) -> float:
     total = np.zeros(len(arrays[0]), dtype)
     for each in arrays:
         total += each
+    return thread_time() - started
+
+
+def _list_sum_seconds(arrays: Sequence[NDArray[Any]]) -> float:
+    """Return the time of this thread in seconds for NumPy's sum of a list."""
+    started = thread_time()
+    np.sum(arrays, axis=0)
     return thread_time() - started
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
-from ledger import Row
+from bench.ledger import Row
 
 ROOT = Path(__file__).parents[2]
 WHERE = ("tests/parties/bad_input", "tests/protocol/test_expiry.py")
@@ -91,7 +91,7 @@ COMMANDS = {
 def bad_input(report: Callable[[str], None]) -> Iterator[Row]:
     """Run the tests and count the cases whose tests all passed."""
     report("bad input")
-    passed, failed = _outcomes()
+    passed, failed = outcomes(*WHERE)
     for group in (CONFIG, DATA, CERTIFICATES, COMMANDS):
         for case, tests in group.items():
             for test in tests.split():
@@ -111,12 +111,12 @@ def _belongs(name: str, tests: list[str]) -> bool:
     return any(name.startswith(f"test_{test}") for test in tests)
 
 
-def _outcomes() -> tuple[set[str], set[str]]:
-    """Return the names of passed tests and of failed tests."""
+def outcomes(*where: str) -> tuple[set[str], set[str]]:
+    """Run the tests in some files or folders; return the names of passed and of failed tests."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "junit.xml"
         subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", f"--junitxml={path}", *WHERE],
+            [sys.executable, "-m", "pytest", "-q", f"--junitxml={path}", *where],
             cwd=ROOT, stdout=subprocess.DEVNULL, check=False,
         )  # fmt: skip
         cases = list(ElementTree.parse(path).iter("testcase"))

@@ -6,11 +6,11 @@ from statistics import fmean, stdev
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ledger import Row, at_least, at_most, shown
+from bench.ledger import Row, at_least, at_most, shown
 from one_head import bounds
 from sharded_runs import digests, run_with_and_without_rows
 
-from parties.cli.modes import AGREEMENTS
+from parties.cli.modes import SCHEMAS
 from parties.session.simulation import SimulationPlan, simulate_processes
 from parties.vertical.in_process import run_in_process
 
@@ -85,9 +85,7 @@ def _methods(run: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def _run(name: str, data: Path, report: Report, *changes: str) -> dict[str, Any]:
     report(f"{name} {' '.join(changes)}")
     with TemporaryDirectory() as out:
-        plan = SimulationPlan(
-            CONFIGS / f"{name}.toml", changes, Path(out), data, agreements=AGREEMENTS
-        )
+        plan = SimulationPlan(CONFIGS / f"{name}.toml", changes, Path(out), data, schemas=SCHEMAS)
         simulate = (
             run_in_process if changes else simulate_processes
         )  # the same results without processes

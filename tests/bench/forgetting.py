@@ -8,10 +8,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from ledger import Row, at_least, at_most, below, shown
+from bench.ledger import Row, at_least, at_most, below, shown
+from bench.pairs import paired_ratio
 from one_process import one_process
 
-from parties.cli.modes import AGREEMENTS
+from parties.cli.modes import SCHEMAS
 from parties.session.simulation import SimulationPlan, simulate_processes
 from unlearning.audit.divergence import JsRatio
 from unlearning.audit.intervals import ConfidenceInterval
@@ -82,7 +83,8 @@ def cost(data: Path, report: Report) -> Iterator[Row]:
     changes = ("unlearning.compare=['fine-tune','relabel']", "unlearning.retrains=2")
     runs = [_run("fashion", data, seed, report, *changes) for seed in range(5)]
     for what, unit in (("bytes", "of Retrain's bytes"), ("seconds", "of Retrain's time")):
-        part = _mean(runs, "fedora", "cost", f"{what}_of_retrain")
+        parts = [_method(run, "fedora")["cost"][f"{what}_of_retrain"] for run in runs]
+        part = paired_ratio(parts, [1.0] * len(parts))  # both sides within each run
         yield at_most(f"Fashion-MNIST: {what} of FedORA over Retrain's", part, 0.15, unit)
 
 
@@ -90,7 +92,7 @@ def _run(name: str, data: Path, seed: int, report: Report, *changes: str) -> dic
     with TemporaryDirectory() as folder:
         settings = (f"seed={seed}", *changes)
         plan = SimulationPlan(
-            CONFIGS / f"{name}.toml", settings, Path(folder), data, agreements=AGREEMENTS
+            CONFIGS / f"{name}.toml", settings, Path(folder), data, schemas=SCHEMAS
         )
 
         def listen(event: dict[str, Any]) -> None:

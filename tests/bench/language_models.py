@@ -14,11 +14,11 @@ from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any
 
-from ledger import Row, at_most, shown
+from bench.ledger import Row, at_most, shown
 
 from models.language.adapters import AdapterSettings
 from models.language.memory import TrainingLoad, estimate_training
-from parties.cli.modes import AGREEMENTS
+from parties.cli.modes import SCHEMAS
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.local.local_task import LocalTask, TextTask
 from parties.horizontal.simulation.simulate import simulate_federated
@@ -59,12 +59,12 @@ def language_models(data: Path, report: Callable[[str], None]) -> Iterator[Row]:
 
 def _round_bytes() -> Row:
     """Compare the bytes of a round of three clients with the formula."""
+    task = LocalTask(aim="text", stream="bytes", batch=8, learning_rate=0.01, text=TextTask())
     with (
         TemporaryDirectory() as folder,
-        connected_cohort(*prepare_federation(Path(folder))) as (cohort, server),
+        connected_cohort(*prepare_federation(Path(folder)), task) as (cohort, server),
     ):
         model, names = server.base_model.initial, cohort.clients
-        task = LocalTask(aim="text", stream="bytes", batch=8, learning_rate=0.01, text=TextTask())
         before = server.traffic.total().payload
         cohort.mean_update([Member(name) for name in names], task, {"model": model})
         payload = server.traffic.total().payload - before
@@ -136,6 +136,6 @@ def _run(data: Path, report: Callable[[str], None]) -> tuple[dict[str, Any], flo
                 report(f"llm: {event['phase']}, {event['done']} of {event['total'] or '?'}")
 
         metrics = simulate_federated(
-            SimulationPlan(CONFIG, ATTACKS, root / "runs", root, agreements=AGREEMENTS), listen
+            SimulationPlan(CONFIG, ATTACKS, root / "runs", root, schemas=SCHEMAS), listen
         )
     return metrics, minutes

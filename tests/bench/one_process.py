@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from configs.agreement import VerticalAgreement
-from configs.schema import read_config
+from configs.config_file import read_config
 from models.initialisation import build_seeded
 from parties.common.shared_randomness import torch_seed
 from parties.data.holding import Holding, read_holding
@@ -18,7 +18,7 @@ from parties.data.preprocess import fit_preprocessing
 from parties.vertical.alignment.row_order import order_ids
 from parties.vertical.engine.networks import ActiveNetwork, build_bottom
 from parties.vertical.engine.rows import RowSets, split_rows
-from parties.vertical.methods.registry import AGREEMENT
+from parties.vertical.methods.registry import SCHEMA
 from protocol import vfl_pb2
 
 
@@ -80,7 +80,7 @@ class OneProcess:
 
 def one_process(config: Path, data: Path, changes: tuple[str, ...] = ()) -> OneProcess:
     """Read the data of all parties, join it by ID, and return the untrained model."""
-    config_file = read_config(config, AGREEMENT, changes)
+    config_file = read_config(config, SCHEMA, changes)
     agreement = config_file.agreement
     holdings = {
         name: read_holding(

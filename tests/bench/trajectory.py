@@ -8,14 +8,14 @@ from threading import Thread
 
 import numpy as np
 import torch
+from bench.ledger import Row
 from growth import BATCH, write
-from ledger import Row
 from one_process import OneProcess, one_process
 from steps import open_split_model
 from three_parties import start_training
 from torch.nn.functional import cross_entropy
 
-from parties.cli.modes import AGREEMENTS
+from parties.cli.modes import SCHEMAS
 from parties.session import handshake
 from parties.session.memory_port import MemoryPort
 from parties.session.setup import StartOptions
@@ -56,7 +56,7 @@ def _over_tls(config: Path, data: Path, out: Path) -> Iterator[SplitModel]:
 
 @contextmanager
 def _in_memory(config: Path, data: Path, out: Path) -> Iterator[SplitModel]:
-    with trial_certificates(SimulationPlan(config, (), out, data, agreements=AGREEMENTS)) as (
+    with trial_certificates(SimulationPlan(config, (), out, data, schemas=SCHEMAS)) as (
         config_file,
         _,
         keys,

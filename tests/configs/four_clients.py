@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from configs.federated_file import read_horizontal
+from configs.config_file import read_config
 from configs.horizontal import HorizontalAgreement
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 
 WARDS = """
 federation = "wards"
@@ -20,4 +20,4 @@ partition = { kind = "iid" }
 def agreed(folder: Path, beside: str, *changes: str) -> HorizontalAgreement:
     """The agreement of ``WARDS`` and the tables ``beside`` it, with overrides."""
     (folder / "wards.toml").write_text(WARDS + beside)
-    return read_horizontal(folder / "wards.toml", HORIZONTAL, changes).agreement
+    return read_config(folder / "wards.toml", HORIZONTAL, changes).agreement

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from configs.config_file import read_config
 from configs.errors import ConfigError
-from configs.schema import read_config
-from parties.vertical.methods.registry import AGREEMENT
+from parties.vertical.methods.registry import SCHEMA
 
 VERTICAL = Path(__file__).parents[2] / "configs" / "vertical"
 CERTIFIED, SHARDS = VERTICAL / "income-certified.toml", VERTICAL / "digits-shards.toml"
@@ -78,18 +78,18 @@ REFUSED = {
 def test_settings_that_break_a_guarantee_are_refused(name: str) -> None:
     path, changes, message = REFUSED[name]
     with pytest.raises(ConfigError) as caught:
-        read_config(path, AGREEMENT, changes)
+        read_config(path, SCHEMA, changes)
     assert message in f"{caught.value} | {caught.value.hint}"
 
 
 def test_newton_with_a_legal_start_or_without_requests_is_accepted() -> None:
     fedora = "unlearning.method='fedora'"
-    assert read_config(CERTIFIED, AGREEMENT, [fedora, "unlearning.fedora.start='original'"])
-    assert read_config(CERTIFIED, AGREEMENT, [fedora, "unlearn=[]"])
+    assert read_config(CERTIFIED, SCHEMA, [fedora, "unlearning.fedora.start='original'"])
+    assert read_config(CERTIFIED, SCHEMA, [fedora, "unlearn=[]"])
 
 
 def test_range_with_low_above_high_is_refused(tmp_path: Path) -> None:
     wrong = tmp_path / CERTIFIED.name
     wrong.write_text(CERTIFIED.read_text().replace("[0, 20_000]", "[5, 5]"))
     with pytest.raises(ConfigError, match="low < high"):
-        read_config(wrong, AGREEMENT)
+        read_config(wrong, SCHEMA)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from configs.config_file import read_any, read_config
 from configs.errors import ConfigError
-from configs.federated_file import read_federated, read_horizontal, read_language
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
+from parties.language.registry import SCHEMA as LANGUAGE
 
 GOOD = """
 federation = "ferries"
@@ -31,7 +31,7 @@ def written(folder: Path, text: str = GOOD) -> Path:
 
 
 def test_defaults_are_the_papers(tmp_path: Path) -> None:
-    agreement = read_language(written(tmp_path), LANGUAGE).agreement
+    agreement = read_config(written(tmp_path), LANGUAGE).agreement
     assert agreement.tuning.kind == "lora"
     assert (agreement.tuning.rank, agreement.tuning.alpha, agreement.tuning.dropout) == (
         32,
@@ -115,13 +115,13 @@ def test_defaults_are_the_papers(tmp_path: Path) -> None:
 def test_impossible_combination_is_refused(tmp_path: Path, change: str, message: str) -> None:
     changes = [each.replace("'", '"') for each in change.split("\n")]
     with pytest.raises(ConfigError) as refused:
-        read_language(written(tmp_path), LANGUAGE, changes)
+        read_config(written(tmp_path), LANGUAGE, changes)
     assert message in str(refused.value)
 
 
 def test_memory_options_are_in_the_agreement_only_if_set(tmp_path: Path) -> None:
     path, pieces = written(tmp_path), ["training.micro_batch=4", "training.checkpointing=true"]
-    usual, spared = (read_language(path, LANGUAGE, c).agreement.training for c in ([], pieces))
+    usual, spared = (read_config(path, LANGUAGE, c).agreement.training for c in ([], pieces))
     assert (spared.micro_batch, spared.checkpointing) == (4, True)
     extra = spared.model_dump().keys() - usual.model_dump().keys()
     assert extra == {"micro_batch", "checkpointing"}
@@ -143,22 +143,22 @@ data = { kind = "tofu", path = "tofu", forget = "forget10" }
 
 def test_request_and_measured_texts_must_be_equal(tmp_path: Path) -> None:
     path = written(tmp_path, GOOD + SETTINGS)
-    assert read_language(path, LANGUAGE).agreement.evaluation.benchmark == "tofu"
+    assert read_config(path, LANGUAGE).agreement.evaluation.benchmark == "tofu"
     both = [f'settings.{each}.forget="forget01"' for each in ("client.data", "server.benchmark")]
-    assert read_language(path, LANGUAGE, both).agreement
+    assert read_config(path, LANGUAGE, both).agreement
     with pytest.raises(
         ConfigError, match=r"client\.data\.forget is 'forget01', and settings\.server"
     ):
-        read_language(path, LANGUAGE, both[:1])
+        read_config(path, LANGUAGE, both[:1])
 
 
 def test_idle_limit_keeps_its_default_for_evaluation(tmp_path: Path) -> None:
-    agreement = read_language(written(tmp_path), LANGUAGE, ["limits.join_seconds=600.0"]).agreement
+    agreement = read_config(written(tmp_path), LANGUAGE, ["limits.join_seconds=600.0"]).agreement
     assert agreement.limits.idle_seconds == 14_400
 
 
 def test_config_of_another_mode_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path)
-    assert read_federated(path, HORIZONTAL, LANGUAGE).agreement.mode == "llm"
+    assert read_any(path, (HORIZONTAL, LANGUAGE)).agreement.mode == "llm"
     with pytest.raises(ConfigError, match=r"must be 'horizontal' \(got 'llm'\)"):
-        read_horizontal(path, HORIZONTAL)
+        read_config(path, HORIZONTAL)

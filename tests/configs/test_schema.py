@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from configs.errors import ConfigError
-from configs.schema import (
+from configs.config_file import (
     MAX_PROBLEMS,
-    VerticalConfig,
     agreement_differences,
     agreement_digest,
     canonical_agreement,
     read_config,
 )
-from parties.vertical.methods.registry import AGREEMENT
+from configs.errors import ConfigError
+from parties.data.party_settings import VerticalConfig
+from parties.vertical.methods.registry import SCHEMA
 
 GOOD = """
 federation = "trial"
@@ -53,7 +53,7 @@ name = "digits"
 def read(folder: Path, text: str = GOOD, *changes: str) -> VerticalConfig:
     path = folder / "trial.toml"
     path.write_text(text)
-    return read_config(path, AGREEMENT, changes)
+    return read_config(path, SCHEMA, changes)
 
 
 def refusal(folder: Path, text: str, *changes: str) -> str:
@@ -137,15 +137,15 @@ def test_duplicate_key_is_refused_with_its_line(tmp_path: Path) -> None:
 
 def test_absent_file_and_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read .*none.toml: No such file"):
-        read_config(tmp_path / "none.toml", AGREEMENT)
+        read_config(tmp_path / "none.toml", SCHEMA)
     with pytest.raises(ConfigError, match=r"cannot read .*: Is a directory"):
-        read_config(tmp_path, AGREEMENT)
+        read_config(tmp_path, SCHEMA)
 
 
 def test_config_that_is_not_utf8_is_refused_with_the_byte(tmp_path: Path) -> None:
     (tmp_path / "trial.toml").write_bytes(b"# \xff\n")
     with pytest.raises(ConfigError, match="not UTF-8 at byte 2"):
-        read_config(tmp_path / "trial.toml", AGREEMENT)
+        read_config(tmp_path / "trial.toml", SCHEMA)
 
 
 def test_no_party_of_that_name_is_refused_with_the_parties(tmp_path: Path) -> None:
@@ -244,8 +244,8 @@ def test_override_from_the_command_line_is_applied(tmp_path: Path) -> None:
 def test_override_of_party_settings_in_the_file_is_applied(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text(GOOD + SETTINGS)
-    plain = read_config(path, AGREEMENT)
-    changed = read_config(path, AGREEMENT, ["settings.shop.data.sample={fraction=0.5, seed=4}"])
+    plain = read_config(path, SCHEMA)
+    changed = read_config(path, SCHEMA, ["settings.shop.data.sample={fraction=0.5, seed=4}"])
     sample = changed.settings("shop").data.sample
     assert sample is not None
     assert (sample.fraction, sample.seed) == (0.5, 4)
@@ -328,3 +328,14 @@ def test_peer_agreement_that_is_no_json_is_refused(tmp_path: Path, theirs: str) 
 def test_peer_agreement_that_is_no_object_is_refused(tmp_path: Path, theirs: str) -> None:
     with pytest.raises(ConfigError):
         agreement_differences(canonical_agreement(read(tmp_path).agreement), theirs)
+
+
+def test_invalid_agreement_and_invalid_settings_are_reported_together(tmp_path: Path) -> None:
+    text = edited("epochs = 2", "epochs = 0") + SETTINGS.replace("features", "feature")
+    error = refusal(tmp_path, text)
+    assert "training.epochs: " in error
+    assert "settings.bank.data.sklearn.feature" in error
+
+
+def test_config_of_another_mode_is_refused(tmp_path: Path) -> None:
+    assert "mode must be 'vertical' (got 'llm')" in refusal(tmp_path, 'mode = "llm"\n' + GOOD)

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from configs.config_file import read_config
 from configs.errors import ConfigError
-from configs.federated_file import read_horizontal
-from configs.secagg_rules import LEAVING, SINGLE
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
-from parties.horizontal.registry import METHODS, build_method
+from parties.horizontal.registry import METHODS
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 
+SINGLE = {name for name, each in METHODS.items() if each.reads == "each update"}
+LEAVING = {name for name, each in METHODS.items() if each.reads == "leaving update"}
 GOOD = """
 federation = "wards"
 mode = "horizontal"
@@ -36,7 +37,7 @@ def refusal(tmp_path: Path, *changes: str) -> str:
 
 def read(tmp_path: Path, *changes: str) -> None:
     (tmp_path / "wards.toml").write_text(GOOD)
-    read_horizontal(tmp_path / "wards.toml", HORIZONTAL, changes)
+    read_config(tmp_path / "wards.toml", HORIZONTAL, changes)
 
 
 @pytest.mark.parametrize("kind", ["masks", "ckks"])
@@ -171,14 +172,7 @@ def test_key_holders_need_ckks(tmp_path: Path) -> None:
     read(tmp_path, "aggregation.kind=ckks", *SECURE, both)
 
 
-def test_lists_of_methods_match_the_registry(tmp_path: Path) -> None:
-    (tmp_path / "wards.toml").write_text(GOOD)
-    agreement = read_horizontal(tmp_path / "wards.toml", HORIZONTAL).agreement
-    assert {
-        name for name in METHODS if build_method(agreement, name).needs_single_updates
-    } == SINGLE
-    assert not SINGLE & LEAVING
+def test_methods_that_read_a_leaving_client_say_so() -> None:
     reads_leaving = re.compile(r"mean_update\(\s*run\.leaving")
-    sources = {name: getsource(type(build_method(agreement, name))) for name in METHODS}
-    asks_leaving = {name for name, source in sources.items() if reads_leaving.search(source)}
-    assert asks_leaving - SINGLE == LEAVING
+    asking = {name for name, each in METHODS.items() if reads_leaving.search(getsource(each))}
+    assert asking - SINGLE == LEAVING

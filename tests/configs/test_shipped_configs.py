@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configs.schema import VerticalConfig, read_config
+from configs.config_file import read_config
 from parties.data.data_frame import data_frame
 from parties.data.holding import Holding, read_holding
+from parties.data.party_settings import VerticalConfig
 from parties.data.preprocess import declared_preprocessing, fit_preprocessing
-from parties.vertical.methods.registry import AGREEMENT
+from parties.vertical.methods.registry import SCHEMA
 from tests.data_folder import needed
 
 SHIPPED = sorted((Path(__file__).parents[2] / "configs").glob("vertical/*.toml"))
@@ -110,7 +111,7 @@ LABELS = {
 
 @cache
 def read(name: str) -> tuple[VerticalConfig, dict[str, Holding]]:
-    config = read_config(SHIPPED[NAMES.index(name)], AGREEMENT)
+    config = read_config(SHIPPED[NAMES.index(name)], SCHEMA)
     agreement = config.agreement
     settings = {name: config.settings(name).data for name in agreement.parties}
     folder = needed(*settings.values())
@@ -127,7 +128,7 @@ def test_all_expected_configs_are_shipped() -> None:
 
 @pytest.mark.parametrize("path", SHIPPED, ids=NAMES)
 def test_config_reads_with_the_settings_of_every_party(path: Path) -> None:
-    config = read_config(path, AGREEMENT)
+    config = read_config(path, SCHEMA)
     assert config.agreement.federation == path.stem
     assert set(config.inline) == set(config.agreement.parties) == set(DOCUMENTED[path.stem])
     assert len(config.agreement.unlearn) >= 1
@@ -189,6 +190,6 @@ def test_rows_with_one_id_come_from_one_record() -> None:
 @pytest.mark.parametrize("path", SHIPPED, ids=NAMES)
 def test_fedora_steps_are_at_most_the_learning_rate(path: Path) -> None:
     """Adam with a much larger learning rate than in training would ruin the model."""
-    agreed = read_config(path, AGREEMENT).agreement
+    agreed = read_config(path, SCHEMA).agreement
     plan, rate = agreed.unlearning.fedora, agreed.training.learning_rate
     assert plan.primal != "optimiser" or plan.first_step(rate) <= 4 * rate

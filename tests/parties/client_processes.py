@@ -1,7 +1,5 @@
 """Real processes of a horizontal run, over loopback with mutual TLS."""
 
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -9,9 +7,10 @@ from threading import Thread
 
 from kills import ROOT, Running
 
-from configs.federated_file import HorizontalConfig, read_horizontal
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
-from parties.session.simulation import reserved_port
+from configs.config_file import read_config
+from configs.horizontal import HorizontalConfig
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
+from parties.session.simulation import PartyProcess, reserved_port
 from protocol.keyring import issue_certificate, make_authority
 
 CLIENTS = ("ash", "elm", "fir", "oak", "yew")
@@ -64,16 +63,15 @@ class ClientProcesses:
     @property
     def config(self) -> HorizontalConfig:
         """The config as every process reads it."""
-        return read_horizontal(self.path, HORIZONTAL)
+        return read_config(self.path, HORIZONTAL)
 
     def start(self, name: str) -> Running:
         """One party's process."""
         role = "server" if name == SERVER else "client"
-        command = [sys.executable, "-m", "parties", "--role", role, "--party", name]
+        command = ["--role", role, "--party", name]
         command += ["--config", str(self.path), "--out", str(self.out), "--format", "json"]
         command += ["--certificates", str(self.keys), "--hub", self.address]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-        running = Running(process)
+        running = Running(PartyProcess(command, ROOT))
         Thread(target=running.listen, daemon=True).start()
         return running
 

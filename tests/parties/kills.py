@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +12,7 @@ from threading import Thread
 from time import monotonic, sleep
 from typing import Any
 
-from parties.session.simulation import reserved_port
+from parties.session.simulation import PartyProcess, reserved_port
 from protocol.keyring import issue_certificate, make_authority
 
 ROOT = Path(__file__).parents[2]
@@ -32,13 +30,12 @@ PATIENCE = 240.0  # seconds for a whole run, also on a loaded machine
 class Running:
     """One party's process, and the phase that it reported last."""
 
-    process: subprocess.Popen[str]
+    process: PartyProcess
     phases: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def listen(self) -> None:
         """Read the process's events until it ends."""
-        assert self.process.stdout is not None
         with self.process.stdout as events:
             for line in events:
                 self._take(json.loads(line) if line.startswith("{") else {"event": ""})
@@ -61,13 +58,12 @@ class Runs:
 
     def start(self, name: str, out: Path, port: int, *changes: str) -> Running:
         """Start one party's process."""
-        command = [sys.executable, "-m", "parties", "--role", PARTIES[name], "--party", name]
+        command = ["--role", PARTIES[name], "--party", name]
         command += ["--config", str(DIGITS), "--out", str(out), "--format", "json"]
         command += ["--certificates", str(self._keys), "--hub", f"127.0.0.1:{port}"]
         for change in (*self._settings, *changes):
             command += ["--set", change]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-        running = Running(process)
+        running = Running(PartyProcess(command, ROOT))
         Thread(target=running.listen, daemon=True).start()
         return running
 

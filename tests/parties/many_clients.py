@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from configs.federated_file import HorizontalConfig, read_horizontal
+from configs.config_file import read_config
+from configs.horizontal import HorizontalConfig
 from parties.horizontal.admission import Admission
 from parties.horizontal.client import run_client
 from parties.horizontal.engine.hub_cohort import CohortSettings, HubCohort
 from parties.horizontal.local.client_data import client_data_of, read_partitioned_data
 from parties.horizontal.party import HorizontalParty
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 from parties.horizontal.setup import set_up_horizontal_party
 from parties.session.identity import load_identity
 from parties.session.memory_port import MemoryPort
@@ -32,7 +33,7 @@ class ManyClients:
     @classmethod
     def read(cls, path: Path, folder: Path, data: Path | None) -> "ManyClients":
         """Set up all parties; keys and states lie in ``folder``."""
-        config = read_horizontal(path, HORIZONTAL)
+        config = read_config(path, HORIZONTAL)
         agreement, keys = config.agreement, folder / "certs"
         make_authority(keys, agreement.federation)
         for name in (agreement.hub, *agreement.spokes):

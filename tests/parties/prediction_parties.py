@@ -11,13 +11,14 @@ from typing import Any
 from three_parties import PARTIES, agreement, party_settings
 from whole_run import run
 
-from configs.schema import VerticalConfig, validate_table
+from configs.config_file import ConfigFile, validate_table
+from parties.data.party_settings import VerticalConfig
 from parties.data.predictions import Predictions
 from parties.data.requested_ids import RequestedIds, all_ids, parse_ids
 from parties.session.memory_port import MemoryPort
 from parties.session.setup import StartOptions
 from parties.vertical.engine.party import VerticalParty
-from parties.vertical.methods.registry import AGREEMENT
+from parties.vertical.methods.registry import AGREEMENT, SCHEMA
 from parties.vertical.prediction.active import predict_vertical_rows
 from parties.vertical.prediction.passive import serve_predictions
 from parties.vertical.prediction.setup import TrainedNetwork, set_up_trained_party
@@ -44,7 +45,7 @@ def add_row_with_large_embedding(folder: Path) -> None:
 def config(folder: Path, plan: Mapping[str, Any]) -> VerticalConfig:
     """The config of the three parties."""
     agreed = validate_table(AGREEMENT, dict(plan), folder, "")
-    return VerticalConfig(folder / "trio.toml", agreed, party_settings(folder))
+    return ConfigFile(folder / "trio.toml", SCHEMA, agreed, party_settings(folder))
 
 
 def party_of(

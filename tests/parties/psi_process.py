@@ -23,12 +23,12 @@ sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 
 from configs.agreement import VerticalAgreement, vertical_agreement  # noqa: E402
-from configs.party_settings import VerticalPartySettings  # noqa: E402
-from configs.schema import validate_table  # noqa: E402
+from configs.config_file import validate_table  # noqa: E402
 from configs.unlearning import unlearning_table  # noqa: E402
 from parties.common.progress import ProgressReporter  # noqa: E402
 from parties.common.traffic import TrafficCounter  # noqa: E402
 from parties.data.holding import Holding  # noqa: E402
+from parties.data.party_settings import VerticalPartySettings  # noqa: E402
 from parties.session import handshake  # noqa: E402
 from parties.vertical.alignment.align import Alignment, align_active, align_passive  # noqa: E402
 from parties.vertical.engine.party import VerticalParty  # noqa: E402

@@ -18,9 +18,9 @@ from three_parties import (
     start_training,
 )
 
-from configs.party_settings import VerticalPartySettings
-from configs.schema import validate_table
+from configs.config_file import validate_table
 from models import arithmetic
+from parties.data.party_settings import VerticalPartySettings
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.party_state import PartyState
 from parties.vertical.engine.train import TrainingPlan, train_epochs

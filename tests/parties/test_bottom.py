@@ -13,7 +13,7 @@ from whole_run import run
 
 from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, ModuleBottom, PartyEntry
 from configs.errors import ConfigError
-from parties.cli.modes import AGREEMENTS
+from parties.cli.modes import SCHEMAS
 from parties.session.simulation import SimulationPlan
 from parties.vertical.engine.networks import build_bottom, module_source_digest
 from parties.vertical.in_process import run_in_process
@@ -108,7 +108,7 @@ def test_a_run_on_image_halves_with_cnns(tmp_path: Path) -> None:
     text = config.read_text().replace("fashion-mnist/", "")
     (tmp_path / "images.toml").write_text(text)
     run_plan = SimulationPlan(
-        tmp_path / "images.toml", changes, tmp_path / "runs", tmp_path, agreements=AGREEMENTS
+        tmp_path / "images.toml", changes, tmp_path / "runs", tmp_path, schemas=SCHEMAS
     )
     metrics = run_in_process(run_plan, lambda event: None)
     assert metrics["run"]["common_rows"] == 160

@@ -37,7 +37,7 @@ def test_spoke_repeats_hello_while_the_hub_is_busy(
 def test_delayed_hello_is_not_a_clock_difference(
     keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The clock in Hello is as old as the line."""
+    """The spoke knows how long it waited for Welcome; the hub does not know how old Hello is."""
     monkeypatch.setattr(handshake, "CLOCK_WARNING", 1.0)
     monkeypatch.setattr(handshake, "CLOCK_LIMIT", 1.5)
     events: list[Any] = []
@@ -55,5 +55,6 @@ def test_delayed_hello_is_not_a_clock_difference(
 
 def test_spoke_waits_at_most_the_agreed_time(keys: Path, tmp_path: Path) -> None:
     bank, shop = party(keys, HUB, []), party(keys, SPOKE, [])
-    with open_hub_port("memory", bank, keys, tmp_path) as at, pytest.raises(PeerSilent):
+    with open_hub_port("memory", bank, keys, tmp_path) as at, pytest.raises(PeerSilent) as error:
         join_hub(shop, lambda: at.connect(SPOKE), NO_CHECKPOINTS, 0.5)
+    assert error.value.hint == "bank is reached but busy: raise limits.join_seconds"

@@ -216,8 +216,8 @@ def test_checkpoints_of_another_party_are_refused(tmp_path: Path, saved: Checkpo
 def test_checkpoints_of_a_newer_format_are_refused(
     tmp_path: Path, saved: Checkpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parties.session.checkpoint.FORMAT", 3)
+    monkeypatch.setattr("parties.session.checkpoint.FORMAT", 4)
     saved.write(4, RUN, content(4))
     monkeypatch.undo()
-    with pytest.raises(IntegrityError, match="have format 3, expected 2"):
+    with pytest.raises(IntegrityError, match="have format 4, expected 3"):
         store(tmp_path).offer()

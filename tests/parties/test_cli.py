@@ -101,7 +101,7 @@ def test_unexpected_error_shows_no_data(monkeypatch: pytest.MonkeyPatch) -> None
     def fail(path: Path, agreements: object, changes: object) -> None:
         raise ZeroDivisionError("secret 4711")
 
-    monkeypatch.setattr("configs.any_file.read_any", fail)
+    monkeypatch.setattr("parties.cli.modes.read_any", fail)
     result = run_party("passive", "left")
     assert result.exit_code == 1
     assert "ZeroDivisionError" in result.output

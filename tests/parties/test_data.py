@@ -8,19 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from configs.party_settings import (
-    CsvData,
-    Data,
-    IdColumns,
-    IdxData,
-    NumpyData,
-    SampleSettings,
-    SklearnData,
-)
 from parties.common.errors import DataError
 from parties.data.data_frame import data_frame
 from parties.data.holding import Holding, read_holding
+from parties.data.sources.csv_source import CsvData
 from parties.data.sources.files import MAX_BYTES
+from parties.data.sources.idx_source import IdxData
+from parties.data.sources.npz_source import NumpyData
+from parties.data.sources.sklearn_source import SklearnData
+from parties.data.sources.source import DataSettings, IdColumns, SampleSettings
 from psi.ids import join_columns
 
 CLASSES = ("no", "yes")
@@ -43,11 +39,11 @@ def csv(folder: Path, text: str = TABLE, **options: Any) -> CsvData:
     return CsvData(kind="csv", path=Path("rows.csv"), **given)
 
 
-def held(folder: Path, data: Data, active: bool = True) -> Holding:
+def held(folder: Path, data: DataSettings, active: bool = True) -> Holding:
     return read_holding(data, folder=folder, classes=CLASSES, active=active)
 
 
-def refusal(folder: Path, data: Data, active: bool = True) -> str:
+def refusal(folder: Path, data: DataSettings, active: bool = True) -> str:
     with pytest.raises(DataError) as caught:
         held(folder, data, active)
     return f"{caught.value} | {caught.value.hint}"

@@ -10,10 +10,10 @@ from three_parties import TRAIN, open_split_model
 from torch import nn
 from whole_run import run
 
+from configs.config_file import validate_table
 from configs.errors import ConfigError
-from configs.party_settings import VerticalPartySettings
-from configs.schema import validate_table
 from parties.common.device import device_of, embed, prepare_device
+from parties.data.party_settings import VerticalPartySettings
 from parties.vertical.engine.local_model import _block
 
 SETTINGS = {"data": {"kind": "sklearn", "name": "digits"}}
@@ -44,6 +44,7 @@ def test_gpu_beyond_those_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
         prepare_device("cuda:2")
 
 
+@pytest.mark.slow
 def test_computation_is_deterministic_after_device_setup() -> None:
     """In a separate process, because both settings hold for a whole process."""
     script = (

@@ -11,7 +11,6 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from configs.party_settings import CsvData
 from parties.common.errors import DataError
 from parties.data.holding import Holding
 from parties.data.preprocess import (
@@ -20,6 +19,7 @@ from parties.data.preprocess import (
     fit_preprocessing,
     read_statistics,
 )
+from parties.data.sources.csv_source import CsvData
 from parties.data.sources.table import Table
 
 COUNT = 40

@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 from three_parties import PARTIES, agreement, inputs, open_split_model, party_settings, write_data
 from whole_run import run
 
+from configs.config_file import validate_table
 from configs.errors import ConfigError
-from configs.schema import validate_table
 from parties.common.errors import DataError, PolicyError
 from parties.report.page import report_page
 from parties.report.terminal import report_tables

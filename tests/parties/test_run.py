@@ -14,6 +14,7 @@ from fixed_threshold import run_fedora
 from rich.console import Console
 from safetensors.torch import load_file
 from three_parties import (
+    LONG,
     PAPER,
     PARTIES,
     agreement,
@@ -199,7 +200,10 @@ def poison(session) -> None:
 
 def test_fedora_rolls_back_when_it_costs_too_much_accuracy(tmp_path: Path) -> None:
     settings = {"check_every": 1, "utility_loss": 1e-6, "primal_step": 1.0}
-    with open_split_model(tmp_path, unlearning={"fedora": PAPER | settings}) as (split_model, _):
+    with open_split_model(tmp_path, unlearning={"fedora": PAPER | settings}, training=LONG) as (
+        split_model,
+        _,
+    ):
         forget_some(split_model)
         start_training(split_model, "original")
         train_epochs(split_model, TrainingPlan("training", vfl_pb2.TRAIN_ROWS, 5, 16))
@@ -262,7 +266,7 @@ def test_diverged_training_is_reported(tmp_path: Path) -> None:
 
 def test_gradient_ascent_is_rolled_back_when_a_party_diverges(tmp_path: Path) -> None:
     plan = {"gradient_ascent": {"steps": 3}}
-    with open_split_model(tmp_path, unlearning=plan) as (split_model, sessions):
+    with open_split_model(tmp_path, unlearning=plan, training=LONG) as (split_model, sessions):
         forget_some(split_model)
         start_training(split_model, "original")
         train_epochs(split_model, TrainingPlan("training", vfl_pb2.TRAIN_ROWS, 5, 16))

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from configs.party_settings import VerticalPartySettings
-from configs.schema import VerticalConfig, validate_table
+from configs.config_file import ConfigFile, validate_table
 from parties.common.errors import abort_reason
+from parties.data.party_settings import VerticalPartySettings
 from parties.session import handshake
 from parties.session.handshake import CheckpointOffer
 from parties.session.memory_port import MemoryPort
@@ -21,7 +21,7 @@ from parties.session.setup import StartOptions
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.methods.registry import AGREEMENT
+from parties.vertical.methods.registry import AGREEMENT, SCHEMA
 from parties.vertical.passive import PassiveSession
 from parties.vertical.resume import party_checkpoints, start_split_model
 from parties.vertical.setup import set_up_party
@@ -42,6 +42,7 @@ PAPER: dict[str, Any] = {
 }
 
 
+LONG = {"learning_rate": 0.01, "batch": 16, "epochs": 5}  # a training of more epochs
 LIMITS = {
     "join_seconds": 20.0,
     "step_seconds": 10.0,
@@ -125,7 +126,7 @@ def party(
 ) -> VerticalParty:
     """One party, set up."""
     read = validate_table(AGREEMENT, dict(plan), folder, "")
-    config = VerticalConfig(folder / "trio.toml", read, party_settings(folder, requests))
+    config = ConfigFile(folder / "trio.toml", SCHEMA, read, party_settings(folder, requests))
     place = StartOptions(folder / "runs", folder, folder / "certs")
     return set_up_party(config, name, place, events.append)
 
@@ -144,7 +145,11 @@ def open_split_model(
     """The active party's split model, and the passive parties' sessions."""
     write_data(folder, rows)
     certify(folder)
-    plan, port = agreement(**changes), MemoryPort()
+    agreed = {"unlearn": [{"name": "some"}], **changes}
+    solved = changes.get("training", {}).get("optimiser") == "newton-cg"
+    unlearning = {"fedora": {"start": "original"}} if solved else {}
+    agreed["unlearning"] = _compared(changes.get("unlearning", unlearning))
+    plan, port = agreement(**agreed), MemoryPort()
     sessions: dict[str, PassiveSession] = {}
 
     def answer(name: str) -> None:
@@ -170,6 +175,13 @@ def open_split_model(
         hub.close()
         for thread in threads:
             thread.join(10)
+
+
+def _compared(unlearning: Mapping[str, Any]) -> dict[str, Any]:
+    """The table [unlearning], which also compares the methods that it has settings of."""
+    default = AGREEMENT.model_fields["unlearning"].default.compare
+    named = tuple(each for each in ("cvfu", "scrub") if each in unlearning)
+    return {"compare": [*default, *named], **unlearning}
 
 
 def networks(

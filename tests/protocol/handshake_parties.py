@@ -10,11 +10,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
-from configs.party_settings import SklearnData, VerticalPartySettings
-from configs.schema import canonical_agreement
+from configs.config_file import canonical_agreement
 from parties.common.progress import ProgressReporter
 from parties.common.traffic import TrafficCounter
 from parties.data.holding import Holding
+from parties.data.party_settings import VerticalPartySettings
+from parties.data.sources.sklearn_source import SklearnData
 from parties.session import handshake
 from parties.session.handshake import SpokePort
 from parties.session.memory_port import MemoryPort

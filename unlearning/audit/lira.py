@@ -77,26 +77,16 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class LiraResult:
-    """Result of a likelihood-ratio audit.
+    """Result of a likelihood-ratio audit."""
 
-    Attributes:
-        auc: AUC of separating the first arm from the second.
-        error: standard error of the AUC, by bootstrap over models.
-        balanced_accuracy: balanced accuracy at the threshold 0 of the log ratio.
-        tpr: true positive rate at each of the false positive rates ``rates``.
-        worst: 0.5 plus the 90th percentile over examples of |AUC of the example − 0.5|.
-        runs: smallest number of runs that an example has in one of the two arms.
-        rows: number of examples.
-    """
-
-    auc: float
-    error: float
-    balanced_accuracy: float
-    tpr: tuple[float, ...]
+    auc: float  # AUC of separating the first arm from the second
+    error: float  # standard error of the AUC, by bootstrap over models
+    balanced_accuracy: float  # balanced accuracy at the threshold 0 of the log ratio
+    tpr: tuple[float, ...]  # true positive rate at each of the false positive rates ``rates``
     rates: tuple[float, ...]
-    worst: float
-    runs: int
-    rows: int
+    worst: float  # 0.5 plus the 90th percentile over examples of |AUC of the example − 0.5|
+    runs: int  # smallest number of runs that an example has in one of the two arms
+    rows: int  # number of examples
 
 
 def likelihood_ratio_audit(

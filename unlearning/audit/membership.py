@@ -122,15 +122,10 @@ def class_matched_rows(wanted: Tensor, pool: Tensor, generator: np.random.Genera
 
 @dataclass(frozen=True, slots=True)
 class ShadowOutputs:
-    """One shadow model's outputs on the half of the rows used for training, and on the other half.
+    """A shadow model's outputs on the half of the rows used for training, and on the other half."""
 
-    Attributes:
-        members: outputs on the half on which the shadow model was trained.
-        others: outputs on the other half.
-    """
-
-    members: Outputs
-    others: Outputs
+    members: Outputs  # outputs on the half on which the shadow model was trained
+    others: Outputs  # outputs on the other half
 
 
 def fit_shadow_attack(shadows: Sequence[ShadowOutputs]) -> Pipeline:

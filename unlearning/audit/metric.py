@@ -32,22 +32,16 @@ class Direction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A value measured on one model, before it is compared with Retrain.
+    """A value measured on one model, before it is compared with Retrain."""
 
-    Attributes:
-        value: the measured value; None if the value was not measured or is not defined.
-        n: number of rows, or of other items, from which the value was computed.
-        ci95: 95 % confidence interval of the value for this model, over the rows.
-        least: smallest n that supports a conclusion; with a smaller n the value is only printed.
-        note: why there is no value, or a remark for interpreting the value.
-    """
-
-    value: float | None
-    n: int
+    value: float | None  # the measured value; None if the value was not measured or is not defined
+    n: int  # number of rows, or of other items, from which the value was computed
+    # 95 % confidence interval of the value for this model, over the rows.
     ci95: tuple[float, float] | None = None
     direction: Direction = Direction.RETRAIN
+    # Smallest n that supports a conclusion; with a smaller n the value is only printed.
     least: int = 1
-    note: str = ""
+    note: str = ""  # why there is no value, or a remark for interpreting the value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

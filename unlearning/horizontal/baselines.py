@@ -182,7 +182,8 @@ def leading_directions(inputs: Tensor, energy: float) -> Tensor:
     squares = sizes.square()
     total = float(squares.sum())
     k = int((squares.cumsum(0) < (energy - 1e-12) * total).sum()) + 1 if total else 0
-    leading: Tensor = vectors[:, :k].to(inputs.dtype)
+    # Row by row, as a stored tensor: with the columns of the SVD, products round differently.
+    leading: Tensor = vectors[:, :k].to(inputs.dtype).contiguous()
     return leading
 
 

@@ -15,17 +15,13 @@ from torch.nn.functional import cross_entropy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorNoisePlan:
-    """Settings for learning the noise with Adam.
+    """Settings for learning the noise with Adam."""
 
-    Attributes:
-        rows: number of noise rows per class.
-        penalty: weight of the mean of ‖N‖² in the loss of error-maximising noise, which has no
-            lower bound without this penalty.
-    """
-
-    rows: int = 256
+    rows: int = 256  # number of noise rows per class
     steps: int = 40
     learning_rate: float = 0.1
+    # Weight of the mean of ‖N‖² in the loss of error-maximising noise, which has no lower bound
+    # without this penalty.
     penalty: float = 0.1
 
 

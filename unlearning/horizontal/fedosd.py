@@ -38,19 +38,14 @@ def unlearning_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class UnlearningDirection:
-    """Direction that is subtracted from the model in an unlearning round.
+    """Direction that is subtracted from the model in an unlearning round."""
 
-    Attributes:
-        direction: d, ``[d]``, with the norm of g_u; None if g_u lies in the span of G, so that the
-            round must be skipped.
-        cosine: the largest |cos(g_i, d)| over the remaining clients; it differs from 0 only by
-            rounding.
-        kept: ‖r‖ / ‖g_u‖, where r is the part of g_u that is orthogonal to G.
-    """
-
+    # D, ``[d]``, with the norm of g_u; None if g_u lies in the span of G, so that the round must be
+    # skipped.
     direction: Tensor | None
+    # The largest |cos(g_i, d)| over the remaining clients; it differs from 0 only by rounding.
     cosine: float
-    kept: float
+    kept: float  # ‖r‖ / ‖g_u‖, where r is the part of g_u that is orthogonal to G
 
 
 def orthogonal_steepest_descent(g_u: Tensor, others: Tensor) -> UnlearningDirection:

@@ -46,17 +46,13 @@ from unlearning.primal_dual import Dual
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreferenceScore:
-    """Parameters that fix the shape of the preference score as a function of the NLL.
+    """Parameters that fix the shape of the preference score as a function of the NLL."""
 
-    Attributes:
-        ceiling: M, the upper bound of a score, in nats per token. A good value is a high quantile
-            over answers on which the model was not trained. The highest sensible value is log V,
-            the NLL per token of a uniform guess.
-        sharpness: β; the score flattens within about 1/β nats of the ceiling.
-    """
-
+    # M, the upper bound of a score, in nats per token. A good value is a high quantile over answers
+    # on which the model was not trained. The highest sensible value is log V, the NLL per token of
+    # a uniform guess.
     ceiling: float
-    sharpness: float = 4.5
+    sharpness: float = 4.5  # β; the score flattens within about 1/β nats of the ceiling
 
     def __post_init__(self) -> None:
         """Check that the score can rise.

@@ -166,12 +166,12 @@ def _writing(folder: Path) -> Iterator[None]:
 
 
 def _everything(config: Path, out: Path, days: int, console: Console) -> None:
-    from configs.any_file import read_any
-    from parties.cli.modes import AGREEMENTS
+    from configs.config_file import read_any
+    from parties.cli.modes import SCHEMAS
     from protocol.certificate_request import read_pin
     from protocol.keyring import issue_certificate, make_authority
 
-    agreement = read_any(config, AGREEMENTS).agreement
+    agreement = read_any(config, SCHEMAS).agreement
     with _writing(out):
         make_authority(out, agreement.federation, days)
     for name in agreement.parties:
@@ -183,11 +183,11 @@ def _everything(config: Path, out: Path, days: int, console: Console) -> None:
 
 
 def _authority(config: Path, out: Path, days: int, console: Console) -> None:
-    from configs.any_file import read_any
-    from parties.cli.modes import AGREEMENTS
+    from configs.config_file import read_any
+    from parties.cli.modes import SCHEMAS
     from protocol.keyring import AUTHORITY, AUTHORITY_KEY, make_authority
 
-    federation = read_any(config, AGREEMENTS).agreement.federation
+    federation = read_any(config, SCHEMAS).agreement.federation
     with _writing(out):
         make_authority(out, federation, days)
     console.print(
@@ -240,14 +240,15 @@ def _show(pin: str, console: Console) -> None:
 
 
 def _federation(config: Path, party: str) -> str:
-    from configs.any_file import read_any
+    from configs.config_file import read_any
     from configs.errors import ConfigError
-    from parties.cli.modes import AGREEMENTS
+    from parties.cli.modes import SCHEMAS
 
-    agreement = read_any(config, AGREEMENTS).agreement
+    agreement = read_any(config, SCHEMAS).agreement
     if party not in agreement.parties:
         raise ConfigError(
             f"{config} has no party {party!r}",
             f"the parties are {', '.join(sorted(agreement.parties))}",
         )
-    return agreement.federation
+    federation: str = agreement.federation
+    return federation

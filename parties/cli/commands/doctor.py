@@ -133,9 +133,9 @@ def _findings(options: _DoctorOptions) -> Iterator["Finding"]:
 def _party(
     options: _DoctorOptions,
 ) -> "ExaminedVerticalParty | ExaminedHorizontalParty | ExaminedLanguageParty":
-    from configs.any_file import read_any
-    from configs.federated_file import HorizontalConfig, LanguageConfig
-    from parties.cli.modes import AGREEMENTS
+    from configs.horizontal import HorizontalAgreement
+    from configs.language import LanguageAgreement
+    from parties.cli.modes import read_runnable
     from parties.doctor.check import (
         ExaminedHorizontalParty,
         ExaminedLanguageParty,
@@ -143,7 +143,7 @@ def _party(
     )
     from parties.session.setup import data_folder
 
-    config = read_any(options.config, AGREEMENTS, options.changes)
+    config = read_runnable(options.config, options.changes, options.party)
     settings = config.settings(options.party)
     common: dict[str, Any] = {
         "name": options.party,
@@ -153,9 +153,9 @@ def _party(
         "out": options.out,
         "address": options.hub or settings.hub or settings.listen,
     }
-    if isinstance(config, HorizontalConfig):
+    if isinstance(config.agreement, HorizontalAgreement):
         return ExaminedHorizontalParty(config=config, **common)
-    if isinstance(config, LanguageConfig):
+    if isinstance(config.agreement, LanguageAgreement):
         return ExaminedLanguageParty(config=config, **common)
     return ExaminedVerticalParty(config=config, **common)
 

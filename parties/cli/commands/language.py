@@ -116,16 +116,16 @@ def language_memory_command(
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
 
     def work() -> None:
-        from configs.federated_file import read_language
+        from configs.config_file import read_config
         from models.language.memory import available_memory
         from parties.common.device import prepare_device
         from parties.common.errors import UsageProblem
         from parties.language.memory_check import WORK_OF, estimate_party_memory
-        from parties.language.registry import AGREEMENT
+        from parties.language.registry import SCHEMA
 
         if not fullmatch(DEVICES, device):
             raise UsageProblem(f"--device {device!r} is not a device", "give cpu, cuda or cuda:1")
-        agreement = read_language(config, AGREEMENT, tuple(changes or ())).agreement
+        agreement = read_config(config, SCHEMA, tuple(changes or ())).agreement
         available = available_memory(str(prepare_device(device)))
         for role, work_name in WORK_OF.items():
             estimate = estimate_party_memory(agreement, folder, role)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from threading import Event
 
-    from configs.federated_file import HorizontalConfig
-    from configs.schema import VerticalConfig
+    from configs.horizontal import HorizontalConfig
     from parties.common.progress import ProgressListener
+    from parties.data.party_settings import VerticalConfig
     from parties.data.predictions import Predictions
     from parties.vertical.engine.party import VerticalParty
     from parties.vertical.prediction.setup import TrainedNetwork
@@ -107,18 +107,18 @@ def predict_command(  # noqa: PLR0913  a command has the options that it has
 
 
 def _predict(run: _Run, console: Console) -> None:
-    from configs.any_file import read_any
     from configs.errors import ConfigError
-    from configs.federated_file import FederatedConfig, HorizontalConfig
-    from parties.cli.modes import AGREEMENTS
+    from configs.federated import FederatedAgreement
+    from configs.horizontal import HorizontalAgreement
+    from parties.cli.modes import read_runnable
     from parties.session.run_folder import lock_run_folder
 
-    config = read_any(run.config, AGREEMENTS, run.changes)
+    config = read_runnable(run.config, run.changes, run.party)
     config.settings(run.party)
-    if isinstance(config, HorizontalConfig):
+    if isinstance(config.agreement, HorizontalAgreement):
         _predict_alone(run, config, console)
         return
-    if isinstance(config, FederatedConfig):
+    if isinstance(config.agreement, FederatedAgreement):
         raise ConfigError(
             f"{run.config}: vfl predict does not work with a language model",
             "merge the adapters into the base model with vfl language merge",

@@ -6,49 +6,62 @@ Pickled: the same pixels as one array, and the labels as a list; ``cifar_pickle`
 without executing any of its code.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
-from configs.party_settings import CifarData
+from configs.party_settings import PathText
 from parties.common.errors import DataError
 from parties.data.sources.arrays import Array
 from parties.data.sources.cifar_pickle import is_pickle, read_pickle
 from parties.data.sources.files import read_file_bytes
 from parties.data.sources.images import (
     WHITE,
+    LabelledImageSettings,
     check_selection,
     image_records,
     read_image_files,
 )
 from parties.data.sources.records import Records
+from parties.data.sources.source import ReadOptions
 
 SIDE, PIXELS = 32, 3 * 32 * 32
 _LABELS = {"cifar10": 1, "cifar100": 2}  # bytes before the pixels; the last is the label
 _KEYS = {"cifar10": "labels", "cifar100": "fine_labels"}
 
 
-def read_cifar(data: CifarData, folder: Path, classes: Sequence[str]) -> Records:
-    """Read the records; an ID is batch name and row (from 0), such as ``data_batch_1:17``.
+class CifarData(LabelledImageSettings):
+    """CIFAR batches, binary or pickled; pickles are parsed and never executed."""
 
-    A batch has the same name in both forms, so one party may use the binary form and another the
-    pickled form.
+    kind: Literal["cifar"]
+    name: Literal["cifar10", "cifar100"]  # data set; for cifar100 the fine labels are used
+    train: Annotated[tuple[PathText, ...], Field(min_length=1)]  # files with the training rows
+    test: PathText | None = None  # file with the official test rows
 
-    Raises:
-        DataError: the files do not match the party settings.
-    """
-    check_selection(data, "CIFAR's batches have")
-    return read_image_files(data, "batches", lambda path: _records(data, folder, path, classes))
+    def read(self, options: ReadOptions) -> Records:
+        """Read the records; an ID is batch name and row (from 0), such as ``data_batch_1:17``.
+
+        A batch has the same name in both forms, so one party may use the binary form and another
+        the pickled form.
+
+        Raises:
+            DataError: the files do not match the party settings.
+        """
+        check_selection(self, "CIFAR's batches have")
+        return read_image_files(
+            self.train, self.test, "batches", lambda path: _records(self, path, options)
+        )
 
 
-def _records(data: CifarData, folder: Path, path: Path, classes: Sequence[str]) -> Records:
-    content = read_file_bytes(folder, path, data.origin)
+def _records(data: CifarData, path: Path, options: ReadOptions) -> Records:
+    content = read_file_bytes(options.folder, path, data.origin)
     read = _read_pickled if is_pickle(content) else _read_binary
     pixels, labels = read(data.name, path.name, content)
     images = pixels.reshape(-1, 3, SIDE, SIDE)
     held = images if data.features else None, labels if data.label else None
-    return image_records(data, (path.name, path.stem), *held, classes)
+    return image_records(data, (path.name, path.stem), *held, options.classes)
 
 
 def _read_binary(name: str, file: str, content: bytes) -> tuple[Array, Array]:

@@ -5,16 +5,15 @@ same way for all table sources.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from hashlib import sha256
-from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol
 
 import numpy as np
 
-from configs.party_settings import CsvData, ParquetData, TableSettings
+from configs.table import Count
 from parties.common.errors import DataError, ResourceError
 from parties.data.sources.arrays import Array, Index, Progress
 from parties.data.sources.cells import LARGEST, describe_fault, is_text
@@ -23,18 +22,32 @@ from parties.data.sources.records import (
     MAX_SHOWN,
     UNKNOWN,
     Records,
-    data_paths,
     describe_rows,
     normalise_ids,
     row_ids,
 )
+from parties.data.sources.source import DataSettings
 from parties.data.sources.store import MEMORY, ArrayStore, IdStore
 from parties.data.sources.table import Table
 
-F = TypeVar("F", CsvData, ParquetData)
 MAX_PROBLEMS = 20  # in one error message
 MAX_TEXTS = 1 << 20  # distinct texts in a categorical column
 TEXT_HINT = "list columns of text under categorical, and texts for absent values under missing"
+
+
+class TableSettings(DataSettings):
+    """Keys that all table sources have."""
+
+    # Numeric columns; absent: all except the ID, the label and the categorical columns.
+    numeric: tuple[str, ...] | None = None
+    categorical: tuple[str, ...] = ()  # categorical columns
+    label: str | None = None  # column with the labels; only for the active party and for clients
+    label_strip: str = ""  # characters that are removed from the end of labels
+    missing: tuple[str, ...] = ()  # texts that mark a missing value, besides empty cells and NULL
+    # Which of several rows with the same ID is used; absent: duplicate IDs are an error.
+    dedupe: Literal["first"] | None = None
+    max_rows: Count = 100_000_000  # largest number of rows; a larger table is refused
+    max_columns: Count = 10_000  # largest number of columns; a wider table is refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,27 +129,6 @@ def collect_records(
     if collector is None:
         raise DataError("the party settings name neither a file nor a query")
     return collector.records()
-
-
-def collect_files(
-    open_sheet: Callable[[F, Path, Path], AbstractContextManager[Sheet]],
-    data: F,
-    folder: Path,
-    classes: Sequence[str],
-    progress: Progress = lambda _: None,
-) -> Records:
-    """Read the records of the file, and of the test file if there is one.
-
-    ``open_sheet`` opens one file: the settings, the data folder, the path -> the open table.
-
-    Raises:
-        DataError: the files do not match the party settings.
-        ResourceError: the files exceed a limit in the party settings.
-        IntegrityError: a file changed while it was read.
-        StorageError: the temporary folder has no space for large columns.
-    """
-    sheets = (open_sheet(data, folder, path) for path in data_paths(data))
-    return collect_records(data, sheets, classes, progress)
 
 
 def _roles(data: TableSettings, columns: Sequence[str]) -> ColumnRoles:

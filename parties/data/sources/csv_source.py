@@ -9,21 +9,72 @@ from contextlib import contextmanager
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 import numpy as np
 
-from configs.party_settings import CsvData
+from configs.party_settings import PathText
 from parties.common.errors import DataError, ResourceError
 from parties.data.sources.cells import parse_numbers
-from parties.data.sources.collect import Chunk, ColumnRoles
+from parties.data.sources.collect import Chunk, ColumnRoles, TableSettings, collect_records
 from parties.data.sources.files import foreign_format, open_data_file
+from parties.data.sources.records import Records
+from parties.data.sources.source import IdColumns, ReadOptions, data_paths
 
 MAX_LINE = 1 << 20  # characters
 _BLOCK = 1 << 20  # bytes; a line within one block is not too long
 _QUOTES = "a record is one line; inside a quoted field a double quote is doubled"
 
 _Lines = tuple[int, list[str]]  # number of the first line, and the lines
+
+
+class CsvData(TableSettings):
+    """CSV files."""
+
+    kind: Literal["csv"]
+    path: PathText
+    test_path: PathText | None = None
+    names: tuple[str, ...] | None = None  # names of the columns, for files without a header
+    comment: str | None = None  # text at the beginning of lines that are skipped
+
+    def read(self, options: ReadOptions) -> Records:
+        """Read the records of the file, and of the test file if there is one.
+
+        Raises:
+            DataError: the files do not match the party settings.
+            ResourceError: the files exceed a limit in the party settings.
+            IntegrityError: a file changed while it was read.
+            StorageError: the temporary folder has no space for large columns.
+        """
+        paths = data_paths(self.path, self.test_path, self.id)
+        sheets = (open_csv(self, options.folder, path) for path in paths)
+        return collect_records(self, sheets, options.classes, options.progress)
+
+    def check_head(self, file: str, head: bytes) -> str:
+        """Check that a file begins with a header that has all columns of the settings.
+
+        Raises:
+            DataError: the file is packed, has no header, or lacks a column.
+        """
+        packed = foreign_format(head)
+        if packed:
+            raise DataError(
+                f"{file} is not CSV but {packed}", "unpack the file, or save the data as CSV"
+            )
+        columns = self.names or _first_record(file, head, self.comment)
+        ids = self.id.columns if isinstance(self.id, IdColumns) else ()
+        uses = {"id": ids, "label": (self.label,) if self.label else ()}
+        uses |= {"numeric": self.numeric or (), "categorical": self.categorical}
+        absent = [
+            f"{column!r} ({use})" for use, named in uses.items() for column in named
+            if column not in columns
+        ]  # fmt: skip
+        if absent:
+            raise DataError(
+                f"{file} has no column {', '.join(absent)}",
+                "compare the columns in the party settings with the header",
+            )
+        return f"{len(columns)} columns with all that the party settings name"
 
 
 @contextmanager
@@ -174,3 +225,15 @@ def _misquoted(file: str, number: int, lines: Sequence[str]) -> DataError:
                 return DataError(f"{file}: line {line} ends inside a quoted field", _QUOTES)
             return DataError(f"{file}: line {line}: {fault}", _QUOTES)
     return DataError(f"{file}: a quoted field is not closed", _QUOTES)
+
+
+def _first_record(file: str, head: bytes, comment: str | None) -> list[str]:
+    """Return the cells of the header; only a later line can be cut at the end of ``head``."""
+    for line in head.decode("utf-8-sig", errors="replace").splitlines():
+        if line.strip() and not (comment and line.startswith(comment)):
+            break
+    else:
+        raise DataError(f"{file} has no records", "add rows, or name another file")
+    if "\ufffd" in line or "\0" in line:
+        raise DataError(f"{file}: the header is not UTF-8 text", "save the file as UTF-8")
+    return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True))]

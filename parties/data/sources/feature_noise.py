@@ -10,10 +10,10 @@ from hashlib import sha256
 
 import numpy as np
 
-from configs.party_settings import FeatureNoise
 from parties.common.errors import DataError
 from parties.common.shared_randomness import derive_key, normal_draws
 from parties.data.sources.arrays import Array
+from parties.data.sources.images import FeatureNoise
 from parties.data.sources.records import Records
 
 

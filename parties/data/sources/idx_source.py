@@ -8,62 +8,69 @@ exactly.
 import gzip
 import struct
 import zlib
-from collections.abc import Sequence
 from io import BytesIO
 from math import prod
 from pathlib import Path
-from typing import TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from configs.party_settings import IdxData
+from configs.party_settings import PathText
 from parties.common.errors import DataError
 from parties.data.sources.files import MAX_BYTES, read_file_bytes, refuse_large_unpacked_size
-from parties.data.sources.images import image_records, require_row_ids
+from parties.data.sources.images import ImageSettings, image_records, require_row_ids
 from parties.data.sources.records import Records, join_records
+from parties.data.sources.source import ReadOptions
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 _GZIP = b"\x1f\x8b"
 
 
-def read_idx(data: IdxData, folder: Path, classes: Sequence[str]) -> Records:
-    """Read the records; an ID is file and row (from 0), such as ``train:17`` or ``test:17``.
+class IdxData(ImageSettings):
+    """Images and labels in the idx format of MNIST."""
 
-    A label is the index of its class.
+    label_keys: ClassVar[tuple[str, ...]] = ("labels", "test_labels")
 
-    Raises:
-        DataError: the files do not match the party settings.
-    """
-    require_row_ids(data, "idx files have")
-    train, test = (data.images, data.labels), (data.test_images, data.test_labels)
-    if not any(train):
-        raise DataError(
-            "the party settings name no idx file", "set data.images, data.labels or both"
-        )
-    if any(test) and [path is None for path in test] != [path is None for path in train]:
-        raise DataError(
-            "the test files do not match the training files: images or labels are set for only "
-            "one of the two",
-            "set 'test_images' if and only if 'images' is set, and 'test_labels' if and only if "
-            "'labels' is set",
-        )
-    parts = {"train": train, "test": test} if any(test) else {"train": train}
-    return join_records([_records(data, folder, name, of, classes) for name, of in parts.items()])
+    kind: Literal["idx"]
+    images: PathText | None = None  # file with the images
+    test_images: PathText | None = None  # file with the official test images
+    labels: PathText | None = None  # file with the labels; only for the active party and clients
+    test_labels: PathText | None = None  # file with the labels of the official test images
+
+    def read(self, options: ReadOptions) -> Records:
+        """Read the records; an ID is file and row (from 0), such as ``train:17`` or ``test:17``.
+
+        A label is the index of its class.
+
+        Raises:
+            DataError: the files do not match the party settings.
+        """
+        require_row_ids(self, "idx files have")
+        train, test = (self.images, self.labels), (self.test_images, self.test_labels)
+        if not any(train):
+            raise DataError(
+                "the party settings name no idx file", "set data.images, data.labels or both"
+            )
+        if any(test) and [path is None for path in test] != [path is None for path in train]:
+            raise DataError(
+                "the test files do not match the training files: images or labels are set for only "
+                "one of the two",
+                "set 'test_images' if and only if 'images' is set, and 'test_labels' if and only "
+                "if 'labels' is set",
+            )
+        parts = {"train": train, "test": test} if any(test) else {"train": train}
+        return join_records([_records(self, name, of, options) for name, of in parts.items()])
 
 
 def _records(
-    data: IdxData,
-    folder: Path,
-    name: str,
-    paths: tuple[Path | None, Path | None],
-    classes: Sequence[str],
+    data: IdxData, name: str, paths: tuple[Path | None, Path | None], options: ReadOptions
 ) -> Records:
     arrays = [
         None
         if path is None
-        else _unpacked(path.name, read_file_bytes(folder, path, data.origin), rank)
+        else _unpacked(path.name, read_file_bytes(options.folder, path, data.origin), rank)
         for path, rank in zip(paths, (3, 1), strict=True)
     ]
     sizes = {
@@ -77,7 +84,7 @@ def _records(
     [*_, file] = sizes
     images, labels = arrays
     pixels = None if images is None else images[:, None]
-    return image_records(data, (file, name), pixels, labels, classes)
+    return image_records(data, (file, name), pixels, labels, options.classes)
 
 
 def _unpacked(file: str, content: bytes, rank: int) -> Bytes:

@@ -4,41 +4,62 @@ Each part (train, val, test) has images and labels. ``<part>_images`` are unsign
 [rows, h, w] or [rows, h, w, 3]. ``<part>_labels`` are integers of shape [rows, 1] or [rows].
 """
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
+from pydantic import Field, field_validator
 
-from configs.party_settings import MedMnistData
+from configs.party_settings import PathText
 from parties.common.errors import DataError
 from parties.data.sources.arrays import Array
 from parties.data.sources.files import read_file_bytes
-from parties.data.sources.images import check_selection, image_records
+from parties.data.sources.images import LabelledImageSettings, check_selection, image_records
 from parties.data.sources.npz_source import read_npz_arrays
 from parties.data.sources.records import Records, join_records
+from parties.data.sources.source import ReadOptions
 
 Part: TypeAlias = tuple[str, Array | None, Array | None]  # name, images, labels
 
 
-def read_medmnist(data: MedMnistData, folder: Path, classes: Sequence[str]) -> Records:
-    """Read the records; an ID is part and row (from 0), such as ``train:17`` or ``val:17``.
+class MedMnistData(LabelledImageSettings):
+    """Images and labels in one .npz archive, by default with the array names of MedMNIST."""
 
-    A label is the index of its class.
+    kind: Literal["medmnist"]
+    path: PathText
+    # Parts of the archive whose rows are not test rows.
+    train: Annotated[tuple[str, ...], Field(min_length=1)] = ("train", "val")
+    test: str | None = "test"  # part of the archive with the official test rows
+    # Names of the arrays with the images and the labels; {} stands for the part.
+    names: tuple[str, str] = ("{}_images", "{}_labels")
 
-    Raises:
-        DataError: the archive does not match the party settings.
-    """
-    check_selection(data, "image archives have")
-    parts = [*data.train, *([] if data.test is None else [data.test])]
-    if len(set(parts)) < len(parts):
-        raise DataError(
-            "data.train and data.test name the same part of the archive more than once",
-            "name each part only once",
-        )
-    content = read_file_bytes(folder, data.path, data.origin)
-    arrays = [_part(data, content, name) for name in parts]
-    return join_records([_records(data, part, classes) for part in arrays], len(data.train))
+    @field_validator("names")
+    @classmethod
+    def _have_a_placeholder(cls, names: tuple[str, str]) -> tuple[str, str]:
+        if any(name.count("{}") != 1 for name in names):
+            raise ValueError(
+                "each entry of the key 'names' must contain {} exactly once; {} stands for a part "
+                "of the archive, such as train"
+            )
+        return names
+
+    def read(self, options: ReadOptions) -> Records:
+        """Read the records; an ID is part and row (from 0), such as ``train:17`` or ``val:17``.
+
+        A label is the index of its class.
+
+        Raises:
+            DataError: the archive does not match the party settings.
+        """
+        check_selection(self, "image archives have")
+        parts = [*self.train, *([] if self.test is None else [self.test])]
+        if len(set(parts)) < len(parts):
+            raise DataError(
+                "data.train and data.test name the same part of the archive more than once",
+                "name each part only once",
+            )
+        content = read_file_bytes(options.folder, self.path, self.origin)
+        arrays = [_part(self, content, name) for name in parts]
+        return join_records([_records(self, part, options) for part in arrays], len(self.train))
 
 
 def _part(data: MedMnistData, content: bytes, name: str) -> Part:
@@ -48,7 +69,7 @@ def _part(data: MedMnistData, content: bytes, name: str) -> Part:
     return name, arrays.get(images), arrays.get(labels)
 
 
-def _records(data: MedMnistData, part: Part, classes: Sequence[str]) -> Records:
+def _records(data: MedMnistData, part: Part, options: ReadOptions) -> Records:
     name, images, labels = part
     file = f"part {name!r} of {data.path.name}"
     pixels = None if images is None else _channels_first(file, images)
@@ -60,7 +81,7 @@ def _records(data: MedMnistData, part: Part, classes: Sequence[str]) -> Records:
             f"{' and '.join(map(str, sorted(sizes)))}",
             "expected one label per image, and at least one row",
         )
-    return image_records(data, (file, name), pixels, indices, classes)
+    return image_records(data, (file, name), pixels, indices, options.classes)
 
 
 def _channels_first(file: str, images: Array) -> Array:

@@ -2,39 +2,49 @@
 
 import zipfile
 import zlib
-from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from configs.party_settings import IdColumns, NumpyData
+from configs.party_settings import PathText
 from parties.common.errors import DataError
 from parties.data.sources.arrays import Array
 from parties.data.sources.files import read_file_bytes, refuse_large_unpacked_size
 from parties.data.sources.records import (
     Records,
     class_indices,
-    data_paths,
     describe_rows,
     join_records,
     normalise_ids,
     row_ids,
 )
+from parties.data.sources.source import DataSettings, IdColumns, ReadOptions, data_paths
 from parties.data.sources.table import Table, numeric_table
 
 
-def read_numpy(data: NumpyData, folder: Path, classes: Sequence[str]) -> Records:
-    """Read the records of the archive, and of the test archive if there is one.
+class NumpyData(DataSettings):
+    """An .npz archive with an array of features, `[rows, width]`, and arrays of IDs and labels."""
 
-    Raises:
-        DataError: the archives do not match the party settings.
-    """
-    return join_records([_records(data, folder, path, classes) for path in data_paths(data)])
+    kind: Literal["numpy"]
+    path: PathText
+    test_path: PathText | None = None
+    features: str | None = "features"  # array with the features
+    label: str | None = None  # array with the labels; only for the active party and for clients
+
+    def read(self, options: ReadOptions) -> Records:
+        """Read the records of the archive, and of the test archive if there is one.
+
+        Raises:
+            DataError: the archives do not match the party settings.
+        """
+        paths = data_paths(self.path, self.test_path, self.id)
+        return join_records([_records(self, path, options) for path in paths])
 
 
-def _records(data: NumpyData, folder: Path, path: Path, classes: Sequence[str]) -> Records:
-    file, content = path.name, read_file_bytes(folder, path, data.origin)
+def _records(data: NumpyData, path: Path, options: ReadOptions) -> Records:
+    file, content = path.name, read_file_bytes(options.folder, path, data.origin)
     columns = data.id.columns if isinstance(data.id, IdColumns) else ()
     arrays = read_npz_arrays(file, content, {*columns, *filter(None, (data.features, data.label))})
     parts = [_texts(file, column, arrays[column]) for column in columns]
@@ -52,7 +62,7 @@ def _records(data: NumpyData, folder: Path, path: Path, classes: Sequence[str]) 
         numbers=numbers,
         ids=ids,
         table=None if data.features is None else _table(file, data.features, arrays[data.features]),
-        labels=None if labels is None else class_indices(labels, classes),
+        labels=None if labels is None else class_indices(labels, options.classes),
     )
 
 

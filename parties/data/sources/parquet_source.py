@@ -3,19 +3,21 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from configs.party_settings import ParquetData
+from configs.party_settings import PathText
 from parties.common.errors import DataError, ResourceError
 from parties.data.sources.arrays import Array
 from parties.data.sources.cells import NOT_FINITE, parse_numbers
-from parties.data.sources.collect import Chunk, ColumnRoles
+from parties.data.sources.collect import Chunk, ColumnRoles, TableSettings, collect_records
 from parties.data.sources.files import MAX_BYTES, open_data_file
+from parties.data.sources.records import Records
+from parties.data.sources.source import ReadOptions, data_paths
 
 _TYPES = (
     "numeric columns are numbers or booleans; IDs, labels and categorical columns are text, whole "
@@ -38,8 +40,29 @@ _NUMBERS: tuple[_Test, ...] = (
 )
 
 
+class ParquetData(TableSettings):
+    """Parquet files; integers, decimals and dates in ID columns are converted to exact text."""
+
+    kind: Literal["parquet"]
+    path: PathText
+    test_path: PathText | None = None
+
+    def read(self, options: ReadOptions) -> Records:
+        """Read the records of the file, and of the test file if there is one.
+
+        Raises:
+            DataError: the files do not match the party settings.
+            ResourceError: the files exceed a limit in the party settings.
+            IntegrityError: a file changed while it was read.
+            StorageError: the temporary folder has no space for large columns.
+        """
+        paths = data_paths(self.path, self.test_path, self.id)
+        sheets = (_open_parquet(self, options.folder, path) for path in paths)
+        return collect_records(self, sheets, options.classes, options.progress)
+
+
 @contextmanager
-def open_parquet(data: ParquetData, folder: Path, path: Path) -> Iterator["_ParquetSheet"]:
+def _open_parquet(data: ParquetData, folder: Path, path: Path) -> Iterator["_ParquetSheet"]:
     """Open one Parquet file in a ``with`` block.
 
     Raises:

@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from pathlib import Path
 
 import numpy as np
 
-from configs.party_settings import CsvData, ImagePart, NumpyData, ParquetData
 from parties.common.errors import DataError
 from parties.data.sources.arrays import Array, Images, Index, Mask
 from parties.data.sources.table import Table
@@ -157,47 +155,3 @@ def _digest(records: Records) -> bytes:
             state.update(f"{array.dtype}{array.shape}".encode())
             state.update(np.ascontiguousarray(array).data)
     return state.digest()
-
-
-def data_paths(data: CsvData | ParquetData | NumpyData) -> list[Path]:
-    """Return the path of the file, and of the test file if there is one.
-
-    Raises:
-        DataError: IDs are made of file name and row number, but both files have the same name.
-    """
-    if data.test_path is None:
-        return [data.path]
-    if data.id == "row" and data.path.name == data.test_path.name:
-        raise DataError(
-            f"both files are named {data.path.name}, so their rows would have the same IDs",
-            "rename one of the files, or set ID columns with data.id",
-        )
-    return [data.path, data.test_path]
-
-
-def crop_images(images: Array, part: ImagePart, scale: int, file: str) -> Images:
-    """Cut the party's rectangle out of each image, and divide its pixels by ``scale``.
-
-    ``images`` and the result have shape ``[rows, channels, h, w]``.
-
-    Raises:
-        DataError: the rectangle is not inside the images.
-    """
-    rows, columns = crop_slices(images.shape[-2], images.shape[-1], part, file)
-    return np.divide(images[..., rows, columns], scale, dtype=np.float32)
-
-
-def crop_slices(height: int, width: int, part: ImagePart, file: str) -> tuple[slice, slice]:
-    """Return the party's rectangle as a slice of pixel rows and a slice of pixel columns.
-
-    Raises:
-        DataError: the rectangle is not inside the images.
-    """
-    rows, columns = part.rows or (0, height), part.columns or (0, width)
-    if rows[1] > height or columns[1] > width:
-        raise DataError(
-            f"data.part (rows {list(rows)}, columns {list(columns)}) is outside the images of "
-            f"{file}",
-            f"the images have {height} rows and {width} columns",
-        )
-    return slice(*rows), slice(*columns)

@@ -1,43 +1,51 @@
 """Scikit-learn source: the data sets bundled with scikit-learn, without files or downloads."""
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from configs.party_settings import ImagePart, SklearnData
 from parties.common.errors import DataError
 from parties.data.sources.arrays import Images
-from parties.data.sources.images import require_row_ids
-from parties.data.sources.records import Records, class_indices, crop_images, join_records, row_ids
+from parties.data.sources.images import ImagePart, ImageSettings, crop_images, require_row_ids
+from parties.data.sources.records import Records, class_indices, join_records, row_ids
+from parties.data.sources.source import ReadOptions
 from parties.data.sources.table import Table, numeric_table
 
 DARKEST = 16  # largest pixel value of the digits
 
 
-def read_sklearn(data: SklearnData, classes: Sequence[str]) -> Records:
-    """Read the records of a data set; an ID is the set's name and the row (from 0): ``digits:17``.
+class SklearnData(ImageSettings):
+    """A data set that comes with scikit-learn."""
 
-    Raises:
-        DataError: the party settings do not match the data set.
-    """
-    require_row_ids(data, f"{data.name} has")
-    from sklearn import datasets  # noqa: PLC0415  large, and few parties need it
+    kind: Literal["sklearn"]
+    name: Literal["digits", "breast_cancer", "iris", "wine"]  # data set
+    features: bool = True  # whether the party has the features
+    columns: tuple[int, ...] | None = None  # indices of the columns of a table; absent: all
+    label: bool = False  # whether the party has the labels
 
-    bundled = getattr(datasets, f"load_{data.name}")()
-    numbers = np.arange(len(bundled.target))
-    names = [str(bundled.target_names[label]) for label in bundled.target]
-    pictures = data.name == "digits"
-    records = Records(
-        files=((data.name, len(numbers)),),
-        unit="row",
-        numbers=numbers,
-        ids=row_ids(data.name, numbers),
-        images=_images(data, bundled) if data.features and pictures else None,
-        table=_table(data, bundled) if data.features and not pictures else None,
-        labels=class_indices(names, classes) if data.label else None,
-    )
-    return join_records([records])
+    def read(self, options: ReadOptions) -> Records:
+        """Read the records; an ID is the set's name and the row (from 0), such as ``digits:17``.
+
+        Raises:
+            DataError: the party settings do not match the data set.
+        """
+        require_row_ids(self, f"{self.name} has")
+        from sklearn import datasets  # noqa: PLC0415  large, and few parties need it
+
+        bundled = getattr(datasets, f"load_{self.name}")()
+        numbers = np.arange(len(bundled.target))
+        names = [str(bundled.target_names[label]) for label in bundled.target]
+        pictures = self.name == "digits"
+        records = Records(
+            files=((self.name, len(numbers)),),
+            unit="row",
+            numbers=numbers,
+            ids=row_ids(self.name, numbers),
+            images=_images(self, bundled) if self.features and pictures else None,
+            table=_table(self, bundled) if self.features and not pictures else None,
+            labels=class_indices(names, options.classes) if self.label else None,
+        )
+        return join_records([records])
 
 
 def _images(data: SklearnData, bundled: Any) -> Images:

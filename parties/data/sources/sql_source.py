@@ -12,21 +12,25 @@ from contextlib import contextmanager
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Literal, Self
+from urllib.parse import parse_qsl, quote, urlsplit
 from uuid import UUID
 
 import numpy as np
-from sqlalchemy import URL, Connection, CursorResult, Engine, NullPool, create_engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from pydantic import field_validator, model_validator
 
-from configs.party_settings import SqlData
+from configs.party_settings import PathText
 from parties.common.errors import DataError
-from parties.data.sources.arrays import Array, Progress
+from parties.common.libraries import install_command
+from parties.data.sources.arrays import Array
 from parties.data.sources.cells import NOT_FINITE, parse_numbers
-from parties.data.sources.collect import Chunk, ColumnRoles, collect_records
+from parties.data.sources.collect import Chunk, ColumnRoles, TableSettings, collect_records
 from parties.data.sources.files import regular_file_path
 from parties.data.sources.records import Records
+from parties.data.sources.source import ReadOptions
+
+if TYPE_CHECKING:  # a large import, for parties with a database only
+    from sqlalchemy import URL, Connection, CursorResult, Engine
 
 _CELLS = 1 << 18  # cells of one chunk
 _CONNECT_TIMEOUT = 10  # seconds
@@ -47,32 +51,77 @@ _TYPES = (
 )
 
 
-def read_sql(
-    data: SqlData, folder: Path, classes: Sequence[str], progress: Progress = lambda _: None
-) -> Records:
-    """Read the rows of the query, and the rows of the test query if there is one.
+class SqlData(TableSettings):
+    """Rows of a database, read in one read-only transaction."""
 
-    Raises:
-        DataError: the database cannot be reached or rejects a query, or the rows do not match the
-            party settings.
-        ResourceError: the rows exceed a limit in the party settings.
-        StorageError: the temporary folder has no space for large columns.
-    """
-    with (
-        _engine(data, folder) as engine,
-        _hide_driver_messages("the database"),
-        _snapshot(engine) as connection,
-    ):
-        query = data.query or _select_all(engine, str(data.table))
-        queries = {"the result of query" if data.query else f"table {data.table}": query}
-        if data.test_query is not None:
-            queries[_TEST] = data.test_query
-        sheets = (_sheet(connection, name, query, data) for name, query in queries.items())
-        return collect_records(data, sheets, classes, progress)
+    kind: Literal["sql"]
+    # URL without a password: postgresql://user@host/db or sqlite:///file.
+    url: str | None = None
+    url_file: PathText | None = None  # file of mode 600 with the URL, in the data folder
+    query: str | None = None  # SQL query
+    table: str | None = None  # table instead of a query, as schema.table or table
+    test_query: str | None = None  # SQL query for the official test rows
+
+    @field_validator("url")
+    @classmethod
+    def _no_secret(cls, url: str | None) -> str | None:
+        if url is not None and _holds_secret(url):
+            raise ValueError(
+                "the key 'url' contains a password or is not a valid URL; passwords are not "
+                "allowed in the party settings: write the URL into a file that only this account "
+                'can read, and set url_file = "database.url"'
+            )
+        return url
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Self:
+        if self.id == "row":
+            raise ValueError(
+                "the line number cannot be the ID, because rows of a database have no order: set "
+                "id = {columns = [...]}"
+            )
+        if (self.url is None) == (self.url_file is None):
+            raise ValueError("expected exactly one of the keys 'url_file' and 'url'")
+        if (self.query is None) == (self.table is None):
+            raise ValueError("expected exactly one of the keys 'query' and 'table'")
+        return self
+
+    def read(self, options: ReadOptions) -> Records:
+        """Read the rows of the query, and the rows of the test query if there is one.
+
+        Raises:
+            DataError: the database cannot be reached or rejects a query, or the rows do not match
+                the party settings.
+            ResourceError: the rows exceed a limit in the party settings.
+            StorageError: the temporary folder has no space for large columns.
+        """
+        with (
+            _engine(self, options.folder) as engine,
+            _hide_driver_messages("the database"),
+            _snapshot(engine) as connection,
+        ):
+            query = self.query or _select_all(engine, str(self.table))
+            queries = {"the result of query" if self.query else f"table {self.table}": query}
+            if self.test_query is not None:
+                queries[_TEST] = self.test_query
+            sheets = (_sheet(connection, name, query, self) for name, query in queries.items())
+            return collect_records(self, sheets, options.classes, options.progress)
+
+
+def _holds_secret(url: str) -> bool:
+    """Whether a database URL contains a password; True also for an invalid URL."""
+    try:
+        parts = urlsplit(url)
+        words = [word.lower() for word, _ in parse_qsl(parts.query, keep_blank_values=True)]
+        return parts.password is not None or any("password" in word for word in words)
+    except ValueError:
+        return True
 
 
 @contextmanager
-def _engine(data: SqlData, folder: Path) -> Iterator[Engine]:
+def _engine(data: SqlData, folder: Path) -> Iterator["Engine"]:
+    from sqlalchemy import NullPool, create_engine
+
     url = _url(data, folder)
     options: dict[str, Any] = {"poolclass": NullPool, "hide_parameters": True}
     if url.drivername == "sqlite":
@@ -88,12 +137,15 @@ def _engine(data: SqlData, folder: Path) -> Iterator[Engine]:
         engine = create_engine(url, connect_args={"connect_timeout": _CONNECT_TIMEOUT}, **options)
     except ImportError:
         raise DataError(
-            "the driver of PostgreSQL is not installed", "run pip install '.[postgres]'"
+            "the driver of PostgreSQL is not installed", f"run: {install_command('postgres')}"
         ) from None
     yield engine
 
 
-def _url(data: SqlData, folder: Path) -> URL:
+def _url(data: SqlData, folder: Path) -> "URL":
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
     text = data.url if data.url_file is None else _secret(folder / data.url_file)
     try:
         url = make_url(text or "")
@@ -134,7 +186,7 @@ def _secret(path: Path) -> str:
 
 
 @contextmanager
-def _snapshot(engine: Engine) -> Iterator[Connection]:
+def _snapshot(engine: "Engine") -> Iterator["Connection"]:
     """Open a read-only transaction on one state of the database."""
     with engine.connect() as connection:
         if engine.dialect.name == "sqlite":
@@ -146,13 +198,13 @@ def _snapshot(engine: Engine) -> Iterator[Connection]:
             )
 
 
-def _select_all(engine: Engine, table: str) -> str:
+def _select_all(engine: "Engine", table: str) -> str:
     name = ".".join(engine.dialect.identifier_preparer.quote(part) for part in table.split("."))
     return f"SELECT * FROM {name}"  # noqa: S608  quoted, and from the party's settings
 
 
 @contextmanager
-def _sheet(connection: Connection, name: str, query: str, data: SqlData) -> Iterator["_SqlSheet"]:
+def _sheet(connection: "Connection", name: str, query: str, data: SqlData) -> Iterator["_SqlSheet"]:
     with _hide_driver_messages(name):
         options = {"stream_results": True, "max_row_buffer": 1000, "no_parameters": True}
         result = connection.execution_options(**options).exec_driver_sql(query)
@@ -165,6 +217,8 @@ def _sheet(connection: Connection, name: str, query: str, data: SqlData) -> Iter
 @contextmanager
 def _hide_driver_messages(name: str) -> Iterator[None]:
     """Replace an error of the driver by a ``DataError`` with the name of the error only."""
+    from sqlalchemy.exc import SQLAlchemyError
+
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error, sqlite3.Warning) as error:
@@ -172,6 +226,8 @@ def _hide_driver_messages(name: str) -> Iterator[None]:
 
 
 def _error_name(error: Exception) -> str:
+    from sqlalchemy.exc import DBAPIError, NoSuchModuleError
+
     if isinstance(error, NoSuchModuleError):
         return "the driver is not installed"
     cause = error.orig if isinstance(error, DBAPIError) else error
@@ -180,6 +236,8 @@ def _error_name(error: Exception) -> str:
 
 
 def _advice(error: Exception) -> str:
+    from sqlalchemy.exc import DBAPIError
+
     if isinstance(error, DBAPIError) and error.statement is None:
         return "check with psql that the server runs and that the account may log in and read"
     return "try the query in psql or sqlite3; the query must only read"
@@ -190,7 +248,7 @@ class _SqlSheet:
 
     unit = "row"
 
-    def __init__(self, name: str, result: CursorResult[Any], missing: frozenset[str]) -> None:
+    def __init__(self, name: str, result: "CursorResult[Any]", missing: frozenset[str]) -> None:
         self.file, self._result, self._missing = name, result, missing
         self.columns = tuple(result.keys())
 

@@ -12,22 +12,23 @@ from collections.abc import Sequence
 from io import BytesIO
 from math import prod
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from PIL import Image
 
-from configs.party_settings import TinyImageNetData
+from configs.party_settings import PathText
 from parties.common.errors import DataError
-from parties.data.sources.arrays import Array, Images, Progress
+from parties.data.sources.arrays import Array, Images
 from parties.data.sources.files import MAX_BYTES, open_data_file, regular_file_path
-from parties.data.sources.images import WHITE, check_selection
-from parties.data.sources.records import (
-    Records,
-    class_indices,
+from parties.data.sources.images import (
+    WHITE,
+    LabelledImageSettings,
+    check_selection,
     crop_slices,
-    join_records,
-    normalise_ids,
 )
+from parties.data.sources.records import Records, class_indices, join_records, normalise_ids
+from parties.data.sources.source import ReadOptions
 
 SIDE = 64
 LARGEST = 1 << 20  # bytes of a file; 64 x 64 pixels without compression have 12 KiB
@@ -36,18 +37,26 @@ _CLASS = re.compile(r"n\d{8}")
 _AGAIN = "unpack tiny-imagenet-200.zip again"
 
 
-def read_tiny_imagenet(
-    data: TinyImageNetData, folder: Path, classes: Sequence[str], progress: Progress
-) -> Records:
-    """Read the records; the ID of an image is the name of its file.
+class TinyImageNetData(LabelledImageSettings):
+    """Folder of Tiny ImageNet; the validation images are the official test rows."""
 
-    Raises:
-        DataError: the folder does not match the party settings.
-    """
-    check_selection(data, "images in folders have")
-    training, test = _training(data, folder), _test(data, folder)
-    parts = {"train": training, "val": test}
-    return join_records([_records(data, folder, part, classes, progress) for part in parts.items()])
+    kind: Literal["tiny-imagenet"]
+    path: PathText
+
+    def files(self) -> list[Path]:
+        """Return one file that stands for the folder, in which every image is a file."""
+        return [self.path / _NOTES]
+
+    def read(self, options: ReadOptions) -> Records:
+        """Read the records; the ID of an image is the name of its file.
+
+        Raises:
+            DataError: the folder does not match the party settings.
+        """
+        check_selection(self, "images in folders have")
+        training, test = _training(self, options.folder), _test(self, options.folder)
+        parts = {"train": training, "val": test}
+        return join_records([_records(self, part, options) for part in parts.items()])
 
 
 def _training(data: TinyImageNetData, folder: Path) -> dict[Path, str]:
@@ -96,11 +105,7 @@ def _notes(data: TinyImageNetData, folder: Path) -> dict[str, str]:
 
 
 def _records(
-    data: TinyImageNetData,
-    folder: Path,
-    part: tuple[str, dict[Path, str]],
-    classes: Sequence[str],
-    progress: Progress,
+    data: TinyImageNetData, part: tuple[str, dict[Path, str]], options: ReadOptions
 ) -> Records:
     name, files = part
     ids, _ = normalise_ids([[path.name for path in files]])
@@ -109,14 +114,12 @@ def _records(
         unit="image",
         numbers=np.arange(len(files)),
         ids=ids,
-        images=_images(data, folder, list(files), progress) if data.features else None,
-        labels=class_indices(list(files.values()), classes) if data.label else None,
+        images=_images(data, list(files), options) if data.features else None,
+        labels=class_indices(list(files.values()), options.classes) if data.label else None,
     )
 
 
-def _images(
-    data: TinyImageNetData, folder: Path, files: Sequence[Path], progress: Progress
-) -> Images:
+def _images(data: TinyImageNetData, files: Sequence[Path], options: ReadOptions) -> Images:
     """Return the party's part of each image, ``[rows, 3, h, w]``."""
     rows, columns = crop_slices(SIDE, SIDE, data.part, str(data.path))
     shape = (len(files), 3, rows.stop - rows.start, columns.stop - columns.start)
@@ -127,9 +130,9 @@ def _images(
         )
     images = np.empty(shape, np.float32)
     for at, path in enumerate(files):
-        picture = _pixels(data, folder, path)
+        picture = _pixels(data, options.folder, path)
         np.divide(picture[:, rows, columns], WHITE, out=images[at], dtype=np.float32)
-        progress(1)
+        options.progress(1)
     return images
 
 

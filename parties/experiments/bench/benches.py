@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from configs.agreement import RowRequest
+from configs.config_file import FederatedConfig, read_any, read_config
 from configs.evaluation import BackdoorSettings
 from configs.experiments import (
     Changes,
@@ -12,8 +13,6 @@ from configs.experiments import (
     inline_toml,
     read_experiments,
 )
-from configs.federated_file import FederatedConfig, read_federated
-from configs.schema import read_config
 from parties.experiments.bench.blocks import read_fedora_blocks
 from parties.experiments.bench.extract import extract_vertical
 from parties.experiments.bench.horizontal.blocks import read_horizontal_blocks
@@ -33,9 +32,9 @@ from parties.experiments.bench.plan import (
 )
 from parties.experiments.bench.record import Pages, fedora_pages
 from parties.experiments.bench.run import Bench
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
-from parties.language.registry import AGREEMENT as LANGUAGE
-from parties.vertical.methods.registry import AGREEMENT
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
+from parties.language.registry import SCHEMA as LANGUAGE
+from parties.vertical.methods.registry import SCHEMA as VERTICAL
 
 HORIZONTAL_LEAD = (
     "ASR: the fraction of the leaving client's rows with the trigger that the model assigns to the "
@@ -103,7 +102,8 @@ def _federated_bench(name: str, listed: Path, extract: Extract, pages: Pages) ->
 
 def _read(path: Path, changes: Changes) -> FederatedConfig:
     """The config of a run with a server."""
-    return read_federated(path, HORIZONTAL, LANGUAGE, changes)
+    config: FederatedConfig = read_any(path, (HORIZONTAL, LANGUAGE), changes)
+    return config
 
 
 BENCHES = {"fedora": fedora_bench, "horizontal": horizontal_bench, "language": language_bench}
@@ -132,7 +132,7 @@ def _vertical_runs(
             own = _forget(request, each.backdoor if poisoned else None)
             for seed in range(min(seeds, each.poisoned) if poisoned else seeds):
                 named = (*changes, *own, f"seed={seed}")
-                config = read_config(path, AGREEMENT, named)
+                config = read_config(path, VERTICAL, named)
                 of = RunOf(each, variant, seed, path, named)
                 yield of.planned(config, poisoned=poisoned, processes=each.processes)
 
@@ -141,7 +141,7 @@ def _request(each: ExperimentEntry, path: Path) -> RowRequest | None:
     """Return the rows to forget; None for the request of the config itself."""
     if each.first is None:
         return each.request
-    classes = read_config(path, AGREEMENT).agreement.labels.classes[1 : 1 + each.first.classes]
+    classes = read_config(path, VERTICAL).agreement.labels.classes[1 : 1 + each.first.classes]
     return RowRequest(name="request", classes=classes, fraction=each.first.fraction)
 
 

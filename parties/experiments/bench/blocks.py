@@ -44,29 +44,22 @@ STANDARD: Final = (
 
 
 class TableBlock(ConfigTable):
-    """One block of a result table: the results of one experiment, by row and measure.
-
-    Attributes:
-        experiment: name of the experiment whose runs fill the block.
-        gpu: whether the runs of the block need a GPU.
-        variants: names of the variants that the block compares; empty: no variants.
-        axis: label of the x axis, if the block is a curve over variants.
-        points: x values of the curve, one per variant.
-        paper: the paper's numbers by row, in the order of ``measures``.
-    """
+    """One block of a result table: the results of one experiment, by row and measure."""
 
     headings: ClassVar[Mapping[str, str]]  # of all measures
     bench: ClassVar[str]  # name of the command
 
     table: str
     title: str
-    experiment: str
-    gpu: bool = False
+    experiment: str  # name of the experiment whose runs fill the block
+    gpu: bool = False  # whether the runs of the block need a GPU
     measures: Annotated[tuple[str, ...], Field(min_length=1)]
+    # Names of the variants that the block compares; empty: no variants.
     variants: tuple[str, ...] = ()
-    axis: str = ""
-    points: tuple[float, ...] = ()
+    axis: str = ""  # label of the x axis, if the block is a curve over variants
+    points: tuple[float, ...] = ()  # x values of the curve, one per variant
     note: str = ""
+    # The paper's numbers by row, in the order of ``measures``.
     paper: Mapping[str, tuple[float, ...]] = Field(default_factory=dict)
 
     @model_validator(mode="after")

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeAlias
@@ -12,6 +11,7 @@ from typing import Annotated, Any, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from configs.agreement import VerticalAgreement
+from configs.config_file import AnyConfig, FederatedConfig, canonical_agreement
 from configs.experiments import (
     Changes,
     ExperimentEntry,
@@ -19,8 +19,6 @@ from configs.experiments import (
     read_list,
 )
 from configs.federated import FederatedAgreement
-from configs.federated_file import FederatedConfig
-from configs.schema import VerticalConfig, canonical_agreement
 from configs.table import ConfigTable, Count
 from parties.report.record import VERSION
 
@@ -29,21 +27,13 @@ QUICK = "quick"  # name of the variant with short training
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The requested tables, experiments and seeds.
+    """The requested tables, experiments and seeds."""
 
-    Attributes:
-        tables: tables to fill; empty: all.
-        only: names of experiments to run; empty: all.
-        seeds: largest number of seeds per experiment.
-        gpu: whether experiments that need a GPU are included.
-        quick: one seed and short training per experiment, to test the set-up; the results are not
-            valid.
-    """
-
-    tables: Collection[str] = ()
-    only: Collection[str] = ()
-    seeds: int | None = None
-    gpu: bool = False
+    tables: Collection[str] = ()  # tables to fill; empty: all
+    only: Collection[str] = ()  # names of experiments to run; empty: all
+    seeds: int | None = None  # largest number of seeds per experiment
+    gpu: bool = False  # whether experiments that need a GPU are included
+    # One seed and short training per experiment, to test the set-up; the results are not valid.
     quick: bool = False
 
     def includes(self, each: "Listed") -> bool:
@@ -94,7 +84,7 @@ class RunOf:
 
     def planned(
         self,
-        read: VerticalConfig | FederatedConfig,
+        read: AnyConfig,
         *,
         poisoned: bool = False,
         processes: bool = False,
@@ -119,63 +109,41 @@ Extract: TypeAlias = Callable[[PlannedRun, Mapping[str, Any]], dict[str, Values]
 FederatedReader: TypeAlias = Callable[[Path, Changes], FederatedConfig]
 
 
-def run_digest(config: VerticalConfig | FederatedConfig, *, processes: bool) -> str:
+def run_digest(config: AnyConfig, *, processes: bool) -> str:
     """Return the name of a run's folder: a digest of all settings that determine the results.
 
-    The digest covers the agreement, the party settings and the versions of the program and of the
-    record's format. The source files have a separate digest in the run's record. If the runs
-    of a result page have different digests of source files, the page says so.
+    The digest covers the agreement, the party settings and the version of the record's format. The
+    run's record has a separate digest of the code. If the runs of a result page have different
+    digests of the code, the page says so.
     """
     settings = {name: each.model_dump(mode="json") for name, each in sorted(config.inline.items())}
     parts = [canonical_agreement(config.agreement), json.dumps(settings, sort_keys=True)]
-    parts += [version("vfl"), str(VERSION), "processes" if processes else "threads"]
+    parts += [str(VERSION), "processes" if processes else "threads"]
     return sha256("\n".join(parts).encode()).hexdigest()[:24]
 
 
-def source_digest(root: Path = Path(__file__).parents[3]) -> str:
-    """Return a digest of the program's source files below ``root``."""
-    found = sha256()
-    for folder in ("configs", "models", "parties", "protocol", "psi", "unlearning"):
-        for path in sorted((root / folder).rglob("*.py")):
-            place = path.relative_to(root)
-            # Code that shows figures does not change the figures.
-            if place.parts[:3] != ("parties", "experiments", "bench"):
-                found.update(f"{place} ".encode() + path.read_bytes())
-    return found.hexdigest()[:12]
-
-
 class FederatedExperiment(ConfigTable):
-    """One experiment of a federated mode; all methods start from the same trained model.
-
-    Attributes:
-        variants: names of variants with one run each; an empty name stands for the unchanged
-            config.
-        gpu: whether the experiment needs a GPU.
-    """
+    """One experiment of a federated mode; all methods start from the same trained model."""
 
     name: Title
     config: str  # path, relative to the folder of this list
     tables: Annotated[tuple[str, ...], Field(min_length=1)]  # tables that read it
     seeds: Count = 3  # number of seeds: 0, 1, ...
     changes: Changes = ()
+    # Names of variants with one run each; an empty name stands for the unchanged config.
     variants: tuple[Title, ...] = ("",)
-    gpu: bool = False
+    gpu: bool = False  # whether the experiment needs a GPU
 
 
 Listed: TypeAlias = ExperimentEntry | FederatedExperiment  # an experiment of any mode
 
 
 class FederatedExperiments(ConfigTable):
-    """All experiments of one file.
+    """All experiments of one file."""
 
-    Attributes:
-        always: changes to the config of every run.
-        quick: additional changes to every config, if ``--quick`` is set.
-        variants: additional changes to the config, by name of the variant.
-    """
-
-    always: Changes = ()
-    quick: Changes = ()
+    always: Changes = ()  # changes to the config of every run
+    quick: Changes = ()  # additional changes to every config, if ``--quick`` is set
+    # Additional changes to the config, by name of the variant.
     variants: Mapping[Title, Changes] = Field(default_factory=dict)
     experiment: Annotated[tuple[FederatedExperiment, ...], Field(min_length=1)]
 

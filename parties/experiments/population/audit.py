@@ -24,30 +24,24 @@ from unlearning.audit.lira import (
 
 @dataclass(frozen=True, slots=True)
 class MethodAudit:
-    """All audits of one method.
+    """All audits of one method."""
 
-    Attributes:
-        vs_retrain: attack that distinguishes unlearned models from Retrain models, on rows that the
-            unlearned models forgot.
-        u_lira: attack that distinguishes rows that a model forgot from rows on which the model was
-            never trained.
-        accuracies: test accuracy of every model.
-        gap: mean test accuracy minus the mean test accuracy of the Retrain models.
-        distance: for each row, a Gaussian is fitted to the confidences of the unlearned models and
-            another to those of the Retrain models; mean and 95th percentile, over rows, of the
-            2-Wasserstein distance between both.
-        confidence_gap: mean log-odds of the label on forgotten rows, minus the same mean of the
-            Retrain models.
-        taken: two counts: how many unlearned models, and how many Retrain models, the attack
-            classifies as unlearned. A lower bound of ε is computed from these counts.
-    """
-
+    # Attack that distinguishes unlearned models from Retrain models, on rows that the unlearned
+    # models forgot.
     vs_retrain: LiraResult
+    # Attack that distinguishes rows that a model forgot from rows on which the model was never
+    # trained.
     u_lira: LiraResult
-    accuracies: tuple[float, ...]
-    gap: float
+    accuracies: tuple[float, ...]  # test accuracy of every model
+    gap: float  # mean test accuracy minus the mean test accuracy of the Retrain models
+    # For each row, a Gaussian is fitted to the confidences of the unlearned models and another to
+    # those of the Retrain models; mean and 95th percentile, over rows, of the 2-Wasserstein
+    # distance between both.
     distance: tuple[float, float]
+    # Mean log-odds of the label on forgotten rows, minus the same mean of the Retrain models.
     confidence_gap: float
+    # Two counts: how many unlearned models, and how many Retrain models, the attack classifies as
+    # unlearned. A lower bound of ε is computed from these counts.
     taken: AttackCounts
 
 

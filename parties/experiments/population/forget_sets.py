@@ -15,23 +15,17 @@ from unlearning.audit.lira import MIN_RUNS
 
 @dataclass(frozen=True, slots=True)
 class ForgetSet:
-    """The rows on which each run of one population is trained, and which it then forgets.
+    """The rows on which each run of one population is trained, and which it then forgets."""
 
-    Attributes:
-        pooled: the pooled data; canaries have a wrong label in every run.
-        pool: rows, ``[pool]``; a run is trained on one half of these rows and forgets this half,
-            and is never trained on the other half.
-        learned: whether each run is trained on each row of the pool, ``[N, pool]``; runs 2k and 2k
-            + 1 are trained on complementary halves.
-        always: rows outside the pool; every run is trained on these rows and then forgets them.
-        retain: D_r of every run.
-    """
-
-    pooled: PooledData
+    pooled: PooledData  # the pooled data; canaries have a wrong label in every run
+    # Rows, ``[pool]``; a run is trained on one half of these rows and forgets this half, and is
+    # never trained on the other half.
     pool: Index
+    # Whether each run is trained on each row of the pool, ``[N, pool]``; runs 2k and 2k + 1 are
+    # trained on complementary halves.
     learned: NDArray[np.bool_]
-    always: Index
-    retain: Index
+    always: Index  # rows outside the pool; every run is trained on these rows and then forgets them
+    retain: Index  # D_r of every run
 
     def rows(self, run: int) -> RowSets:
         """Return the row sets of one run."""

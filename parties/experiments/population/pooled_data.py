@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from configs.agreement import VerticalAgreement
-from configs.schema import read_config
+from configs.config_file import read_config
 from models.ensemble import Ensemble
 from models.initialisation import build_seeded
 from parties.common.shared_randomness import Index, derive_key, permutation, torch_seed
@@ -20,7 +20,7 @@ from parties.vertical.alignment.row_order import order_ids
 from parties.vertical.engine.features import DTYPES
 from parties.vertical.engine.networks import ActiveNetwork, build_bottom
 from parties.vertical.engine.rows import RowSets, split_rows
-from parties.vertical.methods.registry import AGREEMENT
+from parties.vertical.methods.registry import SCHEMA
 
 
 class WholeModel(nn.Module):
@@ -39,17 +39,12 @@ class WholeModel(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class PooledData:
-    """Data and models of all parties of one federation, in one process.
-
-    Attributes:
-        inputs: features of all common rows by party, ``[common rows, ...]``.
-        labels: labels of all common rows, ``[common rows]``.
-    """
+    """Data and models of all parties of one federation, in one process."""
 
     agreement: VerticalAgreement
     rows: RowSets
-    inputs: dict[str, Tensor]
-    labels: Tensor
+    inputs: dict[str, Tensor]  # features of all common rows by party, ``[common rows, ...]``
+    labels: Tensor  # labels of all common rows, ``[common rows]``
 
     def fresh(self, streams: Sequence[str]) -> Ensemble:
         """Return one untrained model per random stream, with the parties' initial weights."""
@@ -129,7 +124,7 @@ def read_pooled_data(
     Raises:
         LookupError: a party lacks the features or labels that its role requires.
     """
-    read = read_config(config, AGREEMENT, tuple(changes))
+    read = read_config(config, SCHEMA, tuple(changes))
     agreement = read.agreement
     holdings = {
         name: read_holding(

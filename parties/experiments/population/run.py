@@ -48,6 +48,8 @@ class PopulationRun:
     Attributes:
         models: the present models.
         sets: the row sets of each model.
+        agreement: the agreement of all models.
+        labels: the labels of all common rows, ``[common_rows]``.
     """
 
     stops_early = False
@@ -66,6 +68,7 @@ class PopulationRun:
                     "population need the same number of rows"
                 )
         self._trained, self._pooled = trained, trained.pooled
+        self.agreement, self.labels = trained.pooled.agreement, trained.pooled.labels
         self.models = trained.original.copy()
         self.sets: Sequence[RowSets] = trained.sets
         self._copies = {ORIGINAL: trained.original, EARLY_CHECKPOINT: trained.early}
@@ -79,16 +82,6 @@ class PopulationRun:
         self._change = torch.zeros(len(trained.sets), dtype=torch.float64)
         self._batches = [Batches(sets, "") for sets in trained.sets]
         self.progress = ProgressReporter("population", lambda _: None)
-
-    @property
-    def agreement(self) -> VerticalAgreement:
-        """The agreement of all models."""
-        return self._pooled.agreement
-
-    @property
-    def labels(self) -> Tensor:
-        """The labels of all common rows, ``[common_rows]``."""
-        return self._pooled.labels
 
     @property
     def finite(self) -> bool:

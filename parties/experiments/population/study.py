@@ -13,13 +13,13 @@ from typing import Any
 
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import PolicyError
-from parties.experiments.bench.plan import source_digest
 from parties.experiments.population.audit import PopulationAudit
 from parties.experiments.population.forget_sets import draw_forget_sets
 from parties.experiments.population.methods import run_population_method
 from parties.experiments.population.plan import Population, Study
 from parties.experiments.population.pooled_data import read_pooled_data
 from parties.experiments.population.run import train_originals
+from parties.experiments.provenance import SCOPES, Provenance
 from parties.vertical.methods.fedora import FedoraSettings
 from protocol import vfl_pb2
 from unlearning.audit.epsilon import AttackCounts, EpsilonBound, epsilon_bound
@@ -108,7 +108,7 @@ def audit_population(
             ) from error
     return {
         "population": population.name,
-        "source": source_digest(),
+        "provenance": asdict(Provenance.here(SCOPES["forgetting"])),
         "seed": seed,
         "runs": population.runs,
         "rows": len(sets.pool),
@@ -122,30 +122,23 @@ def audit_population(
 
 @dataclass(frozen=True, slots=True)
 class MethodSummary:
-    """One method on a population over all seeds.
-
-    Attributes:
-        auc: mean AUC over seeds, by audit.
-        error: standard error of the AUC: the larger of the standard error over seeds and the
-            bootstrap standard error over models.
-        gap: test accuracy minus that of the Retrain models, in percentage points.
-        models: number of unlearned models per seed; there are as many Retrain models.
-        training_rows: number of training rows of each model before unlearning.
-        bound: lower bound of ε from the attack that classifies whole models, over all seeds.
-        equivalent: equivalence test between the test accuracies of unlearned models and of Retrain
-            models. From each accuracy, the mean accuracy of the Retrain models with the same seed
-            is subtracted. The value is None in the summary of the Retrain models.
-    """
+    """One method on a population over all seeds."""
 
     population: str
     name: str
-    auc: dict[str, float]
+    auc: dict[str, float]  # mean AUC over seeds, by audit
+    # Standard error of the AUC: the larger of the standard error over seeds and the bootstrap
+    # standard error over models.
     error: dict[str, float]
-    gap: float
+    gap: float  # test accuracy minus that of the Retrain models, in percentage points
     distance: float
-    models: int
-    training_rows: int
+    models: int  # number of unlearned models per seed; there are as many Retrain models
+    training_rows: int  # number of training rows of each model before unlearning
+    # Lower bound of ε from the attack that classifies whole models, over all seeds.
     bound: EpsilonBound
+    # Equivalence test between the test accuracies of unlearned models and of Retrain models. From
+    # each accuracy, the mean accuracy of the Retrain models with the same seed is subtracted. The
+    # value is None in the summary of the Retrain models.
     equivalent: Equivalence | None = None
 
 

@@ -10,21 +10,14 @@ from parties.vertical.engine.rows import RowSets
 
 @dataclass(frozen=True, slots=True)
 class TrainedPopulation:
-    """A population after training, before unlearning.
+    """A population after training, before unlearning."""
 
-    Attributes:
-        pooled: the data of all parties.
-        sets: row sets, such as the forgotten rows, of every run.
-        names: name of every run; the names of random streams contain this name.
-        original: the trained models.
-        early: the models after the first epochs of training, for methods that start from an early
-            checkpoint.
-    """
-
-    pooled: PooledData
-    sets: Sequence[RowSets]
-    names: Sequence[str]
-    original: Ensemble
+    pooled: PooledData  # the data of all parties
+    sets: Sequence[RowSets]  # row sets, such as the forgotten rows, of every run
+    names: Sequence[str]  # name of every run; the names of random streams contain this name
+    original: Ensemble  # the trained models
+    # The models after the first epochs of training, for methods that start from an early
+    # checkpoint.
     early: Ensemble
 
     def streams(self, purpose: str) -> list[str]:

@@ -7,10 +7,11 @@ snapshot. To unlearn a client, the client's cluster is trained again from the sn
 client's first round.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import rmtree
+from typing import TypeAlias
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -21,8 +22,7 @@ from parties.common.atomic_file import write_atomically
 from parties.common.errors import IntegrityError, PolicyError
 from parties.common.shared_randomness import derive_key, permutation
 from parties.horizontal.engine.cohort import Cohort, MeanUpdate, Member, Trainer
-from parties.horizontal.engine.rounds import RoundCallback, RoundPlan, run_rounds
-from parties.horizontal.local.local_task import LocalTask, Slots
+from parties.horizontal.engine.rounds import ChosenRound, RoundPlan, RoundResult, run_rounds
 
 LAST = "last"  # name of the trained model in a cluster's file
 
@@ -56,15 +56,10 @@ class ClusterSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ClusterHistory:
-    """The snapshots and the trained model of one cluster.
+    """The snapshots and the trained model of one cluster."""
 
-    Attributes:
-        snapshots: the snapshots, in the order of their rounds.
-        model: the trained model, ``[d]``; None if the cluster has no clients left.
-    """
-
-    snapshots: tuple[ClusterSnapshot, ...]
-    model: Tensor | None
+    snapshots: tuple[ClusterSnapshot, ...]  # the snapshots, in the order of their rounds
+    model: Tensor | None  # the trained model, ``[d]``; None if the cluster has no clients left
 
     def snapshot_before(self, clients: frozenset[str]) -> ClusterSnapshot | None:
         """Return the latest snapshot that was made before any of ``clients`` took part in a round.
@@ -80,25 +75,33 @@ class SnapshotWriter:
 
     snapshots: list[ClusterSnapshot] = field(default_factory=list)
 
-    def mean_update(
-        self,
-        trainer: Trainer,
-        number: int,
-        members: Sequence[Member],
-        task: LocalTask,
-        slots: Slots,
-    ) -> MeanUpdate:
-        """Return a round's mean update; store a snapshot if it is the first round of a client.
-
-        ``slots`` maps names to sent vectors; the vector ``model``, ``[d]``, is the model before the
-        round.
-        """
+    def mean_update(self, trainer: Trainer, chosen: ChosenRound) -> MeanUpdate:
+        """Return a round's mean update; store a snapshot if it is the first round of a client."""
         known = frozenset[str]().union(*(each.clients for each in self.snapshots))
-        new = frozenset(each.client for each in members) - known
+        new = frozenset(each.client for each in chosen.members) - known
         if new:
-            first = ClusterSnapshot(number, slots["model"], tuple(sorted(new)))
+            first = ClusterSnapshot(chosen.number, chosen.slots["model"], tuple(sorted(new)))
             self.snapshots.append(first)
-        return trainer.mean_update(members, task, slots)
+        return chosen.mean_update(trainer)
+
+
+# (result of a round, snapshots of the cluster until then)
+ClusterCallback: TypeAlias = Callable[[RoundResult, tuple[ClusterSnapshot, ...]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterProgress:
+    """The progress of an unfinished training of all clusters, one after the other.
+
+    Attributes:
+        model: the model of the present cluster after its last finished round, ``[d]``.
+        rounds: number of finished rounds of all clusters.
+        snapshots: the snapshots of the present cluster so far.
+    """
+
+    model: Tensor
+    rounds: int = 0
+    snapshots: tuple[ClusterSnapshot, ...] = ()
 
 
 class ClusterStore:
@@ -108,15 +111,49 @@ class ClusterStore:
         self._folder, self.groups = folder, groups
 
     def train(
-        self, cohort: Cohort, model: Tensor, round_plan: RoundPlan, watch: RoundCallback
+        self,
+        cohort: Cohort,
+        model: Tensor,
+        round_plan: RoundPlan,
+        watch: ClusterCallback,
+        begun: ClusterProgress | None = None,
     ) -> Tensor:
-        """Train all clusters from one model, ``[d]``; return the mean of their models, ``[d]``."""
-        found = []
-        for number, group in enumerate(self.groups):
-            members, kept = [Member(name) for name in group], SnapshotWriter()
-            found.append(run_rounds(cohort, model, members, round_plan, watch, kept))
-            self.write(number, ClusterHistory(tuple(kept.snapshots), found[-1]))
-        return mean_model(found)
+        """Train all clusters from one model, ``[d]``; return the mean of their models, ``[d]``.
+
+        Args:
+            cohort: the clients.
+            model: the model before the first round of each cluster, ``[d]``.
+            round_plan: settings of the rounds of one cluster.
+            watch: callback that receives the result of each round, and the snapshots of the
+                cluster; the files of the clusters that are trained are written before the call.
+            begun: the progress before a crash; None: no round is finished.
+        """
+        fresh = ClusterProgress(model)
+        first, done = divmod((begun or fresh).rounds, round_plan.rounds)
+        start = begun if begun and done else fresh
+        for number in range(first, len(self.groups)):
+            self._train_one(number, cohort, start, replace(round_plan, first=done), watch)
+            start, done = fresh, 0
+        return mean_model([each.model for _, each in self if each.model is not None])
+
+    def _train_one(
+        self,
+        number: int,
+        cohort: Cohort,
+        begun: ClusterProgress,
+        round_plan: RoundPlan,
+        watch: ClusterCallback,
+    ) -> None:
+        """Train one cluster from the model of ``begun``, and store its history."""
+        members, kept = [Member(n) for n in self.groups[number]], SnapshotWriter([*begun.snapshots])
+
+        def finish(each: RoundResult) -> None:
+            snapshots = tuple(kept.snapshots)
+            if each.number + 1 == round_plan.rounds:
+                self.write(number, ClusterHistory(snapshots, each.model))
+            watch(each, snapshots)
+
+        run_rounds(cohort, begun.model, members, round_plan, finish, kept)
 
     def __iter__(self) -> Iterator[tuple[int, ClusterHistory]]:
         """Yield each cluster's number and history."""

@@ -33,14 +33,10 @@ class Member:
 
     A client that must forget only some of its rows counts as two members, because its forgotten
     rows are treated as a separate client (FedOSD, paper 001, §2.2).
-
-    Attributes:
-        client: name of the client.
-        kind: ``learn``, ``retained`` or ``forgotten``.
     """
 
-    client: str
-    kind: TrainingKind = "learn"
+    client: str  # name of the client
+    kind: TrainingKind = "learn"  # ``learn``, ``retained`` or ``forgotten``
 
     def __str__(self) -> str:
         return self.client if self.kind == "learn" else f"{self.client}, {self.kind} rows"
@@ -52,18 +48,12 @@ class MeanUpdate:
 
     Notation: n_k = number of rows of member k; φ_k = the model that member k trained; φ = the model
     that the server sent.
-
-    Attributes:
-        delta: Σ n_k (φ_k − φ) / Σ n_k over the members that replied, ``[d]``.
-        rows: Σ n_k.
-        loss: mean loss of the members, weighted by their numbers of rows.
-        absent: members that did not reply.
     """
 
-    delta: Tensor
-    rows: int
-    loss: float
-    absent: tuple[Member, ...]
+    delta: Tensor  # Σ n_k (φ_k − φ) / Σ n_k over the members that replied, ``[d]``
+    rows: int  # Σ n_k
+    loss: float  # mean loss of the members, weighted by their numbers of rows
+    absent: tuple[Member, ...]  # members that did not reply
 
 
 class Trainer(Protocol):
@@ -131,7 +121,7 @@ class WeightedMean:
     """Running mean of updates in float64, weighted by the members' numbers of rows.
 
     Several updates are added together, so that the sum is read from memory once. The mean occupies
-    as much memory as two models, and 32 MiB or one update, however many clients there are.
+    as much memory as two models, one update and 32 MiB, however many clients there are.
     """
 
     def __init__(self) -> None:
@@ -180,6 +170,16 @@ class WeightedMean:
         if self._sum is None:
             raise PolicyError("no client returned an update; expected at least one update")
         return MeanUpdate(self._sum / self.rows, self.rows, self._loss / self.rows, absent)
+
+
+def weighted_mean(
+    trainer: Trainer, members: Sequence[Member], task: LocalTask, slots: Slots
+) -> MeanUpdate:
+    """Return the mean of the members' updates; ``slots`` are sent vectors by name, ``[d]`` each."""
+    total = WeightedMean()
+    for member, update in trainer.updates(members, task, slots):
+        total.add(member, update)
+    return total.result(members, trainer.quorum)
 
 
 def is_finite_update(learned: LocalUpdate) -> bool:

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from parties.common.atomic_file import write_atomically
 from parties.horizontal.engine.cohort import MeanUpdate, Member, Trainer, WeightedMean
-from parties.horizontal.local.local_task import LocalTask, LocalUpdate, Slots
+from parties.horizontal.engine.rounds import ChosenRound
+from parties.horizontal.local.local_task import LocalUpdate
 
 START_MODEL = "/model"  # a name that no client can have
 
@@ -51,30 +52,18 @@ class RoundStore:
         yield from map(_read, self._files())
 
     def read(self, place: int) -> tuple[Tensor, dict[Member, LocalUpdate]]:
-        """Return the model before a stored round, ``[d]``, and the update of each client.
-
-        ``place`` counts the stored rounds from 0.
-        """
+        """Return the model before stored round ``place``, ``[d]``, and each client's update."""
         return _read(self._files()[place])
 
-    def mean_update(
-        self,
-        trainer: Trainer,
-        number: int,
-        members: Sequence[Member],
-        task: LocalTask,
-        slots: Slots,
-    ) -> MeanUpdate:
-        """Return the mean update of a round; store it if ``number`` is a multiple of ``every``.
-
-        ``slots`` maps names to sent vectors, ``[d]`` each.
-        """
+    def mean_update(self, trainer: Trainer, chosen: ChosenRound) -> MeanUpdate:
+        """Return the mean update of a round; store it if its number is a multiple of ``every``."""
+        number, members, slots = chosen.number, chosen.members, chosen.slots
         if not self._every or number % self._every:
-            return trainer.mean_update(members, task, slots)
+            return chosen.mean_update(trainer)
         if number == 0:
             self.clear()
         total, kept = WeightedMean(), {START_MODEL: slots["model"]}
-        for member, update in trainer.updates(members, task, slots):
+        for member, update in trainer.updates(members, chosen.task, slots):
             total.add(member, update)
             kept[member.client] = torch.cat([update.delta.new_tensor([update.rows]), update.delta])
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)

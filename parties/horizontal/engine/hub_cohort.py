@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parties.common.errors import Diverged, PolicyError
-from parties.horizontal.engine.cohort import DIVERGED_HINT, MeanUpdate, Member, WeightedMean
+from parties.horizontal.engine.cohort import (
+    DIVERGED_HINT,
+    MeanUpdate,
+    Member,
+    quorum_count,
+    weighted_mean,
+)
 from parties.horizontal.engine.wire import (
     DELIVERED,
     SentEvaluation,
@@ -55,25 +61,18 @@ Warn = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class CohortSettings:
-    """Settings of the server's communication with the clients.
+    """Settings of the server's communication with the clients."""
 
-    Attributes:
-        quorum: smallest fraction of a round's members that must reply.
-        reply_timeout: seconds that a client may take for a reply.
-        min_contributors: smallest allowed number of members whose updates are summed; None: no
-            secure aggregation.
-        entropy: source of random bytes.
-        key_holders: clients that may have the keys that decrypt sums; an empty tuple means all
-            clients; None if the sums are not encrypted.
-        rejoin_timeout: seconds that the server waits for a lost client to reconnect, if a request
-            needs all clients.
-    """
-
-    quorum: float
-    reply_timeout: float
+    quorum: float  # smallest fraction of a round's members that must reply
+    reply_timeout: float  # seconds that a client may take for a reply
+    # Smallest allowed number of members whose updates are summed; None: no secure aggregation.
     min_contributors: int | None = None
-    entropy: Entropy = os.urandom
+    entropy: Entropy = os.urandom  # source of random bytes
+    # Clients that may have the keys that decrypt sums; an empty tuple means all clients; None if
+    # the sums are not encrypted.
     key_holders: tuple[str, ...] | None = None
+    # Seconds that the server waits for a lost client to reconnect, if a request needs all clients,
+    # or a round or an evaluation needs the client for its quorum.
     rejoin_timeout: float = 0.0
 
 
@@ -96,7 +95,7 @@ class HubCohort:
         settings: CohortSettings,
         warn: Warn,
     ) -> None:
-        self._names, self._channels, self._arrivals = tuple(names), dict(channels), arrivals
+        self.clients, self._channels, self._arrivals = tuple(names), dict(channels), arrivals
         self.quorum, self._reply_timeout, self._warn = settings.quorum, settings.reply_timeout, warn
         self._rejoin_timeout = settings.rejoin_timeout
         self._loaded: dict[str, dict[str, Tensor]] = {name: {} for name in channels}
@@ -104,21 +103,18 @@ class HubCohort:
         self._sums = self._secure_sums(settings)
         self._request: str | None = None
         self._branch: vfl_pb2.SwitchBranch | None = None
+        self._late = set[str]()  # lost clients that did not reconnect in time
         for channel in channels.values():
             channel.place = PLACE
-
-    @property
-    def clients(self) -> Sequence[str]:
-        """Names of all clients of the agreement, connected or not."""
-        return self._names
 
     def updates(
         self, members: Iterable[Member], task: LocalTask, slots: Slots
     ) -> Iterator[tuple[Member, LocalUpdate]]:
-        """Yield each member's update when the update arrives; skip lost members.
+        """Yield each member's update in the order of the members; skip lost members.
 
-        A client that counts as two members executes two tasks, one after the other. ``slots`` are
-        vectors by name, ``[d]`` each.
+        If too few members would reply for the quorum, a lost client has time to reconnect, and
+        executes its task then. A client that counts as two members executes two tasks, one after
+        the other. ``slots`` are vectors by name, ``[d]`` each.
 
         Raises:
             PolicyError: with secure aggregation, the server receives only sums of updates.
@@ -131,18 +127,21 @@ class HubCohort:
             )
         self._admit()
         others = tuple(name for name in slots if name != "model")
-        for wave in _waves(members):
+        asked = list(members)
+        spare = self._spare(len(asked))
+
+        def receive(channel: Channel) -> LocalUpdate:
+            return self._receive_update(channel, task.aim, slots)
+
+        for wave in _waves(asked):
+            of = {member.client: member for member in wave}
             tasks = _task_messages({member.kind for member in wave}, others, task)
-            here = [
-                member
-                for member in wave
-                if self._try(member.client, lambda c: self._load(c, slots))
-                and self._try(member.client, _sending(tasks[member.kind]))
-            ]
-            for member in here:
-                found = self._try(member.client, lambda c: self._receive_update(c, task.aim, slots))
-                if found is not None:
-                    yield member, found
+            bodies = {name: tasks[each.kind] for name, each in of.items()}
+            lost = len(wave)
+            for name, found in self._gather(bodies, slots, receive, spare):
+                lost -= 1
+                yield of[name], found
+            spare -= lost
 
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
         """Return the members' mean update; ``slots`` maps names to sent vectors, ``[d]`` each.
@@ -152,10 +151,7 @@ class HubCohort:
             Diverged: an update is not finite, or too large for secure aggregation.
         """
         if self._sums is None:
-            total = WeightedMean()
-            for member, update in self.updates(members, task, slots):
-                total.add(member, update)
-            return total.result(members, self.quorum)
+            return weighted_mean(self, members, task, slots)
         self._admit()
         kinds = {member.client: member.kind for member in members}
         others = tuple(name for name in slots if name != "model")
@@ -187,17 +183,15 @@ class HubCohort:
         model: Tensor,
         parameters: ParameterSource = "personal",
     ) -> Mapping[str, RowMetrics]:
-        """Return the metrics of a model, ``[d]``, at each client of ``names`` that is connected."""
+        """Return the metrics of a model, ``[d]``, at each client of ``names`` that is connected.
+
+        If too few clients would reply for the quorum, a lost client has time to reconnect.
+        """
         self._admit()
         slots = {"model": model}
         body = encode(SentEvaluation(kind, parameters), vfl_pb2.EvaluateRows)
-        here = [
-            name
-            for name in names
-            if self._try(name, lambda c: self._load(c, slots)) and self._try(name, _sending(body))
-        ]
-        found = {name: self._try(name, self._receive_metrics) for name in here}
-        return {name: each for name, each in found.items() if each is not None}
+        bodies = dict.fromkeys(names, body)
+        return dict(self._gather(bodies, slots, self._receive_metrics, self._spare(len(names))))
 
     def switch_branch(self, branch: str, parent: str | None) -> None:
         """Switch all clients to a branch, that is, to a named set of personal parameters.
@@ -215,7 +209,7 @@ class HubCohort:
             PolicyError: a client is not connected, but all clients must select the request.
         """
         self._request = request
-        for name in self._names:
+        for name in self.clients:
             if not self._request_done_from_all(name, vfl_pb2.SelectRequest(request=request)):
                 raise PolicyError(
                     f"{name} is not connected, but request {request!r} needs every client",
@@ -229,7 +223,7 @@ class HubCohort:
             PolicyError: a client is not connected, but all clients must delete their rows.
         """
         found = {}
-        for name in self._names:
+        for name in self.clients:
             done = self._request_done_from_all(name, vfl_pb2.Purge())
             if done is None:
                 raise PolicyError(
@@ -264,6 +258,7 @@ class HubCohort:
     def _admit(self) -> None:
         for name, channel in self._arrivals().items():
             self._channels[name], self._loaded[name] = channel, {}
+            self._late.discard(name)
             channel.place = PLACE
             if self._branch is not None:
                 self._request_done(name, self._branch)
@@ -301,6 +296,65 @@ class HubCohort:
                     channel.send(vfl_pb2.LoadVector(slot=slot, start=start, size=len(vector)), part)
                 held[slot] = vector
         return True
+
+    def _spare(self, asked: int) -> int:
+        """How many of ``asked`` clients may be lost."""
+        return asked - quorum_count(self.quorum, asked)
+
+    def _gather(
+        self,
+        bodies: Mapping[str, Body],
+        slots: Slots,
+        receive: Callable[[Channel], T],
+        spare: int,
+    ) -> Iterator[tuple[str, T]]:
+        """Send each client its message, and yield the replies in this order.
+
+        The first ``spare`` lost clients are skipped; each further one has time to reconnect.
+        """
+        sent = {name: self._send(name, slots, body) for name, body in bodies.items()}
+        for name, channel in sent.items():
+            found = self._reply(name, channel, receive)
+            if found is None and spare <= 0:
+                found = self._ask_again(name, slots, bodies[name], receive)
+            if found is None:
+                spare -= 1
+            else:
+                yield name, found
+
+    def _send(self, name: str, slots: Slots, body: Body) -> Channel | None:
+        """Send vectors and a message; return the channel of the reply; None if the client is lost.
+
+        ``slots`` are vectors by name, ``[d]`` each.
+        """
+        here = self._try(name, lambda c: self._load(c, slots)) and self._try(name, _sending(body))
+        return self._channels[name] if here else None
+
+    def _reply(
+        self, name: str, channel: Channel | None, receive: Callable[[Channel], T]
+    ) -> T | None:
+        """Receive a reply from ``channel``; None if the client is lost, or connected anew."""
+        if channel is None or self._channels.get(name) is not channel:
+            return None
+        return self._try(name, receive)
+
+    def _ask_again(
+        self, name: str, slots: Slots, body: Body, receive: Callable[[Channel], T]
+    ) -> T | None:
+        """Wait for a lost client to reconnect, and send it its message; None if it is late.
+
+        A client that was late once is not waited for again until it reconnects.
+        """
+        deadline = monotonic() + self._rejoin_timeout
+        while name not in self._late:
+            self._admit()
+            found = self._reply(name, self._send(name, slots, body), receive)
+            if found is not None:
+                return found
+            if monotonic() >= deadline:
+                self._late.add(name)
+            sleep(RECONNECT_PAUSE)
+        return None
 
     def _check_bound(self, slot: str, vector: Tensor, magnitude: float) -> None:
         """Check a vector's elements once, not once per client."""

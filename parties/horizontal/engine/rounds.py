@@ -18,25 +18,15 @@ AVERAGE = FedAvg()  # the mean update is added to the model
 
 @dataclass(frozen=True, slots=True)
 class RoundPlan:
-    """Settings of a sequence of rounds.
+    """Settings of a sequence of rounds."""
 
-    Attributes:
-        task: local task of every client; ``task_at`` adapts it to a round.
-        rounds: the sequence ends before the round with this number; rounds are numbered from 0.
-        share: fraction of the members that take part in a round.
-        decay: factor by which the clients' learning rate is multiplied after each round.
-        rule: server optimiser, which applies the mean update to the model.
-        seed: seed of the selection of members.
-        first: number of the round with which the sequence starts.
-    """
-
-    task: LocalTask
-    rounds: int
-    share: float = 1.0
-    decay: float = 1.0
-    rule: ServerOptimiser = AVERAGE
-    seed: int = 0
-    first: int = 0
+    task: LocalTask  # local task of every client; ``task_at`` adapts it to a round
+    rounds: int  # the sequence ends before the round with this number; rounds are numbered from 0
+    share: float = 1.0  # fraction of the members that take part in a round
+    decay: float = 1.0  # factor by which the clients' learning rate is multiplied after each round
+    rule: ServerOptimiser = AVERAGE  # server optimiser, which applies the mean update to the model
+    seed: int = 0  # seed of the selection of members
+    first: int = 0  # number of the round with which the sequence starts
 
     def task_at(self, number: int) -> LocalTask:
         """Return the local task of round ``number``, from 0."""
@@ -55,52 +45,44 @@ class RoundPlan:
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """The result of a finished round.
+    """The result of a finished round."""
 
-    Attributes:
-        number: number of the round.
-        model: the model after the round, ``[d]``.
-        rule: the server optimiser, with its moments after the round.
-        mean: mean update of the round.
-    """
-
-    number: int
-    model: Tensor
-    rule: ServerOptimiser
-    mean: MeanUpdate
+    number: int  # number of the round
+    model: Tensor  # the model after the round, ``[d]``
+    rule: ServerOptimiser  # the server optimiser, with its moments after the round
+    mean: MeanUpdate  # mean update of the round
 
 
 RoundCallback = Callable[[RoundResult], None]
 
 
+@dataclass(frozen=True, slots=True)
+class ChosenRound:
+    """A round before it is run."""
+
+    number: int  # number of the round
+    members: Sequence[Member]  # the members that take part
+    task: LocalTask  # their local task
+    slots: Slots  # the vectors that are sent, by name, ``[d]`` each; ``model`` is always present
+
+    def mean_update(self, trainer: Trainer) -> MeanUpdate:
+        """Return the mean update of the members."""
+        return trainer.mean_update(self.members, self.task, self.slots)
+
+
 class HistoryWriter(Protocol):
     """Returns each round's mean update; may store the round for a later unlearning request."""
 
-    def mean_update(
-        self,
-        trainer: Trainer,
-        number: int,
-        members: Sequence[Member],
-        task: LocalTask,
-        slots: Slots,
-    ) -> MeanUpdate:
-        """Return a round's mean update; ``slots`` maps names to sent vectors, ``[d]`` each."""
+    def mean_update(self, trainer: Trainer, chosen: ChosenRound) -> MeanUpdate:
+        """Return the mean update of a round, ``[d]``."""
 
 
 class NoHistory:
     """A history writer that stores nothing."""
 
-    def mean_update(
-        self,
-        trainer: Trainer,
-        number: int,
-        members: Sequence[Member],
-        task: LocalTask,
-        slots: Slots,
-    ) -> MeanUpdate:
-        """Return the mean update of a round; ``slots`` maps names to sent vectors, ``[d]`` each."""
-        del number
-        return trainer.mean_update(members, task, slots)
+    def mean_update(self, trainer: Trainer, chosen: ChosenRound) -> MeanUpdate:
+        """Return the mean update of a round, ``[d]``."""
+        return chosen.mean_update(trainer)
 
 
 NO_HISTORY = NoHistory()
@@ -108,18 +90,13 @@ NO_HISTORY = NoHistory()
 
 @dataclass(frozen=True, slots=True)
 class RoundSource:
-    """What a round takes from a run.
+    """What a round takes from a run."""
 
-    Attributes:
-        trainer: the clients.
-        members: the members from which the round selects those that take part.
-        slots: vectors that the clients' task needs besides the model, ``[d]`` each.
-        writer: object that stores the rounds that an unlearning method needs later.
-    """
-
-    trainer: Trainer
-    members: Sequence[Member]
+    trainer: Trainer  # the clients
+    members: Sequence[Member]  # the members from which the round selects those that take part
+    # Vectors that the clients' task needs besides the model, ``[d]`` each.
     slots: Slots = field(default_factory=dict)
+    # Object that stores the rounds that an unlearning method needs later.
     writer: HistoryWriter = NO_HISTORY
 
 
@@ -131,9 +108,9 @@ def run_round(
     Raises:
         Diverged: an update is not finite.
     """
-    chosen, task = round_plan.select_members(source.members, number), round_plan.task_at(number)
-    slots = {"model": model, **source.slots}
-    mean = source.writer.mean_update(source.trainer, number, chosen, task, slots)
+    members, slots = round_plan.select_members(source.members, number), source.slots
+    chosen = ChosenRound(number, members, round_plan.task_at(number), {"model": model, **slots})
+    mean = source.writer.mean_update(source.trainer, chosen)
     model, rule = rule.step(model, mean.delta.to(model.dtype))
     return RoundResult(number, model, rule, mean)
 

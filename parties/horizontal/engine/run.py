@@ -27,32 +27,21 @@ ConflictCheck: TypeAlias = Callable[[int, Tensor, Tensor], tuple[int, float]]
 
 @dataclass(frozen=True, slots=True)
 class RoundRecord:
-    """Record of one round of an unlearning method, for the report.
+    """Record of one round of an unlearning method, for the report."""
 
-    Attributes:
-        stage: ``unlearn`` or ``recover``.
-        number: number of the round within its stage, from 0.
-        model: the model after the round, ``[d]``.
-        loss: mean loss of the trained clients; None if unknown.
-        conflicts: number of remaining clients i with cos(g_i, d) < 0, where g_i is the client's
-            gradient and d the direction of the step; None if unknown.
-        cosine: largest |cos(g_i, d)| over the remaining clients; None if unknown.
-        skipped: True if the round did not change the model.
-        score: S_u, the mean score of the forgotten answers in the primal-dual method.
-        threshold: γ of the primal-dual method, which requires S_u ≥ γ.
-        multiplier: Ω, the multiplier of the primal-dual method in this round.
-    """
-
-    stage: str
-    number: int
-    model: Tensor
-    loss: float | None = None
+    stage: str  # ``unlearn`` or ``recover``
+    number: int  # number of the round within its stage, from 0
+    model: Tensor  # the model after the round, ``[d]``
+    loss: float | None = None  # mean loss of the trained clients; None if unknown
+    # Number of remaining clients i with cos(g_i, d) < 0, where g_i is the client's gradient and d
+    # the direction of the step; None if unknown.
     conflicts: int | None = None
-    cosine: float | None = None
-    skipped: bool = False
+    cosine: float | None = None  # largest |cos(g_i, d)| over the remaining clients; None if unknown
+    skipped: bool = False  # True if the round did not change the model
+    # S_u, the mean score of the forgotten answers in the primal-dual method.
     score: float | None = None
-    threshold: float | None = None
-    multiplier: float | None = None
+    threshold: float | None = None  # γ of the primal-dual method, which requires S_u ≥ γ
+    multiplier: float | None = None  # Ω, the multiplier of the primal-dual method in this round
 
     @property
     def figures(self) -> JsonObject:
@@ -72,7 +61,7 @@ class ProgressJournal(Protocol):
 
 
 class NoJournal:
-    """A journal that records nothing: after a crash, a method starts again."""
+    """A journal that records nothing, for a run outside a server."""
 
     def recorded(self, name: str, kind: type[T]) -> T | None:
         """Return None."""
@@ -88,10 +77,11 @@ NO_JOURNAL = NoJournal()
 
 @dataclass(frozen=True, slots=True)
 class CostedProgress(Generic[T]):
-    """The progress of a method, and its cost until then."""
+    """The progress of a method, its cost until then, and the branch of the personal parameters."""
 
     progress: T
     cost: Cost
+    branch: str
 
 
 def random_secret() -> bytes:
@@ -106,54 +96,41 @@ def nothing_sent() -> int:
 
 @dataclass(slots=True, kw_only=True)
 class HorizontalRun:
-    """Data and functions that an unlearning method can use, and the rounds that it carried out.
+    """Data and functions that an unlearning method can use, and the rounds that it carried out."""
 
-    Attributes:
-        cohort: the clients.
-        original: the trained model ω⁰, ``[d]``.
-        leaving: members whose rows must be forgotten.
-        remaining: all other members.
-        initial_model: function that returns a model with random weights, ``[d]``, for the name of a
-            random stream.
-        progress: receives the steps of the method, for the progress display.
-        history: stored rounds of the training; None if no rounds are stored.
-        clusters: stored models of the clusters; None if the clients were not trained in clusters.
-        secret: function that returns a secret of the server, 32 bytes; all calls by the same method
-            return the same secret.
-        journal: the journal of the run.
-        salt: is appended to the name of the random stream of each local task. Each request has a
-            different salt, so that no two requests train the same model on the same batches. If two
-            Retrain runs use the same batches and only one of these runs includes a client, the
-            server can subtract their sums and obtain exactly the update of this client.
-        branch: name of the branch with the clients' personal parameters.
-        recovery_branch: function that switches all clients to a new branch for the recovery, and
-            returns its name; None if clients have no personal parameters.
-        check_conflicts: function that measures the conflicts of a round of unlearning; None if
-            conflicts are not measured. Measurements are not part of the method's cost.
-        sent: function that returns the number of bytes sent and received until now.
-        model: the model after the last recorded round, ``[d]``; before the first round, ω⁰.
-        rounds: the records of the rounds until now, without the models.
-        cost: measures the cost of the method.
-    """
-
-    cohort: Cohort
-    original: Tensor
-    leaving: Sequence[Member]
-    remaining: Sequence[Member]
+    cohort: Cohort  # the clients
+    original: Tensor  # the trained model ω⁰, ``[d]``
+    leaving: Sequence[Member]  # members whose rows must be forgotten
+    remaining: Sequence[Member]  # all other members
+    # Function that returns a model with random weights, ``[d]``, for the name of a random stream.
     initial_model: ModelFactory
-    progress: ProgressReporter
-    history: History | None = None
+    progress: ProgressReporter  # receives the steps of the method, for the progress display
+    history: History | None = None  # stored rounds of the training; None if no rounds are stored
+    # Stored models of the clusters; None if the clients were not trained in clusters.
     clusters: ClusterStore | None = None
+    # Function that returns a secret of the server, 32 bytes; all calls by the same method return
+    # the same secret.
     secret: Callable[[], bytes] = random_secret
-    journal: ProgressJournal = NO_JOURNAL
+    journal: ProgressJournal = NO_JOURNAL  # the journal of the run
+    # Is appended to the name of the random stream of each local task. Each request has a different
+    # salt, so that no two requests train the same model on the same batches. If two Retrain runs
+    # use the same batches and only one of these runs includes a client, the server can subtract
+    # their sums and obtain exactly the update of this client.
     salt: str = ""
-    branch: str = ""
-    recovery_branch: Callable[[], str] | None = None
+    branch: str = ""  # name of the branch with the clients' personal parameters
+    # Function that switches all clients to a new branch for the recovery, whose parent is its
+    # argument, and returns its name; None if clients have no personal parameters.
+    recovery_branch: Callable[[str], str] | None = None
+    # Function that measures the conflicts of a round of unlearning; None if conflicts are not
+    # measured. Measurements are not part of the method's cost.
     check_conflicts: ConflictCheck | None = None
+    # Function that returns the number of bytes sent and received until now.
     sent: Callable[[], int] = nothing_sent
+    # The model after the last recorded round, ``[d]``; before the first round, ω⁰.
     model: Tensor = field(init=False)
+    # The records of the rounds until now, without the models.
     rounds: list[JsonObject] = field(init=False, default_factory=list)
-    cost: CostMeter = field(init=False)
+    cost: CostMeter = field(init=False)  # measures the cost of the method
 
     def __post_init__(self) -> None:
         self.model, self.cost = self.original, CostMeter(self.sent)
@@ -185,7 +162,7 @@ class HorizontalRun:
         recovery can still be evaluated with them.
         """
         if self.recovery_branch is not None:
-            self.branch = self.recovery_branch()
+            self.branch = self.recovery_branch(self.branch)
 
     # --- rounds ----------------------------------------------------------------------------------
 
@@ -224,6 +201,9 @@ class HorizontalRun:
         if found is None:
             return None
         self.cost.restore(found.cost)
+        if found.branch != self.branch:
+            self.branch = found.branch
+            self.cohort.switch_branch(found.branch, None)
         if isinstance(found.progress, MethodProgress):
             rounds = [each for each in found.progress.records if each]
             self.rounds += rounds
@@ -232,7 +212,7 @@ class HorizontalRun:
 
     def record(self, name: str, value: object) -> None:
         """Record the progress under ``name``, in place of the earlier progress of this name."""
-        self.journal.record(name, CostedProgress(value, self.cost.spent))
+        self.journal.record(name, CostedProgress(value, self.cost.spent, self.branch))
 
     def keep_good(self, which: Sequence[bool] | None) -> None:
         """Do nothing: the method's state is the good model."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TypeVar
 
-from configs.schema import canonical_agreement
+from configs.config_file import canonical_agreement
 from parties.horizontal.engine.party import FederatedContext
 from parties.session.checkpoint import BEFORE_TRAINING, CheckpointContent, Checkpoints
 from parties.session.journal import Journal, recorded_value
@@ -16,13 +16,26 @@ T = TypeVar("T")
 class RunJournal:
     """Results of finished steps and the latest progress of unfinished steps, in checkpoints.
 
+    Args:
+        party: the server.
+        checkpoints: the server's checkpoints.
+        run: ID of this start of the server, and of the run if no checkpoint exists, 16 bytes.
+        each_step: whether a checkpoint is written after each step, not at time intervals.
+
     Attributes:
         run: ID of the run, 16 bytes; a restart after a crash keeps this ID.
         start: ID of this start of the server, 16 bytes; every start has a new ID.
     """
 
-    def __init__(self, party: FederatedContext, checkpoints: Checkpoints, run: bytes) -> None:
-        self._party, self._checkpoints = party, checkpoints
+    def __init__(
+        self,
+        party: FederatedContext,
+        checkpoints: Checkpoints,
+        run: bytes,
+        *,
+        each_step: bool = False,
+    ) -> None:
+        self._party, self._checkpoints, self._each_step = party, checkpoints, each_step
         held = checkpoints.offer()
         self._number = max(held.numbers, default=BEFORE_TRAINING)
         self.run = held.run if held.numbers else run
@@ -102,7 +115,8 @@ class RunJournal:
             self._journal.update(name, value, diverged=False)
 
     def _due(self) -> bool:
-        return monotonic() - self._saved >= self._party.agreement.limits.checkpoint_seconds
+        seconds = self._party.agreement.limits.checkpoint_seconds
+        return self._each_step or monotonic() - self._saved >= seconds
 
 
 def prepare_federated_run(party: FederatedContext, begin: Begin) -> None:

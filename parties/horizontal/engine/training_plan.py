@@ -1,9 +1,10 @@
 """Round plan of the training of networks, and the server's optimiser from its settings."""
 
-from typing import assert_never
+from typing import Any, assert_never
 
 from configs.federated import ServerRule
 from configs.horizontal import HorizontalAgreement
+from configs.language import LanguageAgreement
 from models.server_optimisers import FedAdagrad, FedAdam, FedAvg, FedAvgM, ServerOptimiser
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.local.local_task import LocalTask
@@ -13,15 +14,22 @@ ORIGINAL = "original"  # name of the trained model, and of the random stream of 
 
 def network_training_plan(agreement: HorizontalAgreement, stream: str) -> RoundPlan:
     """Return the round plan of the training or of a Retrain run; ``stream`` names its stream."""
+    return training_plan(agreement, stream, momentum=agreement.training.momentum)
+
+
+def training_plan(
+    agreement: HorizontalAgreement | LanguageAgreement, stream: str, **own: Any
+) -> RoundPlan:
+    """Return the round plan of a training; ``own`` are settings of its mode's local tasks."""
     plan = agreement.training
     task = LocalTask(
         stream=stream,
         epochs=plan.epochs,
         batch=plan.batch,
         learning_rate=plan.learning_rate,
-        momentum=plan.momentum,
         weight_decay=plan.weight_decay,
         proximal=plan.proximal,
+        **own,
     )
     rule = server_rule(plan.rule)
     return RoundPlan(task, plan.rounds, plan.share, plan.decay, rule, agreement.seed)

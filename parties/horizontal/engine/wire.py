@@ -21,29 +21,19 @@ DELIVERED: Final = "delivered"  # slot of the run's final model
 
 @dataclass(frozen=True, slots=True)
 class SentTask:
-    """The content of the message RunTask.
+    """The content of the message RunTask."""
 
-    Attributes:
-        rows: kind of rows that the task uses.
-        slots: names of the vectors that the task needs in addition to ``model``.
-        task: the local task.
-    """
-
-    rows: TrainingKind
-    slots: tuple[str, ...]
-    task: LocalTask
+    rows: TrainingKind  # kind of rows that the task uses
+    slots: tuple[str, ...]  # names of the vectors that the task needs in addition to ``model``
+    task: LocalTask  # the local task
 
 
 @dataclass(frozen=True, slots=True)
 class SentEvaluation:
-    """The content of the message EvaluateRows.
+    """The content of the message EvaluateRows."""
 
-    Attributes:
-        rows: kind of rows on which the client evaluates the slot ``model``.
-        parameters: whether the client's personal parameters replace those of the model.
-    """
-
-    rows: RowKind
+    rows: RowKind  # kind of rows on which the client evaluates the slot ``model``
+    # Whether the client's personal parameters replace those of the model.
     parameters: ParameterSource
 
 

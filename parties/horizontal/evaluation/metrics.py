@@ -17,6 +17,7 @@ from unlearning.audit.metric import Direction, Measurement, Metric, metric_table
 from unlearning.audit.scores import auc, tpr_at_fpr
 
 MIN_ATTACK_ROWS = 100  # members; with fewer, the report marks the result as insufficient
+ODDS_DISTANCE = "Kolmogorov-Smirnov distance of the rows' log odds of their own class"
 MATCHED_ROWS = "rows of D_u without a trigger and test rows of the same client, class for class"
 
 
@@ -35,7 +36,7 @@ def _of(
     measured = {
         **_accuracies(outcome.scores, leaving),
         **_membership(outcome.scores),
-        "odds_to_retrain": _to_retrain(outcome, others),
+        "odds_to_retrain": odds_to_retrain(outcome, others, ODDS_DISTANCE),
         **_conflicts(outcome),
         **_skipped(outcome),
     }
@@ -125,12 +126,13 @@ def _histogram(some: Sequence[RowMetrics]) -> tuple[int, ...]:
     return add_histograms(each.histogram for each in some)
 
 
-def _to_retrain(outcome: ModelOutcome, others: Sequence[ModelOutcome]) -> Measurement:
-    """The mean distance of φ on D_u to that of the Retrains."""
+def odds_to_retrain(
+    outcome: ModelOutcome, others: Sequence[ModelOutcome], note: str = ""
+) -> Measurement:
+    """Return the mean distance of φ on D_u to that of the Retrain models ``others``."""
     rows = client_scores(outcome.scores["forgotten"])
     theirs = [_histogram(client_scores(each.scores["forgotten"])) for each in others]
     known = [d for d in (ks_distance(_histogram(rows), each) for each in theirs) if d is not None]
-    note = "Kolmogorov-Smirnov distance of the rows' log odds of their own class"
     value = fmean(known) if known else None
     return Measurement(value, sum(e.rows for e in rows), direction=Direction.LOWER, note=note)
 

@@ -22,31 +22,23 @@ EVALUATED_KINDS: tuple[RowKind, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class ModelOutcome:
-    """Outcome of one model, for the report.
+    """Outcome of one model, for the report."""
 
-    Attributes:
-        name: name of the method.
-        guarantee: what the method guarantees, for example ``exact`` or ``heuristic``; None for the
-            original model.
-        seconds: run time of the method.
-        size: number of bytes sent and received for the method.
-        scores: metrics of the model by kind of rows and client.
-        stages: metrics of the model before recovery (``unlearned``) and after the further training
-            rounds of a reverting test (``reverted``).
-        rounds: a record of every round.
-        diverged: why the method produced no valid model and no metrics, for example because of
-            divergence in a round; None if the model is valid.
-        benchmark_metrics: metrics that the server itself measures.
-    """
-
-    name: str
+    name: str  # name of the method
+    # What the method guarantees, for example ``exact`` or ``heuristic``; None for the original
+    # model.
     guarantee: str | None
-    seconds: float
-    size: int
-    scores: Scores
+    seconds: float  # run time of the method
+    size: int  # number of bytes sent and received for the method
+    scores: Scores  # metrics of the model by kind of rows and client
+    # Metrics of the model before recovery (``unlearned``) and after the further training rounds of
+    # a reverting test (``reverted``).
     stages: dict[str, Scores] = field(default_factory=dict)
-    rounds: list[dict[str, Any]] = field(default_factory=list)
+    rounds: list[dict[str, Any]] = field(default_factory=list)  # a record of every round
+    # Why the method produced no valid model and no metrics, for example because of divergence in a
+    # round; None if the model is valid.
     diverged: str | None = None
+    # Metrics that the server itself measures.
     benchmark_metrics: dict[str, Any] = field(default_factory=dict)
 
 

@@ -21,16 +21,11 @@ BY_CLIENT_RETAINED: Final = "by_client_retained"
 
 @dataclass(frozen=True, slots=True)
 class WholeModelEvaluation:
-    """Evaluates the whole model of C_r; for this, C_r sends its personal parameters to the server.
+    """Evaluates the whole model of C_r, which sends its personal parameters to the server."""
 
-    Attributes:
-        client: C_r.
-        leaving: C_f, one client or several.
-        task: a local task; its settings do not affect the result, because nothing is trained.
-    """
-
-    client: Member
-    leaving: Sequence[str]
+    client: Member  # C_r
+    leaving: Sequence[str]  # C_f, one client or several
+    # A local task; its settings do not affect the result, because nothing is trained.
     task: LocalTask
 
     def evaluate(self, cohort: Cohort, model: Tensor) -> dict[str, dict[str, RowMetrics]]:

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from configs.horizontal import ClientRequest, Dirichlet, HorizontalAgreement, Iid, Pathological
-from configs.party_settings import Data
 from parties.common.errors import DataError, PolicyError
 from parties.common.shared_randomness import Index, derive_key, id_fractions, permutation
 from parties.data.holding import Holding, read_holding
 from parties.data.partition import dirichlet_partition, iid_partition, pathological_partition
 from parties.data.preprocess import declared_preprocessing
 from parties.data.sources.arrays import Mask, Progress
+from parties.data.sources.source import DataSettings
 from parties.horizontal.local.rows import ClientData, Rows
 
 
@@ -24,22 +24,16 @@ class PartitionedData:
     """A data set and its partition among the clients.
 
     ``repr`` shows no fields, because rows are personal data.
-
-    Attributes:
-        ids: IDs of all rows.
-        in_test: whether a row belongs to the official test set, ``[rows]``.
-        rows: all rows.
-        parts: indices of the rows of each client, in the agreement's order of clients.
     """
 
-    ids: Sequence[bytes]
-    in_test: Mask
-    rows: Rows
-    parts: list[Index]
+    ids: Sequence[bytes]  # IDs of all rows
+    in_test: Mask  # whether a row belongs to the official test set, ``[rows]``
+    rows: Rows  # all rows
+    parts: list[Index]  # indices of the rows of each client, in the agreement's order of clients
 
 
 def read_client_data(
-    agreement: HorizontalAgreement, name: str, data: Data, folder: Path, progress: Progress
+    agreement: HorizontalAgreement, name: str, data: DataSettings, folder: Path, progress: Progress
 ) -> ClientData:
     """Read the rows of one client.
 
@@ -51,7 +45,7 @@ def read_client_data(
 
 
 def read_partitioned_data(
-    agreement: HorizontalAgreement, data: Data, folder: Path, progress: Progress
+    agreement: HorizontalAgreement, data: DataSettings, folder: Path, progress: Progress
 ) -> PartitionedData:
     """Read one client's own data set, or the common data set that is partitioned among the clients.
 
@@ -126,7 +120,7 @@ def requested_rows(
     return np.sort(named[order[: round(request.fraction * len(named))]])
 
 
-def _rows(holding: Holding, data: Data, shape: Sequence[int]) -> Rows:
+def _rows(holding: Holding, data: DataSettings, shape: Sequence[int]) -> Rows:
     if holding.labels is None:
         raise DataError(
             "the client's data has no labels, but clients need labels for training",
@@ -137,7 +131,7 @@ def _rows(holding: Holding, data: Data, shape: Sequence[int]) -> Rows:
     )
 
 
-def network_inputs(holding: Holding, data: Data, shape: Sequence[int]) -> Tensor:
+def network_inputs(holding: Holding, data: DataSettings, shape: Sequence[int]) -> Tensor:
     """Return all rows as inputs of the network, ``[rows, *shape]``.
 
     Raises:

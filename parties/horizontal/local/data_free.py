@@ -32,19 +32,12 @@ from unlearning.horizontal.data_free import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistillationRounds:
-    """Length and optimiser settings of a distillation; student and generator use Adam.
+    """Length and optimiser settings of a distillation; student and generator use Adam."""
 
-    Attributes:
-        rounds: T_u, number of rounds.
-        batch: number of images per round.
-        learning_rate: learning rate of the student and of the generator.
-        clip: largest norm of a gradient.
-    """
-
-    rounds: int
-    batch: int = 128
-    learning_rate: float = 1e-3
-    clip: float = 5.0
+    rounds: int  # T_u, number of rounds
+    batch: int = 128  # number of images per round
+    learning_rate: float = 1e-3  # learning rate of the student and of the generator
+    clip: float = 5.0  # largest norm of a gradient
 
 
 class DistillationObjective(Protocol):
@@ -55,8 +48,8 @@ class DistillationObjective(Protocol):
         """The parameters of the student that are trained."""
 
     @property
-    def student_steps(self) -> int:
-        """Number of the student's steps on one batch of images."""
+    def plan(self) -> DistillationPlan | GatePlan:
+        """The weights of the losses, and the student's steps on one batch of images."""
 
     @property
     def threshold(self) -> float:
@@ -110,7 +103,7 @@ def train_student(
         if not passed.any():
             _step(generator_optimiser, block, gate.mean(), plan.clip)
             continue
-        for _ in range(objective.student_steps):
+        for _ in range(objective.plan.student_steps):
             loss = objective.student_loss(images.detach()[passed])
             _step(student_optimiser, trained, loss, plan.clip)
         _step(generator_optimiser, block, -objective.generator_gain(images[passed]), plan.clip)
@@ -149,19 +142,12 @@ def relu_activations(network: nn.Module) -> Iterator[list[Tensor]]:
 
 @dataclass(frozen=True, slots=True)
 class MimirDistillation:
-    """Mimir's losses; the student's backbone and head are trained on all images.
+    """Mimir's losses; the student's backbone and head are trained on all images."""
 
-    Attributes:
-        student: the student, with the descriptor of the remaining client.
-        teacher: T_R, the original model with the descriptor of the remaining client.
-        leaving: T_F, the original model with the descriptor of the leaving client.
-        plan: the weights of the losses.
-    """
-
-    student: PromptedNetwork
-    teacher: PromptedNetwork
-    leaving: PromptedNetwork
-    plan: DistillationPlan
+    student: PromptedNetwork  # the student, with the descriptor of the remaining client
+    teacher: PromptedNetwork  # T_R, the original model with the descriptor of the remaining client
+    leaving: PromptedNetwork  # T_F, the original model with the descriptor of the leaving client
+    plan: DistillationPlan  # the weights of the losses
 
     @property
     def trained(self) -> Sequence[nn.Parameter]:
@@ -169,27 +155,16 @@ class MimirDistillation:
         return [*self.student.backbone.parameters(), *self.student.head.parameters()]
 
     @property
-    def student_steps(self) -> int:
-        """T_k."""
-        return self.plan.student_steps
-
-    @property
     def threshold(self) -> float:
         """Threshold of the gate: 0. Every image has the score 0, so all images pass."""
         return 0.0
 
     def gate(self, images: Tensor) -> Tensor:
-        """Return a score per image, ``[rows]``: 0, so that the student trains on all images.
-
-        ``images`` are ``[rows, channels, height, width]``.
-        """
+        """Return a score per image, ``[rows]``: 0, so that the student trains on all images."""
         return torch.zeros(len(images))
 
     def student_loss(self, images: Tensor) -> Tensor:
-        """Return the student's loss L_S, a scalar.
-
-        ``images`` are ``[rows, channels, height, width]``.
-        """
+        """Return the student's loss L_S, a scalar."""
         # Mimir (paper 003) Eq 18: L_S = L_F + β L_K + γ L_att.
         student, teacher = self.student.backbone, self.teacher.backbone
         with relu_activations(student) as ours, relu_activations(teacher) as theirs:
@@ -197,10 +172,7 @@ class MimirDistillation:
         return loss + self.plan.attention * attention_loss(ours, theirs)
 
     def generator_gain(self, images: Tensor) -> Tensor:
-        """Return the objective that DG maximises, a scalar.
-
-        ``images`` are ``[rows, channels, height, width]``.
-        """
+        """Return the objective that DG maximises, a scalar."""
         # Mimir (paper 003) Eq 19: L_F + β L_K.
         student, plan = self.student, self.plan
         before, leaving_before = student.backbone(images), self.leaving.backbone(images)
@@ -222,26 +194,16 @@ class GatedTransfer:
     Mimir's authors do for prompted networks (paper 003, §VI-A3). The divergence is a mean over
     rows. The original GKT takes the mean over rows and classes, which gives the divergence less
     weight.
-
-    Attributes:
-        student: the network that is trained.
-        teacher: the original model with the remaining client's personal parameters.
-        leaving: the original model with the descriptor of the leaving client; None if the gate
-            compares classes.
-        trained: the parameters of the student that are neither personal nor part of a prompt.
-        plan: the weights of the losses, and the threshold of the gate.
     """
 
-    student: nn.Module
-    teacher: nn.Module
+    student: nn.Module  # the network that is trained
+    teacher: nn.Module  # the original model with the remaining client's personal parameters
+    # The original model with the descriptor of the leaving client; None if the gate compares
+    # classes.
     leaving: PromptedNetwork | None
+    # The parameters of the student that are neither personal nor part of a prompt.
     trained: Sequence[nn.Parameter]
-    plan: GatePlan
-
-    @property
-    def student_steps(self) -> int:
-        """Number of the student's steps on one batch of images."""
-        return self.plan.student_steps
+    plan: GatePlan  # the weights of the losses, and the threshold of the gate
 
     @property
     def threshold(self) -> float:
@@ -252,8 +214,6 @@ class GatedTransfer:
         """Return a score per image, ``[rows]``.
 
         The score is the similarity of features, or the probability of the forgotten classes.
-
-        ``images`` are ``[rows, channels, height, width]``.
         """
         teacher, leaving = self.teacher, self.leaving
         if leaving is not None and isinstance(teacher, PromptedNetwork):
@@ -261,17 +221,11 @@ class GatedTransfer:
         return leaving_class_probability(teacher(images), torch.tensor(self.plan.classes))
 
     def student_loss(self, images: Tensor) -> Tensor:
-        """Return the student's loss: L_K plus the weighted L_att, a scalar.
-
-        ``images`` are ``[rows, channels, height, width]``.
-        """
+        """Return the student's loss: L_K plus the weighted L_att, a scalar."""
         with relu_activations(self.student) as ours, relu_activations(self.teacher) as theirs:
             loss = self.generator_gain(images)
         return loss + self.plan.attention * attention_loss(ours, theirs)
 
     def generator_gain(self, images: Tensor) -> Tensor:
-        """Return the objective that the generator maximises: L_K, a scalar.
-
-        ``images`` are ``[rows, channels, height, width]``.
-        """
+        """Return the objective that the generator maximises: L_K, a scalar."""
         return distillation_loss(self.student(images), self.teacher(images), self.plan.temperature)

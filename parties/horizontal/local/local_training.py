@@ -31,17 +31,12 @@ TEACHER_BATCH = 1024  # rows whose teacher predictions are computed at a time
 
 @dataclass(frozen=True, slots=True)
 class ClientNetwork:
-    """A network and the client's personal parameters.
+    """A network and the client's personal parameters."""
 
-    Attributes:
-        network: the network into which ``load`` copies each model that the client trains.
-        personalisation: which parameters are personal.
-        personal: a vector, ``[d]``; only its elements for the personal parameters are used. This
-            vector is None before the first local task.
-    """
-
-    network: nn.Module
-    personalisation: Personalisation = SHARED
+    network: nn.Module  # the network into which ``load`` copies each model that the client trains
+    personalisation: Personalisation = SHARED  # which parameters are personal
+    # A vector, ``[d]``; only its elements for the personal parameters are used. This vector is None
+    # before the first local task.
     personal: Tensor | None = None
 
     def load(self, model: Tensor) -> None:

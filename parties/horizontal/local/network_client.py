@@ -12,6 +12,7 @@ from torch.nn.utils import parameters_to_vector
 from models.gpfl import GpflNetwork
 from models.prompts import PromptedNetwork
 from parties.common.shared_randomness import Index, derive_key, permutation, torch_seed
+from parties.horizontal.local.client_task import ClientTask
 from parties.horizontal.local.data_free import (
     DistillationObjective,
     DistillationRounds,
@@ -35,7 +36,6 @@ from parties.horizontal.local.personalisation import (
     pack_personal,
     unpack_personal,
 )
-from parties.horizontal.local.request_selection import RequestSelection
 from parties.horizontal.local.rows import ClientData, RowKind, Rows, matched_rows
 from parties.horizontal.local.score_histogram import score_histogram
 from unlearning.audit.forgetting import label_log_odds
@@ -53,30 +53,21 @@ def no_request(_client_data: ClientData, _request: str) -> None:
 
 
 @dataclass(slots=True)
-class NetworkClientTask(RequestSelection):
-    """A client that trains a network on its rows.
+class NetworkClientTask(ClientTask):
+    """A client that trains a network on its rows."""
 
-    Attributes:
-        name: name of the client.
-        network: the network into which each model is loaded before training or evaluation.
-        client_data: the client's rows.
-        seed: seed of the agreement.
-        personalisation: which parameters are personal.
-        personal: the personal parameters of the current branch, ``[d]``; None before the first
-            local task.
-        branches: the personal parameters of each branch, by the branch's name.
-        branch: name of the current branch.
-        select_rows: function that returns the indices of the training rows that a request names.
-    """
-
-    name: str
-    network: nn.Module
-    client_data: ClientData
-    seed: int
+    name: str  # name of the client
+    network: nn.Module  # the network into which each model is loaded before training or evaluation
+    client_data: ClientData  # the client's rows
+    seed: int  # seed of the agreement
+    # Which parameters are personal.
     personalisation: Personalisation = field(default_factory=Personalisation)
+    # The personal parameters of the current branch, ``[d]``; None before the first local task.
     personal: Tensor | None = None
+    # The personal parameters of each branch, by the branch's name.
     branches: dict[str, Tensor | None] = field(default_factory=dict)
-    branch: str = "original"
+    branch: str = "original"  # name of the current branch
+    # Function that returns the indices of the training rows that a request names.
     select_rows: RowSelector = no_request
 
     @property
@@ -109,11 +100,7 @@ class NetworkClientTask(RequestSelection):
         return dict(self.network.state_dict())
 
     def switch_branch(self, branch: str, parent: str | None) -> None:
-        """Switch to the personal parameters of the branch ``branch``.
-
-        A new branch starts with the personal parameters of the branch ``parent``, or without
-        personal parameters if ``parent`` is None.
-        """
+        """Switch to the personal parameters of ``branch``; a new one starts as ``parent``."""
         self.branches[self.branch] = self.personal
         if branch not in self.branches:
             self.branches[branch] = self.branches.get(parent) if parent else None

@@ -15,26 +15,23 @@ from configs.horizontal import FedPer, Gpfl, HorizontalAgreement, MimirPrompts, 
 
 @dataclass(frozen=True, slots=True)
 class Personalisation:
-    """How a client's model differs from the other clients' models.
+    """How a client's model differs from the other clients' models."""
 
-    Attributes:
-        prefixes: prefixes of the names of the personal parameters, which never leave the client.
-        last: prefixes of the names of those parameters that are trained after all others. These
-            parameters are frozen while the other parameters are trained; then one further pass
-            trains only these parameters (Mimir, paper 003, Alg 1, lines 14 and 15).
-        decay: λ of the penalty λ ‖θ‖², which the further pass adds to the loss; θ are the
-            parameters that the further pass trains.
-        spread: standard deviation of the normal distribution from which each client samples its
-            initial personal parameters; None: the first model that the server sends contains the
-            initial personal parameters.
-        inner: α of first-order Per-FedAvg: after an inner step on the first half of a batch, the
-            gradient is computed on the second half; None: no inner step.
-    """
-
+    # Prefixes of the names of the personal parameters, which never leave the client.
     prefixes: tuple[str, ...] = ()
+    # Prefixes of the names of those parameters that are trained after all others. These parameters
+    # are frozen while the other parameters are trained; then one further pass trains only these
+    # parameters (Mimir, paper 003, Alg 1, lines 14 and 15).
     last: tuple[str, ...] = ()
+    # λ of the penalty λ ‖θ‖², which the further pass adds to the loss; θ are the parameters that
+    # the further pass trains.
     decay: float = 0.0
+    # Standard deviation of the normal distribution from which each client samples its initial
+    # personal parameters; None: the first model that the server sends contains the initial personal
+    # parameters.
     spread: float | None = None
+    # α of first-order Per-FedAvg: after an inner step on the first half of a batch, the gradient is
+    # computed on the second half; None: no inner step.
     inner: float | None = None
 
 

@@ -54,26 +54,20 @@ def no_rows() -> Rows:
 
 @dataclass(slots=True)
 class ClientData:
-    """All rows of one client.
+    """All rows of one client."""
 
-    Attributes:
-        train: training rows.
-        test: the client's own test rows.
-        forgotten: indices of the training rows that the current unlearning request names.
-        planted: indices of the training rows with the trigger of a backdoor audit.
-        stamped: copies of the test rows with the trigger; each label is the target class of the
-            backdoor.
-        validation: rows for the choice of hyper-parameters; no model is trained on these rows.
-        stamped_train: a copy of every training row, with the trigger; None unless local tasks on
-            forgotten rows use these copies.
-    """
-
-    train: Rows
-    test: Rows
+    train: Rows  # training rows
+    test: Rows  # the client's own test rows
+    # Indices of the training rows that the current unlearning request names.
     forgotten: Index = field(default_factory=no_indices)
+    # Indices of the training rows with the trigger of a backdoor audit.
     planted: Index = field(default_factory=no_indices)
+    # Copies of the test rows with the trigger; each label is the target class of the backdoor.
     stamped: Rows = field(default_factory=no_rows)
+    # Rows for the choice of hyper-parameters; no model is trained on these rows.
     validation: Rows = field(default_factory=no_rows)
+    # A copy of every training row, with the trigger; None unless local tasks on forgotten rows use
+    # these copies.
     stamped_train: Rows | None = None
 
     def of_kind(self, kind: RowKind) -> Rows:

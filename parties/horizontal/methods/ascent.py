@@ -13,7 +13,8 @@ class ClientAscentSettings(ClientMethodSettings):
     # Whether the ascent stops at the loss of a uniform guess (FU-PGA and SFU).
     stop_at_uniform: bool = True
     strength: Positive = 1.0  # weight of the elastic term (EWC-SGA)
-    # Squared distance to the leaving client's model at which the ascent stops (FU-PGA).
+    # Squared distance to the leaving client's model at which the ascent stops (FU-PGA); the program
+    # of FU-PGA's authors also squares the distance.
     max_distance: Positive = 2.2
     energy: Fraction = 0.99  # fraction of the inputs' energy in the protected subspace (SFU)
 

@@ -14,51 +14,47 @@ from typing import ClassVar, Self
 
 from torch import Tensor
 
+from configs.client_unlearning import Reads
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
+from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.methods.ascent import ClientAscentSettings
-from parties.horizontal.methods.method import ClientMethod, StageBuilder
-from parties.horizontal.methods.recover import Recovery, TrainedState
-from parties.requests.driver import StepRecord, Stop
+from parties.horizontal.methods.method import StagedMethod, Stages
+from parties.requests.driver import StepResult
 
 FLOOR = 1e-8  # smallest entry of F
 
 
 @dataclass(frozen=True, slots=True)
 class EwcSgaState:
-    """The state of EWC-SGA.
+    """The state of EWC-SGA."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        fisher: F, ``[d]``.
-    """
-
-    model: Tensor
-    fisher: Tensor
+    model: Tensor  # the model, ``[d]``
+    fisher: Tensor  # F, ``[d]``
 
 
 @dataclass(frozen=True, slots=True)
-class EwcSga(ClientMethod[EwcSgaState]):
-    """Runs gradient ascent with an elastic penalty, and then recovery.
+class EwcSga(StagedMethod[EwcSgaState]):
+    """Runs gradient ascent with an elastic penalty, and then recovery."""
 
-    Attributes:
-        ascent: rounds of gradient ascent; the field ``proximal`` of their local task is λ.
-        recover: rounds of recovery.
-    """
-
-    ascent: RoundPlan
-    recover: RoundPlan
+    ascent: RoundPlan  # rounds of gradient ascent; the field ``proximal`` of their local task is λ
+    recover: RoundPlan  # rounds of recovery
     name: str = "ewc-sga"
+    title: ClassVar[str] = "EWC-SGA"
+    meaning: ClassVar[str] = "gradient ascent with an elastic penalty"
     settings: ClassVar = ClientAscentSettings
+    reads: ClassVar[Reads] = "leaving update"
     state: ClassVar[type[EwcSgaState]] = EwcSgaState
 
     @classmethod
-    def from_agreement(
-        cls, _agreement: object, plan: ClientAscentSettings, rounds: StageBuilder
-    ) -> Self:
+    def from_settings(cls, plan: ClientAscentSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
         ascent = rounds(plan.ascent, "climb", "elastic", plan.strength)
         return cls(ascent, rounds(plan.recover, "recover"))
+
+    def tasks(self) -> list[LocalTask]:
+        """Return also the report of the Fisher information."""
+        return [*self.planned_tasks(), replace(self.ascent.task, aim="fisher")]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of gradient ascent."""
@@ -70,18 +66,10 @@ class EwcSga(ClientMethod[EwcSgaState]):
         fisher = run.mean_update(run.remaining, task, {"model": run.original}).delta
         return EwcSgaState(run.original, fisher.to(dtype).clamp_min(FLOOR))
 
-    def step(
-        self, run: HorizontalRun, state: EwcSgaState, k: int
-    ) -> tuple[EwcSgaState, StepRecord] | Stop:
+    def round(self, run: HorizontalRun, state: EwcSgaState, k: int) -> StepResult[EwcSgaState]:
         """Run one round of gradient ascent."""
-        if k == self.ascent.rounds:
-            return Stop()
         slots = {"model": state.model, "anchor": run.original, "fisher": state.fisher}
         mean = run.mean_update(run.leaving, self.ascent.task_at(k), slots)
         model = state.model + mean.delta.to(state.model.dtype)
         record = run.finish_round(RoundRecord("unlearn", k, model, mean.loss))
         return replace(state, model=model), record
-
-    def recovery(self, _run: HorizontalRun, state: EwcSgaState) -> Recovery:
-        """Return the rounds of recovery."""
-        return Recovery(self.recover, TrainedState(state.model))

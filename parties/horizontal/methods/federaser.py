@@ -12,7 +12,12 @@ from typing import ClassVar, Self, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from configs.client_unlearning import ClientMethodSettings, LocalTrainingSettings, StageSettings
+from configs.client_unlearning import (
+    ClientMethodSettings,
+    LocalTrainingSettings,
+    Reads,
+    StageSettings,
+)
 from configs.horizontal import HorizontalAgreement
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.cohort import Member, quorum_updates
@@ -21,10 +26,8 @@ from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.fisher import split_by_layer
 from parties.horizontal.local.local_task import LocalUpdate
-from parties.horizontal.local.networks import build_whole_network
-from parties.horizontal.methods.method import ClientMethod, ModelState, StageBuilder
-from parties.horizontal.methods.recover import Recovery, TrainedState
-from parties.requests.driver import Needs, StepRecord, Stop
+from parties.horizontal.methods.method import ModelState, StagedMethod, Stages
+from parties.requests.driver import Needs, StepResult
 from unlearning.horizontal.baselines import calibrated_update
 
 StoredUpdates: TypeAlias = tuple[
@@ -39,33 +42,35 @@ class FedEraserSettings(ClientMethodSettings):
     calibrate: LocalTrainingSettings = LocalTrainingSettings()
     recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
 
+    def check(self, agreement: HorizontalAgreement) -> None:
+        """Check that the updates of all rounds are saved, and that the server adds them unchanged.
+
+        Raises:
+            ValueError: a rule is broken; the message names the key to change.
+        """
+        agreement.require_history("federaser")
+
 
 @dataclass(frozen=True, slots=True)
-class FedEraser(ClientMethod[ModelState]):
-    """Runs one calibrated round for each stored round, and then the rounds of recovery.
+class FedEraser(StagedMethod[ModelState]):
+    """Runs one calibrated round for each stored round, and then the rounds of recovery."""
 
-    Attributes:
-        calibrate: settings of the short local training.
-        recover: rounds of recovery.
-        network: a network that defines the shapes of the tensors; the update of each tensor is
-            calibrated separately.
-    """
-
-    calibrate: RoundPlan
-    recover: RoundPlan
+    calibrate: RoundPlan  # settings of the short local training
+    recover: RoundPlan  # rounds of recovery
+    # A network that defines the shapes of the tensors; the update of each tensor is calibrated
+    # separately.
     network: nn.Module
     name: str = "federaser"
+    title: ClassVar[str] = "FedEraser"
+    meaning: ClassVar[str] = "stored rounds, calibrated without the client"
     settings: ClassVar = FedEraserSettings
-    needs_single_updates: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "each update"
 
     @classmethod
-    def from_agreement(
-        cls, agreement: HorizontalAgreement, plan: FedEraserSettings, rounds: StageBuilder
-    ) -> Self:
+    def from_settings(cls, plan: FedEraserSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
         calibrate = rounds(plan.calibrate, "calibrate")
-        shapes = build_whole_network(agreement, "shape")
-        return cls(calibrate, rounds(plan.recover, "recover"), shapes)
+        return cls(calibrate, rounds(plan.recover, "recover"), rounds.network())
 
     def needs(self, _agreement: object) -> Needs:
         """Return that the method needs the stored rounds."""
@@ -91,21 +96,13 @@ class FedEraser(ClientMethod[ModelState]):
         clean = [kept[each.client] for each in here if each.client not in gone]
         return ModelState(began + self._mean(clean) if clean else began)
 
-    def step(
-        self, run: HorizontalRun, state: ModelState, k: int
-    ) -> tuple[ModelState, StepRecord] | Stop:
+    def round(self, run: HorizontalRun, state: ModelState, k: int) -> StepResult[ModelState]:
         """Repeat one stored round with calibrated updates."""
         number, model = k + 1, state.model
-        if number == len(_history(run)):
-            return Stop()
         kept, here = _remaining(run, _history(run).read(number)[1])
         if here:  # otherwise no remaining client took part in this round
             model = model + self._calibrated(run, model, (kept, here), number)
         return ModelState(model), run.finish_round(RoundRecord("unlearn", number, model))
-
-    def recovery(self, _run: HorizontalRun, state: ModelState) -> Recovery:
-        """Return the rounds of recovery."""
-        return Recovery(self.recover, TrainedState(state.model))
 
     def _calibrated(
         self, run: HorizontalRun, model: Tensor, stored: StoredUpdates, number: int

@@ -6,33 +6,29 @@ remaining clients train teacher B from random weights, so teacher B was never tr
 that must be forgotten. The training of teacher B is part of the method's cost.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
+from configs.horizontal import HorizontalAgreement
 from configs.table import Fraction, Positive
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.methods.method import ClientMethod, StageBuilder
-from parties.horizontal.methods.recover import Recovery, TrainedState
-from parties.requests.driver import StepRecord, Stop
+from parties.horizontal.local.local_task import LocalTask
+from parties.horizontal.methods.method import StagedMethod, Stages
+from parties.requests.driver import StepRecord, StepResult
 from unlearning.horizontal.fedforget import TeacherMode, client_weights, leaving_client_factor
 
 
 @dataclass(frozen=True, slots=True)
 class FedForgetState:
-    """The state of FedForget.
+    """The state of FedForget."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        second: teacher B, ``[d]``; None if the mode has no teacher B.
-    """
-
-    model: Tensor
-    second: Tensor | None
+    model: Tensor  # the model, ``[d]``
+    second: Tensor | None  # teacher B, ``[d]``; None if the mode has no teacher B
 
 
 class FedForgetSettings(ClientMethodSettings):
@@ -53,55 +49,43 @@ class FedForgetSettings(ClientMethodSettings):
     leaving_factor: Positive = 2.0  # factor λ₀ of the leaving client's weight in the first round
     decay: Positive = 0.3  # decay β of leaving_factor per round
     max_weight: Fraction = 0.5  # largest weight of the leaving client in the mean update
-    temperature: Positive = 2.0
+    temperature: Positive = 2.0  # τ of the predictions
+
+    def check(self, agreement: HorizontalAgreement) -> None:
+        """Check that clients can train a second model.
+
+        Raises:
+            ValueError: a client has only one set of personal parameters.
+        """
+        agreement.require_second_model("fedforget")
 
 
 @dataclass(frozen=True, slots=True)
-class FedForget(ClientMethod[FedForgetState]):
-    """Runs rounds with all clients, in which teachers guide the leaving client; then recovery.
+class FedForget(StagedMethod[FedForgetState]):
+    """Runs rounds with all clients, in which teachers guide the leaving client; then recovery."""
 
-    Attributes:
-        distil: rounds with all clients.
-        teacher_b: rounds that train teacher B, either by the remaining clients from random weights
-            or by the leaving client alone from the original model.
-        recover: rounds of recovery.
-        mode: kind of teacher B: ``literal``, ``clean_teacher`` or ``bad_teacher``; with ``ga``,
-            there is no teacher B.
-        weight_a: α, the weight of teacher A, the original model. In mode ``bad_teacher``, teacher A
-            has weight 0 instead.
-        weight_b: the weight of teacher B.
-        leaving_factor: λ₀, the factor by which the leaving client's weight in the mean is
-            multiplied in the first round.
-        decay: β; in round t, the leaving client's weight is multiplied by 1 + (λ₀ − 1) e^(−β t).
-        max_weight: largest weight of the leaving client in the mean.
-        temperature: τ.
-    """
-
-    distil: RoundPlan
+    distil: RoundPlan  # rounds with all clients
+    # Rounds that train teacher B, either by the remaining clients from random weights or by the
+    # leaving client alone from the original model.
     teacher_b: RoundPlan
-    recover: RoundPlan
-    mode: TeacherMode = "clean_teacher"
-    weight_a: float = 0.93
-    weight_b: float = 0.245
-    leaving_factor: float = 2.0
-    decay: float = 0.3
-    max_weight: float = 0.5
-    temperature: float = 2.0
+    recover: RoundPlan  # rounds of recovery
+    plan: FedForgetSettings = field(default_factory=FedForgetSettings)  # the other settings
     name: str = "fedforget"
+    title: ClassVar[str] = "FedForget"
+    meaning: ClassVar[str] = "two teachers, with a decaying weight in the mean"
     settings: ClassVar = FedForgetSettings
     state: ClassVar[type[FedForgetState]] = FedForgetState
-    needs_single_updates: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "each update"
 
     @classmethod
-    def from_agreement(
-        cls, _agreement: object, plan: FedForgetSettings, rounds: StageBuilder
-    ) -> Self:
+    def from_settings(cls, plan: FedForgetSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
-        return cls(
-            rounds(plan.distil, "teach"), rounds(plan.teacher_b, "second"),
-            rounds(plan.recover, "recover"), plan.mode, plan.weight_a, plan.weight_b,
-            plan.leaving_factor, plan.decay, plan.max_weight, plan.temperature,
-        )  # fmt: skip
+        distil, teacher_b = rounds(plan.distil, "teach"), rounds(plan.teacher_b, "second")
+        return cls(distil, teacher_b, rounds(plan.recover, "recover"), plan)
+
+    def tasks(self) -> list[LocalTask]:
+        """Return also the task of the leaving clients."""
+        return [*self.planned_tasks(), self._taught_by_teachers(self.distil.task)]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds that train teacher B or distil."""
@@ -109,7 +93,7 @@ class FedForget(ClientMethod[FedForgetState]):
 
     def init(self, run: HorizontalRun) -> FedForgetState:
         """Start from the original model; teacher B is random or the original model, or absent."""
-        match self.mode:
+        match self.plan.mode:
             case "ga":
                 second = None
             case "bad_teacher" | "clean_teacher":
@@ -118,51 +102,50 @@ class FedForget(ClientMethod[FedForgetState]):
                 second = run.original
         return FedForgetState(run.original, second)
 
-    def step(
+    def round(
         self, run: HorizontalRun, state: FedForgetState, k: int
-    ) -> tuple[FedForgetState, StepRecord] | Stop:
+    ) -> StepResult[FedForgetState]:
         """Train teacher B for one round, or distil for one round."""
         if k < self._teacher_rounds:
             return replace(state, second=self._taught(run, state.second, k)), StepRecord()
         number = k - self._teacher_rounds
-        if number == self.distil.rounds:
-            return Stop()
         model, loss = self._distilled(run, state, number)
         record = run.finish_round(RoundRecord("unlearn", number, model, loss))
         return replace(state, model=model), record
 
-    def recovery(self, _run: HorizontalRun, state: FedForgetState) -> Recovery:
-        """Return the rounds of recovery."""
-        return Recovery(self.recover, TrainedState(state.model))
-
     @property
     def _teacher_rounds(self) -> int:
-        return 0 if self.mode in ("ga", "bad_teacher") else self.teacher_b.rounds
+        return 0 if self.plan.mode in ("ga", "bad_teacher") else self.teacher_b.rounds
 
     def _taught(self, run: HorizontalRun, second: Tensor | None, number: int) -> Tensor:
         """Teacher B after one more round of its training, ``[d]``."""
         model = run.original if second is None else second
-        members = run.remaining if self.mode == "clean_teacher" else run.leaving
+        members = run.remaining if self.plan.mode == "clean_teacher" else run.leaving
         mean = run.mean_update(members, self.teacher_b.task_at(number), {"model": model})
         run.progress.step()
         return model + mean.delta.to(torch.float32)
+
+    def _taught_by_teachers(self, task: LocalTask) -> LocalTask:
+        weight_a = 0.0 if self.plan.mode == "bad_teacher" else self.plan.weight_a
+        return replace(
+            task, aim="teachers", teacher_mode=self.plan.mode,
+            teacher_weights=(weight_a, self.plan.weight_b), temperature=self.plan.temperature,
+        )  # fmt: skip
 
     def _distilled(
         self, run: HorizontalRun, state: FedForgetState, number: int
     ) -> tuple[Tensor, float]:
         """The model after a round of distillation, ``[d]``, and the remaining clients' loss."""
         task = self.distil.task_at(number)
-        weight_a = 0.0 if self.mode == "bad_teacher" else self.weight_a
-        teacher_task = replace(
-            task, aim="teachers", teacher_mode=self.mode,
-            teacher_weights=(weight_a, self.weight_b), temperature=self.temperature,
-        )  # fmt: skip
+        teacher_task = self._taught_by_teachers(task)
         slots, teachers = {"model": state.model}, {"teacher": run.original}
         if state.second is not None:
             teachers["second"] = state.second
         leaving = run.mean_update(run.leaving, teacher_task, slots | teachers)
         remaining = run.mean_update(run.remaining, task, slots)
-        factor = leaving_client_factor(number, self.leaving_factor, self.decay)
-        ours, theirs = client_weights([leaving.rows, remaining.rows], 0, factor, self.max_weight)
+        factor = leaving_client_factor(number, self.plan.leaving_factor, self.plan.decay)
+        ours, theirs = client_weights(
+            [leaving.rows, remaining.rows], 0, factor, self.plan.max_weight
+        )
         change = ours * leaving.delta + theirs * remaining.delta
         return state.model + change.to(state.model.dtype), remaining.loss

@@ -11,60 +11,47 @@ any client, the round is recorded as skipped. If all clients have nearly the sam
 that compares features excludes all images, so the rounds are skipped.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field
 from torch import Tensor, nn
 
-from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.client_unlearning import Reads
 from configs.horizontal import HorizontalAgreement
-from configs.table import Count, Fraction, Positive
+from configs.table import Fraction, Positive
 from models.prompts import PromptedNetwork
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.local.local_task import GatePlan
-from parties.horizontal.local.networks import build_whole_network
-from parties.horizontal.methods.method import ClientMethod, StageBuilder
-from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.horizontal.local.local_task import GatePlan, LocalTask
+from parties.horizontal.methods.method import Stages
 from parties.horizontal.methods.student import (
-    StudentInit,
+    DistillationMethod,
+    DistillationSettings,
     initial_student,
     leaving_client_model,
     target_members,
 )
-from parties.requests.driver import StepRecord, Stop
+from parties.requests.driver import StepResult
 
 GateCriterion: TypeAlias = Literal["features", "classes"]
 
 
 @dataclass(frozen=True, slots=True)
 class FedGktState:
-    """The state of FedGKT.
+    """The state of FedGKT."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        leaving: the original model with the leaving client's personal parameters, ``[d]``; None if
-            the gate compares classes.
-        classes: the leaving clients' classes; empty if the gate compares features.
-    """
-
-    model: Tensor
+    model: Tensor  # the model, ``[d]``
+    # The original model with the leaving client's personal parameters, ``[d]``; None if the gate
+    # compares classes.
     leaving: Tensor | None
-    classes: tuple[int, ...]
+    classes: tuple[int, ...]  # the leaving clients' classes; empty if the gate compares features
 
 
-class FedGktSettings(ClientMethodSettings):
+class FedGktSettings(DistillationSettings):
     """FedGKT: gated knowledge transfer (Chundawat et al. 2023) at the remaining clients."""
 
-    # Rounds of distillation at all remaining clients; epochs is the number of generator rounds,
-    # batch the number of generated images.
-    distil: StageSettings = StageSettings(rounds=5, learning_rate=1e-3, epochs=50, batch=128)
-    recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
-    # Initial student. random: random weights. warm: the trained model. head-reset: the trained
-    # model with a new head.
-    init: StudentInit = "random"
     # How images of the leaving clients are filtered out. features: by the similarity of features;
     # this gate needs personal = {kind = "mimir"}. classes: by the leaving clients' classes.
     gate: GateCriterion = "features"
@@ -72,16 +59,16 @@ class FedGktSettings(ClientMethodSettings):
     max_similarity: Annotated[float, Field(ge=-1, le=1)] = 0.9
     # Largest probability of the leaving clients' classes at which an image passes the gate.
     max_probability: Fraction = 0.01
-    inner: Count = 10  # steps of the student per step of the generator
     attention: Annotated[float, Field(ge=0)] = 250.0  # weight of the attention transfer
     temperature: Positive = 1.0
 
     def check(self, agreement: HorizontalAgreement) -> None:
-        """Check that the networks have prompts if the gate compares features.
+        """Check that rows are images, and that the networks have the prompts that the gate needs.
 
         Raises:
-            ValueError: the networks have no prompts.
+            ValueError: the rows are no images, or the networks have no prompts.
         """
+        agreement.require_images("fedgkt")
         if self.gate == "features" and agreement.personal.kind != "mimir":
             raise ValueError(
                 "unlearning.fedgkt.gate = 'features' needs networks with prompts, one prompt per "
@@ -101,49 +88,45 @@ class FedGktSettings(ClientMethodSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class FedGkt(ClientMethod[FedGktState]):
-    """Runs rounds of gated distillation at all remaining clients, then recovery.
+class FedGkt(DistillationMethod[FedGktState]):
+    """Runs rounds of gated distillation at all remaining clients, then recovery."""
 
-    Attributes:
-        distil: rounds of distillation; ``epochs`` of the local task is the number of generator
-            rounds.
-        recover: rounds of recovery.
-        plan: weights of the losses, and the gate's threshold.
-        network: a network that defines the names of the parameters.
-        gate: what the gate compares: ``features`` or ``classes``.
-        start: rule for the student's initial parameters; see ``initial_student``.
-        target_client: the only remaining client that the method uses and whose model is unlearned;
-            None: all remaining clients.
-    """
-
+    # Rounds of distillation; ``epochs`` of the local task is the number of generator rounds.
     distil: RoundPlan
-    recover: RoundPlan
-    plan: GatePlan
-    network: nn.Module
-    gate: GateCriterion = "features"
-    start: StudentInit = "random"
+    recover: RoundPlan  # rounds of recovery
+    losses: GatePlan  # weights of the losses, and the threshold of the gate
+    network: nn.Module  # a network that defines the names of the parameters
+    plan: FedGktSettings = field(default_factory=FedGktSettings)  # the other settings
+    # The only remaining client that the method uses and whose model is unlearned; None: all
+    # remaining clients.
     target_client: str | None = None
+    labels: int = 0  # number of classes
     name: str = "fedgkt"
+    title: ClassVar[str] = "FedGKT"
+    meaning: ClassVar[str] = "data-free distillation with a gate"
     settings: ClassVar = FedGktSettings
+    reads: ClassVar[Reads] = "leaving update"
     state: ClassVar[type[FedGktState]] = FedGktState
 
     @classmethod
-    def from_agreement(
-        cls, agreement: HorizontalAgreement, plan: FedGktSettings, rounds: StageBuilder
-    ) -> Self:
+    def from_settings(cls, plan: FedGktSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
         by_features = plan.gate == "features"
-        gate = GatePlan(
+        losses = GatePlan(
             student_steps=plan.inner, temperature=plan.temperature, attention=plan.attention,
             threshold=plan.max_similarity if by_features else plan.max_probability,
         )  # fmt: skip
         distil, recover = rounds(plan.distil, "distil"), rounds(plan.recover, "recover")
-        shapes, target = build_whole_network(agreement, "shape"), agreement.unlearning.target_client
-        return cls(distil, recover, gate, shapes, plan.gate, plan.init, target)
+        target = rounds.agreement.unlearning.target_client
+        labels = len(rounds.agreement.labels.classes)
+        return cls(distil, recover, losses, rounds.network(), plan, target, labels)
 
-    def count(self, _run: HorizontalRun) -> int:
-        """Return the number of rounds of distillation."""
-        return self.distil.rounds
+    def tasks(self) -> list[LocalTask]:
+        """Return the distillation and the report for the gate instead of its plan."""
+        task, by_classes = self.distil.task, self.plan.gate == "classes"
+        reported = replace(task, aim="classes" if by_classes else "personal-model")
+        classes = tuple(range(self.labels)) if by_classes else ()
+        return [self.recover.task, self._gated(task, classes), reported]
 
     def init(self, run: HorizontalRun) -> FedGktState:
         """Prepare the student, and receive what the gate compares.
@@ -152,7 +135,7 @@ class FedGkt(ClientMethod[FedGktState]):
             PolicyError: the gate compares features, which needs a network with prompts.
         """
         leaving, classes = None, tuple[int, ...]()
-        if self.gate == "classes":
+        if self.plan.gate == "classes":
             classes = self._classes(run)
         elif isinstance(self.network, PromptedNetwork):
             leaving = leaving_client_model(run, self.distil.task_at(0))
@@ -162,17 +145,12 @@ class FedGkt(ClientMethod[FedGktState]):
                 "features differ between clients; the agreed network has no prompts",
                 'set personal = {kind = "mimir"}, or set unlearning.fedgkt.gate = "classes"',
             )
-        model = initial_student(self.start, run, self.network, self.name)
+        model = initial_student(self.plan.init, run, self.network, self.name)
         return FedGktState(model, leaving, classes)
 
-    def step(
-        self, run: HorizontalRun, state: FedGktState, k: int
-    ) -> tuple[FedGktState, StepRecord] | Stop:
+    def round(self, run: HorizontalRun, state: FedGktState, k: int) -> StepResult[FedGktState]:
         """Run one round of gated distillation."""
-        if k == self.distil.rounds:
-            return Stop()
-        plan = replace(self.plan, classes=state.classes) if state.classes else self.plan
-        task = replace(self.distil.task_at(k), aim="gated", gate=plan)
+        task = self._gated(self.distil.task_at(k), state.classes)
         slots = {"model": state.model, "teacher": run.original}
         if state.leaving is not None:
             slots["second"] = state.leaving
@@ -181,10 +159,8 @@ class FedGkt(ClientMethod[FedGktState]):
         record = run.finish_round(RoundRecord("unlearn", k, model, mean.loss, skipped=closed))
         return replace(state, model=model), record
 
-    def recovery(self, run: HorizontalRun, state: FedGktState) -> Recovery:
-        """Return the rounds of recovery."""
-        members = target_members(run, self.target_client)
-        return Recovery(self.recover, TrainedState(state.model), members)
+    def _gated(self, task: LocalTask, classes: tuple[int, ...]) -> LocalTask:
+        return replace(task, aim="gated", gate=replace(self.losses, classes=classes))
 
     def _classes(self, run: HorizontalRun) -> tuple[int, ...]:
         """The leaving clients' classes, which the server and all remaining clients receive."""

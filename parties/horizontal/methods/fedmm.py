@@ -12,25 +12,30 @@ runs one epoch of repair. In measurements with one epoch of repair, the model ha
 so the default number of repair rounds here is larger.
 """
 
-from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Self
+from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import Field
 
-from configs.client_unlearning import ClientMethodSettings, StageSettings
-from configs.horizontal import HorizontalAgreement
+from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
 from configs.table import Count, Fraction, Positive
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.methods.method import ClientMethod, ModelState, StageBuilder
+from parties.horizontal.local.local_task import Aim, LocalTask
+from parties.horizontal.methods.method import ModelState, StagedMethod, Stages
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.horizontal.methods.student import target_members
-from parties.requests.driver import StepRecord, Stop
+from parties.requests.driver import StepResult
 from unlearning.horizontal.error_noise import ErrorNoisePlan
+
+MINIMISING: Final = "error-minimising-noise"
+MAXIMISING: Final = "error-maximising-noise"
 
 
 class FedMmSettings(ClientMethodSettings):
     """FedMM (Chundawat et al. 2023): uses error-maximising and error-minimising noise."""
+
+    uses_target_client: ClassVar[bool] = True
 
     # Rounds that train on error-maximising noise.
     impair: StageSettings = StageSettings(rounds=1, learning_rate=0.02, batch=256)
@@ -44,64 +49,62 @@ class FedMmSettings(ClientMethodSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class FedMm(ClientMethod[ModelState]):
-    """All clients train on noise for some rounds; then only the remaining clients train on noise.
+class FedMm(StagedMethod[ModelState]):
+    """All clients train on noise for some rounds, and then only the remaining clients do so."""
 
-    Attributes:
-        impair: rounds with both kinds of noise.
-        repair: rounds with error-minimising noise.
-        noise: settings of the noise.
-        share: weight of the leaving clients' update in the mean of an ``impair`` round.
-        target_client: the only remaining client that the method uses and whose model is unlearned;
-            None: all remaining clients.
-    """
-
-    impair: RoundPlan
-    repair: RoundPlan
-    noise: ErrorNoisePlan
-    share: float = 0.2
+    impair: RoundPlan  # rounds with both kinds of noise
+    repair: RoundPlan  # rounds with error-minimising noise
+    noise: ErrorNoisePlan  # settings of the noise
+    plan: FedMmSettings = field(default_factory=FedMmSettings)  # the other settings
+    # The only remaining client that the method uses and whose model is unlearned; None: all
+    # remaining clients.
     target_client: str | None = None
     name: str = "fedmm"
+    title: ClassVar[str] = "FedMM"
+    meaning: ClassVar[str] = "error-maximising, then error-minimising noise"
     settings: ClassVar = FedMmSettings
+    reads: ClassVar[Reads] = "leaving update"
 
     @classmethod
-    def from_agreement(
-        cls, agreement: HorizontalAgreement, plan: FedMmSettings, rounds: StageBuilder
-    ) -> Self:
+    def from_settings(cls, plan: FedMmSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
         noise = ErrorNoisePlan(
             rows=plan.noise_rows, steps=plan.noise_steps, learning_rate=plan.noise_rate,
             penalty=plan.penalty,
         )  # fmt: skip
         impair, repair = rounds(plan.impair, "impair"), rounds(plan.repair, "repair")
-        return cls(impair, repair, noise, plan.share, agreement.unlearning.target_client)
+        return cls(impair, repair, noise, plan, rounds.agreement.unlearning.target_client)
+
+    def tasks(self) -> list[LocalTask]:
+        """Return the tasks on noise instead of those of the plans."""
+        impair, repair = self.impair.task, self.repair.task
+        return [
+            self._noisy(impair, MINIMISING),
+            self._noisy(impair, MAXIMISING),
+            self._noisy(repair, MINIMISING),
+        ]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds with both kinds of noise."""
         return self.impair.rounds
 
-    def init(self, run: HorizontalRun) -> ModelState:
-        """Start from the original model."""
-        return ModelState(run.original)
-
-    def step(
-        self, run: HorizontalRun, state: ModelState, k: int
-    ) -> tuple[ModelState, StepRecord] | Stop:
+    def round(self, run: HorizontalRun, state: ModelState, k: int) -> StepResult[ModelState]:
         """Run one round with both kinds of noise."""
-        if k == self.impair.rounds:
-            return Stop()
-        best = replace(self.impair.task_at(k), aim="error-minimising-noise", noise=self.noise)
-        worst = replace(best, aim="error-maximising-noise")
+        task = self.impair.task_at(k)
+        best, worst = self._noisy(task, MINIMISING), self._noisy(task, MAXIMISING)
         slots = {"model": state.model, "teacher": run.original}
         leaving = run.mean_update(run.leaving, worst, slots)
         remaining = run.mean_update(target_members(run, self.target_client), best, slots)
-        change = self.share * leaving.delta + (1 - self.share) * remaining.delta
+        change = self.plan.share * leaving.delta + (1 - self.plan.share) * remaining.delta
         model = state.model + change.to(state.model.dtype)
         record = run.finish_round(RoundRecord("unlearn", k, model, remaining.loss))
         return ModelState(model), record
 
+    def _noisy(self, task: LocalTask, aim: Aim) -> LocalTask:
+        return replace(task, aim=aim, noise=self.noise)
+
     def recovery(self, run: HorizontalRun, state: ModelState) -> Recovery:
         """Return the rounds with error-minimising noise."""
-        best = replace(self.repair.task, aim="error-minimising-noise", noise=self.noise)
+        best = self._noisy(self.repair.task, MINIMISING)
         members, slots = target_members(run, self.target_client), {"teacher": run.original}
         return Recovery(replace(self.repair, task=best), TrainedState(state.model), members, slots)

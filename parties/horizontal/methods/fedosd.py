@@ -5,20 +5,20 @@ pseudo-gradient of the unlearning loss; g_i = the pseudo-gradients of the remain
 direction of the step; η = the learning rate. The variants are the ablations of the paper (Table 5).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self, TypeAlias
 
 import torch
 from torch import Tensor
 
-from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
 from parties.horizontal.engine.cohort import pseudo_gradients, quorum_updates
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.local.local_task import Aim
-from parties.horizontal.methods.method import ClientMethod, ModelState, StageBuilder
+from parties.horizontal.local.local_task import Aim, LocalTask
+from parties.horizontal.methods.method import ModelState, StagedMethod, Stages
 from parties.horizontal.methods.recover import Recovery, TrainedState
-from parties.requests.driver import StepRecord, Stop
+from parties.requests.driver import StepRecord, StepResult
 from unlearning.horizontal.fedosd import (
     Projection,
     client_cosines,
@@ -47,59 +47,53 @@ class FedOsdSettings(ClientMethodSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class FedOsd(ClientMethod[ModelState]):
-    """Algorithm 1 of the FedOSD paper: unlearning, then recovery.
+class FedOsd(StagedMethod[ModelState]):
+    """Algorithm 1 of the FedOSD paper: unlearning, then recovery."""
 
-    Attributes:
-        unlearn: rounds of unlearning; the learning rate of the local task is η.
-        recover: rounds of recovery.
-        project: rule that selects the gradients to project in recovery. The projection removes the
-            part of a gradient that moves the model back to ω⁰. With ``none`` (ablation M5), no
-            gradient is projected.
-        variant: the full algorithm, or one of the ablations.
-    """
-
-    unlearn: RoundPlan
-    recover: RoundPlan
-    project: Projection = "conditional"
-    variant: Variant = "full"
+    unlearn: RoundPlan  # rounds of unlearning; the learning rate of the local task is η
+    recover: RoundPlan  # rounds of recovery
+    plan: FedOsdSettings = field(default_factory=FedOsdSettings)  # the other settings
     name: str = "fedosd"
+    title: ClassVar[str] = "FedOSD"
+    meaning: ClassVar[str] = "steepest direction that conflicts with no remaining client"
     settings: ClassVar = FedOsdSettings
-    needs_single_updates: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "each update"
 
     @classmethod
-    def from_agreement(cls, _agreement: object, plan: FedOsdSettings, rounds: StageBuilder) -> Self:
+    def from_settings(cls, plan: FedOsdSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
         unlearn = rounds(plan.unlearn, "unlearn")
-        return cls(unlearn, rounds(plan.recover, "recover"), plan.project, plan.variant)
+        return cls(unlearn, rounds(plan.recover, "recover"), plan)
+
+    def tasks(self) -> list[LocalTask]:
+        """Return also the task of the leaving clients."""
+        return [*self.planned_tasks(), replace(self.unlearn.task, aim=self._aim)]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of unlearning."""
         return self.unlearn.rounds
 
-    def init(self, run: HorizontalRun) -> ModelState:
-        """Start from the original model."""
-        return ModelState(run.original)
-
-    def step(
-        self, run: HorizontalRun, state: ModelState, k: int
-    ) -> tuple[ModelState, StepRecord] | Stop:
+    def round(self, run: HorizontalRun, state: ModelState, k: int) -> StepResult[ModelState]:
         """Run one round of unlearning."""
-        if k == self.unlearn.rounds:
-            return Stop()
         done = self._round(run, state.model, k)
         return ModelState(done.model), run.finish_round(done)
 
     def recovery(self, _run: HorizontalRun, state: ModelState) -> Recovery:
         """Return the rounds of recovery with projected gradients."""
-        return ProjectedRecovery(self.recover, TrainedState(state.model), projection=self.project)
+        return ProjectedRecovery(
+            self.recover, TrainedState(state.model), projection=self.plan.project
+        )
+
+    @property
+    def _aim(self) -> Aim:
+        """The aim of the leaving clients."""
+        # M1 maximises the plain cross entropy, which has no bound: the ablation shows its effect.
+        return "elastic" if self.plan.variant == "ascent" else "unlearning-loss"
 
     def _round(self, run: HorizontalRun, model: Tensor, number: int) -> RoundRecord:
         task, slots = self.unlearn.task_at(number), {"model": model}
-        # M1 maximises the plain cross entropy, which has no bound: the ablation shows its effect.
-        aim: Aim = "elastic" if self.variant == "ascent" else "unlearning-loss"
         remaining = dict(quorum_updates(run, run.remaining, task, slots))
-        leaving = dict(run.updates(run.leaving, replace(task, aim=aim), slots))
+        leaving = dict(run.updates(run.leaving, replace(task, aim=self._aim), slots))
         loss = sum(each.loss for each in remaining.values()) / max(1, len(remaining))
         if not leaving:
             return RoundRecord("unlearn", number, model, loss, skipped=True)
@@ -116,7 +110,7 @@ class FedOsd(ClientMethod[ModelState]):
 
     def _direction(self, own: Tensor, others: Tensor) -> Tensor | None:
         """The direction to subtract, ``[d]``; None if every direction has a conflict."""
-        match self.variant:
+        match self.plan.variant:
             case "no-orthogonal":
                 return own
             case "common-descent":
@@ -130,12 +124,9 @@ class ProjectedRecovery(Recovery):
     """FedOSD's recovery: projected updates do not move the model back to the original model.
 
     All clients have the same weight.
-
-    Attributes:
-        projection: rule that selects the gradients to project.
     """
 
-    projection: Projection = "conditional"
+    projection: Projection = "conditional"  # rule that selects the gradients to project
 
     def train(
         self, run: HorizontalRun, state: TrainedState, number: int

@@ -7,13 +7,14 @@ the method is heuristic.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
+from configs.horizontal import HorizontalAgreement
 from configs.table import Fraction, Positive
 from parties.common.errors import PolicyError
 from parties.common.shared_randomness import normal_draws
@@ -21,9 +22,8 @@ from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import LocalUpdate
-from parties.horizontal.methods.method import ClientMethod, ModelState, StageBuilder
-from parties.horizontal.methods.recover import Recovery, TrainedState
-from parties.requests.driver import Needs, StepRecord, Stop
+from parties.horizontal.methods.method import ModelState, StagedMethod, Stages
+from parties.requests.driver import Needs, StepResult
 from unlearning.horizontal.baselines import (
     recovery_noise_scale,
     recovery_residual,
@@ -40,30 +40,36 @@ class FedRecoverySettings(ClientMethodSettings):
     epsilon: Positive | None = None
     beta: Fraction = 1e-5  # failure probability β of the noise
 
+    def check(self, agreement: HorizontalAgreement) -> None:
+        """Check that the updates of all rounds are saved, and that requests name whole clients.
+
+        Raises:
+            ValueError: a rule is broken; the message names the key to change.
+        """
+        agreement.require_history("fedrecovery")
+        if any(each.leaver is None for each in agreement.unlearn):
+            raise ValueError(
+                "fedrecovery can only remove whole clients: every request must have the key "
+                "'client', and must not have the key 'classes' or a 'fraction' below 1"
+            )
+
 
 @dataclass(frozen=True, slots=True)
-class FedRecovery(ClientMethod[ModelState]):
-    """The server corrects the model in one step; then the remaining clients run recovery.
+class FedRecovery(StagedMethod[ModelState]):
+    """The server corrects the model in one step; then the remaining clients run recovery."""
 
-    Attributes:
-        recover: plan of the recovery rounds.
-        epsilon: ε in the formula of the noise's standard deviation; None: no noise.
-        beta: β in the formula of the noise's standard deviation; a smaller β gives more noise.
-    """
-
-    recover: RoundPlan
-    epsilon: float | None = None
-    beta: float = 1e-5
+    recover: RoundPlan  # plan of the recovery rounds
+    plan: FedRecoverySettings = field(default_factory=FedRecoverySettings)  # the other settings
     name: str = "fedrecovery"
+    title: ClassVar[str] = "FedRecovery"
+    meaning: ClassVar[str] = "the client’s part of stored rounds subtracted, with noise"
     settings: ClassVar = FedRecoverySettings
-    needs_single_updates: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "each update"
 
     @classmethod
-    def from_agreement(
-        cls, _agreement: object, plan: FedRecoverySettings, rounds: StageBuilder
-    ) -> Self:
+    def from_settings(cls, plan: FedRecoverySettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
-        return cls(rounds(plan.recover, "recover"), plan.epsilon, plan.beta)
+        return cls(rounds(plan.recover, "recover"), plan)
 
     def needs(self, _agreement: object) -> Needs:
         """Return that the method needs the stored rounds."""
@@ -73,20 +79,12 @@ class FedRecovery(ClientMethod[ModelState]):
         """Return 1."""
         return 1
 
-    def init(self, run: HorizontalRun) -> ModelState:
-        """Start from the original model."""
-        return ModelState(run.original)
-
-    def step(
-        self, run: HorizontalRun, state: ModelState, k: int
-    ) -> tuple[ModelState, StepRecord] | Stop:
+    def round(self, run: HorizontalRun, state: ModelState, k: int) -> StepResult[ModelState]:
         """Subtract the leaving clients' contribution, and add noise.
 
         Raises:
             PolicyError: the history contains no training round.
         """
-        if k:
-            return Stop()
         if run.history is None or not len(run.history):
             raise PolicyError(
                 "the method 'fedrecovery' needs stored training rounds, but no round is stored",
@@ -101,17 +99,15 @@ class FedRecovery(ClientMethod[ModelState]):
         for share, (_, found) in zip(shares, run.history.rounds(), strict=True):
             taken += share * _residual(found, gone)
         model = state.model - taken
-        if self.epsilon is not None:
-            scale = recovery_noise_scale(self.epsilon, self.beta, float(taken.double().norm()))
+        if self.plan.epsilon is not None:
+            scale = recovery_noise_scale(
+                self.plan.epsilon, self.plan.beta, float(taken.double().norm())
+            )
             # The server's secret seeds the noise: clients know the seed of the agreement, and the
             # generators of torch use only 32 bits of a seed.
             noise = torch.from_numpy(normal_draws(run.secret(), len(model)))
             model = model + (scale * noise).to(model.dtype)
         return ModelState(model), run.finish_round(RoundRecord("unlearn", k, model))
-
-    def recovery(self, _run: HorizontalRun, state: ModelState) -> Recovery:
-        """Return the rounds of recovery."""
-        return Recovery(self.recover, TrainedState(state.model))
 
 
 def _changes(found: Mapping[Member, LocalUpdate]) -> Tensor:

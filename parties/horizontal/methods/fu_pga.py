@@ -5,21 +5,20 @@ is treated as two clients: a leaving client with the rows to forget, and a remai
 other rows.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from configs.horizontal import HorizontalAgreement
+from configs.client_unlearning import Reads
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.engine.training_plan import network_training_plan
 from parties.horizontal.methods.ascent import ClientAscentSettings
-from parties.horizontal.methods.method import ClientMethod, StageBuilder
-from parties.horizontal.methods.recover import Recovery, TrainedState
-from parties.requests.driver import StepRecord, Stop
+from parties.horizontal.methods.method import StagedMethod, Stages
+from parties.requests.driver import StepResult, Stop
 from unlearning.horizontal.baselines import (
     ball_centre,
     ball_radius,
@@ -32,52 +31,37 @@ RANDOM = 10  # random models; their distance from the reference gives the radius
 
 @dataclass(frozen=True, slots=True)
 class FuPgaState:
-    """The state of FU-PGA.
+    """The state of FU-PGA."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        leaving: w_u, the model of the leaving client, ``[d]``.
-        centre: the centre of the ball, ``[d]``.
-        radius: the radius of the ball.
-    """
-
-    model: Tensor
-    leaving: Tensor
-    centre: Tensor
-    radius: float
+    model: Tensor  # the model, ``[d]``
+    leaving: Tensor  # w_u, the model of the leaving client, ``[d]``
+    centre: Tensor  # the centre of the ball, ``[d]``
+    radius: float  # the radius of the ball
 
 
 @dataclass(frozen=True, slots=True)
-class FuPga(ClientMethod[FuPgaState]):
-    """Runs projected gradient ascent from an estimate of the remaining clients' model.
+class FuPga(StagedMethod[FuPgaState]):
+    """Runs projected gradient ascent from an estimate of the remaining clients' model."""
 
-    Attributes:
-        last: plan of the training rounds; the leaving client repeats the local task of the last
-            training round, and the result is w_u, the model of the leaving client.
-        ascent: plan of the rounds of gradient ascent at the leaving client.
-        recover: plan of the recovery rounds.
-        max_distance: the ascent stops when the *squared* distance between the current model and
-            w_u, the model of the leaving client, exceeds this number; the program of FU-PGA's
-            authors also squares the distance.
-    """
-
+    # Plan of the training rounds; the leaving client repeats the local task of the last training
+    # round, and the result is w_u, the model of the leaving client.
     last: RoundPlan
-    ascent: RoundPlan
-    recover: RoundPlan
-    max_distance: float = 2.2
+    ascent: RoundPlan  # plan of the rounds of gradient ascent at the leaving client
+    recover: RoundPlan  # plan of the recovery rounds
+    plan: ClientAscentSettings = field(default_factory=ClientAscentSettings)  # the other settings
     name: str = "fu-pga"
+    title: ClassVar[str] = "FU-PGA"
+    meaning: ClassVar[str] = "gradient ascent within a ball"
     settings: ClassVar = ClientAscentSettings
     state: ClassVar[type[FuPgaState]] = FuPgaState
-    needs_single_updates: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "each update"
 
     @classmethod
-    def from_agreement(
-        cls, agreement: HorizontalAgreement, plan: ClientAscentSettings, rounds: StageBuilder
-    ) -> Self:
+    def from_settings(cls, plan: ClientAscentSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
-        last = network_training_plan(agreement, "fu-pga last")
+        last = network_training_plan(rounds.agreement, "fu-pga last")
         ascent = rounds(plan.ascent, "climb", plan.aim)
-        return cls(last, ascent, rounds(plan.recover, "recover"), plan.max_distance)
+        return cls(last, ascent, rounds(plan.recover, "recover"), plan)
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the largest number of rounds of gradient ascent."""
@@ -102,19 +86,13 @@ class FuPga(ClientMethod[FuPgaState]):
         random = torch.stack([run.initial_model(f"{self.name} {k}") for k in range(RANDOM)])
         return FuPgaState(centre, leaving, centre, ball_radius(centre, random))
 
-    def step(
-        self, run: HorizontalRun, state: FuPgaState, k: int
-    ) -> tuple[FuPgaState, StepRecord] | Stop:
+    def round(self, run: HorizontalRun, state: FuPgaState, k: int) -> StepResult[FuPgaState]:
         """Run one round of gradient ascent, unless the model is far from w_u."""
-        far = k and squared_model_distance(state.model, state.leaving) > self.max_distance
-        if k == self.ascent.rounds or far:
+        far = k and squared_model_distance(state.model, state.leaving) > self.plan.max_distance
+        if far:
             return Stop()
         mean = run.mean_update(run.leaving, self.ascent.task_at(k), {"model": state.model})
         moved = state.model + mean.delta.to(state.model.dtype)
         model = project_to_ball(moved, state.centre, state.radius)
         record = run.finish_round(RoundRecord("unlearn", k, model, mean.loss))
         return replace(state, model=model), record
-
-    def recovery(self, _run: HorizontalRun, state: FuPgaState) -> Recovery:
-        """Return the rounds of recovery."""
-        return Recovery(self.recover, TrainedState(state.model))

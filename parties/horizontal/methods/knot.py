@@ -16,7 +16,7 @@ from typing import ClassVar, Self
 
 from torch import Tensor
 
-from configs.horizontal import HorizontalAgreement
+from configs.client_unlearning import Reads
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.clusters import (
     ClusterHistory,
@@ -28,40 +28,30 @@ from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan, RoundSource, run_round
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.engine.training_plan import ORIGINAL, network_training_plan
-from parties.horizontal.methods.method import ClientMethod, StageBuilder
-from parties.requests.driver import JsonObject, Needs, StepRecord, Stop
+from parties.horizontal.methods.method import ClientMethod, Stages
+from parties.requests.driver import JsonObject, Needs, StepResult, Stop
 from unlearning.guarantee import Guarantee
 
 
 @dataclass(frozen=True, slots=True)
 class RetrainedCluster:
-    """A cluster that is trained again.
+    """A cluster that is trained again."""
 
-    Attributes:
-        number: number of the cluster.
-        history: the snapshots, and the model after the last round.
-        next: number of the next round.
-    """
-
-    number: int
-    history: ClusterHistory
-    next: int
+    number: int  # number of the cluster
+    history: ClusterHistory  # the snapshots, and the model after the last round
+    next: int  # number of the next round
 
 
 @dataclass(frozen=True, slots=True)
 class KnotState:
-    """The state of Knot.
+    """The state of Knot."""
 
-    Attributes:
-        model: the model after the last round, ``[d]``; after the last step, the mean of all
-            clusters' models.
-        waiting: numbers of the clusters that are trained again later.
-        begun: the affected clusters without members, and the clusters that are trained again; only
-            the last one can have rounds left.
-    """
-
+    # The model after the last round, ``[d]``; after the last step, the mean of all clusters'
+    # models.
     model: Tensor
-    waiting: list[int]
+    waiting: list[int]  # numbers of the clusters that are trained again later
+    # The affected clusters without members, and the clusters that are trained again; only the last
+    # one can have rounds left.
     begun: list[RetrainedCluster] = field(default_factory=list)
 
 
@@ -74,23 +64,20 @@ class Knot(ClientMethod[KnotState]):
     without the leaving clients from the start. If each round selects only some clients, the
     unlearned model can differ from a model that is trained without the leaving clients, because
     the rounds before the snapshot selected their clients from all clients of the cluster.
-
-    Attributes:
-        round_plan: plan of the training rounds.
     """
 
-    round_plan: RoundPlan
+    round_plan: RoundPlan  # plan of the training rounds
     name: str = "knot"
+    title: ClassVar[str] = "Knot"
+    meaning: ClassVar[str] = "the client’s cluster trains again from a snapshot"
     guarantee: ClassVar[Guarantee] = Guarantee.EXACT
     state: ClassVar[type[KnotState]] = KnotState
-    repeats_training: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "repeated sums"
 
     @classmethod
-    def from_agreement(
-        cls, agreement: HorizontalAgreement, _plan: None, _rounds: StageBuilder
-    ) -> Self:
+    def from_settings(cls, _plan: None, rounds: Stages) -> Self:
         """Build the method from the settings of the training."""
-        return cls(network_training_plan(agreement, ORIGINAL))
+        return cls(network_training_plan(rounds.agreement, ORIGINAL))
 
     def needs(self, _agreement: object) -> Needs:
         """Return that the method needs the stored models of the clusters."""
@@ -112,9 +99,7 @@ class Knot(ClientMethod[KnotState]):
         empty = [_begin(run, number) for number in affected if number not in waiting]
         return KnotState(run.original, waiting, empty)
 
-    def step(
-        self, run: HorizontalRun, state: KnotState, _k: int
-    ) -> tuple[KnotState, StepRecord] | Stop:
+    def step(self, run: HorizontalRun, state: KnotState, _k: int) -> StepResult[KnotState]:
         """Run one round of one cluster."""
         waiting, begun = state.waiting, state.begun
         if not begun or not self._rounds_left(begun[-1]):

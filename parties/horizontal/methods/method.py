@@ -2,28 +2,55 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from configs.client_unlearning import LocalTrainingSettings
+from configs.client_unlearning import LocalTrainingSettings, Reads, StageSettings
+from configs.horizontal import HorizontalAgreement
 from configs.unlearning import MethodSettings
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun
-from parties.horizontal.local.local_task import Aim
-from parties.horizontal.methods.recover import Recovery
-from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
-from unlearning.guarantee import Guarantee
+from parties.horizontal.local.local_task import Aim, LocalTask
+from parties.horizontal.local.networks import build_whole_network
+from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.requests.driver import JsonObject, MethodDefaults, StepResult, Stop
 
 
-class StageBuilder(Protocol):
-    """Builds the round plan of one stage of a method."""
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """Builds the round plans of the stages of the method that configs call ``name``."""
+
+    agreement: HorizontalAgreement
+    name: str
+
+    def network(self) -> nn.Module:
+        """Return a network whose parameters have the names and shapes of the model's parameters."""
+        return build_whole_network(self.agreement, "shape")
 
     def __call__(
         self, stage: LocalTrainingSettings, stream: str, aim: Aim = "fit", strength: float = 0.0
     ) -> RoundPlan:
-        """Return the round plan of a stage; ``stream`` is the stage's random stream."""
+        """Return the plan of a stage with the random stream ``stream``.
+
+        Settings of local training alone have one round.
+        """
+        usual = self.agreement.training
+        task = LocalTask(
+            aim=aim,
+            # The names of random streams are part of the seed: a renamed one changes the results.
+            stream=f"{self.name} {stream}",
+            epochs=stage.epochs,
+            batch=stage.batch or usual.batch,
+            learning_rate=stage.learning_rate or usual.learning_rate,
+            momentum=stage.momentum,
+            weight_decay=usual.weight_decay,
+            proximal=strength,
+            clip=stage.clip,
+        )
+        rounds = stage.rounds if isinstance(stage, StageSettings) else 1
+        return RoundPlan(task, rounds, seed=self.agreement.seed, decay=usual.decay)
 
 
 class HasModel(Protocol):
@@ -44,44 +71,49 @@ class ModelState:
     model: Tensor
 
 
-class ClientMethod(ABC, Generic[State]):
-    """A client unlearning method; a step is one round, and the state contains the model.
+class ClientMethod(MethodDefaults, ABC, Generic[State]):
+    """A client unlearning method; a step is one round, and the state contains the model."""
 
-    Attributes:
-        name: name in the config and in the report.
-        guarantee: how strong the method's guarantee is, for example ``EXACT`` or ``HEURISTIC``.
-        settings: class of the method's table of settings; None without settings.
-        state: type of the method's state.
-        needs_single_updates: whether the method needs the updates of single clients. Such a method
-            cannot run with secure aggregation, which hides the updates of single clients.
-        from_scratch: whether the method trains a new model, with new personal parameters of the
-            clients; a result of this method is a reference for the other methods.
-        repeats_training: whether the method repeats rounds of the training with their random
-            streams.
-    """
-
-    name: str
-    guarantee: ClassVar[Guarantee] = Guarantee.HEURISTIC
-    settings: ClassVar[type[MethodSettings] | None] = None
-    state: ClassVar[type[Any]] = ModelState
-    needs_single_updates: ClassVar[bool] = False
+    name: str  # name in the config and in the report
+    title: ClassVar[str] = ""  # name in the report
+    meaning: ClassVar[str] = ""  # what the method does, in a few words, for the report
+    state: ClassVar[type[Any]] = ModelState  # type of the method's state
+    # What the method reads of the clients; secure aggregation hides some of it.
+    reads: ClassVar[Reads] = "sums"
+    # Whether the method trains a new model, with new personal parameters of the clients; a result
+    # of this method is a reference for the other methods.
     from_scratch: ClassVar[bool] = False
-    repeats_training: ClassVar[bool] = False
 
-    def needs(self, _agreement: Any) -> Needs:
-        """Return the state that the method needs after the training."""
-        return NOTHING
+    def title_and_meaning(self) -> tuple[str, str]:
+        """Return title and meaning for the report; a variant is shown with its own name."""
+        own = {each.name: each.default for each in fields(self)}.get("name")  # type: ignore[arg-type]
+        if self.title and self.name != own:
+            return self.name, "the same method with other settings"
+        return self.title, self.meaning
+
+    def tasks(self) -> list[LocalTask]:
+        """Return the local tasks that the method sends; a client refuses every other task.
+
+        ``task_differences`` says in what the task of a round may differ from these tasks.
+        """
+        return self.planned_tasks()
+
+    def planned_tasks(self) -> list[LocalTask]:
+        """Return the local tasks of the method's round plans."""
+        values = [getattr(self, each.name) for each in fields(self)]  # type: ignore[arg-type]
+        return [each.task for each in values if isinstance(each, RoundPlan)]
 
     @abstractmethod
     def count(self, run: HorizontalRun) -> int | None:
         """Return the largest number of steps, for the progress display; None if unknown."""
 
-    @abstractmethod
     def init(self, run: HorizontalRun) -> State:
-        """Return the state before the first step."""
+        """Return the state before the first step; by default, the original model is all of it."""
+        first: State = self.state(run.original)
+        return first
 
     @abstractmethod
-    def step(self, run: HorizontalRun, state: State, k: int) -> tuple[State, StepRecord] | Stop:
+    def step(self, run: HorizontalRun, state: State, k: int) -> StepResult[State]:
         """Carry out step ``k``, from 0; return the new state and a record, or the end."""
 
     def finish(
@@ -95,4 +127,49 @@ class ClientMethod(ABC, Generic[State]):
         return None
 
 
+class StagedMethod(ClientMethod[State]):
+    """A method of two stages: rounds of unlearning, then rounds of training as recovery."""
+
+    recover: RoundPlan  # plan of the rounds of recovery
+
+    def count(self, _run: HorizontalRun) -> int:
+        """Return the number of rounds of unlearning; 0 for a method that only trains further."""
+        return 0
+
+    def step(self, run: HorizontalRun, state: State, k: int) -> StepResult[State]:
+        """Carry out round ``k`` of the unlearning, from 0; end after the last one."""
+        return Stop() if k == self.count(run) else self.round(run, state, k)
+
+    def round(self, _run: HorizontalRun, _state: State, _k: int) -> StepResult[State]:
+        """Carry out one round of unlearning; return the new state and a record, or the end."""
+        return Stop()
+
+    def recovery(self, _run: HorizontalRun, state: State) -> Recovery:
+        """Return the rounds of recovery, in which all remaining clients train the model."""
+        return Recovery(self.recover, TrainedState(state.model))
+
+
 AnyClientMethod: TypeAlias = ClientMethod[Any]
+
+
+class MethodClass(Protocol):
+    """The class of a method that a config can choose."""
+
+    @property
+    def settings(self) -> type[MethodSettings] | None:
+        """The class of the method's table of settings; None without settings."""
+
+    @property
+    def title(self) -> str:
+        """The name in the report."""
+
+    @property
+    def meaning(self) -> str:
+        """What the method does, in a few words, for the report."""
+
+    @property
+    def reads(self) -> Reads:
+        """What the method reads of the clients."""
+
+    def from_settings(self, plan: Any, rounds: Any, /) -> AnyClientMethod:
+        """Build the method from its settings ``plan``; ``rounds`` builds the plans of stages."""

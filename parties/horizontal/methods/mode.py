@@ -5,33 +5,28 @@ model from random weights. In a round of guidance the leaving client trains with
 the degradation model instead of labels, and the remaining clients train with true labels.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 from torch import Tensor
 
-from configs.client_unlearning import ClientMethodSettings, StageSettings
+from configs.client_unlearning import ClientMethodSettings, Reads, StageSettings
+from configs.horizontal import HorizontalAgreement
 from configs.table import Fraction
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import LocalTask
-from parties.horizontal.methods.method import ClientMethod, StageBuilder
-from parties.horizontal.methods.recover import Recovery, TrainedState
-from parties.requests.driver import StepRecord, Stop
+from parties.horizontal.methods.method import StagedMethod, Stages
+from parties.requests.driver import StepResult
 from unlearning.horizontal.baselines import mode_erasure
 
 
 @dataclass(frozen=True, slots=True)
 class MoDeState:
-    """The state of MoDe.
+    """The state of MoDe."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        degraded: the degradation model, ``[d]``.
-    """
-
-    model: Tensor
-    degraded: Tensor
+    model: Tensor  # the model, ``[d]``
+    degraded: Tensor  # the degradation model, ``[d]``
 
 
 class MoDeSettings(ClientMethodSettings):
@@ -43,33 +38,43 @@ class MoDeSettings(ClientMethodSettings):
     recover: StageSettings = StageSettings()  # rounds of recovery
     momentum: Fraction = 0.95  # weight λ of the old model in the mixture with M_d
 
+    def check(self, agreement: HorizontalAgreement) -> None:
+        """Check that clients can train a second model.
+
+        Raises:
+            ValueError: a client has only one set of personal parameters.
+        """
+        agreement.require_second_model("mode")
+
 
 @dataclass(frozen=True, slots=True)
-class MoDe(ClientMethod[MoDeState]):
-    """Runs rounds of erasure and rounds of guidance in turn, then recovery.
+class MoDe(StagedMethod[MoDeState]):
+    """Runs rounds of erasure and rounds of guidance in turn, then recovery."""
 
-    Attributes:
-        degrade: plan of the erasure rounds; each round trains the degradation model, and replaces
-            the current model with a weighted mean of the current model and the degradation model.
-        guide: plan of the guidance rounds; a guidance round follows each erasure round. If the
-            numbers of rounds differ, the remaining rounds of one kind run without the other kind.
-        recover: plan of the recovery rounds.
-        momentum: λ, the weight of the current model; the degradation model has the weight 1 − λ.
-    """
-
+    # Plan of the erasure rounds; each round trains the degradation model, and replaces the current
+    # model with a weighted mean of the current model and the degradation model.
     degrade: RoundPlan
+    # Plan of the guidance rounds; a guidance round follows each erasure round. If the numbers of
+    # rounds differ, the remaining rounds of one kind run without the other kind.
     guide: RoundPlan
-    recover: RoundPlan
-    momentum: float = 0.95
+    recover: RoundPlan  # plan of the recovery rounds
+    plan: MoDeSettings = field(default_factory=MoDeSettings)  # the other settings
     name: str = "mode"
+    title: ClassVar[str] = "MoDe"
+    meaning: ClassVar[str] = "a degraded model mixed in, then guidance"
     settings: ClassVar = MoDeSettings
+    reads: ClassVar[Reads] = "leaving update"
     state: ClassVar[type[MoDeState]] = MoDeState
 
     @classmethod
-    def from_agreement(cls, _agreement: object, plan: MoDeSettings, rounds: StageBuilder) -> Self:
+    def from_settings(cls, plan: MoDeSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
         degrade, guide = rounds(plan.degrade, "degrade"), rounds(plan.guide, "guide")
-        return cls(degrade, guide, rounds(plan.recover, "recover"), plan.momentum)
+        return cls(degrade, guide, rounds(plan.recover, "recover"), plan)
+
+    def tasks(self) -> list[LocalTask]:
+        """Return also the task of the leaving clients."""
+        return [*self.planned_tasks(), replace(self.guide.task, aim="pseudo-labels")]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of erasure or of guidance, whichever is larger."""
@@ -79,26 +84,18 @@ class MoDe(ClientMethod[MoDeState]):
         """Start from the original model, and from a degradation model with random weights."""
         return MoDeState(run.original, run.initial_model(self.name))
 
-    def step(
-        self, run: HorizontalRun, state: MoDeState, k: int
-    ) -> tuple[MoDeState, StepRecord] | Stop:
+    def round(self, run: HorizontalRun, state: MoDeState, k: int) -> StepResult[MoDeState]:
         """Run one round of erasure and one round of guidance."""
-        if k == self.count(run):
-            return Stop()
         model, degraded, loss = state.model, state.degraded, None
         if k < self.degrade.rounds:
             task = self.degrade.task_at(k)
             update = run.mean_update(run.remaining, task, {"model": degraded})
             degraded = degraded + update.delta.to(degraded.dtype)
-            model = mode_erasure(model, degraded, self.momentum)
+            model = mode_erasure(model, degraded, self.plan.momentum)
         if k < self.guide.rounds:
             model, loss = self._guided(run, model, degraded, self.guide.task_at(k))
         record = run.finish_round(RoundRecord("unlearn", k, model, loss))
         return MoDeState(model, degraded), record
-
-    def recovery(self, _run: HorizontalRun, state: MoDeState) -> Recovery:
-        """Return the rounds of recovery."""
-        return Recovery(self.recover, TrainedState(state.model))
 
     def _guided(
         self, run: HorizontalRun, model: Tensor, degraded: Tensor, task: LocalTask

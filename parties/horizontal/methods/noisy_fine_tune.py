@@ -6,8 +6,7 @@ the norm of the mean update. The method claims no privacy: the noise follows fro
 agreement, which all clients know, and the mean update is not bounded per client.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Self
 
 import torch
@@ -16,13 +15,12 @@ from pydantic import Field
 from configs.client_unlearning import ClientMethodSettings, StageSettings
 from configs.table import Positive
 from parties.common.shared_randomness import derive_key, normal_draws
-from parties.horizontal.engine.cohort import MeanUpdate, Member, Trainer
-from parties.horizontal.engine.rounds import RoundPlan, RoundSource
+from parties.horizontal.engine.cohort import MeanUpdate, Trainer
+from parties.horizontal.engine.rounds import ChosenRound, RoundPlan, RoundSource
 from parties.horizontal.engine.run import HorizontalRun
-from parties.horizontal.local.local_task import LocalTask, Slots
-from parties.horizontal.methods.method import ClientMethod, ModelState, StageBuilder
+from parties.horizontal.methods.method import ModelState, StagedMethod, Stages
 from parties.horizontal.methods.recover import Recovery, TrainedState, train_further
-from parties.requests.driver import StepRecord, Stop
+from parties.requests.driver import StepRecord
 
 
 class NoisyFineTuneSettings(ClientMethodSettings):
@@ -36,89 +34,53 @@ class NoisyFineTuneSettings(ClientMethodSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class NoisyFineTune(ClientMethod[ModelState]):
-    """Trains the remaining clients further, with a clipped mean update and noise in every round.
+class NoisyFineTune(StagedMethod[ModelState]):
+    """Trains the remaining clients further, with a clipped mean update and noise in every round."""
 
-    Attributes:
-        round_plan: rounds of fine-tuning.
-        clip: C; None: no clipping.
-        sigma: σ; with 0 and no clipping, the method is fine-tune.
-    """
-
-    round_plan: RoundPlan
-    clip: float | None = None
-    sigma: float = 0.1
+    recover: RoundPlan  # rounds of fine-tuning
+    plan: NoisyFineTuneSettings = field(default_factory=NoisyFineTuneSettings)  # the other settings
     name: str = "noisy-fine-tune"
+    title: ClassVar[str] = "Noisy fine-tune"
+    meaning: ClassVar[str] = "training goes on with clipped and noisy updates"
     settings: ClassVar = NoisyFineTuneSettings
 
     @classmethod
-    def from_agreement(
-        cls, _agreement: object, plan: NoisyFineTuneSettings, rounds: StageBuilder
-    ) -> Self:
+    def from_settings(cls, plan: NoisyFineTuneSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
-        return cls(rounds(plan.stage, "recover"), plan.clip, plan.sigma)
-
-    def count(self, _run: HorizontalRun) -> int:
-        """Return 0: all rounds are rounds of recovery."""
-        return 0
-
-    def init(self, run: HorizontalRun) -> ModelState:
-        """Start from the original model."""
-        return ModelState(run.original)
-
-    def step(self, _run: HorizontalRun, _state: ModelState, _k: int) -> Stop:
-        """Return the end: all rounds are rounds of recovery."""
-        return Stop()
+        return cls(rounds(plan.stage, "recover"), plan)
 
     def recovery(self, _run: HorizontalRun, state: ModelState) -> Recovery:
         """Return the rounds of training with noise."""
-        noisy = NoisyUpdates(self.round_plan, self.clip, self.sigma)
-        return NoisyRecovery(self.round_plan, TrainedState(state.model), noisy=noisy)
+        noisy = NoisyUpdates(self.recover, self.plan)
+        return NoisyRecovery(self.recover, TrainedState(state.model), noisy=noisy)
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyUpdates:
-    """Clips a round's mean update, and adds noise to it.
+    """Clips a round's mean update, and adds noise to it."""
 
-    Attributes:
-        round_plan: the rounds; their random stream and the seed of the agreement give the noise.
-        clip: C; None: no clipping.
-        sigma: σ.
-    """
-
+    # The rounds; their random stream and the seed of the agreement give the noise.
     round_plan: RoundPlan
-    clip: float | None
-    sigma: float
+    plan: NoisyFineTuneSettings  # the clipping norm and the noise multiplier
 
-    def mean_update(
-        self,
-        trainer: Trainer,
-        number: int,
-        members: Sequence[Member],
-        task: LocalTask,
-        slots: Slots,
-    ) -> MeanUpdate:
-        """Return a round's clipped and noisy mean update; ``slots`` are sent vectors, ``[d]``."""
-        mean = trainer.mean_update(members, task, slots)
+    def mean_update(self, trainer: Trainer, chosen: ChosenRound) -> MeanUpdate:
+        """Return a round's clipped and noisy mean update, ``[d]``."""
+        mean = chosen.mean_update(trainer)
         delta, norm = mean.delta, float(mean.delta.double().norm())
-        if self.clip is not None and norm > self.clip:
-            delta = delta * (self.clip / norm)
-        bound = norm if self.clip is None else self.clip
-        scale = self.sigma * bound / (len(members) - len(mean.absent))
-        key = derive_key(self.round_plan.seed, "noise", self.round_plan.task.stream, number)
+        if self.plan.clip is not None and norm > self.plan.clip:
+            delta = delta * (self.plan.clip / norm)
+        bound = norm if self.plan.clip is None else self.plan.clip
+        scale = self.plan.sigma * bound / (len(chosen.members) - len(mean.absent))
+        key = derive_key(self.round_plan.seed, "noise", self.round_plan.task.stream, chosen.number)
         noise = torch.from_numpy(normal_draws(key, len(delta)))
         return replace(mean, delta=delta + (scale * noise).to(delta))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyRecovery(Recovery):
-    """Rounds of training at the remaining clients with noisy mean updates.
+    """Rounds of training at the remaining clients with noisy mean updates."""
 
-    Attributes:
-        noisy: clips the mean updates and adds the noise.
-    """
-
-    noisy: NoisyUpdates
+    noisy: NoisyUpdates  # clips the mean updates and adds the noise
 
     def train(
         self, run: HorizontalRun, state: TrainedState, number: int

@@ -11,20 +11,15 @@ from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan, RoundSource, run_round
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import Slots
-from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
-from unlearning.guarantee import Guarantee
+from parties.requests.driver import JsonObject, MethodDefaults, StepRecord, StepResult, Stop
 
 
 @dataclass(frozen=True, slots=True)
 class TrainedState:
-    """The state of a method whose server optimiser may have moments.
+    """The state of a method whose server optimiser may have moments."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        moments: the moments of the server optimiser by name, ``[d]`` each.
-    """
-
-    model: Tensor
+    model: Tensor  # the model, ``[d]``
+    # The moments of the server optimiser by name, ``[d]`` each.
     moments: dict[str, Tensor] = field(default_factory=dict)
 
     def rule(self, initial: ServerOptimiser) -> ServerOptimiser:
@@ -42,32 +37,20 @@ def train_further(
 
 
 @dataclass(frozen=True, slots=True)
-class Recovery:
-    """Rounds of training at the remaining clients, after the steps of a method; one step a round.
+class Recovery(MethodDefaults):
+    """Rounds of training at the remaining clients after the steps of a method; one step a round."""
 
-    Attributes:
-        round_plan: settings of the rounds.
-        start: the state before the first round.
-        members: the members that train; None: all remaining members.
-        slots: vectors that the clients' task needs besides the model, ``[d]`` each.
-    """
-
-    round_plan: RoundPlan
-    start: TrainedState
-    members: Sequence[Member] | None = None
+    round_plan: RoundPlan  # settings of the rounds
+    start: TrainedState  # the state before the first round
+    members: Sequence[Member] | None = None  # the members that train; None: all remaining members
+    # Vectors that the clients' task needs besides the model, ``[d]`` each.
     slots: Slots = field(default_factory=dict)
-    guarantee: ClassVar[Guarantee] = Guarantee.HEURISTIC
-    settings: ClassVar[None] = None
     state: ClassVar[type[TrainedState]] = TrainedState
 
     @property
     def name(self) -> str:
         """Name in the journal and in the progress display: the random stream of the rounds."""
         return self.round_plan.task.stream
-
-    def needs(self, _agreement: object) -> Needs:
-        """Return that the recovery needs nothing."""
-        return NOTHING
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds."""
@@ -77,9 +60,7 @@ class Recovery:
         """Return the state before the first round."""
         return self.start
 
-    def step(
-        self, run: HorizontalRun, state: TrainedState, k: int
-    ) -> tuple[TrainedState, StepRecord] | Stop:
+    def step(self, run: HorizontalRun, state: TrainedState, k: int) -> StepResult[TrainedState]:
         """Run one round."""
         return Stop() if k == self.round_plan.rounds else self.train(run, state, k)
 

@@ -12,20 +12,17 @@ from parties.horizontal.engine.rounds import RoundPlan, RoundSource
 from parties.horizontal.engine.run import HorizontalRun
 from parties.horizontal.methods.method import ClientMethod
 from parties.horizontal.methods.recover import TrainedState, train_further
-from parties.requests.driver import JsonObject, StepRecord, Stop
+from parties.requests.driver import JsonObject, StepResult, Stop
 from unlearning.guarantee import Guarantee
 
 
 @dataclass(frozen=True, slots=True)
 class RetrainState:
-    """The state of Retrain.
+    """The state of Retrain."""
 
-    Attributes:
-        present: the model of the present cluster, and the moments of the server optimiser.
-        trained: the models of the clusters that are trained, ``[d]`` each.
-    """
-
+    # The model of the present cluster, and the moments of the server optimiser.
     present: TrainedState
+    # The models of the clusters that are trained, ``[d]`` each.
     trained: list[Tensor] = field(default_factory=list)
 
     @property
@@ -36,16 +33,11 @@ class RetrainState:
 
 @dataclass(frozen=True, slots=True)
 class Retrain(ClientMethod[RetrainState]):
-    """Trains a new model with the remaining clients, for as many rounds as the original training.
+    """Trains a new model with the remaining clients for as many rounds as the original training."""
 
-    Attributes:
-        round_plan: plan of the training rounds.
-        name: name of this Retrain model; its random stream has the same name.
-        groups: the clients of each cluster; empty if all clients train together.
-    """
-
-    round_plan: RoundPlan
-    name: str = "retrain"
+    round_plan: RoundPlan  # plan of the training rounds
+    name: str = "retrain"  # name of this Retrain model; its random stream has the same name
+    # The clients of each cluster; empty if all clients train together.
     groups: tuple[tuple[str, ...], ...] = ()
     guarantee: ClassVar[Guarantee] = Guarantee.EXACT
     state: ClassVar[type[RetrainState]] = RetrainState
@@ -59,9 +51,7 @@ class Retrain(ClientMethod[RetrainState]):
         """Start from a new model with random weights."""
         return RetrainState(TrainedState(run.initial_model(self.name)))
 
-    def step(
-        self, run: HorizontalRun, state: RetrainState, k: int
-    ) -> tuple[RetrainState, StepRecord] | Stop:
+    def step(self, run: HorizontalRun, state: RetrainState, k: int) -> StepResult[RetrainState]:
         """Run one round of one cluster."""
         clusters, rounds = self._clusters(run), self.round_plan.rounds
         cluster, number = divmod(k, rounds)

@@ -9,69 +9,57 @@ This implementation uses no factor, because such a factor does not hide the inpu
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from configs.horizontal import HorizontalAgreement
+from configs.client_unlearning import Reads
 from parties.horizontal.engine.cohort import quorum_updates
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.fisher import split_by_layer, weight_layers
-from parties.horizontal.local.networks import build_whole_network
+from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.methods.ascent import ClientAscentSettings
-from parties.horizontal.methods.method import ClientMethod, StageBuilder
-from parties.horizontal.methods.recover import Recovery, TrainedState
-from parties.requests.driver import StepRecord, Stop
+from parties.horizontal.methods.method import StagedMethod, Stages
+from parties.requests.driver import StepResult
 from unlearning.horizontal.baselines import append_ones, leading_directions, remove_subspace
 
 
 @dataclass(frozen=True, slots=True)
 class SfuState:
-    """The state of SFU.
+    """The state of SFU."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        kept: for each layer, the subspace of the remaining clients' inputs, and of 1 for a bias.
-    """
-
-    model: Tensor
+    model: Tensor  # the model, ``[d]``
+    # For each layer, the subspace of the remaining clients' inputs, and of 1 for a bias.
     kept: list[Tensor]
 
 
 @dataclass(frozen=True, slots=True)
-class Sfu(ClientMethod[SfuState]):
-    """Runs gradient ascent orthogonal to the remaining clients' inputs, then recovery.
+class Sfu(StagedMethod[SfuState]):
+    """Runs gradient ascent orthogonal to the remaining clients' inputs, then recovery."""
 
-    Attributes:
-        ascent: plan of the rounds of gradient ascent.
-        recover: plan of the recovery rounds.
-        network: a network whose layers have the shapes that the model's layers have.
-        energy: ε; the subspace to which the ascent is orthogonal contains at least this fraction
-            of the inputs' energy.
-    """
-
-    ascent: RoundPlan
-    recover: RoundPlan
-    network: nn.Module
-    energy: float = 0.99
+    ascent: RoundPlan  # plan of the rounds of gradient ascent
+    recover: RoundPlan  # plan of the recovery rounds
+    network: nn.Module  # a network whose layers have the shapes that the model's layers have
+    plan: ClientAscentSettings = field(default_factory=ClientAscentSettings)  # the other settings
     name: str = "sfu"
+    title: ClassVar[str] = "SFU"
+    meaning: ClassVar[str] = "gradient ascent outside the other clients’ inputs"
     settings: ClassVar = ClientAscentSettings
     state: ClassVar[type[SfuState]] = SfuState
-    needs_single_updates: ClassVar[bool] = True
+    reads: ClassVar[Reads] = "each update"
 
     @classmethod
-    def from_agreement(
-        cls, agreement: HorizontalAgreement, plan: ClientAscentSettings, rounds: StageBuilder
-    ) -> Self:
+    def from_settings(cls, plan: ClientAscentSettings, rounds: Stages) -> Self:
         """Build the method from its settings."""
-        ascent, shapes = (
-            rounds(plan.ascent, "climb", plan.aim),
-            build_whole_network(agreement, "shape"),
-        )
-        return cls(ascent, rounds(plan.recover, "recover"), shapes, plan.energy)
+        ascent = rounds(plan.ascent, "climb", plan.aim)
+        return cls(ascent, rounds(plan.recover, "recover"), rounds.network(), plan)
+
+    def tasks(self) -> list[LocalTask]:
+        """Return also the report of the layers' inputs."""
+        return [*self.planned_tasks(), replace(self.ascent.task, aim="inputs")]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of gradient ascent."""
@@ -81,20 +69,12 @@ class Sfu(ClientMethod[SfuState]):
         """Start from the original model, and receive inputs from the remaining clients."""
         return SfuState(run.original, self._subspaces(run))
 
-    def step(
-        self, run: HorizontalRun, state: SfuState, k: int
-    ) -> tuple[SfuState, StepRecord] | Stop:
+    def round(self, run: HorizontalRun, state: SfuState, k: int) -> StepResult[SfuState]:
         """Run one round of gradient ascent."""
-        if k == self.ascent.rounds:
-            return Stop()
         mean = run.mean_update(run.leaving, self.ascent.task_at(k), {"model": state.model})
         model = state.model + self._outside(mean.delta.to(state.model.dtype), state.kept)
         record = run.finish_round(RoundRecord("unlearn", k, model, mean.loss))
         return replace(state, model=model), record
-
-    def recovery(self, _run: HorizontalRun, state: SfuState) -> Recovery:
-        """Return the rounds of recovery."""
-        return Recovery(self.recover, TrainedState(state.model))
 
     def _subspaces(self, run: HorizontalRun) -> list[Tensor]:
         """Per layer the subspace of the remaining clients' inputs, and of 1 for a bias."""
@@ -109,7 +89,7 @@ class Sfu(ClientMethod[SfuState]):
         for place, layer in enumerate(weight_layers(self.network)):
             columns = torch.cat([part[place] for part in parts]).T
             joint = columns if layer.bias is None else append_ones(columns)
-            found.append(leading_directions(joint, self.energy))
+            found.append(leading_directions(joint, self.plan.energy))
         return found
 
     def _outside(self, change: Tensor, kept: Sequence[Tensor]) -> Tensor:

@@ -14,29 +14,19 @@ from parties.requests.driver import carry_out
 
 @dataclass(frozen=True, slots=True)
 class UnlearnedModel:
-    """An unlearned model and its cost.
+    """An unlearned model and its cost."""
 
-    Attributes:
-        model: the unlearned model, ``[d]``. If the method diverged, ``model`` is the last finite
-            model, which is not a valid result.
-        before_recovery: the model between unlearning and recovery, ``[d]``; None if there were no
-            recovery rounds.
-        seconds: run time of the method; the time for measurements is not counted.
-        size: number of bytes sent and received; the bytes for measurements are not counted.
-        rounds: a record of every round, without the round's model.
-        branch: name under which the clients keep their personal parameters for ``model``.
-        branch_before_recovery: the same name for ``before_recovery``.
-        diverged: the round in which the method diverged, and the error; None if the method did not
-            diverge.
-    """
-
+    # The unlearned model, ``[d]``. If the method diverged, ``model`` is the last finite model,
+    # which is not a valid result.
     model: Tensor
+    # The model between unlearning and recovery, ``[d]``; None if there were no recovery rounds.
     before_recovery: Tensor | None
-    seconds: float
-    size: int
-    rounds: list[dict[str, Any]]
-    branch: str
-    branch_before_recovery: str
+    seconds: float  # run time of the method; the time for measurements is not counted
+    size: int  # number of bytes sent and received; the bytes for measurements are not counted
+    rounds: list[dict[str, Any]]  # a record of every round, without the round's model
+    branch: str  # name under which the clients keep their personal parameters for ``model``
+    branch_before_recovery: str  # the same name for ``before_recovery``
+    # The round in which the method diverged, and the error; None if the method did not diverge.
     diverged: str | None = None
 
 
@@ -48,6 +38,7 @@ def unlearn(method: AnyClientMethod, run: HorizontalRun) -> UnlearnedModel:
     began, before, diverged = run.branch, None, None
     try:
         state: Any = carry_out(method, run)
+        began = run.branch
         model, unlearned = state.model, bool(run.rounds)
         recovery = method.recovery(run, state)
         if recovery is not None and recovery.round_plan.rounds:

@@ -90,6 +90,15 @@ class EncryptedSumClient(SumClient):
                 f"{self._party.name} refuses to continue the encrypted sum: {error}"
             ) from error
 
+    def require_sum(self) -> None:
+        """Check that an update can be sent now.
+
+        Raises:
+            PolicyError: no sum is open, or this client has already sent its ciphertexts.
+        """
+        if self._sum is None or not self._sum.can_encrypt:
+            raise single_update_error("ckks")
+
     def protect(self, found: LocalUpdate) -> "tuple[NDArray[np.uint8], vfl_pb2.LocalUpdate]":
         """Return the ciphertexts of an update, ``[bytes]``, and the message to send after them.
 
@@ -99,15 +108,12 @@ class EncryptedSumClient(SumClient):
         Raises:
             PolicyError: no sum is open, or this client has already sent its ciphertexts.
         """
-        if self._sum is None or self._terms is None:
-            raise single_update_error("ckks")
-        words = self._encode(found, ENCRYPTED_FRACTION_BITS, len(self._terms.members), MAX_SUM)
+        self.require_sum()
+        member, terms = self._current_sum()
+        words = self._encode(found, ENCRYPTED_FRACTION_BITS, len(terms.members), MAX_SUM)
         if words is None:
             return np.empty(0, np.uint8), hidden_update(found, nan)
-        try:
-            ciphertexts = self._sum.encrypt(words.view(np.int64))
-        except CkksError as error:
-            raise single_update_error("ckks") from error
+        ciphertexts = member.encrypt(words.view(np.int64))
         self._assembler = VectorAssembler(
             max_ciphertext_bytes(ciphertext_count(len(words))), np.dtype(np.uint8)
         )
@@ -115,8 +121,10 @@ class EncryptedSumClient(SumClient):
 
     def _start(self, start: vfl_pb2.StartSum) -> None:
         party = self._party
-        members = check_sum_members(party.agreement, start, self._known_contexts)
+        members = check_sum_members(party, start, self._known_contexts)
         holders = select_key_holders(party.agreement.aggregation.key_holders, members)
+        if not holders:
+            raise RemoteProtocolError("the server started a sum without a key holder")
         self._terms = SumTerms(members, holders, start.threshold, start.context)
         self._sum = CkksClient(party.name, self._terms, party.entropy)
         self._present, self._assembler, self._ciphertexts = None, None, b""

@@ -47,6 +47,10 @@ class MaskedSumClient(SumClient):
             RemoteProtocolError: the message does not belong to a masked sum, or the reply would
                 reveal the vector of a single client.
         """
+        if not self._masks:
+            raise RemoteProtocolError(
+                f"the server sent {message.kind}, but the agreement has no secure aggregation"
+            )
         try:
             match message.body:
                 case vfl_pb2.StartSum() as start:
@@ -65,6 +69,17 @@ class MaskedSumClient(SumClient):
             raise RemoteProtocolError(
                 f"the server sent an invalid message about a masked sum: {error}"
             ) from error
+
+    def require_sum(self) -> None:
+        """Check that an update can be sent now.
+
+        Raises:
+            PolicyError: the agreement uses masks, but this client takes part in no sum or has
+                already sent its vector.
+        """
+        ready = self._sum is not None and self._sum.can_mask and self._sealed is not None
+        if self._masks and not ready:
+            raise single_update_error("masks")
 
     def protect(
         self, found: LocalUpdate
@@ -94,20 +109,16 @@ class MaskedSumClient(SumClient):
                 )
                 delta, loss = delta[:0], nan
             return delta, encode(replace(found, loss=loss), vfl_pb2.LocalUpdate)
-        if self._sum is None or self._sealed is None:
-            raise single_update_error("masks")
+        self.require_sum()
         words = self._encode(found, MASKED_FRACTION_BITS, len(self._members))
         if words is None:
             return found.delta[:0], hidden_update(found, nan)
-        try:
-            masked = self._sum.mask(words).view(np.int64)
-        except MaskingError as error:
-            raise single_update_error("masks") from error
+        masked = self._current_sum().mask(words).view(np.int64)
         return masked, hidden_update(found, 0.0)
 
     def _start(self, start: vfl_pb2.StartSum) -> None:
         party = self._party
-        members = check_sum_members(party.agreement, start, self._known_contexts)
+        members = check_sum_members(party, start, self._known_contexts)
         self._members, self._context, self._sealed = members, start.context, None
         self._sum = MaskingClient(
             party.name, members, start.threshold, start.context, party.entropy

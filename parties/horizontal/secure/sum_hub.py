@@ -25,14 +25,10 @@ class SumHub(ABC):
     Args:
         min_contributors: smallest number of members of a sum.
         entropy: source of random bytes.
-
-    Attributes:
-        dtype: type of the members' vectors.
-        repeated: message of the error that one client is named twice.
     """
 
-    dtype: ClassVar[np.dtype[Any]]
-    repeated: ClassVar[str]
+    dtype: ClassVar[np.dtype[Any]]  # type of the members' vectors
+    repeated: ClassVar[str]  # message of the error that one client is named twice
 
     def __init__(self, min_contributors: int, entropy: Entropy) -> None:
         self._min_contributors, self._entropy = min_contributors, entropy

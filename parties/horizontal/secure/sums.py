@@ -10,7 +10,6 @@ from typing import TypeAlias
 
 import torch
 
-from configs.federated import FederatedAgreement
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.party import FederatedContext
 from parties.horizontal.local.local_task import LocalUpdate
@@ -31,20 +30,22 @@ CONTEXT_BYTES = 32
 
 
 def check_sum_members(
-    agreement: FederatedAgreement, start: vfl_pb2.StartSum, known_contexts: set[bytes]
+    party: FederatedContext, start: vfl_pb2.StartSum, known_contexts: set[bytes]
 ) -> tuple[str, ...]:
     """Return the members of a new sum and add the sum's context to ``known_contexts``.
 
     Raises:
-        RemoteProtocolError: a member is not a client or is named twice, or the context is invalid
-            or was used before.
+        RemoteProtocolError: a member is not a client or is named twice, this client is no member,
+            or the context is invalid or was used before.
         PolicyError: the sum has fewer members or a lower threshold than agreed.
     """
-    min_contributors, members = agreement.aggregation.min_contributors, tuple(start.members)
-    if len(set(members)) != len(members) or not {*members} <= {*agreement.spokes}:
+    agreement, members = party.agreement, tuple(start.members)
+    min_contributors = agreement.aggregation.min_contributors
+    unique = len(set(members)) == len(members)
+    if not unique or not {party.name} <= {*members} <= {*agreement.spokes}:
         raise RemoteProtocolError(
-            "the server started a sum that names a party that is not a client, or names a client "
-            "twice"
+            "the server started a sum that names a party that is not a client, names a client "
+            f"twice, or does not name {party.name}"
         )
     if len(members) < min_contributors or start.threshold < min_contributors:
         raise PolicyError(

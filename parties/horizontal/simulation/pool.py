@@ -22,7 +22,7 @@ from torch import Tensor
 
 from parties.common.errors import PolicyError, ResourceError
 from parties.common.workers import end_with_parent
-from parties.horizontal.engine.cohort import MeanUpdate, Member, WeightedMean
+from parties.horizontal.engine.cohort import MeanUpdate, Member, weighted_mean
 from parties.horizontal.local.local_task import (
     LocalTask,
     LocalTaskError,
@@ -45,28 +45,20 @@ VectorHandle: TypeAlias = object  # a stored vector: a file, or a reference into
 
 @dataclass(frozen=True, slots=True)
 class ClientJob:
-    """A job of one client: a local task or an evaluation.
+    """A job of one client: a local task or an evaluation."""
 
-    Attributes:
-        source: config and data of the simulation.
-        client: name of the client.
-        state: unlearning requests that the client received.
-        kind: which rows of the client the job uses, for example the forgotten rows.
-        task: the local task; None: the job evaluates the vector ``model`` of ``slots``.
-        slots: handles of the stored vectors that the job uses, by name.
-        personal: handle of the packed personal parameters; None before the client's first local
-            task.
-        parameters: "personal": before an evaluation, the client's personal parameters replace
-            those of the model; "sent": the model is evaluated unchanged.
-    """
-
-    source: SimulationSource
-    client: str
-    state: ClientState
-    kind: RowKind
+    source: SimulationSource  # config and data of the simulation
+    client: str  # name of the client
+    state: ClientState  # unlearning requests that the client received
+    kind: RowKind  # which rows of the client the job uses, for example the forgotten rows
+    # The local task; None: the job evaluates the vector ``model`` of ``slots``.
     task: LocalTask | None
+    # Handles of the stored vectors that the job uses, by name.
     slots: tuple[tuple[str, VectorHandle], ...]
+    # Handle of the packed personal parameters; None before the client's first local task.
     personal: VectorHandle | None = None
+    # "personal": before an evaluation, the client's personal parameters replace those of the model;
+    # "sent": the model is evaluated unchanged.
     parameters: ParameterSource = "personal"
 
 
@@ -204,16 +196,11 @@ class PoolCohort:
     def __init__(
         self, names: Sequence[str], source: SimulationSource, workers: ClientWorkers, quorum: float
     ) -> None:
-        self._names, self._source = tuple(names), source
+        self.clients, self._source = tuple(names), source
         self._workers, self.quorum = workers, quorum
         self._state, self._personal = ClientState(), dict[str, VectorHandle]()
         self._branch, self._branches = "original", dict[str, dict[str, VectorHandle]]()
         self._vectors = SharedVectors(workers)
-
-    @property
-    def clients(self) -> Sequence[str]:
-        """Names of all clients."""
-        return self._names
 
     def updates(
         self, members: Iterable[Member], task: LocalTask, slots: Slots
@@ -242,10 +229,7 @@ class PoolCohort:
 
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
         """Return the mean update of the members; ``slots`` are vectors by name, ``[d]`` each."""
-        total = WeightedMean()
-        for member, update in self.updates(members, task, slots):
-            total.add(member, update)
-        return total.result(members, self.quorum)
+        return weighted_mean(self, members, task, slots)
 
     def evaluate(
         self,
@@ -267,11 +251,7 @@ class PoolCohort:
         return {n: found[n] for n in names if isinstance(found[n], RowMetrics)}  # type: ignore[misc]
 
     def switch_branch(self, branch: str, parent: str | None) -> None:
-        """Switch all clients to a branch, that is, to a named set of personal parameters.
-
-        A new branch starts with the personal parameters of the branch ``parent``, or without
-        personal parameters if ``parent`` is None.
-        """
+        """Switch all clients to ``branch``; a new branch starts as ``parent``."""
         self._branches[self._branch] = self._personal
         if branch not in self._branches:
             self._branches[branch] = dict(self._branches.get(parent, {})) if parent else {}

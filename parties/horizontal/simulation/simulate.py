@@ -5,8 +5,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from configs.config_file import FederatedConfig, read_any
 from configs.federated import SimulationSettings
-from configs.federated_file import HorizontalConfig, LanguageConfig, read_federated
 from parties.common.progress import ProgressListener
 from parties.horizontal.engine.aggregation import SIMULATED_CLAIM
 from parties.horizontal.engine.run_journal import (
@@ -28,7 +28,7 @@ def simulate_federated(
     mode: FederatedMode, plan: SimulationPlan, listener: ProgressListener
 ) -> dict[str, Any]:
     """Run the server with all simulated clients and return the run's metrics."""
-    config = _read(plan)
+    config: FederatedConfig = read_any(plan.config, plan.schemas, plan.changes)
     agreement = config.agreement
     with TemporaryDirectory(prefix="vfl-certs-") as folder:
         keys = Path(folder) / "certs"
@@ -36,7 +36,7 @@ def simulate_federated(
         issue_certificate(keys, agreement.federation, agreement.hub)
         pin = pin_override(keys, agreement.hub)
         options = StartOptions(plan.out, plan.data, keys, plan.begin)
-        known = _read(plan, pin)
+        known: FederatedConfig = read_any(plan.config, plan.schemas, (*plan.changes, pin))
         party = mode.set_up(known, agreement.hub, options, listener)
     task = party.server_task(party)
     if task.has_personal:  # personal parameters of simulated clients do not survive a restart
@@ -57,12 +57,6 @@ def simulate_federated(
     server.delivered()
     server.journal.clear()
     return metrics
-
-
-def _read(plan: SimulationPlan, *pins: str) -> HorizontalConfig | LanguageConfig:
-    """The config of a simulation."""
-    kinds, changes = plan.agreements, (*plan.changes, *pins)
-    return read_federated(plan.config, kinds.horizontal, kinds.language, changes)
 
 
 def start_workers(plan: SimulationSettings) -> ClientWorkers:

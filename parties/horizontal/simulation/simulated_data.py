@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from parties.horizontal.task import ClientTask
+from parties.horizontal.local.client_task import ClientTask
 
 T = TypeVar("T", bound=ClientTask)
 MAX_LOADED_CLIENTS = 4  # clients whose rows one process keeps in memory
@@ -32,15 +32,10 @@ class SimulationSource:
 
 @dataclass(frozen=True, slots=True)
 class ClientState:
-    """Unlearning requests that a simulated client received.
+    """Unlearning requests that a simulated client received."""
 
-    Attributes:
-        request: the selected request.
-        purged: requests whose forgotten rows the client has deleted.
-    """
-
-    request: str | None = None
-    purged: tuple[str, ...] = ()
+    request: str | None = None  # the selected request
+    purged: tuple[str, ...] = ()  # requests whose forgotten rows the client has deleted
 
     def apply_to(self, client: T) -> T:
         """Apply the requests to a newly loaded client and return the client."""

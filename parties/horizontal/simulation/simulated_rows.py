@@ -6,26 +6,27 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from configs.config_file import read_config
 from configs.errors import ConfigError
-from configs.federated_file import SIMULATED, HorizontalConfig, read_horizontal
-from configs.horizontal import OwnData
-from configs.party_settings import RowPartySettings
+from configs.federated import SIMULATED
+from configs.horizontal import HorizontalConfig, OwnData
+from parties.data.party_settings import RowPartySettings
 from parties.horizontal.local.backdoor import plant_trigger
 from parties.horizontal.local.client_data import (
     PartitionedData,
     client_data_of,
     read_partitioned_data,
 )
+from parties.horizontal.local.client_task import ClientTask
 from parties.horizontal.local.network_client import NetworkClientTask
 from parties.horizontal.local.networks import build_whole_network
 from parties.horizontal.network_task import build_network_client
-from parties.horizontal.registry import AGREEMENT
+from parties.horizontal.registry import SCHEMA
 from parties.horizontal.simulation.simulated_data import (
     MAX_LOADED_CLIENTS,
     ClientState,
     SimulationSource,
 )
-from parties.horizontal.task import ClientTask
 from parties.session.setup import data_folder
 
 
@@ -84,5 +85,5 @@ def read_row_clients(source: SimulationSource) -> SimulatedRowClients:
     Raises:
         ConfigError: the config has another mode, or does not partition one data set.
     """
-    config = read_horizontal(source.config, AGREEMENT, source.changes)
+    config = read_config(source.config, SCHEMA, source.changes)
     return SimulatedRowClients.read(config, source.data)

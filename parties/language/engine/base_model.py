@@ -39,27 +39,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BaseModel:
-    """A language model with its tokenizer and the layout of its trainable weights.
+    """A language model with its tokenizer and the layout of its trainable weights."""
 
-    Attributes:
-        model: the model; either its adapters or all its weights are trainable.
-        encoder: encoder of texts for this model.
-        layout: positions of the trainable weights in a vector ``[d]``.
-        initial: trainable weights before the first round, ``[d]``, equal for all parties.
-        pad_token: id of the padding token.
-        digest: digest of the base model's files, in hex.
-        mixed_precision: true if weights are float32 and computations use bfloat16.
-        lock: a party must acquire the lock before it uses the model, because the parties of one
-            process share the model.
-    """
-
+    # The model; either its adapters or all its weights are trainable.
     model: "PreTrainedModel | PeftModel"
-    encoder: TextEncoder
-    layout: VectorLayout
-    initial: Tensor
-    pad_token: int
-    digest: str
-    mixed_precision: bool = False
+    encoder: TextEncoder  # encoder of texts for this model
+    layout: VectorLayout  # positions of the trainable weights in a vector ``[d]``
+    initial: Tensor  # trainable weights before the first round, ``[d]``, equal for all parties
+    pad_token: int  # id of the padding token
+    digest: str  # digest of the base model's files, in hex
+    mixed_precision: bool = False  # true if weights are float32 and computations use bfloat16
+    # A party must acquire the lock before it uses the model, because the parties of one process
+    # share the model.
     lock: RLock = field(default_factory=RLock)
 
     @property

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from parties.common.progress import ProgressReporter
 from parties.common.shared_randomness import Index, derive_key, torch_seed
+from parties.horizontal.local.client_task import ClientTask
 from parties.horizontal.local.local_task import (
     LocalTask,
     LocalTaskError,
@@ -17,7 +18,6 @@ from parties.horizontal.local.local_task import (
     Slots,
     TextTask,
 )
-from parties.horizontal.local.request_selection import RequestSelection
 from parties.horizontal.local.rows import RowKind
 from parties.horizontal.local.score_histogram import score_histogram
 from parties.language.engine.answer_likelihood import answer_losses
@@ -33,31 +33,22 @@ RequestedRows = Callable[[TextDataset, str], Index | None]
 
 
 @dataclass(slots=True)
-class LanguageClientTask(RequestSelection):
-    """A client that trains a language model on its texts; no parameter is personal.
+class LanguageClientTask(ClientTask):
+    """A client that trains a language model on its texts; no parameter is personal."""
 
-    Attributes:
-        name: name of the client.
-        base_model: the model, which clients of one process share.
-        dataset: the client's texts.
-        seed: seed of the run.
-        requested: function that returns the row numbers of the texts that a request names.
-        micro_batch: maximum number of rows per forward pass; None for a whole batch.
-        progress: receiver of progress reports; None if the client has no progress display.
-        personal: personal parameters; always None.
-        branch: name of the current branch of personal parameters.
-        branches: personal parameters by branch; every value is None.
-    """
-
-    name: str
-    base_model: BaseModel
-    dataset: TextDataset
-    seed: int
+    name: str  # name of the client
+    base_model: BaseModel  # the model, which clients of one process share
+    dataset: TextDataset  # the client's texts
+    seed: int  # seed of the run
+    # Function that returns the row numbers of the texts that a request names.
     requested: RequestedRows
+    # Maximum number of rows per forward pass; None for a whole batch.
     micro_batch: int | None = None
+    # Receiver of progress reports; None if the client has no progress display.
     progress: ProgressReporter | None = None
-    personal: Tensor | None = None
-    branch: str = "original"
+    personal: Tensor | None = None  # personal parameters; always None
+    branch: str = "original"  # name of the current branch of personal parameters
+    # Personal parameters by branch; every value is None.
     branches: dict[str, Tensor | None] = field(default_factory=dict)
 
     @property

@@ -24,19 +24,13 @@ ROW_MEANS: tuple[Objective, ...] = ("npo", "simnpo", "rmu", "primal-dual")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MicroBatch:
-    """One micro-batch: some rows of a training step.
+    """One micro-batch: some rows of a training step."""
 
-    Attributes:
-        forget: rows to forget; if the objective is ``learn``, the rows to train on instead.
-        retain: retained rows, as many as in ``forget``; None if the step uses no retained rows.
-        forget_share: weight of this micro-batch in the mean of the forget term.
-        retain_share: weight of this micro-batch in the mean of the retain term.
-    """
-
-    forget: TextBatch
+    forget: TextBatch  # rows to forget; if the objective is ``learn``, the rows to train on instead
+    # Retained rows, as many as in ``forget``; None if the step uses no retained rows.
     retain: TextBatch | None = None
-    forget_share: float = 1.0
-    retain_share: float = 1.0
+    forget_share: float = 1.0  # weight of this micro-batch in the mean of the forget term
+    retain_share: float = 1.0  # weight of this micro-batch in the mean of the retain term
 
 
 def micro_batches(

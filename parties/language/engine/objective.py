@@ -28,20 +28,13 @@ from unlearning.llm.primal_dual import PreferenceScore, initial_dual, lagrangian
 
 @dataclass(frozen=True)
 class TextObjective:
-    """The objective of a local task, with the state that its losses need.
+    """The objective of a local task, with the state that its losses need."""
 
-    Attributes:
-        base_model: the model that is trained.
-        task: objective and its settings.
-        before: the model before unlearning, ``[d]``; copied and frozen only if a loss needs this
-            model.
-        seed: seed of RMU's steering vector, equal for all clients.
-    """
-
-    base_model: BaseModel
-    task: TextTask
+    base_model: BaseModel  # the model that is trained
+    task: TextTask  # objective and its settings
+    # The model before unlearning, ``[d]``; copied and frozen only if a loss needs this model.
     before: Tensor
-    seed: int
+    seed: int  # seed of RMU's steering vector, equal for all clients
 
     def loss(self, batch: MicroBatch) -> Tensor:
         """Return the loss of a micro-batch, a scalar.

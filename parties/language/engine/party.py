@@ -12,19 +12,12 @@ from parties.language.engine.text_dataset import TextDataset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageParty(FederatedParty):
-    """A party with its settings and data.
+    """A party with its settings and data."""
 
-    Attributes:
-        agreement: agreement of the run.
-        settings: the party's own settings.
-        folder: base folder of the relative paths in the settings.
-        dataset: the client's texts; empty for the server.
-    """
-
-    agreement: LanguageAgreement
-    settings: LanguageServerSettings | LanguageClientSettings
-    folder: Path
-    dataset: TextDataset
+    agreement: LanguageAgreement  # agreement of the run
+    settings: LanguageServerSettings | LanguageClientSettings  # the party's own settings
+    folder: Path  # base folder of the relative paths in the settings
+    dataset: TextDataset  # the client's texts; empty for the server
 
     @property
     def base_model(self) -> BaseModel:

@@ -22,25 +22,18 @@ def held_out_count(share: float, texts: int) -> int:
 
 @dataclass(slots=True)
 class TextDataset:
-    """Tokenised texts of one client.
+    """Tokenised texts of one client."""
 
-    Attributes:
-        rows: training texts.
-        flagged: ``[rows]``, True for rows that the corpus or the party settings mark as rows to
-            forget.
-        test: held-out texts, with which attacks compare the forgotten texts.
-        validation: held-out texts that are not in ``test``; thresholds are computed from these
-            texts.
-        public: public texts for training; a request never includes public texts.
-        forgotten: row numbers of the texts to forget.
-    """
-
-    rows: list[EncodedText]
+    rows: list[EncodedText]  # training texts
+    # ``[rows]``, True for rows that the corpus or the party settings mark as rows to forget.
     flagged: NDArray[np.bool_]
+    # held-out texts, with which attacks compare the forgotten texts.
     test: list[EncodedText] = field(default_factory=list)
+    # held-out texts that are not in ``test``; thresholds are computed from these texts.
     validation: list[EncodedText] = field(default_factory=list)
+    # Public texts for training; a request never includes public texts.
     public: list[EncodedText] = field(default_factory=list)
-    forgotten: Index = field(default_factory=no_text_rows)
+    forgotten: Index = field(default_factory=no_text_rows)  # row numbers of the texts to forget
 
     def of(self, kind: RowKind) -> list[EncodedText]:
         """Return the texts of one kind.

@@ -36,24 +36,16 @@ PUBLIC_FILE = "public.jsonl"  # the facts, which clients repeat during fine-tuni
 
 @dataclass(frozen=True, slots=True)
 class TinyBasePlan:
-    """Data and settings of the pre-training.
+    """Data and settings of the pre-training."""
 
-    Attributes:
-        tofu: folder with TOFU's files.
-        clients: number of TOFU's first rows that the clients will use. These rows and TOFU's forget
-            splits are excluded from the pre-training.
-        english: plain text files with English texts.
-        epochs: number of passes over the texts.
-        seed: seed of weights and batch order.
-        threads: number of threads; another number of threads gives other results.
-    """
-
-    tofu: Path
+    tofu: Path  # folder with TOFU's files
+    # Number of TOFU's first rows that the clients will use. These rows and TOFU's forget splits are
+    # excluded from the pre-training.
     clients: int
-    english: tuple[Path, ...]
-    epochs: int
-    seed: int
-    threads: int
+    english: tuple[Path, ...]  # plain text files with English texts
+    epochs: int  # number of passes over the texts
+    seed: int  # seed of weights and batch order
+    threads: int  # number of threads; another number of threads gives other results
 
 
 def build_tiny_base(out: Path, recipe: TinyBasePlan, listener: ProgressListener) -> None:

@@ -3,17 +3,17 @@
 Notation: D_u = the forgotten texts, R = truth ratios of the benchmark's questions about D_u.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 import torch
 
 from parties.horizontal.engine.training_plan import ORIGINAL
-from parties.horizontal.evaluation.metrics import MIN_ATTACK_ROWS
+from parties.horizontal.evaluation.metrics import MIN_ATTACK_ROWS, odds_to_retrain
 from parties.horizontal.evaluation.outcome import ModelOutcome, Scores, client_scores
 from parties.horizontal.local.local_task import RowMetrics
-from parties.horizontal.local.score_histogram import add_histograms, histogram_scores, ks_distance
+from parties.horizontal.local.score_histogram import add_histograms, histogram_scores
 from parties.report.method_names import is_retrain
 from unlearning.audit.intervals import auc_interval
 from unlearning.audit.language.muse import privacy_leak
@@ -74,13 +74,15 @@ def _measurements(
         if name in marks
     }
     return {
-        "text_probability": _probability(forgotten),
-        "text_retained_probability": _probability(retained, Direction.HIGHER),
-        "text_held_probability": _probability(test),
-        "text_verbatim": _exact_share(forgotten),
-        "text_loss": _mean_loss(forgotten),
+        "text_probability": _per_row(forgotten, _probability),
+        "text_retained_probability": _per_row(retained, _probability, Direction.HIGHER),
+        "text_held_probability": _per_row(test, _probability),
+        # The share of answers of which every token is the most likely one.
+        "text_verbatim": _per_row(forgotten, lambda each: each.correct),
+        # The mean loss per token of an answer, in nats.
+        "text_loss": _per_row(forgotten, lambda each: each.loss),
         **_membership(scores),
-        "odds_to_retrain": _distance_to_retrain(outcome, others),
+        "odds_to_retrain": odds_to_retrain(outcome, others),
         **_benchmark_against_retrain(marks, [each.benchmark_metrics for each in others]),
         **benchmark,
         **_recovered_share(marks, original),
@@ -96,25 +98,19 @@ def _recovered_share(marks: Mapping[str, Any], original: float | None) -> dict[s
     return {"relearned_share": Measurement(value, texts, note="1: all lost knowledge")}
 
 
-def _probability(
-    some: Sequence[RowMetrics], direction: Direction = Direction.RETRAIN
+def _per_row(
+    some: Sequence[RowMetrics],
+    total: Callable[[RowMetrics], float],
+    direction: Direction = Direction.RETRAIN,
 ) -> Measurement:
-    """The mean of p^(1/|y|), with p = probability of an answer and |y| = number of its tokens."""
+    """The sum of ``total`` over the clients, divided by the number of their texts."""
     rows = sum(each.rows for each in some)
-    value = sum(each.probability for each in some) / rows if rows else None
-    return Measurement(value, rows, direction=direction)
+    return Measurement(sum(map(total, some)) / rows if rows else None, rows, direction=direction)
 
 
-def _exact_share(some: Sequence[RowMetrics]) -> Measurement:
-    """The share of answers of which every token is the most likely one."""
-    rows = sum(each.rows for each in some)
-    return Measurement(sum(each.correct for each in some) / rows if rows else None, rows)
-
-
-def _mean_loss(some: Sequence[RowMetrics]) -> Measurement:
-    """The mean loss per token of an answer, in nats."""
-    rows = sum(each.rows for each in some)
-    return Measurement(sum(each.loss for each in some) / rows if rows else None, rows)
+def _probability(each: RowMetrics) -> float:
+    """The sum of p^(1/|y|), with p = probability of an answer and |y| = number of its tokens."""
+    return each.probability
 
 
 def _membership(scores: Scores) -> dict[str, Measurement]:
@@ -131,19 +127,6 @@ def _membership(scores: Scores) -> dict[str, Measurement]:
     value = auc(members, others)
     interval = auc_interval(value, len(members), len(others))
     return {"membership_auc": Measurement(value, n, interval, least=MIN_ATTACK_ROWS)}
-
-
-def _distance_to_retrain(outcome: ModelOutcome, others: Sequence[ModelOutcome]) -> Measurement:
-    """The mean distance between the histograms of φ on D_u of this model and of the Retrains."""
-    rows = client_scores(outcome.scores["forgotten"])
-    ours = add_histograms(each.histogram for each in rows)
-    theirs = [
-        add_histograms(e.histogram for e in client_scores(each.scores["forgotten"]))
-        for each in others
-    ]
-    found = [d for d in (ks_distance(ours, each) for each in theirs) if d is not None]
-    value = fmean(found) if found else None
-    return Measurement(value, sum(e.rows for e in rows), direction=Direction.LOWER)
 
 
 def _benchmark_against_retrain(

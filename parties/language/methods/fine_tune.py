@@ -27,3 +27,5 @@ class TextFineTune(FineTune):
     """Fine-tuning on the retained texts; every table of results contains Fine-tune."""
 
     settings: ClassVar = TextFineTuneSettings
+    title: ClassVar = "Fine-tune"
+    meaning: ClassVar = "training goes on without the forgotten rows"

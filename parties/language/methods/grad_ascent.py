@@ -26,3 +26,5 @@ class GradAscent(LossBasedUnlearning):
     """Maximises the loss of the forgotten texts."""
 
     settings: ClassVar = GradAscentSettings
+    title: ClassVar = "GradAscent"
+    meaning: ClassVar = "gradient ascent on forgotten texts"

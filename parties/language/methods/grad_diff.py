@@ -30,3 +30,5 @@ class GradDiff(LossBasedUnlearning):
     """Maximises the loss of forgotten texts, and minimises the loss of retained texts."""
 
     settings: ClassVar = GradDiffSettings
+    title: ClassVar = "GradDiff"
+    meaning: ClassVar = "ascent on forgotten texts, descent on retained ones"

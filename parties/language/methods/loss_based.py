@@ -20,10 +20,10 @@ from parties.horizontal.engine.rounds import AVERAGE, RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.engine.training_plan import server_rule
 from parties.horizontal.local.local_task import LocalTask, Slots, TextTask
-from parties.horizontal.methods.method import ClientMethod
+from parties.horizontal.methods.method import StagedMethod
 from parties.horizontal.methods.recover import Recovery, TrainedState
-from parties.language.methods.text_method import TextStageBuilder
-from parties.requests.driver import StepRecord, Stop
+from parties.language.methods.text_method import TextStages
+from parties.requests.driver import StepResult
 
 Participants = Literal["all", "leaving"]
 
@@ -37,30 +37,21 @@ class LossSettings(ServerRuleSettings, ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class LossBasedUnlearning(ClientMethod[TrainedState]):
-    """An unlearning method that is defined by the objective of its local tasks.
+class LossBasedUnlearning(StagedMethod[TrainedState]):
+    """An unlearning method that is defined by the objective of its local tasks."""
 
-    Attributes:
-        name: name in the config and in reports.
-        unlearn: plan of the unlearning rounds.
-        recover: plan of the rounds after the unlearning, in which clients fine-tune on retained
-            texts.
-        participants: all clients, or only the clients with texts to forget.
-        rule: the server's optimiser in the rounds of unlearning, which applies the mean update. The
-            rounds of recovery continue with this optimiser, including its momentum and moments.
-    """
-
-    name: str
-    unlearn: RoundPlan
+    name: str  # name in the config and in reports
+    unlearn: RoundPlan  # plan of the unlearning rounds
+    # Plan of the rounds after the unlearning, in which clients fine-tune on retained texts.
     recover: RoundPlan
-    participants: Participants = "all"
+    participants: Participants = "all"  # all clients, or only the clients with texts to forget
+    # The server's optimiser in the rounds of unlearning, which applies the mean update. The rounds
+    # of recovery continue with this optimiser, including its momentum and moments.
     rule: ServerOptimiser = AVERAGE
     state: ClassVar[type[TrainedState]] = TrainedState
 
     @classmethod
-    def from_agreement(
-        cls, _agreement: object, plan: LossSettings, rounds: TextStageBuilder
-    ) -> Self:
+    def from_settings(cls, plan: LossSettings, rounds: TextStages) -> Self:
         """Build the method from its settings; the method has the name of its objective."""
         task = plan.text_task()
         return cls(
@@ -75,16 +66,8 @@ class LossBasedUnlearning(ClientMethod[TrainedState]):
         """Return the number of rounds of unlearning."""
         return self.unlearn.rounds
 
-    def init(self, run: HorizontalRun) -> TrainedState:
-        """Start from the original model."""
-        return TrainedState(run.original)
-
-    def step(
-        self, run: HorizontalRun, state: TrainedState, k: int
-    ) -> tuple[TrainedState, StepRecord] | Stop:
+    def round(self, run: HorizontalRun, state: TrainedState, k: int) -> StepResult[TrainedState]:
         """Run one round of unlearning."""
-        if k == self.unlearn.rounds:
-            return Stop()
         task, members = self.unlearn.task_at(k), unlearning_members(run, self.participants)
         chosen = sample_members(self.unlearn, k, members, run.leaving)
         mean = run.mean_update(chosen, task, model_slots(run, state.model, task))

@@ -24,3 +24,5 @@ class Npo(LossBasedUnlearning):
     """Lowers the preference of forgotten answers relative to the original model."""
 
     settings: ClassVar = NpoSettings
+    title: ClassVar = "NPO"
+    meaning: ClassVar = "forgotten answers as rejected preferences"

@@ -7,8 +7,8 @@ every round, the server measures S_u of the new model and updates Ω by dual asc
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import isfinite
+from dataclasses import dataclass, field, replace
+from math import inf, isfinite
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -22,18 +22,16 @@ from parties.common.errors import Diverged, PolicyError
 from parties.horizontal.engine.cohort import DIVERGED_HINT, require_finite
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
-from parties.horizontal.local.local_task import RowMetrics, TextTask
+from parties.horizontal.local.local_task import LocalTask, RowMetrics, TextTask
 from parties.horizontal.local.score_histogram import histogram_scores
-from parties.horizontal.methods.method import ClientMethod
-from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.horizontal.methods.method import StagedMethod
 from parties.language.methods.loss_based import (
-    Participants,
     model_slots,
     sample_members,
     unlearning_members,
 )
-from parties.language.methods.text_method import TextStageBuilder
-from parties.requests.driver import StepRecord, Stop
+from parties.language.methods.text_method import TextStages
+from parties.requests.driver import StepResult
 from unlearning.llm.primal_dual import ScoreSum, dual_ascent, initial_dual
 from unlearning.primal_dual import Dual
 
@@ -50,17 +48,11 @@ CEILING_FACTOR = 1.5  # M / γ: the threshold can be reached, and no answer coun
 
 @dataclass(frozen=True, slots=True)
 class PrimalDualState:
-    """The state of the primal-dual method.
+    """The state of the primal-dual method."""
 
-    Attributes:
-        model: the model, ``[d]``.
-        dual: the dual variable Ω, with its threshold γ and its maximum.
-        ceiling: M, the bound of the scores.
-    """
-
-    model: Tensor
-    dual: Dual
-    ceiling: float
+    model: Tensor  # the model, ``[d]``
+    dual: Dual  # the dual variable Ω, with its threshold γ and its maximum
+    ceiling: float  # M, the bound of the scores
 
 
 class PrimalDualSettings(ForgettingSettings):
@@ -102,49 +94,34 @@ class PrimalDualSettings(ForgettingSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class PrimalDual(ClientMethod[PrimalDualState]):
-    """Unlearning under the constraint S_u ≥ γ, with FedORA's dual variable Ω.
+class PrimalDual(StagedMethod[PrimalDualState]):
+    """Unlearning under the constraint S_u ≥ γ, with FedORA's dual variable Ω."""
 
-    Attributes:
-        unlearn: plan of the unlearning rounds.
-        recover: plan of the rounds after the unlearning, in which clients fine-tune on retained
-            texts.
-        step_size: σ, the step size with which Ω is updated.
-        initial_multiplier: Ω before the first round.
-        max_multiplier: upper bound of Ω.
-        threshold: γ, the smallest allowed S_u. If ``threshold`` is None, γ is the mean score of
-            held-out texts under the original model. The bound M of the scores is then
-            ``CEILING_FACTOR`` times the mean loss of these texts.
-        participants: all clients, or only the clients with texts to forget.
-        name: name in the config and in reports.
-    """
-
-    unlearn: RoundPlan
+    unlearn: RoundPlan  # plan of the unlearning rounds
+    # Plan of the rounds after the unlearning, in which clients fine-tune on retained texts.
     recover: RoundPlan
-    step_size: float
-    initial_multiplier: float
-    max_multiplier: float
-    threshold: float | None = None
-    participants: Participants = "all"
-    name: str = "primal-dual"
+    plan: PrimalDualSettings = field(default_factory=PrimalDualSettings)  # the other settings
+    name: str = "primal-dual"  # name in the config and in reports
     settings: ClassVar = PrimalDualSettings
+    title: ClassVar = "Primal-dual"
+    meaning: ClassVar = "forgotten answers kept at the loss of unseen ones"
     state: ClassVar[type[PrimalDualState]] = PrimalDualState
 
     @classmethod
-    def from_agreement(
-        cls, _agreement: object, plan: PrimalDualSettings, rounds: TextStageBuilder
-    ) -> Self:
+    def from_settings(cls, plan: PrimalDualSettings, rounds: TextStages) -> Self:
         """Build the method from its settings."""
         text = TextTask(objective="primal-dual", alpha=plan.alpha, retain=plan.retain)
-        return cls(
-            rounds(plan.unlearn, "unlearn", text),
-            rounds(plan.recover, "recover"),
-            plan.step_size,
-            plan.initial_multiplier,
-            plan.max_multiplier,
-            plan.threshold,
-            plan.participants,
-        )
+        unlearn = rounds(plan.unlearn, "unlearn", text)
+        return cls(unlearn, rounds(plan.recover, "recover"), plan)
+
+    def tasks(self) -> list[LocalTask]:
+        """Return the tasks with the largest Ω and M; M is unknown without a threshold."""
+        text, threshold = self.unlearn.task.text, self.plan.threshold
+        if text is None:
+            return self.planned_tasks()
+        ceiling = inf if threshold is None else CEILING_FACTOR * threshold
+        text = replace(text, multiplier=self.plan.max_multiplier, max_loss=ceiling)
+        return [replace(self.unlearn.task, text=text), self.recover.task]
 
     def count(self, _run: HorizontalRun) -> int:
         """Return the number of rounds of unlearning."""
@@ -158,24 +135,24 @@ class PrimalDual(ClientMethod[PrimalDualState]):
             Diverged: the outputs of the original model are not finite.
         """
         threshold, ceiling = self._levels(run)
-        dual = initial_dual(threshold, ceiling, self.initial_multiplier, self.max_multiplier)
+        dual = initial_dual(
+            threshold, ceiling, self.plan.initial_multiplier, self.plan.max_multiplier
+        )
         return PrimalDualState(run.original, dual, ceiling)
 
-    def step(
+    def round(
         self, run: HorizontalRun, state: PrimalDualState, k: int
-    ) -> tuple[PrimalDualState, StepRecord] | Stop:
+    ) -> StepResult[PrimalDualState]:
         """Run one round of unlearning, then update Ω.
 
         Raises:
             Diverged: the model or its outputs are not finite.
         """
-        if k == self.unlearn.rounds:
-            return Stop()
         dual, ceiling, task = state.dual, state.ceiling, self.unlearn.task_at(k)
         if task.text is not None:
             text = replace(task.text, multiplier=dual.multiplier, max_loss=ceiling)
             task = replace(task, text=text)
-        members = unlearning_members(run, self.participants)
+        members = unlearning_members(run, self.plan.participants)
         chosen = sample_members(self.unlearn, k, members, run.leaving)
         mean = run.mean_update(chosen, task, model_slots(run, state.model, task))
         model = state.model + mean.delta.to(state.model.dtype)
@@ -185,17 +162,17 @@ class PrimalDual(ClientMethod[PrimalDualState]):
         sums = _score_sums(metrics, ceiling)
         record = RoundRecord("unlearn", k, model, mean.loss, score=_mean(sums))
         record = replace(record, threshold=dual.threshold, multiplier=dual.multiplier)
-        after = PrimalDualState(model, dual_ascent(dual, sums, self.step_size), ceiling)
+        after = PrimalDualState(model, dual_ascent(dual, sums, self.plan.step_size), ceiling)
         return after, run.finish_round(record)
 
-    def recovery(self, _run: HorizontalRun, state: PrimalDualState) -> Recovery:
-        """Return the rounds of recovery."""
-        return Recovery(self.recover, TrainedState(state.model))
-
     def _levels(self, run: HorizontalRun) -> tuple[float, float]:
-        """γ and M. The same score is measured on forgotten texts and on held-out texts."""
-        if self.threshold is not None:
-            return self.threshold, CEILING_FACTOR * self.threshold
+        """γ and M. The same score is measured on forgotten texts and on held-out texts.
+
+        Without an agreed threshold, γ is the mean score of held-out texts under the original model,
+        and M is ``CEILING_FACTOR`` times their mean loss.
+        """
+        if self.plan.threshold is not None:
+            return self.plan.threshold, CEILING_FACTOR * self.plan.threshold
         clients = sorted({each.client for each in (*run.remaining, *run.leaving)})
         unseen = _require_finite_losses(run.cohort.evaluate(clients, "validation", run.original))
         rows = sum(each.rows for each in unseen.values())

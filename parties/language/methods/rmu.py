@@ -35,3 +35,5 @@ class Rmu(LossBasedUnlearning):
     """Steers the outputs of one layer on forgotten texts to a random vector."""
 
     settings: ClassVar = RmuSettings
+    title: ClassVar = "RMU"
+    meaning: ClassVar = "activations of forgotten texts steered away"

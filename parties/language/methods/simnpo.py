@@ -28,3 +28,5 @@ class SimNpo(LossBasedUnlearning):
     """Lowers the preference of forgotten answers, weighted by their length."""
 
     settings: ClassVar = SimNpoSettings
+    title: ClassVar = "SimNPO"
+    meaning: ClassVar = "NPO by length, without a reference model"

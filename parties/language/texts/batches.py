@@ -16,30 +16,19 @@ POOL = 32  # batches in a pool; the rows of one pool are sorted by length
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextBatch:
-    """Training rows, padded on the right.
+    """Training rows, padded on the right."""
 
-    Attributes:
-        ids: token ids, ``[batch, width]`` int64.
-        mask: attention mask, ``[batch, width]`` int64: 1 for tokens, 0 for padding.
-        labels: ``[batch, width]`` int64, -100 for tokens without a loss.
-    """
-
-    ids: Tensor
-    mask: Tensor
-    labels: Tensor
+    ids: Tensor  # token ids, ``[batch, width]`` int64
+    mask: Tensor  # attention mask, ``[batch, width]`` int64: 1 for tokens, 0 for padding
+    labels: Tensor  # ``[batch, width]`` int64, -100 for tokens without a loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PromptBatch:
-    """Prompts for generation, padded on the left.
+    """Prompts for generation, padded on the left."""
 
-    Attributes:
-        ids: token ids, ``[batch, width]`` int64.
-        mask: attention mask, ``[batch, width]`` int64: 1 for tokens, 0 for padding.
-    """
-
-    ids: Tensor
-    mask: Tensor
+    ids: Tensor  # token ids, ``[batch, width]`` int64
+    mask: Tensor  # attention mask, ``[batch, width]`` int64: 1 for tokens, 0 for padding
 
 
 def training_batch(rows: Sequence[EncodedText], pad: int) -> TextBatch:

@@ -26,17 +26,11 @@ _PROBE = "one"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EncodedText:
-    """One row of token ids.
+    """One row of token ids."""
 
-    Attributes:
-        ids: token ids, ``[tokens]``.
-        start: index of the first token with a label; earlier tokens are only input.
-        cut: number of tokens that were removed from the end because the row was too long.
-    """
-
-    ids: Index
-    start: int
-    cut: int = 0
+    ids: Index  # token ids, ``[tokens]``
+    start: int  # index of the first token with a label; earlier tokens are only input
+    cut: int = 0  # number of tokens that were removed from the end because the row was too long
 
     @property
     def labels(self) -> Index:
@@ -74,21 +68,13 @@ def count_truncated(rows: Sequence[EncodedText]) -> Truncation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextEncoder:
-    """A tokenizer with a prompt template and a maximum length.
+    """A tokenizer with a prompt template and a maximum length."""
 
-    Attributes:
-        tokenizer: tokenizer of the base model.
-        template: prompt template.
-        longest: maximum number of tokens in a row.
-        spaced: true if the tokenizer adds a space before every text (Llama 2).
-        end: id of the end token.
-    """
-
-    tokenizer: PreTrainedTokenizerBase
-    template: Template
-    longest: int
-    spaced: bool
-    end: int
+    tokenizer: PreTrainedTokenizerBase  # tokenizer of the base model
+    template: Template  # prompt template
+    longest: int  # maximum number of tokens in a row
+    spaced: bool  # true if the tokenizer adds a space before every text (Llama 2)
+    end: int  # id of the end token
 
     def answers(
         self, pairs: Sequence[QuestionPair], examples: Sequence[QuestionPair] = ()

@@ -39,16 +39,12 @@ class CorpusSizes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextShare:
-    """The rows of one client.
+    """The rows of one client."""
 
-    Attributes:
-        rows: row numbers in ascending order, ``[rows]``; rows to retain have smaller numbers than
-            rows to forget.
-        forget: ``[rows]``, True for rows of the forget split.
-    """
-
+    # Row numbers in ascending order, ``[rows]``; rows to retain have smaller numbers than rows to
+    # forget.
     rows: Index
-    forget: Mask
+    forget: Mask  # ``[rows]``, True for rows of the forget split
 
 
 def partition_rows(

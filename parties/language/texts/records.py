@@ -11,24 +11,18 @@ _DOMAIN = b"vfl/text/v1\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class QuestionAnswer:
-    """A question and its answer, with additional fields for the metrics of TOFU.
+    """A question and its answer, with additional fields for the metrics of TOFU."""
 
-    Attributes:
-        question: the question.
-        answer: the true answer.
-        paraphrased_question: the question in other words; empty if the file has no paraphrase.
-        paraphrased_answer: the true answer in other words (â in the truth ratio); empty if the file
-            has no paraphrase.
-        perturbed_answers: false answers of the same form (ã_k in the truth ratio); empty if the
-            file has no false answers.
-        options: options of a multiple-choice question, including the answer; otherwise empty.
-    """
-
-    question: str
-    answer: str
+    question: str  # the question
+    answer: str  # the true answer
+    # The question in other words; empty if the file has no paraphrase.
     paraphrased_question: str = ""
+    # The true answer in other words (â in the truth ratio); empty if the file has no paraphrase.
     paraphrased_answer: str = ""
+    # False answers of the same form (ã_k in the truth ratio); empty if the file has no false
+    # answers.
     perturbed_answers: tuple[str, ...] = ()
+    # Options of a multiple-choice question, including the answer; otherwise empty.
     options: tuple[str, ...] = ()
 
 

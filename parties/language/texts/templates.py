@@ -12,19 +12,13 @@ class PlainTemplate:
     r"""``Question: {q}\nAnswer: {a}``: the template of TOFU's and MUSE's code for base models.
 
     The encoder treats the whole prompt as plain text: it does not recognise special tokens.
-
-    Attributes:
-        system: text at the beginning of the prompt.
-        before_question: text before each question.
-        after_question: text after each question.
-        before_answer: text before each answer.
-        after_answer: text after the answer of each example; an end token follows the last answer.
     """
 
-    system: str = ""
-    before_question: str = "Question: "
-    after_question: str = "\n"
-    before_answer: str = "Answer: "
+    system: str = ""  # text at the beginning of the prompt
+    before_question: str = "Question: "  # text before each question
+    after_question: str = "\n"  # text after each question
+    before_answer: str = "Answer: "  # text before each answer
+    # Text after the answer of each example; an end token follows the last answer.
     after_answer: str = "\n\n"
 
     def prompt(self, question: str, examples: Sequence[QuestionPair] = ()) -> str:
@@ -42,15 +36,12 @@ class PlainTemplate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatTemplate:
-    """The tokenizer's own chat template, with the arguments that Oblivionis's code uses.
+    """The tokenizer's own chat template, with the arguments that Oblivionis's code uses."""
 
-    Attributes:
-        system: the system message; if empty, there is no system message.
-        date: the date that is passed to the template as ``date_string``. The date is fixed, because
-            some templates otherwise print today's date, and the tokens change every day.
-    """
-
+    # The system message; if empty, there is no system message.
     system: str = "You are a helpful assistant."
+    # The date that is passed to the template as ``date_string``. The date is fixed, because some
+    # templates otherwise print today's date, and the tokens change every day.
     date: str = "10 Apr 2025"
 
     def messages(

@@ -16,15 +16,10 @@ MAX_ROWS = 2_000_000
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JsonEntry:
-    """One JSON object of a file.
+    """One JSON object of a file."""
 
-    Attributes:
-        place: file and line number or array index (counted from 1), for error messages.
-        fields: fields of the object.
-    """
-
-    place: str
-    fields: Mapping[str, object]
+    place: str  # file and line number or array index (counted from 1), for error messages
+    fields: Mapping[str, object]  # fields of the object
 
     def text(self, field: str) -> str:
         """Return a field, and check that the value is a non-empty text.

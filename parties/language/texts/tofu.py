@@ -21,16 +21,12 @@ _OPTIONS = ("option1", "option2", "option3", "option4")
 
 @dataclass(frozen=True, slots=True)
 class SplitFormat:
-    """Fields of the rows of a split.
+    """Fields of the rows of a split."""
 
-    Attributes:
-        options: names of the fields with the options of a multiple-choice question.
-        perturbed: number of false answers per row.
-        paraphrased: names of the fields with the paraphrased question and answer.
-    """
-
+    # Names of the fields with the options of a multiple-choice question.
     options: tuple[str, ...] = ()
-    perturbed: int = 0
+    perturbed: int = 0  # number of false answers per row
+    # Names of the fields with the paraphrased question and answer.
     paraphrased: tuple[str, ...] = ()
 
     @property

@@ -30,8 +30,13 @@ from parties.report.columns import (
     membership_interval,
     utility_column,
 )
-from parties.report.comparison import chosen_method, ordered_methods, retrain_reference
-from parties.report.method_names import ORIGINAL, RETRAIN, is_retrain, method_title
+from parties.report.comparison import (
+    chosen_method,
+    method_title,
+    ordered_methods,
+    retrain_reference,
+)
+from parties.report.method_names import ORIGINAL, RETRAIN, is_retrain
 from parties.report.quantities import (
     format_number,
     format_percent,
@@ -174,7 +179,7 @@ def _distances(request: Request, rows: str, title: str) -> Panel | None:
         found = (method.divergence or {}).get(rows)
         ratio = found.ratio if found else None
         at = [Mark(ratio, _accent(request, method))] if ratio else []
-        shown.append(MarkRow(method_title(method.name), at, format_ratio(ratio)))
+        shown.append(MarkRow(method.title, at, format_ratio(ratio)))
     scale = MarkScale(label="JS ratio, logarithmic", goal=1.0, start=1.0, log=True)
     return draw_marks(title, "Dashed: the distance of another Retrain.", shown, scale)
 
@@ -184,7 +189,7 @@ def _attack(request: Request) -> Panel | None:
     for method in ordered_methods(request):
         auc, between = column.value(method), membership_interval(method)
         at = [] if auc is None else [Mark(auc, _accent(request, method), interval=between)]
-        shown.append(MarkRow(method_title(method.name), at, format_number(auc, 2)))
+        shown.append(MarkRow(method.title, at, format_number(auc, 2)))
     scale = MarkScale(label="AUC, 95 % interval", goal=_goal(request, column))
     caption = "Forgotten against unseen rows of equal classes. Dashed: Retrain. Chance is 0.5."
     return draw_marks("Membership attack", caption, shown, scale)
@@ -196,7 +201,7 @@ def _accuracies(request: Request) -> Panel | None:
         forgotten, test = FORGOTTEN_ACCURACY.value(method), utility_column(request).value(method)
         at = [] if forgotten is None else [Mark(forgotten, BLUE, "o", "forgotten rows")]
         at += [] if test is None else [Mark(test, VERMILLION, "s", "test rows")]
-        shown.append(MarkRow(method_title(method.name), at))
+        shown.append(MarkRow(method.title, at))
     scale = MarkScale(label="rows predicted right", show=lambda v: format_percent(v, 0))
     return draw_marks(
         "Accuracy", "A higher accuracy on forgotten than on test rows shows memory.", shown, scale
@@ -213,7 +218,7 @@ def _triggers(request: Request) -> Panel | None:
         at = [] if delivered is None else [Mark(delivered, BLUE, "o", "delivered")]
         at += [] if reverted is None else [Mark(reverted, FAINT, "s", "after the reverting test")]
         text = format_percent(at[0].value) if at else ""
-        shown.append(MarkRow(method_title(method.name), at, text))
+        shown.append(MarkRow(method.title, at, text))
     caption = "On the leaving client's own rows. Dashed: Retrain."
     return draw_marks("Trigger rate", caption, shown, _share_scale(request, "planted", "rows"))
 
@@ -224,7 +229,7 @@ def _shares(request: Request, title: str, caption: str, name: str) -> Panel | No
     for method in ordered_methods(request):
         value = _column(name).value(method)
         at = [] if value is None else [Mark(value, BLUE)]
-        shown.append(MarkRow(method_title(method.name), at, format_percent(value)))
+        shown.append(MarkRow(method.title, at, format_percent(value)))
     return draw_marks(title, caption, shown, _share_scale(request, name, "rows"))
 
 
@@ -239,14 +244,14 @@ def _fairness(request: Request) -> Panel | None:
         if worst is None or mean is None or best is None:
             continue
         mark = Mark(mean, _accent(request, method), interval=(worst, best))
-        shown.append(MarkRow(method_title(method.name), [mark], format_percent(mean)))
+        shown.append(MarkRow(method.title, [mark], format_percent(mean)))
     caption = "Mean, worst and best client. Dashed: Retrain's mean."
     scale = _share_scale(request, "client_accuracy", "test accuracy")
     return draw_marks("Remaining clients", caption, shown, scale)
 
 
 def _times(request: Request) -> Panel | None:
-    seconds = {method_title(each.name): each.cost.seconds for each in request.methods if each.cost}
+    seconds = {each.title: each.cost.seconds for each in request.methods if each.cost}
     return draw_bars("Time", "Measured at the server.", seconds, format_seconds)
 
 
@@ -261,7 +266,7 @@ def _effort(request: Request) -> Panel | None:
         at = [
             Mark(cost, colour, shape, names[kind]) for cost, (kind, colour, shape) in costs if cost
         ]
-        shown.append(MarkRow(method_title(method.name), at))
+        shown.append(MarkRow(method.title, at))
     scale = MarkScale(
         label="share of Retrain", show=lambda v: format_percent(v, 0), goal=1.0, start=0.0
     )
@@ -275,7 +280,7 @@ def entropy_panels(request: Request) -> list[Panel]:
     sides = {name: _sides(entropy[name]) for name in names if entropy.get(name)}
     goal = sides.get(RETRAIN)
     return [
-        draw_histograms(method_title(name), _overlap(both), entropy["edges"], both, goal)
+        draw_histograms(method_title(request, name), _overlap(both), entropy["edges"], both, goal)
         for name, both in sides.items()
     ]
 

@@ -308,17 +308,12 @@ class MarkRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkScale:
-    """The x axis of all rows.
-
-    Attributes:
-        goal: target value, drawn as a dashed line through all rows.
-        start: value from which a line is drawn to each mark; if None, a line joins the marks of a
-            row.
-    """
+    """The x axis of all rows."""
 
     label: str
     show: ValueFormat = lambda value: f"{value:g}"
-    goal: float | None = None
+    goal: float | None = None  # target value, drawn as a dashed line through all rows
+    # Value from which a line is drawn to each mark; if None, a line joins the marks of a row.
     start: float | None = None
     log: bool = False
 

@@ -144,4 +144,4 @@ def _offer(
 
 
 def _time_limit(party: VerticalParty, rows: int) -> float:
-    return party.agreement.limits.step_seconds + SECONDS_PER_ROW * rows
+    return party.limits.step_seconds + SECONDS_PER_ROW * rows

@@ -30,15 +30,10 @@ from psi.errors import PsiError
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """The common rows of one party, in the common order.
+    """The common rows of one party, in the common order."""
 
-    Attributes:
-        rows: [common_rows], the party's own row number of each common row.
-        digest: digest of the alignment, equal at all parties.
-    """
-
-    rows: Index
-    digest: bytes
+    rows: Index  # [common_rows], the party's own row number of each common row
+    digest: bytes  # digest of the alignment, equal at all parties
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -192,4 +192,4 @@ def _pieces(rows: int) -> int:
 
 def _time_limit(party: VerticalParty, rows: int) -> float:
     members = len(party.agreement.passive)
-    return party.agreement.limits.step_seconds + SECONDS_PER_ROW * rows * members
+    return party.limits.step_seconds + SECONDS_PER_ROW * rows * members

@@ -27,15 +27,10 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 @dataclass(frozen=True, slots=True)
 class ModelInputs:
-    """The features of all common rows, and the preprocessing that computed these features.
+    """The features of all common rows, and the preprocessing that computed these features."""
 
-    Attributes:
-        values: the features, [common_rows, ...]; the features of erased rows are 0.
-        fitted: the preprocessing, with its statistics.
-    """
-
-    values: Tensor
-    fitted: preprocess.FittedPreprocessing
+    values: Tensor  # the features, [common_rows, ...]; the features of erased rows are 0
+    fitted: preprocess.FittedPreprocessing  # the preprocessing, with its statistics
 
 
 class PartyFeatures:
@@ -151,17 +146,12 @@ _PERCENTILES = (99, 1)
 
 @dataclass(frozen=True, slots=True)
 class BackdoorTrigger:
-    """The trigger of a backdoor audit, in the units of the data, before preprocessing.
+    """The trigger of a backdoor audit, in the units of the data, before preprocessing."""
 
-    Attributes:
-        rows: [rows], numbers of the common training rows that carry the trigger, ascending.
-        levels: for tables, the value that the trigger sets in each column, by column name.
-        brightest: for images, the value that the trigger sets in its pixels.
-    """
-
-    rows: Index
+    rows: Index  # [rows], numbers of the common training rows that carry the trigger, ascending
+    # For tables, the value that the trigger sets in each column, by column name.
     levels: dict[str, float]
-    brightest: float
+    brightest: float  # for images, the value that the trigger sets in its pixels
 
     def stamp(self, features: Tensor, fitted: FittedPreprocessing) -> Tensor:
         """A copy of preprocessed ``features``, [rows, ...], with the trigger in every row."""

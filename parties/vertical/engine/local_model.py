@@ -43,15 +43,10 @@ Block = tuple[Tensor, ...]
 
 @dataclass(frozen=True, slots=True)
 class PartyNetwork:
-    """A party's network, and the features for which the network was built.
+    """A party's network, and the features for which the network was built."""
 
-    Attributes:
-        network: the bottom model; at the active party also the top model.
-        inputs: the features; None if the party has none.
-    """
-
-    network: nn.Module
-    inputs: ModelInputs | None
+    network: nn.Module  # the bottom model; at the active party also the top model
+    inputs: ModelInputs | None  # the features; None if the party has none
 
     @property
     def block(self) -> list[nn.Parameter]:
@@ -61,29 +56,20 @@ class PartyNetwork:
 
 @dataclass(slots=True)
 class TaskState:
-    """The state of one task; the next task starts with a new state.
+    """The state of one task; the next task starts with a new state."""
 
-    Attributes:
-        task: the task.
-        rule: the update rule; None if the task takes no steps.
-        optimiser: the optimiser; None if the update rule names none.
-        anchor: θ₀, the reference point of FedORA's proximal term; one tensor per parameter.
-        held: the stored gradient; in FedORA, g_u, the gradient of the forgetting score.
-        mark: the values of the parameters at the time when the last gradient was stored.
-        change_square: squared distance between the last two values of ``mark``.
-        dual: the literal dual of FedORA, one multiplier for each element of each parameter.
-        solver: this party's part of a Newton-CG step.
-    """
-
-    task: vfl_pb2.Task = vfl_pb2.TASK_UNSPECIFIED
-    rule: UpdateRule | None = None
+    task: vfl_pb2.Task = vfl_pb2.TASK_UNSPECIFIED  # the task
+    rule: UpdateRule | None = None  # the update rule; None if the task takes no steps
+    # The optimiser; None if the update rule names none.
     optimiser: torch.optim.Optimizer | None = None
+    # θ₀, the reference point of FedORA's proximal term; one tensor per parameter.
     anchor: Block = ()
-    held: Block = ()
-    mark: Block = ()
-    change_square: float = 0.0
+    held: Block = ()  # the stored gradient; in FedORA, g_u, the gradient of the forgetting score
+    mark: Block = ()  # the values of the parameters at the time when the last gradient was stored
+    change_square: float = 0.0  # squared distance between the last two values of ``mark``
+    # The literal dual of FedORA, one multiplier for each element of each parameter.
     dual: LiteralDual | None = None
-    solver: NewtonBlock | None = None
+    solver: NewtonBlock | None = None  # this party's part of a Newton-CG step
 
 
 class ModelCopies(dict[str, tuple[PartyNetwork, Block]]):
@@ -120,6 +106,16 @@ class LocalModel:
         if self._model is None:
             raise LookupError("no model was initialised or restored")
         return self._model
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model was initialised or restored."""
+        return self._model is not None
+
+    @property
+    def task(self) -> TaskState:
+        """The state of the current task, which only the methods of this class may change."""
+        return self._task
 
     @property
     def models(self) -> list[PartyNetwork]:

@@ -21,18 +21,14 @@ class NewtonBlock:
     """One party's part of the linear system of a Newton step, kept between the commands.
 
     While the system is being solved, the parameters of the block are set to the search direction p.
-
-    Attributes:
-        weight: λ, the weight of the regulariser.
-        entropy: returns secret random bytes, for noise.
-        held: the last vector that the command ``regularise`` computed, ∇F or H p; one tensor for
-            each parameter.
-        solve: the state of the solver; None before the first command ``start``.
     """
 
-    weight: float
-    entropy: Callable[[int], bytes]
+    weight: float  # λ, the weight of the regulariser
+    entropy: Callable[[int], bytes]  # returns secret random bytes, for noise
+    # The last vector that the command ``regularise`` computed, ∇F or H p; one tensor for each
+    # parameter.
     held: Block = ()
+    # The state of the solver; None before the first command ``start``.
     solve: LinearSolve | None = None
 
     def execute(

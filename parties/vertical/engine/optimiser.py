@@ -15,21 +15,14 @@ Kind: TypeAlias = Literal["plain", "adam", "sgd"]
 
 @dataclass(frozen=True, slots=True)
 class UpdateRule:
-    """How every party updates its part of the model.
+    """How every party updates its part of the model."""
 
-    Attributes:
-        optimiser: ``adam`` or ``sgd``; ``plain``: every step names its own size.
-        learning_rate: η; 0 for ``plain``.
-        momentum: momentum of ``sgd``.
-        weight_decay: weight decay.
-        proximal: ρ, weight of FedORA's proximal term, which keeps the parameters near the
-            parameters at the start.
-    """
-
-    optimiser: Kind = "plain"
-    learning_rate: float = 0.0
-    momentum: float = 0.0
-    weight_decay: float = 0.0
+    optimiser: Kind = "plain"  # ``adam`` or ``sgd``; ``plain``: every step names its own size
+    learning_rate: float = 0.0  # η; 0 for ``plain``
+    momentum: float = 0.0  # momentum of ``sgd``
+    weight_decay: float = 0.0  # weight decay
+    # ρ, weight of FedORA's proximal term, which keeps the parameters near the parameters at the
+    # start.
     proximal: float = 0.0
 
     @classmethod

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from configs.agreement import VerticalAgreement
-from configs.party_settings import VerticalPartySettings
 from parties.data.holding import Holding
+from parties.data.party_settings import VerticalPartySettings
 from parties.session.party import PartyContext
 
 SECONDS_PER_ROW = 1e-3  # time limit of work on all rows: about a hundred times what a row needs

@@ -23,19 +23,12 @@ SHOWN = 10  # largest number of line numbers in an error
 
 @dataclass(frozen=True, slots=True)
 class RequestRows:
-    """A request and its rows, as indices into the common order, ascending.
+    """A request and its rows, as indices into the common order, ascending."""
 
-    Attributes:
-        request: the request in the agreement.
-        rows: [rows], all requested rows; some may be validation or test rows.
-        canaries: [canaries], requested training rows that get a wrong label.
-        poisoned: [poisoned], requested training rows that get the trigger and the target label.
-    """
-
-    request: RowRequest
-    rows: Index
-    canaries: Index
-    poisoned: Index
+    request: RowRequest  # the request in the agreement
+    rows: Index  # [rows], all requested rows; some may be validation or test rows
+    canaries: Index  # [canaries], requested training rows that get a wrong label
+    poisoned: Index  # [poisoned], requested training rows that get the trigger and the target label
 
 
 def select_request_rows(

@@ -26,42 +26,27 @@ from protocol.errors import RemoteProtocolError
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A fixed part of D_r: the row set ``SAMPLE``.
+    """A fixed part of D_r: the row set ``SAMPLE``."""
 
-    Attributes:
-        stream: random stream of the draw.
-        share: fraction of the rows of D_r.
-    """
-
-    stream: str
-    share: float
+    stream: str  # random stream of the draw
+    share: float  # fraction of the rows of D_r
 
 
 @dataclass(frozen=True, slots=True)
 class RowSets:
-    """The common rows of each set, as indices into the common order, ascending.
+    """The common rows of each set, as indices into the common order, ascending."""
 
-    Attributes:
-        seed: the agreed seed, from which every sample and every order is computed.
-        initial_train: [rows], all training rows at the start of the run; each epoch shuffles these
-            rows.
-        train: [rows], the set D of all training rows that no earlier request removed.
-        validation: [rows], rows for early stopping and thresholds.
-        test: [rows], rows for the metrics of the report.
-        forgotten: [rows], D_u: the part of ``train`` that the current request removes.
-        stream: random stream of the current model. For a shadow model, the stream also selects the
-            half of D_r on which this model is trained.
-        sample: the row set ``SAMPLE``; None: it has no rows.
-    """
-
-    seed: int
+    seed: int  # the agreed seed, from which every sample and every order is computed
+    # [rows], all training rows at the start of the run; each epoch shuffles these rows.
     initial_train: Index
-    train: Index
-    validation: Index
-    test: Index
-    forgotten: Index
+    train: Index  # [rows], the set D of all training rows that no earlier request removed
+    validation: Index  # [rows], rows for early stopping and thresholds
+    test: Index  # [rows], rows for the metrics of the report
+    forgotten: Index  # [rows], D_u: the part of ``train`` that the current request removes
+    # Random stream of the current model. For a shadow model, the stream also selects the half of
+    # D_r on which this model is trained.
     stream: str = ""
-    sample: Sample | None = None
+    sample: Sample | None = None  # the row set ``SAMPLE``; None: it has no rows
 
     def arrays(self) -> dict[str, Index]:
         """The sets that are stored as index arrays, each [rows], by attribute name."""

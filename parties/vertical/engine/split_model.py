@@ -62,8 +62,8 @@ class SplitModel:
         self, party: VerticalParty, hub: Hub, checkpoints: Checkpoints, state: PartyState
     ) -> None:
         self.party, self.agreement, self._hub = party, party.agreement, hub
-        self.checkpoints, self._state = checkpoints, state
-        self._start = state.rows
+        self.checkpoints, self.state = checkpoints, state
+        self.start = state.rows
         self.ensemble: tuple[str, ...] = ()
         self._kept_ensembles: dict[str, tuple[str, ...]] = {}  # slots of the members, by slot
         self._saved = monotonic()
@@ -94,10 +94,10 @@ class SplitModel:
         self.run, self._number = run, number
         self._journal = Journal.read(content)
         begin = {name: rows.numpy() for name, rows in content.tensors["start"].items()}
-        self._start = RowSets(seed=state.rows.seed, stream="", **begin)  # type: ignore[arg-type]
+        self.start = RowSets(seed=state.rows.seed, stream="", **begin)  # type: ignore[arg-type]
         if self._journal.replaying:
             self._resumed = state.batch_order
-            state.reset_rows(self._start)
+            state.reset_rows(self.start)
         self.loop.labels = content.tensors["labels"]["labels"]
         party.traffic.restore(content.values["traffic"])
         return self
@@ -105,12 +105,7 @@ class SplitModel:
     @property
     def rows(self) -> RowSets:
         """The current row sets."""
-        return self._state.rows
-
-    @property
-    def start(self) -> RowSets:
-        """The row sets before any request."""
-        return self._start
+        return self.state.rows
 
     @property
     def time_limit(self) -> float:
@@ -125,17 +120,12 @@ class SplitModel:
     @property
     def stream(self) -> str:
         """The random stream of the current model."""
-        return self._state.batches.stream
-
-    @property
-    def state(self) -> PartyState:
-        """The active party's own state."""
-        return self._state
+        return self.state.batches.stream
 
     @property
     def local_model(self) -> LocalModel:
         """The active party's own part of the model."""
-        return self._state.local_model
+        return self.state.local_model
 
     @property
     def replaying(self) -> bool:
@@ -163,7 +153,7 @@ class SplitModel:
             self.loop.diverged = entry.diverged
             if not self._journal.replaying:
                 # The replayed work may have changed the ensemble.
-                self.ensemble = self._state.local_model.ensemble
+                self.ensemble = self.state.local_model.ensemble
             return recorded_value(entry, kind)
         value = self._journal.record(name, work, lambda: self.loop.diverged)
         if durable and monotonic() - self._saved >= self.agreement.limits.checkpoint_seconds:
@@ -178,8 +168,8 @@ class SplitModel:
         self.loop.diverged = entry.diverged
         if not self._journal.replaying:
             # The work that set these ran before the crash, and is not repeated.
-            self.ensemble = self._state.local_model.ensemble
-            self._state.use_stream(*self._resumed)
+            self.ensemble = self.state.local_model.ensemble
+            self.state.use_stream(*self._resumed)
         return recorded_value(entry, kind)
 
     def record(self, name: str, value: object) -> None:
@@ -211,14 +201,14 @@ class SplitModel:
             self.checkpoints.prune(self._number)
 
     def _content(self) -> CheckpointContent:
-        state = self._state.content()
+        state = self.state.content()
         entries = self._journal.entries
         values = state.values | {
             "journal": [[each.name, each.value, each.diverged] for each in entries],
             "traffic": self.party.traffic.to_json(),
         }
         tensors = {f"entry {place}": each.tensors for place, each in enumerate(entries)}
-        start = {name: torch.from_numpy(rows.copy()) for name, rows in self._start.arrays().items()}
+        start = {name: torch.from_numpy(rows.copy()) for name, rows in self.start.arrays().items()}
         tensors |= {"start": start, "labels": {"labels": self.loop.labels}}
         return CheckpointContent(values, state.tensors | tensors)
 
@@ -251,7 +241,7 @@ class SplitModel:
             sample=None if sample is None else encode(sample, vfl_pb2.Sample),
         )
         self._change_all(task, vfl_pb2.ModelCommand(initialise=fresh))
-        self._state.use_stream(stream, shard, sample)
+        self.state.use_stream(stream, shard, sample)
         self.ensemble = ()
         self.loop.diverged = False
 
@@ -275,23 +265,6 @@ class SplitModel:
         if slot in self._kept_ensembles:
             self.use_ensemble(self._kept_ensembles[slot])
             return
-        self._restore_copy(slot, stream, task, rule, sample)
-        self.ensemble = ()
-
-    def use_ensemble(self, slots: Sequence[str]) -> None:
-        """Use the copies in ``slots`` as an ensemble, which averages the logits of the copies."""
-        assemble = vfl_pb2.UseEnsemble(slots=slots)
-        self._change_all(vfl_pb2.EVALUATE, vfl_pb2.ModelCommand(use_ensemble=assemble))
-        self.ensemble = tuple(slots)
-
-    def _restore_copy(
-        self,
-        slot: str,
-        stream: str,
-        task: vfl_pb2.Task,
-        rule: UpdateRule | None = None,
-        sample: Sample | None = None,
-    ) -> None:
         restore = vfl_pb2.RestoreCopy(
             slot=slot,
             stream=stream,
@@ -299,8 +272,15 @@ class SplitModel:
             sample=None if sample is None else encode(sample, vfl_pb2.Sample),
         )
         self._change_all(task, vfl_pb2.ModelCommand(restore_copy=restore))
-        self._state.use_stream(stream, sample=sample)
+        self.state.use_stream(stream, sample=sample)
         self.loop.diverged = False
+        self.ensemble = ()
+
+    def use_ensemble(self, slots: Sequence[str]) -> None:
+        """Use the copies in ``slots`` as an ensemble, which averages the logits of the copies."""
+        assemble = vfl_pb2.UseEnsemble(slots=slots)
+        self._change_all(vfl_pb2.EVALUATE, vfl_pb2.ModelCommand(use_ensemble=assemble))
+        self.ensemble = tuple(slots)
 
     def keep_copy(self, slot: str, task: vfl_pb2.Task) -> None:
         """Copy all parameters to ``slot``; for an ensemble, keep only the members' names."""
@@ -351,14 +331,14 @@ class SplitModel:
         messages.
         """
         reports = self._command_passive(task, command)
-        own = self._state.execute(command, task)
+        own = self.state.execute(command, task)
         return {**reports, self.party.name: own or vfl_pb2.BlockReport()}
 
     def forget(self, requested: Index) -> None:
         """Start a request: send the indices of the ``requested`` rows, [rows], to every party."""
         if not self._journal.replaying:
             self.send_to_passive(vfl_pb2.UNLEARN, vfl_pb2.ForgetRows(), requested)
-        self._state.forget(requested)
+        self.state.forget(requested)
 
     def goodbye(self) -> None:
         """End the run: send ``Goodbye``, and delete the active party's checkpoints."""
@@ -384,9 +364,11 @@ class SplitModel:
         if not self.ensemble:
             return self.loop.read(rows, task)
         outputs = []
-        for member in self.ensemble:
-            self._restore_copy(member, self.stream, task)
+        members = self.ensemble
+        for member in members:
+            self.restore_copy(member, self.stream, task)
             outputs.append(self.loop.read(rows, task))
+        self.ensemble = members
         embeddings = torch.cat([each.embeddings for each in outputs], dim=-1)
         return RowOutputs(mean_shard_logits([each.logits for each in outputs]), embeddings)
 
@@ -413,7 +395,7 @@ class SplitModel:
         if self._journal.replaying:
             return
         if party == self.party.name and isinstance(message, vfl_pb2.ModelCommand):
-            self._state.execute(message, task)
+            self.state.execute(message, task)
             return
         self._move_to(task)
         self._hub.ask(party, self.time_limit, message, *rows)
@@ -421,7 +403,7 @@ class SplitModel:
     def _change_all(self, task: vfl_pb2.Task, command: vfl_pb2.ModelCommand) -> None:
         if not self._journal.replaying:
             self._command_passive(task, command)
-            self._state.execute(command, task)
+            self.state.execute(command, task)
 
     def _command_passive(
         self, task: int, command: vfl_pb2.ModelCommand

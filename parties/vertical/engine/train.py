@@ -39,42 +39,29 @@ from unlearning.newton import NewtonStep, SolverBudget, curvature_quadratic, new
 
 @dataclass(frozen=True, slots=True)
 class EpochResult:
-    """The result of one epoch.
+    """The result of one epoch."""
 
-    Attributes:
-        epoch: number of the epoch, from 1.
-        loss: mean cross entropy of the batches.
-        validation_loss: mean cross entropy on validation rows; None if the model was not validated.
-        validation_accuracy: accuracy on validation rows; None if the model was not validated.
-    """
-
-    epoch: int
-    loss: float
+    epoch: int  # number of the epoch, from 1
+    loss: float  # mean cross entropy of the batches
+    # Mean cross entropy on validation rows; None if the model was not validated.
     validation_loss: float | None = None
+    # Accuracy on validation rows; None if the model was not validated.
     validation_accuracy: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
-    """The settings of one training run.
+    """The settings of one training run."""
 
-    Attributes:
-        name: name in the progress display and in the journal.
-        rows: the row set on which the model is trained.
-        epochs: largest number of epochs.
-        batch: number of rows per step.
-        patience: training stops after this number of epochs without a lower validation loss; None:
-            training never stops early.
-        validates: whether the model is validated after each epoch.
-        early: the epoch after which every party keeps a copy in the slot ``EARLY_CHECKPOINT``.
-    """
-
-    name: str
-    rows: vfl_pb2.Rows
-    epochs: int
-    batch: int
+    name: str  # name in the progress display and in the journal
+    rows: vfl_pb2.Rows  # the row set on which the model is trained
+    epochs: int  # largest number of epochs
+    batch: int  # number of rows per step
+    # Training stops after this number of epochs without a lower validation loss; None: training
+    # never stops early.
     patience: int | None = None
-    validates: bool = True
+    validates: bool = True  # whether the model is validated after each epoch
+    # The epoch after which every party keeps a copy in the slot ``EARLY_CHECKPOINT``.
     early: int | None = None
 
 
@@ -166,37 +153,24 @@ def share_correct(logits: Tensor, truth: Tensor) -> float:
 
 @dataclass(frozen=True, slots=True)
 class NewtonRun:
-    """The settings of one Newton run.
+    """The settings of one Newton run."""
 
-    Attributes:
-        name: name in the progress display and in the journal; the names of kept copies begin
-            with it.
-        task: the task that the messages of the run name, such as training or unlearning.
-        rows: the row set on which the model is trained.
-        bound: the run ends when B, the certified distance to the optimum, is at most this value.
-        keep_points: whether a copy of the parameters is kept after each step.
-    """
-
+    # Name in the progress display and in the journal; the names of kept copies begin with it.
     name: str
-    task: vfl_pb2.Task
-    rows: vfl_pb2.Rows
+    task: vfl_pb2.Task  # the task that the messages of the run name, such as training or unlearning
+    rows: vfl_pb2.Rows  # the row set on which the model is trained
+    # The run ends when B, the certified distance to the optimum, is at most this value.
     bound: float
-    keep_points: bool = False
+    keep_points: bool = False  # whether a copy of the parameters is kept after each step
 
 
 @dataclass(frozen=True, slots=True)
 class NewtonPoint:
-    """The parameters after one Newton step, or at the start of a Newton run.
+    """The parameters after one Newton step, or at the start of a Newton run."""
 
-    Attributes:
-        step: the result of the step.
-        bound: B, the certified distance of this point to the optimum.
-        epoch: loss and validation metrics at this point.
-    """
-
-    step: NewtonStep
-    bound: float
-    epoch: EpochResult
+    step: NewtonStep  # the result of the step
+    bound: float  # B, the certified distance of this point to the optimum
+    epoch: EpochResult  # loss and validation metrics at this point
 
 
 class ConvexHead:
@@ -334,9 +308,9 @@ def distance_to_copy(split_model: SplitModel, slot: str) -> float:
     return math.sqrt(sum(report.distance_square for report in reports))
 
 
-def release_noise(split_model: SplitModel) -> float | None:
+def release_noise(agreement: VerticalAgreement) -> float | None:
     """σ of the noise on released models; None if the agreement has no ``newton.release``."""
-    plan = split_model.agreement.newton
+    plan = agreement.newton
     if plan.release is None:
         return None
     return plan.bound * gaussian_noise_scale(plan.release.epsilon, plan.release.delta)
@@ -348,7 +322,7 @@ def add_release_noise(split_model: SplitModel, run: NewtonRun, reached: float) -
     Returns:
         Whether noise was added.
     """
-    sigma = release_noise(split_model)
+    sigma = release_noise(split_model.agreement)
     if sigma is None or reached > split_model.agreement.newton.bound:
         return False
 
@@ -384,11 +358,11 @@ def train_model(
     if agreement.training.optimiser == "newton-cg":
         split_model.initialise(stream, rows, vfl_pb2.TRAIN)
         return _solve(split_model, NewtonRun(name, vfl_pb2.TRAIN, rows, agreement.newton.bound))
-    split_model.initialise(stream, rows, vfl_pb2.TRAIN, rule=_training_rule(agreement))
+    split_model.initialise(stream, rows, vfl_pb2.TRAIN, rule=training_rule(agreement))
     return train_epochs(split_model, replace(_plan(split_model, rows, name), early=early))
 
 
-def _training_rule(agreement: VerticalAgreement) -> UpdateRule:
+def training_rule(agreement: VerticalAgreement) -> UpdateRule:
     """The update rule of the training."""
     plan = agreement.training
     return UpdateRule.like_training(plan, plan.learning_rate)
@@ -423,7 +397,7 @@ def train_shards(
     if which is None:
         which = range(split_model.agreement.sharding.shards)
     for shard in which:
-        rule = _training_rule(split_model.agreement)
+        rule = training_rule(split_model.agreement)
         split_model.initialise(f"{stream}/{shard}", rows, vfl_pb2.TRAIN, shard, rule)
         plan = replace(_plan(split_model, rows, f"{name}, shard {shard}"), validates=False)
         runs.append(train_epochs(split_model, plan))

@@ -45,78 +45,52 @@ StepRequests: TypeAlias = tuple[vfl_pb2.BatchRequest, ...]
 
 @dataclass(frozen=True, slots=True)
 class TrainingBatch:
-    """A batch of rows, for which the embeddings of all parties have arrived.
+    """A batch of rows, for which the embeddings of all parties have arrived."""
 
-    Attributes:
-        request: the request that was sent to the passive parties.
-        rows: [batch], indices into the common order.
-        logits: [batch, classes].
-        labels: [batch].
-        reports: the reports that the passive parties sent with their embeddings.
-        share: fraction of the rows of the step that this batch contains; below 1 for micro-batches.
-        last: whether this is the last batch of its step.
-    """
-
-    request: vfl_pb2.BatchRequest
-    rows: Index
-    logits: Tensor
-    labels: Tensor
+    request: vfl_pb2.BatchRequest  # the request that was sent to the passive parties
+    rows: Index  # [batch], indices into the common order
+    logits: Tensor  # [batch, classes]
+    labels: Tensor  # [batch]
+    # The reports that the passive parties sent with their embeddings.
     reports: list[vfl_pb2.BlockReport]
+    # Fraction of the rows of the step that this batch contains; below 1 for micro-batches.
     share: float = 1.0
-    last: bool = True
+    last: bool = True  # whether this is the last batch of its step
 
 
 @dataclass(frozen=True, slots=True)
 class RowOutputs:
-    """Logits and embeddings that the current model computes for a list of rows.
+    """Logits and embeddings that the current model computes for a list of rows."""
 
-    Attributes:
-        logits: [rows, classes].
-        embeddings: [rows, total_width], the concatenated embeddings of all parties, in the order of
-            ``feature_parties``.
-    """
-
-    logits: Tensor
+    logits: Tensor  # [rows, classes]
+    # [rows, total_width], the concatenated embeddings of all parties, in the order of
+    # ``feature_parties``.
     embeddings: Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLoss:
-    """The loss of a batch, and how each party uses the gradient of the loss.
+    """The loss of a batch, and how each party uses the gradient of the loss."""
 
-    Attributes:
-        loss: the scalar to differentiate.
-        use: the message that tells each party how to use its gradient, for example for a step.
-    """
-
-    loss: Tensor
+    loss: Tensor  # the scalar to differentiate
+    # The message that tells each party how to use its gradient, for example for a step.
     use: vfl_pb2.Gradient
 
 
 @dataclass(frozen=True, slots=True)
 class SentGradients:
-    """The gradients of one batch, exactly as the active party sent the gradients.
+    """The gradients of one batch, exactly as the active party sent the gradients."""
 
-    Attributes:
-        rows: [batch], indices into the common order.
-        gradients: for each passive party, [batch, width].
-    """
-
-    rows: Index
-    gradients: dict[str, Tensor]
+    rows: Index  # [batch], indices into the common order
+    gradients: dict[str, Tensor]  # for each passive party, [batch, width]
 
 
 @dataclass(slots=True)
 class _LocalEmbedding:
-    """The active party's own embeddings of a batch.
+    """The active party's own embeddings of a batch."""
 
-    Attributes:
-        graph: [batch, width], with the graph of the bottom model.
-        leaf: [batch, width], the same values without that graph; the input of the top model.
-    """
-
-    graph: Tensor
-    leaf: Tensor
+    graph: Tensor  # [batch, width], with the graph of the bottom model
+    leaf: Tensor  # [batch, width], the same values without that graph; the input of the top model
 
 
 class TrainingLoop:
@@ -144,7 +118,7 @@ class TrainingLoop:
     @property
     def time_limit(self) -> float:
         """Seconds that the passive parties may take for one step."""
-        return max(self._agreement.limits.step_seconds, 10 * self._reply_seconds)
+        return max(self._party.limits.step_seconds, 10 * self._reply_seconds)
 
     def without_parties(self, absent: Collection[str]) -> "TrainingLoop":
         """A loop that leaves out the parties ``absent``; needs ``top.kind = 'sum'``."""

@@ -4,10 +4,9 @@ Canaries are training rows with wrong labels. A model predicts such a label only
 memorised the canary.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
-from parties.report.method_names import RETRAIN, method_title
+from parties.report.method_names import RETRAIN
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.evaluation.compare import Comparison
 from parties.vertical.evaluation.model_outputs import js_ratio_to_retrains, ratio_or_none
@@ -16,8 +15,11 @@ from unlearning.audit.divergence import JsRatio
 from unlearning.audit.membership import Outputs, canary_loss_auc, class_matched_rows
 
 
-def canary_audit(comparison: Comparison, groups: RowGroups) -> dict[str, Any]:
-    """Compare the loss of canaries with the loss of test rows that were given wrong labels."""
+def canary_audit(comparison: Comparison, groups: RowGroups, title: str) -> dict[str, Any]:
+    """Compare the loss of canaries with the loss of test rows that were given wrong labels.
+
+    ``title`` is the name of the chosen method in the report.
+    """
     classes = comparison.outcome(ORIGINAL).logits["test"].shape[1]
     wrong = (groups.labels["test"] + 1) % classes
 
@@ -44,20 +46,21 @@ def canary_audit(comparison: Comparison, groups: RowGroups) -> dict[str, Any]:
         "auc": {name: auc(name) for name in (ORIGINAL, comparison.chosen, RETRAIN)},
         "ratio": ratios,
         "js": {name: each.to_retrain for name, each in found.items()},
-        "result": canary_result(ratios, comparison.chosen),
+        "result": canary_result(ratios[ORIGINAL], ratios[comparison.chosen], title),
     }
 
 
-def canary_result(ratios: Mapping[str, float | None], chosen: str) -> str:
+def canary_result(before: float | None, after: float | None, title: str) -> str:
     """A sentence for the report: how near the delivered model is to Retrain on the canaries.
 
-    ``ratios`` has the JS ratio on the canaries of the original and of the method ``chosen``.
+    Args:
+        before: JS ratio of the original on the canaries.
+        after: JS ratio of the delivered model on the canaries.
+        title: name of the delivered model's method in the report.
     """
-    before, after = ratios[ORIGINAL], ratios[chosen]
     if before is None or after is None:
         return "the Retrains do not differ on the canaries, so the ratio has no unit"
     if before < 2:
         return "the original is too near to Retrain on the canaries: this run shows nothing"
     word = "at most" if after <= before / 2 else "more than"
-    name = method_title(chosen)
-    return f"{name}'s distance to Retrain on the canaries is {word} half of the original's"
+    return f"{title}'s distance to Retrain on the canaries is {word} half of the original's"

@@ -27,52 +27,36 @@ ROW_SETS = {
 
 @dataclass(frozen=True, slots=True)
 class ModelReadout:
-    """The logits and embeddings of one model for each row set.
+    """The logits and embeddings of one model for each row set."""
 
-    Attributes:
-        logits: the logits by row set, [rows, classes] each.
-        embeddings: [rows, total_width], for each row set for which a metric uses embeddings.
-    """
-
-    logits: dict[str, Tensor]
+    logits: dict[str, Tensor]  # the logits by row set, [rows, classes] each
+    # [rows, total_width], for each row set for which a metric uses embeddings.
     embeddings: dict[str, Tensor]
 
 
 @dataclass(frozen=True, slots=True)
 class MethodOutcome:
-    """One model: its outputs on each row set, and the cost of the method that made the model.
+    """One model: its outputs on each row set, and the cost of the method that made the model."""
 
-    Attributes:
-        name: name of the method.
-        logits: the logits by row set, [rows, classes] each.
-        cost: the cost of the method that made the model.
-        guarantee: the method's guarantee in this run; None for the original model.
-        result: the values that the method returned for the report and the audits.
-        embeddings: [rows, total_width], for each row set for which a metric uses embeddings.
-    """
-
-    name: str
-    logits: dict[str, Tensor]
-    cost: Cost
+    name: str  # name of the method
+    logits: dict[str, Tensor]  # the logits by row set, [rows, classes] each
+    cost: Cost  # the cost of the method that made the model
+    # The method's guarantee in this run; None for the original model.
     guarantee: Guarantee | None = None
+    # The values that the method returned for the report and the audits.
     result: MethodResult = field(default_factory=MethodResult)
+    # [rows, total_width], for each row set for which a metric uses embeddings.
     embeddings: dict[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Comparison:
-    """The outcomes of all methods and audits of one request.
+    """The outcomes of all methods and audits of one request."""
 
-    Attributes:
-        request: the request.
-        chosen: name of the method whose model is delivered.
-        outcomes: the outcome of each method.
-        extra_audits: the results of the extra audits.
-    """
-
-    request: RowRequest
-    chosen: str
-    outcomes: list[MethodOutcome] = field(default_factory=list)
+    request: RowRequest  # the request
+    chosen: str  # name of the method whose model is delivered
+    outcomes: list[MethodOutcome] = field(default_factory=list)  # the outcome of each method
+    # The results of the extra audits.
     extra_audits: ExtraAudits = field(default_factory=ExtraAudits)
 
     def outcome(self, name: str) -> MethodOutcome:

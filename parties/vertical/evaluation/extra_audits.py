@@ -30,24 +30,20 @@ _ATTACKED = {"forgotten": vfl_pb2.FORGOTTEN, "test": vfl_pb2.TEST}
 
 @dataclass(frozen=True, slots=True)
 class ExtraAudits:
-    """The results of the extra audits.
+    """The results of the extra audits."""
 
-    Attributes:
-        exchanged: by party and row set, the logits, [rows, classes], of the delivered model after
-            this party restored its original parameters.
-        distances: by name of the saved model and by party, the distance between the party's
-            parameters in this model and in the paired Retrain model; None if their shapes differ.
-        relearned: by name of the saved model, the number of training steps until the model has
-            relearned D_u, measured once for each order of the rows of D_u.
-        shadows: outputs of the shadow models.
-        reconstruction: by name of the saved model and by party, how well the change of the party's
-            parameters reveals the forgotten row; empty unless exactly one row was forgotten.
-    """
-
+    # By party and row set, the logits, [rows, classes], of the delivered model after this party
+    # restored its original parameters.
     exchanged: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+    # By name of the saved model and by party, the distance between the party's parameters in this
+    # model and in the paired Retrain model; None if their shapes differ.
     distances: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    # By name of the saved model, the number of training steps until the model has relearned D_u,
+    # measured once for each order of the rows of D_u.
     relearned: dict[str, list[int]] = field(default_factory=dict)
-    shadows: list[ShadowOutputs] = field(default_factory=list)
+    shadows: list[ShadowOutputs] = field(default_factory=list)  # outputs of the shadow models
+    # By name of the saved model and by party, how well the change of the party's parameters reveals
+    # the forgotten row; empty unless exactly one row was forgotten.
     reconstruction: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
 
 

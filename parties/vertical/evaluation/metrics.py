@@ -48,6 +48,7 @@ from parties.vertical.evaluation.output_metrics import (
 )
 from parties.vertical.evaluation.row_groups import RowGroups
 from parties.vertical.methods.fedora import FedoraSettings
+from parties.vertical.methods.registry import METHODS
 from unlearning.audit.forgetting import predictive_entropy
 from unlearning.audit.membership import MembershipResult
 from unlearning.audit.metric import Measurement, Metric, metric_table
@@ -95,7 +96,9 @@ def request_record(
             **request_audits(models),
             entropy=_entropies(comparison, groups),
             label_attack=label_attack(split_model, comparison),
-            canaries=canary_audit(comparison, groups) if len(groups.canaries) else None,
+            canaries=canary_audit(comparison, groups, METHODS[comparison.chosen].title)
+            if len(groups.canaries)
+            else None,
         ),
     ).plain()
 
@@ -108,9 +111,12 @@ def _methods(
     gone = [split_model.agreement.labels.classes.index(name) for name in removed_classes]
     full = _full_retrain(split_model, comparison.outcome(RETRAIN).cost)
     figures = all_metrics(models)
+    titles = {name: (each.title, each.meaning) for name, each in METHODS.items()}
     return [
         MethodRecord(
             name=outcome.name,
+            title=titles.get(outcome.name, ("", ""))[0],
+            meaning=titles.get(outcome.name, ("", ""))[1],
             guarantee=outcome.guarantee and outcome.guarantee.value,
             cost=None if outcome.name == ORIGINAL else _cost(outcome.cost, full),
             figures=tuple(Figure(**each.plain()) for each in figures[outcome.name]),

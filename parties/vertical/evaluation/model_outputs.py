@@ -31,17 +31,11 @@ MOST_ATTACKED = 500  # rows of each kind in attacks that are trained per model
 
 @dataclass(frozen=True)
 class ModelOutputs:
-    """The models of one request, with the row groups that metrics use.
+    """The models of one request, with the row groups that metrics use."""
 
-    Attributes:
-        agreement: the agreement.
-        comparison: the outcomes of all methods.
-        row_groups: the row groups.
-    """
-
-    agreement: VerticalAgreement
-    comparison: Comparison
-    row_groups: RowGroups
+    agreement: VerticalAgreement  # the agreement
+    comparison: Comparison  # the outcomes of all methods
+    row_groups: RowGroups  # the row groups
 
     @property
     def original(self) -> MethodOutcome:

@@ -16,27 +16,19 @@ MOST_MEMBERS = 5000  # rows of D_r on which the attack is trained
 
 @dataclass(frozen=True, slots=True)
 class RowGroups:
-    """Groups of rows for the metrics, as positions in a row set, and the labels of each row set.
+    """Groups of rows for the metrics, as positions in a row set, and the labels of each row set."""
 
-    Attributes:
-        labels: for each row set, [rows], the labels that training used.
-        forgotten: [forgotten], positions in D_u without canaries.
-        members: [members], positions of the rows of D_r on which the membership attack is trained.
-        canaries: [canaries], positions of canaries in D_u.
-        non_members: [non-members], positions of the test rows on which the membership attack is
-            trained.
-        matched: [matched], positions of test rows with the class mix of D_u; none of these rows is
-            in ``non_members``.
-        seed: seed of ``generator``.
-    """
-
-    labels: dict[str, Tensor]
-    forgotten: Index
+    labels: dict[str, Tensor]  # for each row set, [rows], the labels that training used
+    forgotten: Index  # [forgotten], positions in D_u without canaries
+    # [members], positions of the rows of D_r on which the membership attack is trained.
     members: Index
-    canaries: Index
+    canaries: Index  # [canaries], positions of canaries in D_u
+    # [non-members], positions of the test rows on which the membership attack is trained.
     non_members: Index
+    # [matched], positions of test rows with the class mix of D_u; none of these rows is in
+    # ``non_members``.
     matched: Index
-    seed: int
+    seed: int  # seed of ``generator``
 
     @property
     def generator(self) -> np.random.Generator:

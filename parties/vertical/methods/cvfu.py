@@ -21,14 +21,20 @@ from configs.agreement import VerticalAgreement
 from configs.table import Count, Name, Positive
 from configs.unlearning import MethodSettings
 from parties.common.shared_randomness import Index, torch_seed
-from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
+from parties.requests.driver import (
+    JsonObject,
+    MethodDefaults,
+    StepRecord,
+    StepResult,
+    Stop,
+)
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.training_loop import HOLD, SentGradients
 from parties.vertical.methods.method import MethodResult
-from parties.vertical.methods.run import Batch, Loss, VerticalRun
+from parties.vertical.methods.orders import Orders, PrimalLimits
+from parties.vertical.methods.run import PLAIN, Batch, Loss, VerticalRun
 from protocol import vfl_pb2
 from unlearning.cvfu import EarlyStopping, estimate_full_change, online_shares
-from unlearning.guarantee import Guarantee
 
 
 class CvfuSettings(MethodSettings):
@@ -72,38 +78,31 @@ class CvfuSettings(MethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class CvfuState:
-    """The state after an epoch.
+    """The state after an epoch."""
 
-    Attributes:
-        confidence: Ĥ of each model, [N, train_rows, classes].
-        votes: the sum of the online parties' votes on D_r, [N, retained, classes].
-        bias: the bias of the top model, [N, classes].
-        shares: shares of the online parties in all votes, [N, retained, classes].
-        watchers: decides for each model when to stop.
-        best: the epoch whose model is kept; 0 for the original model.
-        sent: the gradients that were sent for the last batch of D_u.
-    """
-
-    confidence: Tensor
-    votes: Tensor
-    bias: Tensor
-    shares: Tensor
-    watchers: list[EarlyStopping]
-    best: int = 0
-    sent: SentGradients | None = None
+    confidence: Tensor  # Ĥ of each model, [N, train_rows, classes]
+    votes: Tensor  # the sum of the online parties' votes on D_r, [N, retained, classes]
+    bias: Tensor  # the bias of the top model, [N, classes]
+    shares: Tensor  # shares of the online parties in all votes, [N, retained, classes]
+    watchers: list[EarlyStopping]  # decides for each model when to stop
+    best: int = 0  # the epoch whose model is kept; 0 for the original model
+    sent: SentGradients | None = None  # the gradients that were sent for the last batch of D_u
 
 
-class CvfuMethod:
+class CvfuMethod(MethodDefaults):
     """CVFU, a heuristic: its (ε, δ) claim would need strong convexity and bounded gradients."""
 
     name: ClassVar = "cvfu"
+    title: ClassVar = "CVFU"
+    meaning: ClassVar = "gradient steps on a cached sum of votes"
     settings: ClassVar = CvfuSettings
-    guarantee: ClassVar = Guarantee.HEURISTIC
     state: ClassVar = CvfuState
 
-    def needs(self, _agreement: VerticalAgreement) -> Needs:
-        """Nothing."""
-        return NOTHING
+    def orders(self, agreement: VerticalAgreement) -> Orders:
+        """Primal steps on D_r in index order; the first one also goes up on D_u."""
+        plan = agreement.unlearning.of(CvfuSettings)
+        primal = PrimalLimits(step_size=plan.learning_rate, multiplier=plan.ascent)
+        return Orders(starts=((PLAIN, None),), passes=(plan.batch,), primal=primal)
 
     def count(self, run: VerticalRun) -> int:
         """The largest number of batches."""
@@ -127,9 +126,7 @@ class CvfuMethod:
         )
         return replace(state, sent=self._hold_forget_gradient(run, state))
 
-    def step(
-        self, run: VerticalRun, state: CvfuState, k: int
-    ) -> tuple[CvfuState, StepRecord] | Stop:
+    def step(self, run: VerticalRun, state: CvfuState, k: int) -> StepResult[CvfuState]:
         """Train one epoch on D_r at a fixed Ĥ, then add the change of the votes to Ĥ."""
         plan = run.settings(CvfuSettings)
         if k == plan.epochs or all(each.should_stop for each in state.watchers):

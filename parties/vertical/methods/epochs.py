@@ -1,20 +1,29 @@
 """Methods whose steps are epochs of training; they differ in start model, rows and labels."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 from torch import Tensor
 
 from configs.agreement import VerticalAgreement
+from configs.table import Count, Positive
 from configs.unlearning import MethodSettings
-from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
+from parties.requests.driver import JsonObject, MethodDefaults, StepRecord, StepResult, Stop
+from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.training_loop import ACCUMULATE, DESCEND
 from parties.vertical.methods.method import MethodResult
-from parties.vertical.methods.run import Batch, Loss, VerticalRun
+from parties.vertical.methods.orders import Orders
+from parties.vertical.methods.run import Batch, Loss, ShrinkShares, VerticalRun
 from protocol import vfl_pb2
-from unlearning.guarantee import Guarantee
+
+
+class EpochSettings(MethodSettings):
+    """Settings of a method of epochs."""
+
+    learning_rate: Positive = 1e-3
+    epochs: Count = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,27 +31,34 @@ class EpochState:
     """The state of a method of epochs; the parameters are all that changes."""
 
 
-class EpochMethod(ABC):
-    """A method of epochs; a subclass prepares the start model and gives rows and labels."""
+class EpochMethod(MethodDefaults):
+    """A method of epochs; a subclass may give another start model, other rows or other labels."""
 
     name: ClassVar[str]
-    settings: ClassVar[type[MethodSettings]]
-    guarantee: ClassVar[Guarantee] = Guarantee.HEURISTIC
     state: ClassVar[type[EpochState]] = EpochState
     rows: ClassVar[vfl_pb2.Rows] = vfl_pb2.RETAIN
     only_top: ClassVar[bool] = False  # whether only the top model is trained
 
-    def needs(self, _agreement: VerticalAgreement) -> Needs:
-        """Nothing."""
-        return NOTHING
+    def plan(self, run: VerticalRun) -> EpochSettings:
+        """The settings of the method."""
+        return run.settings(cast(type[EpochSettings], self.settings))
 
-    @abstractmethod
-    def epochs(self, run: VerticalRun) -> int:
-        """The number of epochs."""
+    def orders(self, agreement: VerticalAgreement) -> Orders:
+        """Training from the original model, perhaps moved towards fresh values."""
+        plan = agreement.unlearning.of(cast(type[EpochSettings], self.settings))
+        shrinks = tuple(each.pair for each in self.shrinks(plan))
+        return Orders.of_training(agreement, plan.learning_rate, plan.epochs, shrinks)
 
-    @abstractmethod
+    def shrinks(self, _plan: Any) -> tuple[ShrinkShares, ...]:
+        """How far the start model moves towards fresh values; empty: it does not move."""
+        return ()
+
     def prepare(self, run: VerticalRun) -> None:
-        """Prepare the model that is trained."""
+        """Start from the original model, with a new optimiser and a separate batch order."""
+        rate = self.plan(run).learning_rate
+        run.start(ORIGINAL, self.name, UpdateRule.like_training(run.agreement.training, rate))
+        for shares in self.shrinks(self.plan(run)):
+            run.shrink(shares, self.name)
 
     def labels(self, _run: VerticalRun) -> Tensor | None:
         """Labels that replace the true labels, [N, common_rows]; None for the true labels."""
@@ -51,18 +67,16 @@ class EpochMethod(ABC):
     def count(self, run: VerticalRun) -> int:
         """The number of batches of all epochs."""
         size = run.agreement.training.batch
-        return self.epochs(run) * -(-run.row_count(self.rows) // size)
+        return self.plan(run).epochs * -(-run.row_count(self.rows) // size)
 
     def init(self, run: VerticalRun) -> EpochState:
         """Prepare the model that is trained."""
         self.prepare(run)
         return EpochState()
 
-    def step(
-        self, run: VerticalRun, state: EpochState, k: int
-    ) -> tuple[EpochState, StepRecord] | Stop:
+    def step(self, run: VerticalRun, state: EpochState, k: int) -> StepResult[EpochState]:
         """Train one epoch."""
-        if k == self.epochs(run):
+        if k == self.plan(run).epochs:
             return Stop()
         loss = train_epoch(run, self.rows, k + 1, self.labels(run), only_top=self.only_top)
         return state, StepRecord({"epoch": k + 1, "loss": loss}, good=not self.only_top)

@@ -21,7 +21,15 @@ from configs.agreement import MlpTop, TrainingSettings, VerticalAgreement
 from configs.table import ConfigTable, Count, Fraction, Positive
 from configs.unlearning import MethodSettings, ShrinkTop
 from parties.common.errors import PolicyError
-from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
+from parties.requests.driver import (
+    NOTHING,
+    JsonObject,
+    MethodDefaults,
+    Needs,
+    StepRecord,
+    StepResult,
+    Stop,
+)
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT, NEXT_EARLY_CHECKPOINT, ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.rows import RowSets, Sample
@@ -30,11 +38,11 @@ from parties.vertical.engine.training_loop import HOLD, SentGradients
 from parties.vertical.methods.epochs import train_epoch
 from parties.vertical.methods.kkt import ANCHOR, KktTerms, kkt_report
 from parties.vertical.methods.method import MethodResult, Threshold
+from parties.vertical.methods.orders import Orders, PrimalLimits, Start
 from parties.vertical.methods.run import FRESH_TOP, Batch, Loss, Norms, ShrinkShares, VerticalRun
 from protocol import vfl_pb2
 from unlearning import thresholds
 from unlearning.calibration import calibration_factor
-from unlearning.guarantee import Guarantee
 from unlearning.objectives import forgetting_scores
 from unlearning.primal_dual import Dual, extrapolated_score, retain_steps
 from unlearning.step_sizes import StepRule, StepSizes
@@ -219,48 +227,57 @@ class FedoraSettings(MethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class FedOraState:
-    """The state after an iteration, in addition to the parameters; lists have one entry per model.
+    """The state after an iteration in addition to the parameters; lists have an entry per model."""
 
-    Attributes:
-        policy: the policy that set the thresholds.
-        limits: the threshold γ of the policy; with the policy ``present``, an upper limit of γ.
-        original: [validation_rows, classes], the original model's logits.
-        duals: Ω and γ.
-        steps: τ and σ.
-        scores: S_u of the last iteration; empty before the first iteration.
-        floor: lowest accuracy on validation rows at which a model is useful.
-        retain_batches: number of batches of D_r used so far.
-        passed: whether the model passed its last validation; false before the first validation,
-            unless FedORA starts from the original model.
-        decision: whether and why to stop.
-        sent: the gradients of S_u that were sent for the last batch of D_u in the first iteration.
-    """
-
-    policy: str
+    policy: str  # the policy that set the thresholds
+    # The threshold γ of the policy; with the policy ``present``, an upper limit of γ.
     limits: list[float]
-    original: list[Tensor]
-    duals: list[Dual]
-    steps: list[StepSizes]
-    floor: float
+    original: list[Tensor]  # [validation_rows, classes], the original model's logits
+    duals: list[Dual]  # Ω and γ
+    steps: list[StepSizes]  # τ and σ
+    floor: float  # lowest accuracy on validation rows at which a model is useful
+    # Whether the model passed its last validation; false before the first validation, unless FedORA
+    # starts from the original model.
     passed: bool
+    # S_u of the last iteration; empty before the first iteration.
     scores: list[float] = field(default_factory=list)
-    retain_batches: int = 0
-    decision: Decision = Decision.CONTINUE
+    retain_batches: int = 0  # number of batches of D_r used so far
+    decision: Decision = Decision.CONTINUE  # whether and why to stop
+    # The gradients of S_u that were sent for the last batch of D_u in the first iteration.
     sent: SentGradients | None = None
 
 
-class FedOraMethod:
+class FedOraMethod(MethodDefaults):
     """FedORA: raise the forgetting score on D_u to γ, and keep the loss on D_r low."""
 
     name: ClassVar = "fedora"
+    title: ClassVar = "FedORA"
+    meaning: ClassVar = "fine-tuned under a forgetting constraint"
     settings: ClassVar = FedoraSettings
-    guarantee: ClassVar = Guarantee.HEURISTIC
     state: ClassVar = FedOraState
 
     def needs(self, agreement: VerticalAgreement) -> Needs:
         """The early checkpoint, if FedORA starts from it."""
         plan = agreement.unlearning.of(FedoraSettings)
         return Needs(early_checkpoint=plan.rewind) if plan.start == "rewind" else NOTHING
+
+    def orders(self, agreement: VerticalAgreement) -> Orders:
+        """Primal steps on D_r, and the training of the reference model."""
+        plan, training = agreement.unlearning.of(FedoraSettings), agreement.training
+        retain, score = plan.batch or training.batch, plan.score_rows
+        proxy = plan.policy == "proxy"
+        # An iteration takes at most one epoch over D_r, and one batch of D_u.
+        batches = [(retain, plan.iterations + 1)]
+        batches += [] if score is None else [(score, plan.iterations)]
+        batches += [(plan.reference_batch, plan.reference_epochs)] if proxy else []
+        return Orders(
+            starts=((_update_rule(plan, training), None),),
+            fresh=(_reference_start(plan, training),) if proxy else (),
+            batches=tuple(batches),
+            shrinks=tuple(each.pair for each in _shrinks(plan)),
+            primal=_primal_limits(plan, training),
+            proximal=plan.proximal,
+        )
 
     def count(self, run: VerticalRun) -> int:
         """The largest number of batches."""
@@ -273,11 +290,9 @@ class FedOraMethod:
         original = run.logits(vfl_pb2.VALIDATION)
         policy, limits = choose_thresholds(run, original)
         start = EARLY_CHECKPOINT if plan.start == "rewind" else ORIGINAL
-        run.start(start, ORIGINAL, _update_rule(run))
-        if plan.start == "fresh-top":
-            run.shrink(FRESH_TOP, START)
-        elif plan.start == "shrink":
-            run.shrink(ShrinkShares.agreed(plan.shrink, plan.shrink_top), START)
+        run.start(start, ORIGINAL, _update_rule(plan, run.agreement.training))
+        for shares in _shrinks(plan):
+            run.shrink(shares, START)
         if plan.proximal:
             run.keep(ANCHOR)
         gammas, maximum = limits, plan.max_multiplier if plan.score else 0.0
@@ -295,9 +310,7 @@ class FedOraMethod:
             passed=plan.start == "original",
         )
 
-    def step(
-        self, run: VerticalRun, state: FedOraState, k: int
-    ) -> tuple[FedOraState, StepRecord] | Stop:
+    def step(self, run: VerticalRun, state: FedOraState, k: int) -> StepResult[FedOraState]:
         """Run iteration ``k``, and validate the model if it is due."""
         if state.decision.stops:
             return Stop(state.decision.value, restore=state.decision.rolls_back)
@@ -342,9 +355,30 @@ def _with_changes(records: Sequence[JsonObject]) -> list[JsonObject]:
     return [each | {"change": change} for each, change in pairs]
 
 
-def _update_rule(run: VerticalRun) -> UpdateRule:
+def _shrinks(plan: FedoraSettings) -> list[ShrinkShares]:
+    """How far the model of the first iteration moves to fresh values; empty: it does not move."""
+    if plan.start == "fresh-top":
+        return [FRESH_TOP]
+    return [ShrinkShares.agreed(plan.shrink, plan.shrink_top)] if plan.start == "shrink" else []
+
+
+def _primal_limits(plan: FedoraSettings, training: TrainingSettings) -> PrimalLimits:
+    """The largest step sizes that adaptive steps can reach, and the largest Ω."""
+    rule = fedora_step_sizes(plan, training).rule
+    literal = rule.dual_range[1] if plan.dual == "literal" else None
+    return PrimalLimits(
+        step_size=rule.primal_range[1], multiplier=plan.max_multiplier, dual_step=literal
+    )
+
+
+def _reference_start(plan: FedoraSettings, training: TrainingSettings) -> Start:
+    """The update rule of the reference model, and the sample of D_r that trains it."""
+    rule = UpdateRule.like_training(training, plan.reference_learning_rate)
+    return rule, Sample("reference", plan.reference_share)
+
+
+def _update_rule(plan: FedoraSettings, training: TrainingSettings) -> UpdateRule:
     """The update rule of the primal steps."""
-    plan, training = run.settings(FedoraSettings), run.agreement.training
     if plan.primal == "plain":
         return UpdateRule(proximal=plan.proximal)
     rule = UpdateRule.like_training(training, plan.first_step(training.learning_rate))
@@ -621,9 +655,7 @@ def choose_thresholds(run: VerticalRun, original: Sequence[Tensor]) -> tuple[str
 def _reference(run: VerticalRun) -> list[Tensor]:
     """Logits on D_u, [forgotten, classes], of models trained on a fixed sample of D_r."""
     plan, training = run.settings(FedoraSettings), run.agreement.training
-    rule = UpdateRule.like_training(training, plan.reference_learning_rate)
-    sample = Sample("reference", plan.reference_share)
-    run.initialise("reference", vfl_pb2.SAMPLE, rule, sample)
+    run.initialise("reference", vfl_pb2.SAMPLE, *_reference_start(plan, training))
     size = plan.reference_batch
     batches = -(-run.row_count(vfl_pb2.SAMPLE) // size)
     run.progress.phase("reference", plan.reference_epochs * (batches + 1))

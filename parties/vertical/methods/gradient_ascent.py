@@ -7,13 +7,19 @@ from typing import ClassVar
 from configs.agreement import VerticalAgreement
 from configs.table import Count, Positive
 from configs.unlearning import MethodSettings
-from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
+from parties.requests.driver import (
+    JsonObject,
+    MethodDefaults,
+    StepRecord,
+    StepResult,
+    Stop,
+)
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.training_loop import SentGradients
 from parties.vertical.methods.method import MethodResult
-from parties.vertical.methods.run import VerticalRun, hold_forget_gradient
+from parties.vertical.methods.orders import Orders
+from parties.vertical.methods.run import PLAIN, VerticalRun, hold_forget_gradient
 from unlearning.baselines import clip_factor, reaches_uniform_loss
-from unlearning.guarantee import Guarantee
 
 
 class AscentSettings(MethodSettings):
@@ -26,28 +32,26 @@ class AscentSettings(MethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class AscentState:
-    """The state before a step.
+    """The state before a step."""
 
-    Attributes:
-        losses: mean cross entropy of each model on its D_u.
-        sent: the gradients that were sent for the last batch of D_u before the first step.
-    """
-
-    losses: list[float]
+    losses: list[float]  # mean cross entropy of each model on its D_u
+    # The gradients that were sent for the last batch of D_u before the first step.
     sent: SentGradients | None
 
 
-class GradientAscentMethod:
+class GradientAscentMethod(MethodDefaults):
     """Gradient ascent on D_u by all parties; the norm of the joint gradient is clipped."""
 
     name: ClassVar = "gradient-ascent"
+    title: ClassVar = "Gradient ascent"
+    meaning: ClassVar = "on the loss of the forgotten rows"
     settings: ClassVar = AscentSettings
-    guarantee: ClassVar = Guarantee.HEURISTIC
     state: ClassVar = AscentState
 
-    def needs(self, _agreement: VerticalAgreement) -> Needs:
-        """Nothing."""
-        return NOTHING
+    def orders(self, agreement: VerticalAgreement) -> Orders:
+        """Steps along the held gradient of the original model."""
+        plan = agreement.unlearning.of(AscentSettings)
+        return Orders(starts=((PLAIN, None),), ascent=plan.learning_rate)
 
     def count(self, run: VerticalRun) -> int:
         """The number of passes over D_u."""
@@ -59,9 +63,7 @@ class GradientAscentMethod:
         losses = hold_forget_gradient(run)
         return AscentState(losses, run.sent_gradients)
 
-    def step(
-        self, run: VerticalRun, state: AscentState, k: int
-    ) -> tuple[AscentState, StepRecord] | Stop:
+    def step(self, run: VerticalRun, state: AscentState, k: int) -> StepResult[AscentState]:
         """Ascend along the held gradient, then hold the gradient at the new point."""
         plan, classes = run.settings(AscentSettings), len(run.agreement.labels.classes)
         uniform = [reaches_uniform_loss(loss, classes) for loss in state.losses]

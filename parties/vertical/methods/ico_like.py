@@ -12,16 +12,22 @@ from typing import ClassVar
 from configs.agreement import VerticalAgreement
 from configs.table import Count, Fraction, Positive
 from configs.unlearning import MethodSettings
-from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
+from parties.requests.driver import (
+    JsonObject,
+    MethodDefaults,
+    StepRecord,
+    StepResult,
+    Stop,
+)
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.rows import Sample
 from parties.vertical.engine.training_loop import DESCEND, SentGradients
 from parties.vertical.methods.method import MethodResult
+from parties.vertical.methods.orders import Orders, Start
 from parties.vertical.methods.run import Batch, Loss, VerticalRun, hold_forget_gradient
 from protocol import vfl_pb2
 from unlearning.baselines import Contribution
-from unlearning.guarantee import Guarantee
 
 
 class IcoLikeSettings(MethodSettings):
@@ -37,29 +43,29 @@ class IcoLikeSettings(MethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class IcoLikeState:
-    """The state of ICO-like.
+    """The state of ICO-like."""
 
-    Attributes:
-        sent: the gradients that were sent for the last batch of D_u.
-    """
-
-    sent: SentGradients | None
+    sent: SentGradients | None  # the gradients that were sent for the last batch of D_u
 
 
-class IcoLikeMethod:
+class IcoLikeMethod(MethodDefaults):
     """ICO-like: one pass over D_u, then K correction steps with SGD on a part of D_r.
 
     The estimated effect of D_u is clipped by its joint norm over all parties.
     """
 
     name: ClassVar = "ico-like"
+    title: ClassVar = "ICO-like"
+    meaning: ClassVar = "one gradient subtracted; reimplemented from its description"
     settings: ClassVar = IcoLikeSettings
-    guarantee: ClassVar = Guarantee.HEURISTIC
     state: ClassVar = IcoLikeState
 
-    def needs(self, _agreement: VerticalAgreement) -> Needs:
-        """Nothing."""
-        return NOTHING
+    def orders(self, agreement: VerticalAgreement) -> Orders:
+        """A step along the held gradient, then SGD on a sample of D_r."""
+        plan = agreement.unlearning.of(IcoLikeSettings)
+        # An epoch has at least one batch.
+        batches = ((agreement.training.batch, plan.steps),)
+        return Orders(starts=(_start(plan),), batches=batches, ascent=plan.step)
 
     def count(self, run: VerticalRun) -> int:
         """The pass over D_u, and the correction steps."""
@@ -68,14 +74,11 @@ class IcoLikeMethod:
     def init(self, run: VerticalRun) -> IcoLikeState:
         """Start from the original model, and hold the gradient of the loss on D_u."""
         plan = run.settings(IcoLikeSettings)
-        rule, sample = UpdateRule("sgd", plan.learning_rate), Sample("correction", plan.share)
-        run.start(ORIGINAL, self.name, rule, sample)
+        run.start(ORIGINAL, self.name, *_start(plan))
         hold_forget_gradient(run)
         return IcoLikeState(run.sent_gradients)
 
-    def step(
-        self, run: VerticalRun, state: IcoLikeState, k: int
-    ) -> tuple[IcoLikeState, StepRecord] | Stop:
+    def step(self, run: VerticalRun, state: IcoLikeState, k: int) -> StepResult[IcoLikeState]:
         """First subtract the contribution of D_u, then correct on a part of D_r."""
         if k == 0:  # without a correction, and unchecked: not a model to restore
             return state, StepRecord({"contribution": _subtract_contribution(run)}, good=False)
@@ -93,6 +96,11 @@ class IcoLikeMethod:
         for each in records:
             figures |= each
         return MethodResult(figures, stopped=stop.reason, sent_gradients=state.sent)
+
+
+def _start(plan: IcoLikeSettings) -> Start:
+    """The update rule and the sample of the correction steps."""
+    return UpdateRule("sgd", plan.learning_rate), Sample("correction", plan.share)
 
 
 def _subtract_contribution(run: VerticalRun) -> float:

@@ -16,17 +16,11 @@ _ADD = vfl_pb2.Gradient(add_to_held=vfl_pb2.AddToHeld())
 
 @dataclass(frozen=True, slots=True)
 class KktTerms:
-    """The settings of FedORA on which the KKT report depends.
+    """The settings of FedORA on which the KKT report depends."""
 
-    Attributes:
-        weight: weight ω in the forgetting score.
-        proximal: ρ, weight of the proximal term.
-        tolerance: largest relative residual that counts as converged.
-    """
-
-    weight: float
-    proximal: float
-    tolerance: float
+    weight: float  # weight ω in the forgetting score
+    proximal: float  # ρ, weight of the proximal term
+    tolerance: float  # largest relative residual that counts as converged
 
 
 def kkt_report(

@@ -8,10 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from configs.agreement import VerticalAgreement
 from configs.unlearning import MethodSettings
 from models.tops import ConcatHead, SumHead
-from parties.common.progress import ProgressReporter
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.optimiser import UpdateRule
@@ -37,18 +35,16 @@ class NetworkRun:
 
     Attributes:
         split_model: the model.
+        agreement: the agreement.
+        progress: receives the steps of the method.
     """
 
     stops_early = True
 
     def __init__(self, split_model: SplitModel) -> None:
-        self.split_model = split_model
+        self.split_model, self.agreement = split_model, split_model.agreement
+        self.progress = split_model.party.progress
         self._frozen: Tensor | None = None  # embeddings of an epoch's rows, [rows, width]
-
-    @property
-    def agreement(self) -> VerticalAgreement:
-        """The agreement."""
-        return self.split_model.agreement
 
     @property
     def sets(self) -> list[RowSets]:
@@ -59,11 +55,6 @@ class NetworkRun:
     def labels(self) -> Tensor:
         """The labels of all common rows, [common_rows]."""
         return self.split_model.labels
-
-    @property
-    def progress(self) -> ProgressReporter:
-        """Receives the steps of the method."""
-        return self.split_model.party.progress
 
     @property
     def finite(self) -> bool:

@@ -23,6 +23,8 @@ class NewtonCgMethod(SingleStepMethod):
     """Newton-CG: the distance to the optimum on D_r is at most ‖∇F_r‖/λ, for any start point."""
 
     name: ClassVar = NEWTON_CG
+    title: ClassVar = "Newton-CG"
+    meaning: ClassVar = "Newton steps to the optimum of the remaining rows"
     guarantee: ClassVar = Guarantee.DISTANCE_CERTIFIED
 
     def unlearn(self, run: NetworkRun) -> SingleState:
@@ -53,7 +55,7 @@ def _certificate(split_model: SplitModel, points: list[NewtonPoint], noisy: bool
         "product_bytes": 2 * 8 * rows * classes,
         "epsilon": plan.release.epsilon if plan.release and noisy else None,
         "delta": plan.release.delta if plan.release and noisy else None,
-        "noise": release_noise(split_model) if noisy else None,
+        "noise": release_noise(split_model.agreement) if noisy else None,
         "assumes": list(ASSUMED) + (list(ASSUMED_OF_NOISE) if noisy else []),
     }
 

@@ -1,21 +1,23 @@
-"""The registry of unlearning methods, and the class of an agreement with their settings."""
+"""The registry of unlearning methods, and the schema of the vertical mode with their settings."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol
 
-from configs.agreement import vertical_agreement
+from configs.agreement import VerticalAgreement, vertical_agreement
+from configs.config_file import ConfigSchema
 from configs.unlearning import unlearning_table
-from parties.requests.driver import Method
+from parties.data.party_settings import VerticalPartySettings
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.methods.cvfu import CvfuMethod
 from parties.vertical.methods.fedora import FedOraMethod
 from parties.vertical.methods.fine_tune import FineTuneMethod
 from parties.vertical.methods.gradient_ascent import GradientAscentMethod
 from parties.vertical.methods.ico_like import IcoLikeMethod
-from parties.vertical.methods.method import PAIRED, MethodResult
+from parties.vertical.methods.method import PAIRED, VerticalMethod
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.newton_cg import NewtonCgMethod
+from parties.vertical.methods.orders import Orders
 from parties.vertical.methods.relabel import RelabelMethod
 from parties.vertical.methods.retrain import RetrainMethod
 from parties.vertical.methods.scrub import ScrubMethod
@@ -23,7 +25,19 @@ from parties.vertical.methods.sharded import ShardedMethod
 from parties.vertical.methods.shrink_perturb import ShrinkPerturbMethod
 from parties.vertical.methods.top_only import TopOnlyMethod
 
-AnyMethod: TypeAlias = Method[NetworkRun, Any, MethodResult]
+
+class AnyMethod(VerticalMethod[NetworkRun, Any], Protocol):
+    """A vertical method, with its title in the report and, in a few words, what it does."""
+
+    @property
+    def title(self) -> str:
+        """The name in the report."""
+
+    @property
+    def meaning(self) -> str:
+        """What the method does, in a few words."""
+
+
 EXACT: Final[tuple[AnyMethod, ...]] = (
     NewtonCgMethod(),
     ShardedMethod(),
@@ -52,11 +66,18 @@ AGREEMENT: Final = vertical_agreement(
         always=ALWAYS,
     )
 )
+SCHEMA: Final = ConfigSchema("vertical", AGREEMENT, VerticalPartySettings, VerticalPartySettings)
 
 
 def vertical_method(name: str) -> AnyMethod:
     """The method with the name ``name`` in the config."""
     return METHODS[name]
+
+
+def agreed_orders(agreement: VerticalAgreement) -> list[Orders]:
+    """The orders of every method that an agreement names."""
+    plan = agreement.unlearning
+    return [METHODS[name].orders(agreement) for name in (plan.method, *plan.compare)]
 
 
 def independent_retrains(count: int) -> list[AnyMethod]:

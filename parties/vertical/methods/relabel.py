@@ -4,22 +4,15 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from configs.table import Count, Positive
-from configs.unlearning import MethodSettings
 from parties.common.shared_randomness import derive_key, random_words
-from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.engine.optimiser import UpdateRule
-from parties.vertical.methods.epochs import EpochMethod
+from parties.vertical.methods.epochs import EpochMethod, EpochSettings
 from parties.vertical.methods.run import VerticalRun
 from protocol import vfl_pb2
 from unlearning.baselines import wrong_labels
 
 
-class RelabelSettings(MethodSettings):
+class RelabelSettings(EpochSettings):
     """Baseline: train on the remaining rows, and on the forgotten rows with wrong labels."""
-
-    learning_rate: Positive = 1e-3
-    epochs: Count = 2
 
 
 class RelabelMethod(EpochMethod):
@@ -29,17 +22,10 @@ class RelabelMethod(EpochMethod):
     """
 
     name: ClassVar = "relabel"
+    title: ClassVar = "Relabel"
+    meaning: ClassVar = "wrong labels for the forgotten rows"
     settings: ClassVar = RelabelSettings
     rows: ClassVar = vfl_pb2.TRAIN_ROWS
-
-    def epochs(self, run: VerticalRun) -> int:
-        """The number of epochs."""
-        return run.settings(RelabelSettings).epochs
-
-    def prepare(self, run: VerticalRun) -> None:
-        """Start from the original model, with a new optimiser and a separate batch order."""
-        rate = run.settings(RelabelSettings).learning_rate
-        run.start(ORIGINAL, self.name, UpdateRule.like_training(run.agreement.training, rate))
 
     def labels(self, run: VerticalRun) -> Tensor:
         """Labels of all common rows, [N, common_rows], with random wrong labels for D_u."""

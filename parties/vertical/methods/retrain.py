@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from parties.report.method_names import reference_label
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import (
@@ -24,15 +25,20 @@ CLOSER = 1e-3  # part of the agreed bound: from this point the true distances ar
 
 @dataclass(frozen=True)
 class RetrainMethod(SingleStepMethod):
-    """Training from scratch on D_r, with preprocessing fitted on D_r.
+    """Training from scratch on D_r, with preprocessing fitted on D_r."""
 
-    Attributes:
-        name: name in the config and the report.
-        stream: random stream of the weights and the batch order.
-    """
+    name: str  # name in the config and the report
+    stream: str  # random stream of the weights and the batch order
 
-    name: str
-    stream: str
+    @property
+    def title(self) -> str:
+        """The title of this Retrain model."""
+        return reference_label(self.name)[0]
+
+    @property
+    def meaning(self) -> str:
+        """How this Retrain model differs from the others."""
+        return reference_label(self.name)[1]
 
     def unlearn(self, run: NetworkRun) -> SingleState:
         """Train like the original model; a paired Newton-CG model gets nearer the optimum."""

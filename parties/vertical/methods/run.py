@@ -29,20 +29,20 @@ LAST_GOOD = "last good model"  # slot of the last good model of a method
 
 @dataclass(frozen=True, slots=True)
 class ShrinkShares:
-    """How far the parameters move towards fresh values: from 0 (not at all) to 1 (all the way).
+    """How far the parameters move towards fresh values: from 0 (not at all) to 1 (all the way)."""
 
-    Attributes:
-        bottom: how far the parameters of the bottom models move.
-        top: how far the parameters of the top model move.
-    """
-
-    bottom: float
-    top: float
+    bottom: float  # how far the parameters of the bottom models move
+    top: float  # how far the parameters of the top model move
 
     @classmethod
     def agreed(cls, share: float, top: ShrinkTop) -> "ShrinkShares":
         """Use ``share`` for bottom models; ``top`` selects 0, ``share`` or 1 for the top model."""
         return cls(share, {"keep": 0.0, "shrink": share, "fresh": 1.0}[top])
+
+    @property
+    def pair(self) -> tuple[float, float]:
+        """The shares of bottom models and of the top model."""
+        return self.bottom, self.top
 
 
 FRESH_TOP = ShrinkShares(bottom=0.0, top=1.0)
@@ -50,44 +50,28 @@ FRESH_TOP = ShrinkShares(bottom=0.0, top=1.0)
 
 @dataclass(frozen=True, slots=True)
 class Norms:
-    """Squared norms of one model, over the parameters of all parties.
+    """Squared norms of one model, over the parameters of all parties."""
 
-    Attributes:
-        held: of the held gradient.
-        change: of the change of the parameters between the last two held gradients; 0 before the
-            second one.
-        parameters: of the parameters; 0 if not measured.
-        proximal: of the held gradient plus FedORA's proximal gradient; 0 if not measured.
-    """
-
-    held: float
+    held: float  # of the held gradient
+    # Of the change of the parameters between the last two held gradients; 0 before the second one.
     change: float
-    parameters: float = 0.0
-    proximal: float = 0.0
+    parameters: float = 0.0  # of the parameters; 0 if not measured
+    proximal: float = 0.0  # of the held gradient plus FedORA's proximal gradient; 0 if not measured
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One batch of each of N models.
+    """One batch of each of N models."""
 
-    Attributes:
-        request: the rows of the batch.
-        rows: [N, batch], indices into the common order.
-        logits: [N, batch, classes], with the graph of the models.
-        labels: [N, batch].
-        norms: returns the norms of each model; call it only in the first batch after a gradient
-            was held.
-        share: fraction of the step's rows that are in this batch; below 1 for micro-batches.
-        last: whether this is the last batch of its step.
-    """
-
-    request: vfl_pb2.BatchRequest
-    rows: Tensor
-    logits: Tensor
-    labels: Tensor
+    request: vfl_pb2.BatchRequest  # the rows of the batch
+    rows: Tensor  # [N, batch], indices into the common order
+    logits: Tensor  # [N, batch, classes], with the graph of the models
+    labels: Tensor  # [N, batch]
+    # Returns the norms of each model; call it only in the first batch after a gradient was held.
     norms: Callable[[], list[Norms]]
+    # Fraction of the step's rows that are in this batch; below 1 for micro-batches.
     share: float = 1.0
-    last: bool = True
+    last: bool = True  # whether this is the last batch of its step
 
     def cross_entropy(self, labels: Tensor | None = None, logits: Tensor | None = None) -> Tensor:
         """The mean cross entropy of each model, [N].
@@ -123,14 +107,10 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """The loss of each model on a batch, and how the parties use its gradient.
+    """The loss of each model on a batch, and how the parties use its gradient."""
 
-    Attributes:
-        values: [N], to differentiate.
-        use: how the gradient is used: one message for all models, or one for each model.
-    """
-
-    values: Tensor
+    values: Tensor  # [N], to differentiate
+    # How the gradient is used: one message for all models, or one for each model.
     use: vfl_pb2.Gradient | Sequence[vfl_pb2.Gradient]
 
     def use_of(self, model: int) -> vfl_pb2.Gradient:
@@ -140,17 +120,11 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """The parties' votes on some rows, with ``top.kind = 'sum'``.
+    """The parties' votes on some rows, with ``top.kind = 'sum'``."""
 
-    Attributes:
-        logits: [rows, classes], the sum of all votes and the bias.
-        parties: the votes of each party, [rows, classes].
-        bias: the bias of the top model, [classes].
-    """
-
-    logits: Tensor
-    parties: dict[str, Tensor]
-    bias: Tensor
+    logits: Tensor  # [rows, classes], the sum of all votes and the bias
+    parties: dict[str, Tensor]  # the votes of each party, [rows, classes]
+    bias: Tensor  # the bias of the top model, [classes]
 
 
 Act = Callable[[Batch], Loss]

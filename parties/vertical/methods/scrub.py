@@ -18,14 +18,20 @@ from torch.nn.functional import kl_div, log_softmax
 from configs.agreement import VerticalAgreement
 from configs.table import Count, Positive
 from configs.unlearning import MethodSettings
-from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
+from parties.requests.driver import (
+    JsonObject,
+    MethodDefaults,
+    StepRecord,
+    StepResult,
+    Stop,
+)
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.training_loop import DESCEND
 from parties.vertical.methods.method import MethodResult
+from parties.vertical.methods.orders import Orders
 from parties.vertical.methods.run import Act, Batch, Loss, VerticalRun
 from protocol import vfl_pb2
-from unlearning.guarantee import Guarantee
 
 
 class ScrubSettings(MethodSettings):
@@ -43,28 +49,25 @@ class ScrubSettings(MethodSettings):
 
 @dataclass(frozen=True, slots=True)
 class ScrubState:
-    """The teacher, which does not change; lists have one entry per model.
+    """The teacher, which does not change; lists have one entry per model."""
 
-    Attributes:
-        forgotten: [forgotten, classes], the teacher's logits on D_u.
-        retained: [retained, classes], the teacher's logits on D_r.
-    """
-
-    forgotten: list[Tensor]
-    retained: list[Tensor]
+    forgotten: list[Tensor]  # [forgotten, classes], the teacher's logits on D_u
+    retained: list[Tensor]  # [retained, classes], the teacher's logits on D_r
 
 
-class ScrubMethod:
+class ScrubMethod(MethodDefaults):
     """SCRUB, a heuristic: nothing bounds what the student still reveals about D_u."""
 
     name: ClassVar = "scrub"
+    title: ClassVar = "SCRUB"
+    meaning: ClassVar = "away from the original on forgotten rows, close to it on the others"
     settings: ClassVar = ScrubSettings
-    guarantee: ClassVar = Guarantee.HEURISTIC
     state: ClassVar = ScrubState
 
-    def needs(self, _agreement: VerticalAgreement) -> Needs:
-        """Nothing."""
-        return NOTHING
+    def orders(self, agreement: VerticalAgreement) -> Orders:
+        """Training from the original model."""
+        plan = agreement.unlearning.of(ScrubSettings)
+        return Orders.of_training(agreement, plan.learning_rate, plan.epochs)
 
     def count(self, run: VerticalRun) -> int:
         """The number of batches."""
@@ -80,9 +83,7 @@ class ScrubMethod:
         run.start(ORIGINAL, self.name, UpdateRule.like_training(run.agreement.training, rate))
         return ScrubState(run.logits(vfl_pb2.FORGOTTEN), run.logits(vfl_pb2.RETAIN))
 
-    def step(
-        self, run: VerticalRun, state: ScrubState, k: int
-    ) -> tuple[ScrubState, StepRecord] | Stop:
+    def step(self, run: VerticalRun, state: ScrubState, k: int) -> StepResult[ScrubState]:
         """Train one epoch: first up on D_u, if it is one of the first epochs, then down on D_r."""
         plan, size, losses = run.settings(ScrubSettings), run.agreement.training.batch, [0.0]
         if k == plan.epochs:

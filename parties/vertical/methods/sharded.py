@@ -17,6 +17,8 @@ class ShardedMethod(SingleStepMethod):
     """Sharded retraining: the result is bit for bit the model of a run without the rows of D_u."""
 
     name: ClassVar = "sharded"
+    title: ClassVar = "Sharded"
+    meaning: ClassVar = "shards with forgotten rows are retrained"
 
     def unlearn(self, run: NetworkRun) -> SingleState:
         """Retrain the shards that contain rows of D_u, from their original random streams."""

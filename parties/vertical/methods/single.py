@@ -6,28 +6,31 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from configs.agreement import VerticalAgreement
-from parties.requests.driver import NOTHING, JsonObject, Needs, StepRecord, Stop
+from parties.requests.driver import (
+    JsonObject,
+    MethodDefaults,
+    StepRecord,
+    StepResult,
+    Stop,
+)
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.network_run import NetworkRun
+from parties.vertical.methods.orders import Orders
 from unlearning.guarantee import Guarantee
 
 
 @dataclass(frozen=True, slots=True)
 class SingleState:
-    """The state of a method of one step.
+    """The state of a method of one step."""
 
-    Attributes:
-        figures: values for the report; empty before the step.
-        stopped: why the method ended early; None if it ended normally.
-        guarantee: the guarantee of this run; None for the guarantee of the method.
-    """
-
+    # Values for the report; empty before the step.
     figures: JsonObject = field(default_factory=dict)
-    stopped: str | None = None
+    stopped: str | None = None  # why the method ended early; None if it ended normally
+    # The guarantee of this run; None for the guarantee of the method.
     guarantee: Guarantee | None = None
 
 
-class SingleStepMethod(ABC):
+class SingleStepMethod(MethodDefaults, ABC):
     """A method of one step; the epochs or Newton steps in this step are recorded one by one."""
 
     guarantee: ClassVar[Guarantee] = Guarantee.EXACT
@@ -38,9 +41,9 @@ class SingleStepMethod(ABC):
     def unlearn(self, run: NetworkRun) -> SingleState:
         """Carry out the whole method."""
 
-    def needs(self, _agreement: VerticalAgreement) -> Needs:
-        """Nothing."""
-        return NOTHING
+    def orders(self, _agreement: VerticalAgreement) -> Orders:
+        """Copies are restored without an update rule; every training has the task TRAIN."""
+        return Orders()
 
     def count(self, _run: NetworkRun) -> None:
         """None: the parts of the step display their own progress."""
@@ -50,9 +53,7 @@ class SingleStepMethod(ABC):
         """Return an empty state."""
         return SingleState()
 
-    def step(
-        self, run: NetworkRun, state: SingleState, k: int
-    ) -> tuple[SingleState, StepRecord] | Stop:
+    def step(self, run: NetworkRun, state: SingleState, k: int) -> StepResult[SingleState]:
         """Carry out the whole method in the first step."""
         if k:
             return Stop(state.stopped)

@@ -3,14 +3,11 @@
 from typing import ClassVar
 
 from configs.table import Count, Positive
-from configs.unlearning import MethodSettings
-from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.engine.optimiser import UpdateRule
-from parties.vertical.methods.epochs import EpochMethod
-from parties.vertical.methods.run import FRESH_TOP, VerticalRun
+from parties.vertical.methods.epochs import EpochMethod, EpochSettings
+from parties.vertical.methods.run import FRESH_TOP, ShrinkShares
 
 
-class TopOnlySettings(MethodSettings):
+class TopOnlySettings(EpochSettings):
     """Baseline: train a new top model; embeddings of the remaining rows are sent only once."""
 
     learning_rate: Positive = 2e-3
@@ -24,15 +21,11 @@ class TopOnlyMethod(EpochMethod):
     """
 
     name: ClassVar = "top-only"
+    title: ClassVar = "Top only"
+    meaning: ClassVar = "a new top model; the bottom models stay"
     settings: ClassVar = TopOnlySettings
     only_top: ClassVar = True
 
-    def epochs(self, run: VerticalRun) -> int:
-        """The number of epochs."""
-        return run.settings(TopOnlySettings).epochs
-
-    def prepare(self, run: VerticalRun) -> None:
-        """Replace the top model of the original model by a fresh one."""
-        rate = run.settings(TopOnlySettings).learning_rate
-        run.start(ORIGINAL, self.name, UpdateRule.like_training(run.agreement.training, rate))
-        run.shrink(FRESH_TOP, self.name)
+    def shrinks(self, _plan: TopOnlySettings) -> tuple[ShrinkShares, ...]:
+        """A fresh top model."""
+        return (FRESH_TOP,)

@@ -94,7 +94,7 @@ class Predictor:
         agreement = self._party.agreement
         self._move_to(vfl_pb2.PREDICT)
         self._hub.broadcast(vfl_pb2.Predict(), rows)
-        replies = self._hub.gather(agreement.limits.step_seconds)
+        replies = self._hub.gather(self._party.limits.step_seconds)
         dtype, shards = np.dtype(agreement.dtype).type, agreement.sharding.shards
         widths = {name: shards * (each.width or 0) for name, each in agreement.parties.items()}
         result = {

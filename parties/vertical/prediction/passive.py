@@ -63,9 +63,10 @@ def _run_session(
 def _serve(party: VerticalParty, trained: TrainedNetwork, channel: Channel) -> None:
     """Align, then handle messages until the goodbye."""
     try:
-        session = PredictionSession(party, trained, channel)
-        while session.handle(_next_message(channel, party.agreement.limits.idle_seconds)):
-            pass
+        with channel.locate_errors():
+            session = PredictionSession(party, trained, channel)
+            while session.handle(_next_message(channel, party.limits.idle_seconds)):
+                pass
     except Exception as error:
         channel.abort(*abort_reason(error))
         raise
@@ -95,13 +96,11 @@ class PredictionSession:
         self._party, self._channel = party, channel
         all_rows = np.arange(len(party.holding))
         try:
-            opened = channel.receive(party.agreement.limits.idle_seconds).expect(
-                vfl_pb2.StartAlignment
-            )
+            opened = channel.receive(party.limits.idle_seconds).expect(vfl_pb2.StartAlignment)
             rows = align_passive(prediction_party(party, all_rows), channel, opened).rows
         except PeerSilent as error:  # the hub is there, but another party did not join
             raise Aborted(
-                f"the hub sent no message within {party.agreement.limits.idle_seconds:g} s", ABSENT
+                f"the hub sent no message within {party.limits.idle_seconds:g} s", ABSENT
             ) from error
         inputs = prediction_inputs(party, trained, rows)
         if inputs is None:

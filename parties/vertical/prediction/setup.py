@@ -11,16 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from configs.agreement import VerticalAgreement
-from configs.party_settings import Data
-from configs.schema import VerticalConfig
 from models.bottoms import ParallelBottoms
 from parties.common.device import prepare_device
 from parties.common.errors import IntegrityError
 from parties.common.progress import ProgressListener
 from parties.common.shared_randomness import Index
 from parties.data.holding import Holding, read_holding
+from parties.data.party_settings import VerticalConfig
 from parties.data.preprocess import FittedPreprocessing
 from parties.data.sources.arrays import Progress
+from parties.data.sources.source import DataSettings
 from parties.session.saved_model import (
     PREPROCESSING,
     RESTORE_HINT,
@@ -37,14 +37,10 @@ from parties.vertical.setup import set_up_party
 
 @dataclass(frozen=True, slots=True)
 class TrainedNetwork:
-    """A party's trained network.
+    """A party's trained network."""
 
-    Attributes:
-        network: the network, ready for evaluation.
-        fitted: the fitted preprocessing of the party's features; None if the party has no features.
-    """
-
-    network: nn.Module
+    network: nn.Module  # the network, ready for evaluation
+    # The fitted preprocessing of the party's features; None if the party has no features.
     fitted: FittedPreprocessing | None
 
 
@@ -80,7 +76,7 @@ def set_up_trained_party(
 def _read(
     fitted: FittedPreprocessing | None,
     asked: Sequence[bytes] | None,
-    data: Data,
+    data: DataSettings,
     *,
     folder: Path,
     classes: Sequence[str],
@@ -96,12 +92,10 @@ def _read(
     return read_holding(data, folder=folder, classes=classes, active=active, progress=progress)
 
 
-def _features(data: Data, fitted: FittedPreprocessing) -> Data:
+def _features(data: DataSettings, fitted: FittedPreprocessing) -> DataSettings:
     """The source without its labels; of a table only the columns that were fitted."""
     fields = type(data).model_fields
-    changes: dict[str, Any] = {
-        name: fields[name].default for name in ("label", "labels", "test_labels") if name in fields
-    }
+    changes: dict[str, Any] = {name: fields[name].default for name in data.label_keys}
     changes |= {
         name: tuple(columns)
         for name, columns in (("numeric", fitted.numeric), ("categorical", fitted.categorical))

@@ -27,21 +27,14 @@ _OTHERS = "earlier releases in this folder had noise without a bound on the embe
 
 @dataclass(frozen=True, slots=True)
 class PrivacyClaim:
-    """The claim, or the reason for no claim, for the features or the labels of one party.
+    """The claim, or the reason for no claim, for the features or the labels of one party."""
 
-    Attributes:
-        party: the party.
-        covers: "features" or "labels".
-        epsilon: the claimed ε; None without a claim.
-        delta: the claimed δ, which is 0 for pure ε-differential privacy; None without a claim.
-        text: the sentence for the report.
-    """
-
-    party: str
-    covers: str
-    epsilon: float | None
+    party: str  # the party
+    covers: str  # "features" or "labels"
+    epsilon: float | None  # the claimed ε; None without a claim
+    # The claimed δ, which is 0 for pure ε-differential privacy; None without a claim.
     delta: float | None
-    text: str
+    text: str  # the sentence for the report
 
 
 def privacy_claims(

@@ -75,14 +75,16 @@ class EmbeddingRelease:
         if not self.is_one_time:
             return []
         released = self._one_time_embeddings()  # first: it fills the map of rows
-        released.forget(np.searchsorted(self._live, rows))
+        released.forget(np.searchsorted(self._live, np.intersect1d(rows, self._live)))
         return [f"released embeddings of {len(rows)} rows"]
 
     def residues(self, rows: Index) -> list[str]:
         """Names of stores that still contain released embeddings of ``rows``, [rows]."""
         if self._released is None:
             return []
-        remaining = self._released.residues(np.searchsorted(self._live, rows))
+        remaining = self._released.residues(
+            np.searchsorted(self._live, np.intersect1d(rows, self._live))
+        )
         return ["released embeddings"] if remaining else []
 
     def spending(self) -> vfl_pb2.PrivacySpent:

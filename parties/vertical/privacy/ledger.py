@@ -36,22 +36,15 @@ TOGETHER = {"once": ("once", "visit"), "visit": ("visit",), "response": ("respon
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """A release mechanism: the way in which a row is released.
+    """A release mechanism: the way in which a row is released."""
 
-    Attributes:
-        kind: ``once`` (noise once, with an ε and a δ), ``response`` (randomised response, with an ε
-            and δ = 0) or ``visit`` (fresh noise at each release, without a guarantee).
-        peer: name of the receiver; empty if all receivers get the same values.
-        sigma: standard deviation of the noise; 0 for randomised response.
-        clip: largest norm of a row; None without clipping.
-        epsilon: ε of one randomised response.
-    """
-
+    # ``once`` (noise once, with an ε and a δ), ``response`` (randomised response, with an ε and δ =
+    # 0) or ``visit`` (fresh noise at each release, without a guarantee).
     kind: str
-    peer: str = ""
-    sigma: float = 0.0
-    clip: float | None = None
-    epsilon: float = 0.0
+    peer: str = ""  # name of the receiver; empty if all receivers get the same values
+    sigma: float = 0.0  # standard deviation of the noise; 0 for randomised response
+    clip: float | None = None  # largest norm of a row; None without clipping
+    epsilon: float = 0.0  # ε of one randomised response
 
     @property
     def square(self) -> float:
@@ -64,18 +57,13 @@ class Mechanism:
 
 @dataclass(frozen=True, slots=True)
 class PrivacySpending:
-    """The largest privacy spending of any row in a set of rows.
+    """The largest privacy spending of any row in a set of rows."""
 
-    Attributes:
-        releases: largest number of releases of one row.
-        square: largest sum of (C/σ)² over the releases of one row; infinite if one of them has no
-            (ε, δ) guarantee.
-        epsilon: largest sum of ε over the randomised responses of a row.
-    """
-
-    releases: int = 0
+    releases: int = 0  # largest number of releases of one row
+    # Largest sum of (C/σ)² over the releases of one row; infinite if one of them has no (ε, δ)
+    # guarantee.
     square: float = 0.0
-    epsilon: float = 0.0
+    epsilon: float = 0.0  # largest sum of ε over the randomised responses of a row
 
 
 def spending_from_message(message: vfl_pb2.PrivacySpent) -> PrivacySpending:

@@ -27,17 +27,11 @@ EMBEDDINGS, LABELS = "embeddings", "labels"  # files of the released values
 
 @dataclass(frozen=True, slots=True)
 class FrozenBottom:
-    """An untrained bottom model, and the rows whose embeddings it computes for the release.
+    """An untrained bottom model, and the rows whose embeddings it computes for the release."""
 
-    Attributes:
-        network: the bottom model.
-        inputs: [rows, ...], the features of the rows.
-        ids: the IDs of the rows.
-    """
-
-    network: nn.Module
-    inputs: Tensor
-    ids: Sequence[bytes]
+    network: nn.Module  # the bottom model
+    inputs: Tensor  # [rows, ...], the features of the rows
+    ids: Sequence[bytes]  # the IDs of the rows
 
 
 class OneTimeEmbeddings:

@@ -18,15 +18,10 @@ _LOST = "remove the file; its rows are then released again, and the ledger charg
 
 @dataclass(frozen=True, slots=True)
 class TaggedRows:
-    """Rows of a party, each with a keyed tag of its ID and a keyed digest of its content.
+    """Rows of a party, each with a keyed tag of its ID and a keyed digest of its content."""
 
-    Attributes:
-        tags: keyed tags of the row IDs.
-        digests: keyed digests of the rows' contents.
-    """
-
-    tags: Sequence[bytes]
-    digests: Sequence[bytes]
+    tags: Sequence[bytes]  # keyed tags of the row IDs
+    digests: Sequence[bytes]  # keyed digests of the rows' contents
 
 
 class ReleaseCache:

@@ -33,17 +33,11 @@ def noise_keystream(party: VerticalParty, session: bytes, purpose: str) -> Keyst
 
 @dataclass(frozen=True, slots=True)
 class VisitNoiseSettings:
-    """Settings of the noise on values for one receiver, or for all receivers.
+    """Settings of the noise on values for one receiver, or for all receivers."""
 
-    Attributes:
-        plan: the agreed noise.
-        magnitude: largest absolute value of a number that is sent.
-        peer: name of the receiver; empty if all receivers get the same noise.
-    """
-
-    plan: EmbedTrain | GradNoise
-    magnitude: float
-    peer: str = ""
+    plan: EmbedTrain | GradNoise  # the agreed noise
+    magnitude: float  # largest absolute value of a number that is sent
+    peer: str = ""  # name of the receiver; empty if all receivers get the same noise
 
 
 class VisitNoise:

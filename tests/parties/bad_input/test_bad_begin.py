@@ -6,7 +6,7 @@ import pytest
 import torch
 from command_trial import AGREEMENT, SETTINGS, Trial, make_trial
 
-from configs.schema import canonical_agreement, read_config
+from configs.config_file import canonical_agreement, read_config
 from parties.session.checkpoint import CheckpointContent, Checkpoints
 from parties.vertical.methods import registry
 from tests.conftest import SPOKE
@@ -39,7 +39,7 @@ def test_checkpoints_of_another_agreement_are_refused_with_the_difference(trial:
     other = trial.write(AGREEMENT.replace("epochs = 2", "epochs = 3") + SETTINGS, "other.toml")
     folder = leave_checkpoints(
         trial,
-        canonical_agreement(read_config(other, registry.AGREEMENT).agreement),
+        canonical_agreement(read_config(other, registry.SCHEMA).agreement),
         "",
         range(1, 4),
     )
@@ -51,7 +51,7 @@ def test_checkpoints_of_another_agreement_are_refused_with_the_difference(trial:
 def test_checkpoints_of_other_data_are_refused(trial: Trial) -> None:
     leave_checkpoints(
         trial,
-        canonical_agreement(read_config(trial.config, registry.AGREEMENT).agreement),
+        canonical_agreement(read_config(trial.config, registry.SCHEMA).agreement),
         "00",
         range(1, 4),
     )

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from bench.bench_runs import write_list
 
+from configs.config_file import read_config
 from configs.experiments import read_experiments
-from configs.schema import read_config
 from parties.experiments.bench.benches import plan_vertical_runs
 from parties.experiments.bench.extract import (
     count_rounds,
@@ -17,7 +17,7 @@ from parties.experiments.bench.extract import (
     payload_formula_applies,
 )
 from parties.experiments.bench.plan import PlannedRun, Scope
-from parties.vertical.methods.registry import AGREEMENT
+from parties.vertical.methods.registry import SCHEMA
 
 
 def first_run(folder: Path) -> PlannedRun:
@@ -86,7 +86,7 @@ def test_poisoned_run_has_only_the_backdoor_figure(tmp_path: Path) -> None:
 def test_rounds(tmp_path: Path, name: str, facts: dict[str, Any], count: float | None) -> None:
     run = first_run(tmp_path)
     changes = ["training.epochs=7", "unlearning.ico_like.steps=10"]
-    agreement = read_config(run.config, AGREEMENT, changes).agreement
+    agreement = read_config(run.config, SCHEMA, changes).agreement
     request = metrics()["requests"][0]
     assert count_rounds(name, agreement, request, {"details": facts}) == count
 
@@ -99,7 +99,7 @@ def test_payload_of_fedora_by_hand(tmp_path: Path) -> None:
     """
     fedora = '{start="original", policy="uniform", calibrate=false, batch=16, retain_share=0.5}'
     run = first_run(tmp_path)
-    agreement = read_config(run.config, AGREEMENT, [f"unlearning.fedora={fedora}"]).agreement
+    agreement = read_config(run.config, SCHEMA, [f"unlearning.fedora={fedora}"]).agreement
     assert payload_formula_applies(agreement)
     assert expected_fedora_bytes(agreement, metrics()["requests"][0], 10) == (282 + 20) * 16
 

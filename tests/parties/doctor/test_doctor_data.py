@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from party_folder import SECRET, PartyFolder, expect_failure
 
-from configs.party_settings import VerticalPartySettings
-from configs.schema import validate_table
+from configs.config_file import validate_table
+from parties.data.party_settings import VerticalPartySettings
 from parties.doctor.source import data_files
 from tests.conftest import HUB, SPOKE
 

@@ -6,7 +6,7 @@ import torch
 from three_parties import agreement
 
 from configs.agreement import RowRequest
-from configs.schema import validate_table
+from configs.config_file import validate_table
 from parties.requests.cost import Cost
 from parties.vertical.evaluation.compare import Comparison, MethodOutcome
 from parties.vertical.evaluation.metrics import all_metrics

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -10,7 +11,8 @@ from threading import Event
 from clients import CLIENTS
 from local_cohort import LocalCohort
 
-from configs.federated_file import HorizontalConfig, read_horizontal
+from configs.config_file import read_config
+from configs.horizontal import HorizontalConfig
 from parties.horizontal.admission import Admission
 from parties.horizontal.client import run_client
 from parties.horizontal.engine.cohort import Member
@@ -19,7 +21,7 @@ from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.local.network_client import NetworkClientTask
 from parties.horizontal.local.networks import build_whole_network
 from parties.horizontal.party import HorizontalParty
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 from parties.horizontal.setup import set_up_horizontal_party
 from parties.session.memory_port import MemoryPort
 from parties.session.setup import StartOptions
@@ -53,7 +55,7 @@ MEMBERS = [Member(name) for name in CLIENTS]
 
 def prepare(folder: Path, text: str) -> tuple[HorizontalConfig, StartOptions]:
     (folder / "wards.toml").write_text(text)
-    config = read_horizontal(folder / "wards.toml", HORIZONTAL)
+    config = read_config(folder / "wards.toml", HORIZONTAL)
     make_authority(folder / "certs", "wards")
     for name in (config.agreement.hub, *config.agreement.spokes):
         issue_certificate(folder / "certs", "wards", name)
@@ -77,7 +79,11 @@ def connected_cohort(
     tap: Callable[[str, Line], Line],
     min_contributors: int | None = None,
     key_holders: tuple[str, ...] | None = None,
+    quorum: float = 0.5,
+    rejoin_timeout: float = 10.0,
+    task: LocalTask | None = None,
 ) -> Iterator[HubCohort]:
+    """A cohort of clients in threads; with ``task``, they carry out this task alone."""
     config, port, ended = ready[0], MemoryPort(), Event()
     server = party_of(ready, config.agreement.hub, warnings)
 
@@ -88,10 +94,13 @@ def connected_cohort(
 
     with ThreadPoolExecutor(5) as pool:
         for name in config.agreement.spokes:
-            pool.submit(run_client, party_of(ready, name, []), partial(connect, name))
+            party = party_of(ready, name, [])
+            if task is not None:
+                party = replace(party, local_tasks=lambda _: [task])
+            pool.submit(run_client, party, partial(connect, name))
         admission = Admission(server, port)
         settings = CohortSettings(
-            0.5, 10.0, min_contributors, key_holders=key_holders, rejoin_timeout=10.0
+            quorum, 10.0, min_contributors, key_holders=key_holders, rejoin_timeout=rejoin_timeout
         )
         spokes, channels = config.agreement.spokes, admission.open()
         remote = HubCohort(spokes, channels, admission.arrivals, settings, warnings.append)

@@ -23,7 +23,7 @@ from five_clients import (
 )
 
 from configs.client_unlearning import StageSettings
-from configs.federated_file import HorizontalConfig
+from configs.horizontal import HorizontalConfig
 from parties.common.errors import Diverged, PolicyError
 from parties.horizontal.client import run_client
 from parties.horizontal.engine.cohort import Member
@@ -80,7 +80,10 @@ def test_mean_equals_local_mean_and_single_updates_are_hidden(
     holders: str, request: pytest.FixtureRequest
 ) -> None:
     ready, warnings = request.getfixturevalue(holders), list[str]()
-    with connected_cohort(ready, warnings, unchanged_line, 3, key_holders(ready)) as remote:
+    large = replace(LOCAL_TASK, learning_rate=1e38)
+    with connected_cohort(
+        ready, warnings, unchanged_line, 3, key_holders(ready), task=large
+    ) as remote:
         mean = remote.mean_update(MEMBERS, LOCAL_TASK, slots(ready))
         again = remote.mean_update(MEMBERS, LOCAL_TASK, slots(ready))
         with pytest.raises(PolicyError, match="needs the update of each client"):
@@ -90,7 +93,7 @@ def test_mean_equals_local_mean_and_single_updates_are_hidden(
         with pytest.raises(
             Diverged, match=r"the update of client-0, .* exceeds the range of secure"
         ):
-            remote.mean_update(MEMBERS, replace(LOCAL_TASK, learning_rate=1e38), slots(ready))
+            remote.mean_update(MEMBERS, large, slots(ready))
     expected = local_cohort(ready).mean_update(MEMBERS, LOCAL_TASK, slots(ready))
     assert torch.allclose(mean.delta, expected.delta, atol=2e-7, rtol=0)
     assert torch.equal(mean.delta, again.delta)

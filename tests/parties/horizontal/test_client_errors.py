@@ -17,7 +17,7 @@ from five_clients import (
     unchanged_line,
 )
 
-from configs.federated_file import HorizontalConfig
+from configs.horizontal import HorizontalConfig
 from parties.horizontal.admission import Admission
 from parties.horizontal.client import run_client
 from parties.horizontal.engine.cohort import Member
@@ -57,7 +57,7 @@ def test_invalid_task_is_not_reported_as_missing_rows(ready: Ready) -> None:
     warning = warnings_of(
         ready, MEMBERS[1], replace(LOCAL_TASK, aim="error-maximising-noise"), model
     )
-    assert "needs the settings of the noise" in warning
+    assert "differs from every task of the agreement" in warning
     assert "no learn rows" not in warning
 
 

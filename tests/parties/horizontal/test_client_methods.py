@@ -35,15 +35,16 @@ from parties.horizontal.local.local_task import Aim, LocalTask, LocalUpdate, Slo
 from parties.horizontal.local.network_client import NetworkClientTask
 from parties.horizontal.local.rows import ClientData, Rows
 from parties.horizontal.methods.adaclipping import AdaClipping
+from parties.horizontal.methods.ascent import ClientAscentSettings
 from parties.horizontal.methods.ewc_sga import EwcSga
 from parties.horizontal.methods.federaser import FedEraser
-from parties.horizontal.methods.fedforget import FedForget
-from parties.horizontal.methods.fedosd import FedOsd, Variant
-from parties.horizontal.methods.fedrecovery import FedRecovery
+from parties.horizontal.methods.fedforget import FedForget, FedForgetSettings
+from parties.horizontal.methods.fedosd import FedOsd, FedOsdSettings, Variant
+from parties.horizontal.methods.fedrecovery import FedRecovery, FedRecoverySettings
 from parties.horizontal.methods.fine_tune import FineTune
 from parties.horizontal.methods.fu_pga import FuPga
 from parties.horizontal.methods.method import AnyClientMethod
-from parties.horizontal.methods.mode import MoDe
+from parties.horizontal.methods.mode import MoDe, MoDeSettings
 from parties.horizontal.methods.retrain import Retrain
 from parties.horizontal.methods.sfu import Sfu
 
@@ -86,7 +87,9 @@ def unlearned(rounds: list[RoundRecord]) -> Tensor:
 
 
 def fedosd(variant: Variant = "full", recover: int = 0) -> FedOsd:
-    return FedOsd(round_plan(15, 0.02), round_plan(recover, 0.02), variant=variant)
+    return FedOsd(
+        round_plan(15, 0.02), round_plan(recover, 0.02), plan=FedOsdSettings(variant=variant)
+    )
 
 
 def test_fedosd_forgets_the_client_without_conflicts() -> None:
@@ -133,11 +136,13 @@ def test_retrain_has_lower_accuracy_on_the_client_s_classes() -> None:
         FineTune(round_plan(5)),
         FuPga(round_plan(1), round_plan(5, aim="ascent"), round_plan(5)),
         EwcSga(round_plan(5, aim="elastic", proximal=1.0, clip=1.0), round_plan(5)),
-        MoDe(round_plan(5, 0.1), round_plan(5), round_plan(5), momentum=0.8),
+        MoDe(round_plan(5, 0.1), round_plan(5), round_plan(5), plan=MoDeSettings(momentum=0.8)),
         Sfu(round_plan(3, aim="ascent"), round_plan(5), network()),
         AdaClipping(round_plan(1, aim="fisher").task, round_plan(5)),
         *[
-            FedForget(round_plan(5), round_plan(2), round_plan(2), mode=mode)
+            FedForget(
+                round_plan(5), round_plan(2), round_plan(2), plan=FedForgetSettings(mode=mode)
+            )
             for mode in ("literal", "repel", "clean_teacher", "bad_teacher", "ga")
         ],
     ],
@@ -168,13 +173,18 @@ def test_clean_teacher_is_trained_by_remaining_clients_only() -> None:
 def test_bad_teacher_is_used_by_the_leaving_client_only() -> None:
     """The original as teacher of the forgotten rows has weight 0."""
     cohort = RecordingCohort()
-    method = FedForget(round_plan(1), round_plan(0), round_plan(0), mode="bad_teacher")
+    method = FedForget(
+        round_plan(1), round_plan(0), round_plan(0), plan=FedForgetSettings(mode="bad_teacher")
+    )
     unlearned_model(method, replace(context([]), cohort=cohort))
     [teacher_task] = [task for _, task, _ in cohort.calls if task.aim == "teachers"]
     assert teacher_task.teacher_weights == (0.0, 0.245)
     rounds: list[RoundRecord] = []
     unlearned_model(
-        FedForget(round_plan(10), round_plan(0), round_plan(0), mode="bad_teacher"), context(rounds)
+        FedForget(
+            round_plan(10), round_plan(0), round_plan(0), plan=FedForgetSettings(mode="bad_teacher")
+        ),
+        context(rounds),
     )
     assert accuracy(rounds[-1].model, OWN) < accuracy(trained(), OWN) - 0.1
 
@@ -218,7 +228,8 @@ def test_fu_pga_stops_at_a_squared_distance() -> None:
     """The ascent ends with the first round whose squared distance exceeds the bound."""
     ascent, unbounded = round_plan(6, 0.0005, aim="elastic"), list[RoundRecord]()
     unlearned_model(
-        FuPga(round_plan(1), ascent, round_plan(0), max_distance=1e9), context(unbounded)
+        FuPga(round_plan(1), ascent, round_plan(0), plan=ClientAscentSettings(max_distance=1e9)),
+        context(unbounded),
     )
     cohort = RecordingCohort()
     mean = cohort.mean_update([Member(CLIENTS[0])], round_plan(1).task_at(0), {"model": trained()})
@@ -227,7 +238,8 @@ def test_fu_pga_stops_at_a_squared_distance() -> None:
     rounds, bound = list[RoundRecord](), (distances[2] ** 2 + distances[3] ** 2) / 2
     assert bound < distances[0]  # an unsquared norm would end the ascent in round 1
     unlearned_model(
-        FuPga(round_plan(1), ascent, round_plan(0), max_distance=bound), context(rounds)
+        FuPga(round_plan(1), ascent, round_plan(0), plan=ClientAscentSettings(max_distance=bound)),
+        context(rounds),
     )
     assert len(rounds) == 4
 
@@ -291,7 +303,9 @@ def test_sfu_does_not_change_outputs_of_other_clients(net: nn.Module) -> None:
     start = parameters_to_vector(net.parameters()).detach()
     request = replace(context([]), cohort=LocalCohort(clients), original=start)
     ascent = round_plan(5, 0.5, aim="elastic", clip=1.0, batch=400)
-    model = unlearned_model(Sfu(ascent, round_plan(0), net, energy=1.0), request)
+    model = unlearned_model(
+        Sfu(ascent, round_plan(0), net, plan=ClientAscentSettings(energy=1.0)), request
+    )
     own = clients[CLIENTS[0]].client_data.train
     assert (outputs(net, model, own) - outputs(net, start, own)).abs().max() > 0.05
     for name in OTHERS:
@@ -329,7 +343,8 @@ def test_fedrecovery_subtracts_the_client_and_adds_noise(tmp_path: Path) -> None
     own = sum((f[Member(CLIENTS[0])].delta for _, f in stored), torch.zeros_like(moved))
     assert float(moved @ own) < 0  # opposite to the updates of the client
     noisy = unlearned_model(
-        FedRecovery(round_plan(0), epsilon=1.0, beta=1e-5), context([], history=history)
+        FedRecovery(round_plan(0), plan=FedRecoverySettings(epsilon=1.0)),
+        context([], history=history),
     )
     spread = 4.900555 * float(moved.norm())  # standard deviation of the noise
     assert float((noisy - rounds[0].model).std()) == pytest.approx(spread, rel=0.1)
@@ -347,7 +362,7 @@ def test_fedrecovery_subtracts_all_leaving_clients_and_noise_depends_on_the_secr
     )
     assert not torch.equal(one, both)
     secrets = [partial(bytes, [number] * 32) for number in (1, 1, 2)]
-    noisy = FedRecovery(round_plan(0), epsilon=1.0)
+    noisy = FedRecovery(round_plan(0), plan=FedRecoverySettings(epsilon=1.0))
     first, again, other = (
         unlearned_model(noisy, replace(request, secret=each)) for each in secrets
     )

@@ -4,11 +4,13 @@ import json
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
 import pytest
+import torch
 from client_processes import SERVER, ClientProcesses
 from kills import Running, finish, wait_for
 
@@ -33,7 +35,8 @@ unlearning = { method = "fine-tune", compare = [], fine_tune = { rounds = 3 } }
 training = { rounds = 4, batch = 16, learning_rate = 0.1 }
 personal = { kind = "fedper" }
 """
-RUN, OTHER = "aa original 1", "bb original 2"
+ONE, TWO = "a" * 32, "b" * 32  # IDs of runs
+RUN, OTHER = f"{ONE} original 1", f"{TWO} original 2"
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +69,23 @@ def test_restarted_client_has_its_personal_parameters(
     assert restarted.evaluate("test", model) != new.evaluate("test", model)
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_repeated_task_starts_from_the_parameters_before_it(
+    wood: ClientProcesses, tmp_path: Path, restarted: bool
+) -> None:
+    """The server repeats the last two tasks: the reply was lost, or the server was killed."""
+    slots = {"model": initial_parameters(wood.config.agreement, "original")}
+    second, third = replace(LOCAL_TASK, stream="two"), replace(LOCAL_TASK, stream="three")
+    store = trained_store(wood, tmp_path)
+    expected = [store.run_task("learn", each, slots).delta for each in (second, third)]
+    scores = store.evaluate("test", slots["model"])
+    again = ClientStore(set_up_party(wood, tmp_path)) if restarted else store
+    assert again.evaluate("test", slots["model"]) == scores
+    for task, delta in zip((second, third), expected, strict=True):
+        assert torch.equal(again.run_task("learn", task, slots).delta, delta)
+    assert again.evaluate("test", slots["model"]) == scores
+
+
 def test_resume_without_a_checkpoint_is_refused(wood: ClientProcesses, tmp_path: Path) -> None:
     options = StartOptions(tmp_path, None, wood.keys, Begin.RESUME)
     with pytest.raises(StorageError, match="no checkpoint"):
@@ -78,9 +98,9 @@ def test_new_branch_copies_the_parameters_of_its_parent(
     model = initial_parameters(wood.config.agreement, "original")
     before = trained_store(wood, tmp_path).evaluate("test", model)
     restarted = ClientStore(set_up_party(wood, tmp_path))
-    restarted.switch_branch("aa half fine-tune 1", RUN)
+    restarted.switch_branch(f"{ONE} half fine-tune 1", RUN)
     assert restarted.evaluate("test", model) == before
-    restarted.switch_branch("aa half retrain 1", None)
+    restarted.switch_branch(f"{ONE} half retrain 1", None)
     assert restarted.evaluate("test", model) != before
 
 
@@ -115,7 +135,7 @@ def test_purge_removes_all_branches_but_the_delivered_one(
 ) -> None:
     model = initial_parameters(wood.config.agreement, "original")
     store = trained_store(wood, tmp_path)
-    store.switch_branch("aa half fine-tune 1", None)
+    store.switch_branch(f"{ONE} half fine-tune 1", None)
     store.select_request("half")
     store.run_task("retained", LOCAL_TASK, {"model": model})
     delivered = store.evaluate("test", model)
@@ -124,13 +144,13 @@ def test_purge_removes_all_branches_but_the_delivered_one(
     assert len(files) == 2
     assert len(set(tmp_path.rglob("*.safetensors"))) == len(list(tmp_path.rglob("0*.json"))) == 1
     restarted = ClientStore(set_up_party(wood, tmp_path))
-    restarted.switch_branch("aa half fine-tune 1", None)
+    restarted.switch_branch(f"{ONE} half fine-tune 1", None)
     assert restarted.evaluate("test", model) == delivered
 
 
 def test_repeated_purge_keeps_later_branches(wood: ClientProcesses, tmp_path: Path) -> None:
     """A server that was killed in the second request repeats the purge of the first request."""
-    model, second = initial_parameters(wood.config.agreement, "original"), "aa gone fine-tune 1"
+    model, second = initial_parameters(wood.config.agreement, "original"), f"{ONE} gone fine-tune 1"
     store = trained_store(wood, tmp_path)
     store.select_request("half")
     purged_rows = store.purge()

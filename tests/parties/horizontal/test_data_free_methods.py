@@ -33,8 +33,8 @@ from parties.horizontal.local.local_task import Aim, GatePlan, LocalTask
 from parties.horizontal.local.network_client import NetworkClientTask
 from parties.horizontal.local.networks import cut_head
 from parties.horizontal.local.personalisation import Personalisation
-from parties.horizontal.methods.fedgkt import FedGkt
-from parties.horizontal.methods.fedmm import FedMm
+from parties.horizontal.methods.fedgkt import FedGkt, FedGktSettings
+from parties.horizontal.methods.fedmm import FedMm, FedMmSettings
 from parties.horizontal.methods.student import StudentInit, initial_student
 from unlearning.horizontal.error_noise import ErrorNoisePlan
 
@@ -89,7 +89,9 @@ def test_noise_forgets_classes_that_only_the_leaving_client_holds() -> None:
 
 def test_repair_restores_the_other_clients() -> None:
     rounds: list[RoundRecord] = []
-    model = unlearned_model(replace(fedmm(2), share=0.5), context(rounds, SHARE))
+    model = unlearned_model(
+        replace(fedmm(2), plan=FedMmSettings(share=0.5)), context(rounds, SHARE)
+    )
     impaired = rounds[1].model
     assert accuracy(impaired, OTHERS, SHARE) < accuracy(model, OTHERS, SHARE) - 0.1
 
@@ -194,7 +196,8 @@ def fedgkt(init: StudentInit = "warm", *, classes: bool = True, threshold: float
     distil, recover = round_plan(1, 1e-3, "distil", epochs=2), round_plan(0, 0.1, "recover")
     gate = GatePlan(student_steps=2, threshold=threshold)
     net: nn.Module = network() if classes else prompted()
-    return FedGkt(distil, recover, gate, net, "classes" if classes else "features", init)
+    plan = FedGktSettings(gate="classes" if classes else "features", init=init)
+    return FedGkt(distil, recover, gate, net, plan, labels=10)
 
 
 def test_gate_receives_the_leaving_client_s_classes() -> None:
@@ -252,7 +255,7 @@ def test_features_are_compared_with_the_leaving_client_s_descriptor() -> None:
 
 
 def test_a_gate_by_features_needs_prompts() -> None:
-    method = replace(fedgkt(), gate="features")
+    method = replace(fedgkt(), plan=FedGktSettings(gate="features"))
     with pytest.raises(PolicyError, match="fedgkt needs a network with prompts"):
         unlearned_model(method, context([], SHARE))
 

@@ -20,11 +20,12 @@ from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoi
 from parties.horizontal.evaluation.outcome import Scores
 from parties.horizontal.local import networks
 from parties.horizontal.local.local_task import LocalUpdate
-from parties.horizontal.methods.fedosd import FedOsd
+from parties.horizontal.methods.fedosd import FedOsd, FedOsdSettings
 from parties.horizontal.methods.fine_tune import FineTune
 from parties.horizontal.methods.fu_pga import FuPga
 from parties.horizontal.methods.method import AnyClientMethod
 from parties.horizontal.methods.mode import MoDe
+from parties.horizontal.methods.unlearn import unlearn
 from parties.horizontal.requests import RequestRunner
 from parties.horizontal.server import FederatedServer
 from parties.horizontal.setup import set_up_horizontal_party
@@ -98,7 +99,11 @@ def test_training_stops_in_the_round_that_diverges() -> None:
 @pytest.mark.parametrize(
     "method",
     [
-        FedOsd(RoundPlan(replace(LOCAL_TASK, stream="u"), 3, decay=HUGE), GENTLE, variant="ascent"),
+        FedOsd(
+            RoundPlan(replace(LOCAL_TASK, stream="u"), 3, decay=HUGE),
+            GENTLE,
+            plan=FedOsdSettings(variant="ascent"),
+        ),
         FuPga(GENTLE, RoundPlan(replace(STEEP, aim="elastic"), 2), GENTLE),
         MoDe(RoundPlan(STEEP, 2), GENTLE, GENTLE),
         FineTune(RoundPlan(STEEP, 2)),
@@ -108,7 +113,7 @@ def test_training_stops_in_the_round_that_diverges() -> None:
 def test_method_that_diverges_reports_it_and_keeps_the_last_finite_model(
     method: AnyClientMethod,
 ) -> None:
-    outcome = carried_out(method, context([]))
+    outcome = unlearn(method, context([]))  # with rates that no agreement allows
     assert outcome.diverged is not None
     assert outcome.diverged.startswith(f"diverged in round {len(outcome.rounds) + 1}: the ")
     assert outcome.model.isfinite().all()
@@ -180,7 +185,7 @@ def test_divergence_of_the_chosen_method_stops_the_run(tmp_path: Path) -> None:
 def test_client_that_reports_divergence_stays_connected(tmp_path: Path) -> None:
     ready, warnings = prepare(tmp_path, CONFIG), list[str]()
     start = networks.initial_parameters(ready[0].agreement, "original")
-    with connected_cohort(ready, warnings, unchanged_line) as remote:
+    with connected_cohort(ready, warnings, unchanged_line, task=STEEP) as remote:
         with pytest.raises(Diverged, match="the update of client-0 is not finite"):
             remote.mean_update(ALL, STEEP, {"model": start})
         assert set(remote.evaluate(CLIENTS, "test", start)) == set(CLIENTS)
@@ -194,14 +199,14 @@ def test_model_beyond_the_magnitude_limit_is_not_sent(
     ready, warnings = prepare(tmp_path, CONFIG), list[str]()
     start = networks.initial_parameters(ready[0].agreement, "original")
     beyond = start + 2 * ready[0].agreement.limits.magnitude
-    with connected_cohort(ready, warnings, unchanged_line) as remote:
+    large = replace(LOCAL_TASK, learning_rate=1e6)
+    with connected_cohort(ready, warnings, unchanged_line, task=large) as remote:
         for call in (
             lambda: remote.mean_update(ALL, LOCAL_TASK, {"model": beyond}),
             lambda: remote.evaluate(CLIENTS, "test", beyond),
         ):
             with pytest.raises(Diverged, match=r"of the vector 'model' exceeds limits\.magnitude"):
                 call()
-        large = replace(LOCAL_TASK, learning_rate=1e6)
         with pytest.raises(Diverged, match="the update of client-0 is not finite"):
             remote.mean_update(ALL, large, {"model": start})
         assert set(remote.evaluate(CLIENTS, "test", start)) == set(CLIENTS)
@@ -214,7 +219,7 @@ def test_client_whose_update_exceeds_the_sum_stays_connected(tmp_path: Path) -> 
         {"model": networks.initial_parameters(masked[0].agreement, "original")},
         list[str](),
     )
-    with connected_cohort(masked, warnings, unchanged_line, min_contributors=3) as remote:
+    with connected_cohort(masked, warnings, unchanged_line, 3, task=STEEP) as remote:
         with pytest.raises(
             Diverged, match=r"the update of client-0, .* exceeds the range of secure"
         ):

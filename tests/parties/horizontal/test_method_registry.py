@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from configs.config_file import read_config
 from configs.errors import ConfigError
-from configs.federated_file import read_horizontal
 from configs.horizontal import HorizontalAgreement
 from parties.horizontal.methods.federaser import FedEraser
 from parties.horizontal.methods.fedgkt import FedGkt
@@ -13,8 +13,8 @@ from parties.horizontal.methods.fedmm import FedMm
 from parties.horizontal.methods.fedrecovery import FedRecovery
 from parties.horizontal.methods.fu_pga import FuPga
 from parties.horizontal.methods.sfu import Sfu
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
 from parties.horizontal.registry import METHODS, build_method
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 
 CONFIG = """
 federation = "wards"
@@ -54,7 +54,7 @@ data = { kind = "sklearn", name = "digits", label = true }
 
 def agreement(folder: Path, gate: str = "classes") -> HorizontalAgreement:
     (folder / "wards.toml").write_text(CONFIG.replace("GATE", gate))
-    return read_horizontal(folder / "wards.toml", HORIZONTAL).agreement
+    return read_config(folder / "wards.toml", HORIZONTAL).agreement
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))
@@ -66,30 +66,30 @@ def test_fedmm_uses_its_noise_settings(tmp_path: Path) -> None:
     method = build_method(agreement(tmp_path), "fedmm")
     assert isinstance(method, FedMm)
     assert (method.impair.rounds, method.impair.task.learning_rate) == (2, 0.5)
-    assert (method.share, method.noise.rows, method.noise.penalty) == (0.25, 3, 0.0)
+    assert (method.plan.share, method.noise.rows, method.noise.penalty) == (0.25, 3, 0.0)
 
 
 @pytest.mark.parametrize(("gate", "threshold"), [("classes", 0.125), ("features", -0.5)])
 def test_gate_uses_the_threshold_of_its_kind(tmp_path: Path, gate: str, threshold: float) -> None:
     method = build_method(agreement(tmp_path, gate), "fedgkt")
     assert isinstance(method, FedGkt)
-    assert (method.gate, method.plan.threshold) == (gate, threshold)
+    assert (method.plan.gate, method.losses.threshold) == (gate, threshold)
 
 
 def test_fedrecovery_uses_its_noise_settings(tmp_path: Path) -> None:
     method = build_method(agreement(tmp_path), "fedrecovery")
     assert isinstance(method, FedRecovery)
-    assert (method.epsilon, method.beta) == (2.0, 0.01)
+    assert (method.plan.epsilon, method.plan.beta) == (2.0, 0.01)
 
 
 def test_federaser_refuses_a_number_of_rounds(tmp_path: Path) -> None:
     """FedEraser repeats the stored rounds, so it has no number of rounds."""
     (tmp_path / "wards.toml").write_text(CONFIG.replace("GATE", "classes"))
     with pytest.raises(ConfigError, match="rounds"):
-        read_horizontal(
+        read_config(
             tmp_path / "wards.toml", HORIZONTAL, ("unlearning.federaser.calibrate.rounds=3",)
         )
-    config = read_horizontal(
+    config = read_config(
         tmp_path / "wards.toml", HORIZONTAL, ("unlearning.federaser.calibrate.epochs=3",)
     )
     method = build_method(config.agreement, "federaser")

@@ -112,8 +112,7 @@ HISTORY = "[history]\nevery = 1\n\n"
     ("methods", "training", "first", "calls"),
     [
         (HISTORY + METHODS, "rounds = 2", 5, 5),
-        # A training in clusters is repeated as a whole, so the first kill comes after it.
-        (CLUSTERS, "rounds = 4, clusters = 2", 9, 1),
+        (CLUSTERS, "rounds = 4, clusters = 2", 1, 1),
     ],
     ids=["methods", "clusters"],
 )

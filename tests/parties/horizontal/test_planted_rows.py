@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from configs.config_file import read_config
 from configs.errors import ConfigError
-from configs.federated_file import read_horizontal
 from parties.horizontal.local.backdoor import plant_trigger
 from parties.horizontal.local.rows import ClientData, Rows
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 from tests.parties.horizontal.five_clients import CONFIG
 
 
@@ -19,7 +19,7 @@ def client_data(folder: Path, everywhere: str = "") -> ClientData:
     path.write_text(CONFIG.replace("share = 0.5 }", f"share = 0.5{everywhere} }}"))
     blank = Rows(torch.zeros(10, 1, 8, 8), torch.arange(10))
     data = ClientData(blank, blank.take(np.arange(2)), forgotten=np.array([1, 4, 7]))
-    plant_trigger(read_horizontal(path, HORIZONTAL).agreement, "client-0", data)
+    plant_trigger(read_config(path, HORIZONTAL).agreement, "client-0", data)
     return data
 
 

@@ -11,13 +11,13 @@ from five_clients import CONFIG
 from local_cohort import LocalCohort
 from torch import Tensor
 
-from configs.federated_file import read_horizontal
-from parties.cli.modes import AGREEMENTS
+from configs.config_file import read_config
+from parties.cli.modes import SCHEMAS
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
 from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.local.networks import initial_parameters
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 from parties.horizontal.server import FederatedServer
 from parties.horizontal.setup import ROW_MODE, set_up_horizontal_party
 from parties.horizontal.simulation.pool import (
@@ -76,7 +76,7 @@ def test_pool_stores_only_personal_parameters_and_has_the_same_mean(
 ) -> None:
     source, workers = write_config(tmp_path), InProcessWorkers()
     agreement, clients = (
-        read_horizontal(source.config, HORIZONTAL).agreement,
+        read_config(source.config, HORIZONTAL).agreement,
         read_row_clients(source),
     )
     members, model = (
@@ -96,7 +96,7 @@ def test_pool_stores_only_personal_parameters_and_has_the_same_mean(
 
 def test_purge_keeps_only_the_delivered_branch(tmp_path: Path) -> None:
     source, workers = write_config(tmp_path), InProcessWorkers()
-    agreement = read_horizontal(source.config, HORIZONTAL).agreement
+    agreement = read_config(source.config, HORIZONTAL).agreement
     members, model = (
         [Member(name) for name in agreement.spokes],
         initial_parameters(agreement, "original"),
@@ -121,10 +121,10 @@ def test_interrupted_simulation_with_personal_parameters_starts_again(tmp_path: 
     path = tmp_path / "wards.toml"
     path.write_text(PERSONAL.replace("unlearn =", "simulation = { workers = 1 }\nunlearn ="))
     changes = ("unlearn=[]", "limits.checkpoint_seconds=0")
-    plan = SimulationPlan(path, changes, tmp_path / "runs", None, agreements=AGREEMENTS)
+    plan = SimulationPlan(path, changes, tmp_path / "runs", None, schemas=SCHEMAS)
     first, notes = simulate_federated(ROW_MODE, plan, lambda _: None), list[str]()
     party = set_up_horizontal_party(
-        read_horizontal(path, HORIZONTAL, changes),
+        read_config(path, HORIZONTAL, changes),
         "server",
         write_certificates(tmp_path),
         lambda _: None,
@@ -175,7 +175,7 @@ def test_counting_conflicts_does_not_change_personal_parameters(
             f"unlearning.adaclipping_like={{ recover = {stage} }}",
             f"evaluation.conflicts={conflicts}",
         )  # fmt: skip
-        config = read_horizontal(source.config, HORIZONTAL, changes)
+        config = read_config(source.config, HORIZONTAL, changes)
         party = set_up_horizontal_party(
             config, "server", write_certificates(folder), lambda _: None
         )

@@ -8,17 +8,17 @@ import torch
 from client_processes import SERVER, ClientProcesses
 from typer.testing import CliRunner, Result
 
-from configs.federated_file import read_horizontal
-from configs.party_settings import CsvData
+from configs.config_file import read_config
 from parties.cli.main import app
-from parties.cli.modes import AGREEMENTS
+from parties.cli.modes import SCHEMAS
 from parties.common.errors import DataError
 from parties.data.holding import read_holding
+from parties.data.sources.csv_source import CsvData
 from parties.horizontal.client_store import ClientStore
 from parties.horizontal.local.client_data import network_inputs
 from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.local.networks import initial_parameters
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 from parties.horizontal.setup import ROW_MODE, set_up_horizontal_party
 from parties.horizontal.simulation.simulate import simulate_federated
 from parties.session.setup import StartOptions
@@ -132,7 +132,7 @@ def test_a_simulated_client_predicts_with_the_server_s_model(tmp_path: Path) -> 
     (tmp_path / "ash.party.toml").write_text(settings)
     simulate_federated(
         ROW_MODE,
-        SimulationPlan(path, (), tmp_path / "runs", None, agreements=AGREEMENTS),
+        SimulationPlan(path, (), tmp_path / "runs", None, schemas=SCHEMAS),
         lambda _: None,
     )
     for name in ("client-0", "ash"):
@@ -155,8 +155,8 @@ def test_client_may_have_rows_of_one_class(tmp_path: Path) -> None:
 
 
 def _accuracy(path: Path, predicted: list[str]) -> float:
-    data = read_horizontal(path, HORIZONTAL).settings("client-0").data  # type: ignore[attr-defined]
-    classes = read_horizontal(path, HORIZONTAL).agreement.labels.classes
+    data = read_config(path, HORIZONTAL).settings("client-0").data  # type: ignore[attr-defined]
+    classes = read_config(path, HORIZONTAL).agreement.labels.classes
     holding = read_holding(data, folder=path.parent, classes=classes, active=True)
     assert holding.labels is not None
     expected = [classes[each] for each in holding.labels.tolist()]

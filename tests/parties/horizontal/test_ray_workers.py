@@ -11,13 +11,13 @@ import torch
 from clients import row_source
 from five_clients import CONFIG
 
+from configs.config_file import read_config
 from configs.errors import ConfigError
 from configs.federated import SimulationSettings
-from configs.federated_file import read_horizontal
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.local.networks import initial_parameters
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 from parties.horizontal.simulation import simulate
 from parties.horizontal.simulation.pool import ClientWorkers, PoolCohort
 from parties.horizontal.simulation.simulated_data import SimulationSource
@@ -44,7 +44,7 @@ def ray_workers() -> Iterator[ClientWorkers]:
 
 def run_rounds(source: SimulationSource, workers: ClientWorkers) -> list[object]:
     """Return the results of two rounds, a second branch and a request."""
-    agreement = read_horizontal(source.config, HORIZONTAL).agreement
+    agreement = read_config(source.config, HORIZONTAL).agreement
     members = [Member(name) for name in agreement.spokes]
     cohort, model = (
         PoolCohort(agreement.spokes, source, workers, 1.0),
@@ -87,7 +87,7 @@ def test_error_of_a_task_keeps_its_type_and_message(
     (tmp_path / "wards.toml").write_text(CONFIG.replace("pathological", "unheard-of"))
     (tmp_path / "good.toml").write_text(CONFIG)
     model = initial_parameters(
-        read_horizontal(tmp_path / "good.toml", HORIZONTAL).agreement, "original"
+        read_config(tmp_path / "good.toml", HORIZONTAL).agreement, "original"
     )
     cohort = PoolCohort(
         ["client-0"], row_source(tmp_path / "wards.toml", (), None), ray_workers, 1.0
@@ -109,7 +109,7 @@ def test_vector_is_stored_once(
         return put(name, vector)
 
     monkeypatch.setattr(ray_workers, "put", record_put)
-    agreement = read_horizontal(source.config, HORIZONTAL).agreement
+    agreement = read_config(source.config, HORIZONTAL).agreement
     cohort, model = (
         PoolCohort(agreement.spokes, source, ray_workers, 1.0),
         initial_parameters(agreement, "a"),

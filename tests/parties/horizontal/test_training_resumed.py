@@ -88,17 +88,6 @@ def test_training_resumes_at_the_last_stored_round(tmp_path: Path, rule: str) ->
     assert torch.equal(finished.model, expected.model)
 
 
-def test_training_with_personal_parameters_starts_again(tmp_path: Path) -> None:
-    """Personal parameters changed after the last stored round, so the training starts again."""
-    server = RestartedServer(
-        tmp_path,
-        LIMITS.replace("[settings.server]", 'personal = { kind = "fedper" }\n[settings.server]'),
-    )
-    with pytest.raises(Killed):
-        server.start(1, 2)
-    assert server.start(2)[1] == 3
-
-
 def test_training_without_its_checkpoints_starts_again(tmp_path: Path) -> None:
     server = RestartedServer(tmp_path, LIMITS)
     with pytest.raises(Killed):

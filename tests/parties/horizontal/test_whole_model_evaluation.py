@@ -20,8 +20,8 @@ from test_data_free_methods import (
 from test_personalisation import PLANS, build
 from test_request_metrics import InProcessWorkers
 
+from configs.config_file import read_config
 from configs.errors import ConfigError
-from configs.federated_file import read_horizontal
 from parties.common.shared_randomness import torch_seed
 from parties.horizontal.engine.aggregation import add_personal_parameters
 from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
@@ -38,8 +38,8 @@ from parties.horizontal.local.personalisation import (
     parameter_mask,
     personalisation_of,
 )
-from parties.horizontal.methods.mimir import Mimir
-from parties.horizontal.registry import AGREEMENT as HORIZONTAL
+from parties.horizontal.methods.mimir import Mimir, MimirSettings
+from parties.horizontal.registry import SCHEMA as HORIZONTAL
 from parties.horizontal.server import FederatedServer
 from parties.horizontal.setup import set_up_horizontal_party
 from parties.horizontal.simulation.pool import PoolCohort
@@ -77,7 +77,7 @@ def test_client_that_cannot_send_its_model_is_refused(tmp_path: Path, case: str)
     change, message = REFUSED[case]
     (tmp_path / "wards.toml").write_text(PROMPTS)
     with pytest.raises(ConfigError, match=message):
-        read_horizontal(tmp_path / "wards.toml", HORIZONTAL, (change,))
+        read_config(tmp_path / "wards.toml", HORIZONTAL, (change,))
 
 
 def test_leaving_rows_are_evaluated_with_a_remaining_client_s_model() -> None:
@@ -187,7 +187,15 @@ def test_with_a_target_client_no_other_remaining_client_trains() -> None:
     network = prompted_context([]).cohort._client_tasks[target].network  # type: ignore[attr-defined]
     distil, recover = round_plan(1, 1e-3, "distil", epochs=2), round_plan(0, 0.1, "recover")
     unlearned_model(
-        Mimir(distil, recover, DistillationPlan(student_steps=2), network, "warm", target), request
+        Mimir(
+            distil,
+            recover,
+            DistillationPlan(student_steps=2),
+            network,
+            MimirSettings(init="warm"),
+            target,
+        ),
+        request,
     )
     assert recorder.calls == [("gated", target, ()), ("distil", target, ())]
 

@@ -8,7 +8,6 @@ import pytest
 from whole_run import QUICK, TRAINING, run
 
 from parties.common.json_files import canonical_json
-from parties.report.method_names import method_title
 from parties.report.page import report_page
 from parties.vertical.methods.registry import (
     AGREEMENT,
@@ -58,5 +57,5 @@ def test_the_chosen_method_is_delivered(tmp_path: Path, name: str) -> None:
         == vertical_method(name).guarantee.value
     )
     assert rows["original"]["guarantee"] is None
-    assert method_title(name) in report_page(json.loads(canonical_json(metrics)))
+    assert METHODS[name].title in report_page(json.loads(canonical_json(metrics)))
     assert f"copy '{name}' of the model" in request["purged"]["left"]

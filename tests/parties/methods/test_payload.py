@@ -74,7 +74,7 @@ def split_model(tmp_path: Path) -> Any:
         split_model, _ = opened
         forget_some(split_model)
         start_training(split_model, ORIGINAL)
-        train_epochs(split_model, TrainingPlan("training", vfl_pb2.TRAIN_ROWS, 4, BATCH))
+        train_epochs(split_model, TrainingPlan("training", vfl_pb2.TRAIN_ROWS, EPOCHS, BATCH))
         split_model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
         yield split_model
 

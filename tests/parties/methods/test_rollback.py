@@ -9,7 +9,7 @@ import pytest
 import torch
 from fixed_threshold import run_fedora
 from test_every_method import votes
-from three_parties import forget_some, open_split_model, start_training
+from three_parties import LONG, forget_some, open_split_model, start_training
 
 from parties.requests.driver import carry_out
 from parties.vertical.engine.local_model import ORIGINAL
@@ -25,7 +25,8 @@ from protocol import vfl_pb2
 
 @contextmanager
 def trained(folder: Path, unlearning: dict[str, Any], **changes: Any) -> Iterator[SplitModel]:
-    with open_split_model(folder, unlearning=unlearning, **changes) as (split_model, _):
+    agreed = {"unlearning": unlearning, "training": LONG, **changes}
+    with open_split_model(folder, **agreed) as (split_model, _):
         forget_some(split_model)
         start_training(split_model, ORIGINAL)
         train_epochs(split_model, TrainingPlan("training", vfl_pb2.TRAIN_ROWS, 4, 16))

@@ -12,7 +12,7 @@ from test_resume import assert_equal_metrics, prepare, run_parties
 from three_parties import agreement
 from whole_run import run
 
-from configs.schema import validate_table
+from configs.config_file import validate_table
 from parties.common.json_files import canonical_json
 from parties.report.page import report_page
 from parties.vertical.engine.rows import split_rows

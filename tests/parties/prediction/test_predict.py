@@ -22,7 +22,7 @@ from safetensors.torch import load_file
 from three_parties import PARTIES, agreement
 from whole_run import TRAINING, run
 
-from configs.schema import validate_table
+from configs.config_file import validate_table
 from parties.common.errors import DataError, Diverged, PolicyError
 from parties.data.holding import Holding
 from parties.data.predictions import NOT_HELD, PREDICTED, Predictions, write_predictions

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from three_parties import agreement
 
-from configs.schema import validate_table
+from configs.config_file import validate_table
 from parties.report.sentences import NO_FORMAL_PRIVACY
 from parties.vertical.methods.registry import AGREEMENT
 from parties.vertical.privacy.accounting import epsilon_of

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 from sample_metrics import sample
 
-from parties.report.method_names import method_meaning, method_title
 from parties.report.page import report_page
+from parties.report.record import read_record
 from parties.report.terminal import report_tables
 
 HOSTILE = "<script>alert('1')</script><img src=x onerror=a> & \"$\\frac{$ [red]x[/red] {{ 7*7 }}"
@@ -78,8 +78,10 @@ def shown() -> str:
 
 def test_every_method_has_its_line(shown: str) -> None:
     text = Reader(shown).text
-    for method in sample()["requests"][0]["methods"]:
-        name, meaning = method_title(method["name"]), method_meaning(method["name"])
+    for method in read_record(sample()).requests[0].methods:
+        name, meaning = method.title, method.meaning
+        assert name
+        assert meaning
         lines = (f"{name}{meaning}", f"{name}this request, {meaning}")
         assert any(line in text.replace("\n", "") for line in lines)
 
@@ -229,8 +231,7 @@ def test_terminal_tables_fit_a_hundred_columns() -> None:
         method["accuracy"]["test_remaining_classes"] = 1.0
     text = printed(metrics, width=100)
     assert "…" not in text
-    names = [method["name"] for method in metrics["requests"][0]["methods"]]
-    assert all(method_title(name) in text for name in names)
+    assert all(each.title in text for each in read_record(metrics).requests[0].methods)
     assert "18 % of Retrain's rows exchanged." in " ".join(text.split())
     wider = printed(metrics, width=500)
     assert all(line in wider for line in text.splitlines() if line.startswith(" Retrain"))
@@ -243,3 +244,25 @@ def test_report_without_ratios_is_complete() -> None:
             part["ratio"] = None
     assert "FedORA" in report_page(metrics)
     report_tables(metrics)
+
+
+def unfinished(**changes: Any) -> dict[str, Any]:
+    """The record of a run that ended early, before any request was carried out."""
+    return sample() | {"failure": "right: closed the connection (train)", "requests": []} | changes
+
+
+def test_page_of_a_run_without_a_model_claims_no_model() -> None:
+    metrics = unfinished(training=None)
+    page = Reader(report_page(metrics)).text
+    assert "digits: unfinished run, no model trained, nothing forgotten" in page
+    for text in (page, " ".join(printed(metrics).split())):
+        assert "No model was trained." in text
+        assert "trained one model" not in text
+        assert "one model, nothing" not in text
+
+
+def test_page_of_a_run_that_ended_after_training_has_its_model() -> None:
+    page = Reader(report_page(unfinished())).text
+    assert "digits: unfinished run, model trained, nothing forgotten" in page
+    assert "trained one model" in page
+    assert "No model was trained" not in page

@@ -1,6 +1,7 @@
 """Tests of the driver: steps, crashes, and numbers that are not finite."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
@@ -124,6 +125,32 @@ def test_a_crash_repeats_at_most_the_step_that_it_interrupted(last: int) -> None
     again, after = Counting(), CountingRun(Journal(journal.entries), run.model)
     assert carry_out(again, after) == (10, 10, [0, 1, 2, 3, 4], "all steps")
     assert first.done + again.done == [0, 1, 2, 3, 4]
+
+
+def test_the_display_of_a_resumed_method_shows_the_steps_that_are_left() -> None:
+    journal, events = Journal(), list[dict[str, Any]]()
+
+    def count_then_crash(run: CountingRun, k: int) -> None:
+        run.progress.step()
+        if k == 3:
+            raise Crash
+
+    with pytest.raises(Crash):
+        carry_out(Counting(count_then_crash), CountingRun(journal))
+    for left in (2, 1):  # a second crash, in step 4
+        entries = Journal(journal.entries)
+        run = CountingRun(entries, 6, progress=ProgressReporter("x", events.append))
+
+        def count(run: CountingRun, k: int) -> None:
+            run.progress.step()
+            if k == 4 and left == 2:  # noqa: B023  called in this turn of the loop
+                raise Crash
+
+        with suppress(Crash):
+            carry_out(Counting(count), run)
+        totals = [each["total"] for each in events if each["event"] == "progress"]
+        assert totals[0] == left
+        journal, events = run.journal, []
 
 
 def test_a_crash_after_the_end_repeats_no_step() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 PLACES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-HOW = "NOT RUN, {why}: install it with apt-get install postgresql, and pip install '.[postgres]'"
+HOW = "NOT RUN, {why}: install it with apt-get install postgresql, and pip install 'vfl[postgres]'"
 
 
 def _account() -> str | None:

@@ -10,9 +10,12 @@ import pytest
 from python2 import array, batch, integer, integers, string, strings
 from reading import held, refusal
 
-from configs.party_settings import CifarData, IdColumns, ImagePart, MedMnistData
 from parties.data.holding import read_holding
 from parties.data.sources.cifar_pickle import read_pickle
+from parties.data.sources.cifar_source import CifarData
+from parties.data.sources.images import ImagePart
+from parties.data.sources.medmnist_source import MedMnistData
+from parties.data.sources.source import IdColumns
 from tests.data_folder import needed
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (3, 3072), np.uint8)

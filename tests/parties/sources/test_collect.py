@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from configs.party_settings import CsvData, IdColumns
 from parties.common.errors import DataError, IntegrityError, PartyError, ResourceError, exit_code
 from parties.data.data_frame import data_frame
 from parties.data.holding import Holding, read_holding
 from parties.data.preprocess import fit_preprocessing
 from parties.data.sources import collect
-from parties.data.sources.csv_source import open_csv
+from parties.data.sources.csv_source import CsvData, open_csv
 from parties.data.sources.records import Records
+from parties.data.sources.source import IdColumns, ReadOptions
 from parties.data.sources.store import ArrayStore, IdStore, duplicate_ids
 
 CLASSES = ("no", "yes")
@@ -37,8 +37,6 @@ def held(folder: Path, data: CsvData, **options: Any) -> Holding:
 
 
 def read(folder: Path, data: CsvData, memory: int) -> Records:
-    from parties.data.sources.csv_source import open_csv  # noqa: PLC0415
-
     return collect.collect_records(
         data, [open_csv(data, folder, data.path)], CLASSES, lambda _: None, memory
     )
@@ -59,7 +57,7 @@ def test_columns_beyond_the_memory_limit_are_stored_in_files_and_equal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int
 ) -> None:
     data = csv(tmp_path, rows(2000), categorical=("town",))
-    whole = collect.collect_files(open_csv, data, tmp_path, CLASSES)
+    whole = data.read(ReadOptions(tmp_path, CLASSES))
     monkeypatch.setattr("parties.data.sources.csv_source._BLOCK", 1000)
     records = read(tmp_path, data, memory)
     assert records.table is not None
@@ -145,9 +143,9 @@ def test_blocks_do_not_split_lines_or_characters(
     content = ("\ufeff" + end.join(lines)).encode()
     data = csv(tmp_path, "", categorical=("town",), comment="#")
     (tmp_path / "rows.csv").write_bytes(content)
-    whole = collect.collect_files(open_csv, data, tmp_path, CLASSES)
+    whole = data.read(ReadOptions(tmp_path, CLASSES))
     monkeypatch.setattr("parties.data.sources.csv_source._BLOCK", block)
-    records = collect.collect_files(open_csv, data, tmp_path, CLASSES)
+    records = data.read(ReadOptions(tmp_path, CLASSES))
     assert records.numbers.tolist() == [2, 5, 6]
     assert list(records.ids) == ["ä".encode(), "😀".encode(), b"c"]
     assert records.table is not None
@@ -167,7 +165,7 @@ def test_text_errors_have_the_right_line_for_every_block_size(
     data = csv(tmp_path, "")
     (tmp_path / "rows.csv").write_bytes(end.join([b"id,x,y", b"a,1,no", b"", bad, b"c,1,no"]))
     with pytest.raises(DataError, match=f"rows.csv: line 4.*{named}"):
-        collect.collect_files(open_csv, data, tmp_path, CLASSES)
+        data.read(ReadOptions(tmp_path, CLASSES))
 
 
 def test_errors_are_counted_over_all_blocks(
@@ -244,7 +242,8 @@ def test_digest_covers_the_bytes_that_were_read(tmp_path: Path) -> None:
 
 
 def test_digest_of_arrays_covers_the_bytes_that_were_read(tmp_path: Path) -> None:
-    from configs.party_settings import NumpyData, SampleSettings  # noqa: PLC0415
+    from parties.data.sources.npz_source import NumpyData  # noqa: PLC0415
+    from parties.data.sources.source import SampleSettings  # noqa: PLC0415
 
     features = np.arange(6.0).reshape(3, 2)
     digests = []

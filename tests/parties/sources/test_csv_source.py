@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from configs.party_settings import CsvData, IdColumns
 from parties.common.errors import DataError, ResourceError
 from parties.data.data_frame import data_frame
-from parties.data.sources.collect import collect_files
-from parties.data.sources.csv_source import MAX_LINE, open_csv
+from parties.data.sources.csv_source import MAX_LINE, CsvData
 from parties.data.sources.records import Records
+from parties.data.sources.source import IdColumns, ReadOptions
 
 CLASSES = ("no", "yes")
 
@@ -20,7 +19,7 @@ def read(folder: Path, content: str | bytes, **options: Any) -> Records:
     raw = content if isinstance(content, bytes) else content.encode()
     (folder / "rows.csv").write_bytes(raw)
     data = CsvData(kind="csv", path=Path("rows.csv"), **options)
-    return collect_files(open_csv, data, folder, CLASSES)
+    return data.read(ReadOptions(folder, CLASSES))
 
 
 def column(records: Records, name: str) -> list[Any]:

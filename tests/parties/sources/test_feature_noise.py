@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from reading import held, refusal
 
-from configs.party_settings import FeatureNoise, SampleSettings, SklearnData
 from parties.common.shared_randomness import derive_key, normal_draws
 from parties.data.sources.feature_noise import add_feature_noise
+from parties.data.sources.images import FeatureNoise
 from parties.data.sources.records import Records
+from parties.data.sources.sklearn_source import SklearnData
+from parties.data.sources.source import SampleSettings
 
 DIGITS = SklearnData(kind="sklearn", name="digits")
 HERE = Path()

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from reading import held, refusal
 
-from configs.party_settings import IdColumns, IdxData, ImagePart
+from parties.data.sources.idx_source import IdxData
+from parties.data.sources.images import ImagePart
+from parties.data.sources.source import IdColumns
 
 PIXELS = np.arange(3 * 4 * 6, dtype=np.uint8).reshape(3, 4, 6)
 LABELS = bytes([7, 0, 7])

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from reading import held, refusal
 
+from configs.config_file import validate_table
 from configs.errors import ConfigError
-from configs.party_settings import IdColumns, ImagePart, MedMnistData
-from configs.schema import validate_table
 from parties.data.holding import read_holding
+from parties.data.sources.images import ImagePart
+from parties.data.sources.medmnist_source import MedMnistData
+from parties.data.sources.source import IdColumns
 from tests.data_folder import needed
 
 GENERATOR = np.random.default_rng(0)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from reading import held, refusal
 
-from configs.party_settings import IdColumns, NumpyData
+from parties.data.sources.npz_source import NumpyData
+from parties.data.sources.source import IdColumns
 
 FEATURES = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 

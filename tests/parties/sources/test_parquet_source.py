@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from configs.party_settings import IdColumns, ParquetData
 from parties.common.errors import DataError, ResourceError
 from parties.data.data_frame import data_frame
 from parties.data.holding import Holding, read_holding
+from parties.data.sources.parquet_source import ParquetData
+from parties.data.sources.source import IdColumns
 from psi.ids import join_columns
 
 CLASSES = ("no", "yes")

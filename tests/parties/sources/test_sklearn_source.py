@@ -7,8 +7,10 @@ import pytest
 from reading import held, refusal
 from sklearn.datasets import load_breast_cancer, load_digits
 
-from configs.party_settings import IdColumns, ImagePart, SklearnData
 from parties.data.holding import read_holding
+from parties.data.sources.images import ImagePart
+from parties.data.sources.sklearn_source import SklearnData
+from parties.data.sources.source import IdColumns
 
 
 def test_digits_are_images_scaled_by_sixteen(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 from reading import held, refusal
 from scipy.io import savemat
 
-from configs.party_settings import ImagePart, SvhnData
+from parties.data.sources.images import ImagePart
+from parties.data.sources.svhn_source import SvhnData
 
 GENERATOR = np.random.default_rng(0)
 IMAGES = GENERATOR.integers(0, 256, (32, 32, 3, 4), np.uint8)

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from configs.party_settings import IdColumns, ImagePart, TinyImageNetData
 from parties.common.errors import DataError
 from parties.data.holding import Holding, read_holding
+from parties.data.sources.images import ImagePart
+from parties.data.sources.source import IdColumns
+from parties.data.sources.tiny_imagenet_source import TinyImageNetData
 
 FISH, FROG = "n01443537", "n01641577"
 ROOT = Path("tiny-imagenet-200")

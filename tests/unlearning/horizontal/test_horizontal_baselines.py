@@ -117,6 +117,11 @@ def test_sfu_keeps_enough_directions_for_the_energy() -> None:
     assert leading_directions(torch.zeros(4, 2), 0.9).shape == (4, 0)
 
 
+def test_directions_are_stored_row_by_row_as_a_resumed_method_reads_them() -> None:
+    inputs = torch.randn(8, 20, generator=torch.Generator().manual_seed(0))
+    assert leading_directions(inputs, 0.9).is_contiguous()
+
+
 def test_only_parameters_that_matter_for_the_leaving_client_are_dampened() -> None:
     model, own, others = doubles(1, 1, 1), doubles(10, 4, 0), doubles(1, 1, 0)
     assert dampen_parameters(model, own, others, ratio=5, strength=2).tolist() == pytest.approx(

@@ -9,7 +9,7 @@ from pydantic import Field
 from parties.experiments.bench.blocks import BlockList, TableBlock
 from parties.experiments.bench.horizontal.extract import MEASURES
 from parties.experiments.bench.results import TableRow
-from parties.report.method_names import method_title
+from parties.horizontal.registry import METHODS
 
 PAPER = Path(__file__).with_name("papers.toml")
 RETRAIN: Final = TableRow("Retrain", "", "retrain")
@@ -35,7 +35,7 @@ class HorizontalBlock(TableBlock):
         return RETRAIN
 
     def _label(self, name: str) -> str:
-        return self.labels.get(name) or method_title(name)
+        return self.labels.get(name) or METHODS[name].title
 
 
 class HorizontalBlocks(BlockList[HorizontalBlock]):

@@ -1,7 +1,7 @@
 """Checks R7 to R13: which orderings and gaps of the client unlearning papers are reproduced."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from parties.experiments.bench.checks import (
@@ -26,15 +26,14 @@ BY_STAYING: Final = ("by_retained", "by_forgotten")
 
 def horizontal_checks(results: Results) -> list[ReproductionCheck]:
     """Return all checks; if the runs for a check are missing, its value is None."""
-    parts: Sequence[Callable[[Results], Iterator[ReproductionCheck]]] = (
-        fedosd_checks,
-        conflict_checks,
-        fedosd_ablation_checks,
-        fu_pga_checks,
-        fedforget_checks,
-        mimir_checks,
-    )
-    return [check for part in parts for check in part(results)]
+    return [
+        *fedosd_checks(results),
+        *conflict_checks(results),
+        *fedosd_ablation_checks(results),
+        *fu_pga_checks(results),
+        *fedforget_checks(results),
+        *mimir_checks(results),
+    ]
 
 
 def fedosd_checks(results: Results) -> Iterator[ReproductionCheck]:

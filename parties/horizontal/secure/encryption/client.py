@@ -34,20 +34,14 @@ WIDTH = SLOTS - 1  # numbers of a ciphertext besides its tag
 
 @dataclass(frozen=True, slots=True)
 class SumTerms:
-    """Settings of one encrypted sum; all members of the sum have the same settings.
+    """Settings of one encrypted sum; all members of the sum have the same settings."""
 
-    Attributes:
-        members: names of the members, in the order that all parties use.
-        key_holders: members that hold the secret key; the first one makes the key.
-        threshold: number of members that must stay connected until the end of the sum; more than
-            half of the members.
-        context: random identifier of this sum, 32 bytes.
-    """
-
-    members: tuple[str, ...]
-    key_holders: tuple[str, ...]
+    members: tuple[str, ...]  # names of the members, in the order that all parties use
+    key_holders: tuple[str, ...]  # members that hold the secret key; the first one makes the key
+    # Number of members that must stay connected until the end of the sum; more than half of the
+    # members.
     threshold: int
-    context: bytes
+    context: bytes  # random identifier of this sum, 32 bytes
 
     def __post_init__(self) -> None:
         if len(self.key_holders) < 2 or not {*self.key_holders} <= {*self.members}:
@@ -64,20 +58,15 @@ class SumTerms:
 
 @dataclass(frozen=True, slots=True)
 class SumKey:
-    """The key of a sum, as sent to the members.
+    """The key of a sum, as sent to the members."""
 
-    Attributes:
-        public: the serialised TenSEAL context with which members encrypt updates.
-        secret: the TenSEAL context with which a key holder decrypts the sum, as encrypted bytes.
-        sealed: encrypted keys by member: for each member the key of the tags, and for key holders
-            also the key that decrypts ``secret``.
-        sealing: X25519 public key of the member that made the key.
-    """
-
-    public: bytes
+    public: bytes  # the serialised TenSEAL context with which members encrypt updates
+    # The TenSEAL context with which a key holder decrypts the sum, as encrypted bytes.
     secret: bytes = field(repr=False)
+    # Encrypted keys by member: for each member the key of the tags, and for key holders also the
+    # key that decrypts ``secret``.
     sealed: Mapping[str, bytes]
-    sealing: bytes
+    sealing: bytes  # X25519 public key of the member that made the key
 
 
 def ciphertext_count(count: int) -> int:
@@ -101,6 +90,11 @@ class CkksClient:
     def sealing(self) -> bytes:
         """The member's X25519 public key, with which the sum's key is encrypted for this member."""
         return public_key_of(self._sealing)
+
+    @property
+    def can_encrypt(self) -> bool:
+        """Whether the key of the sum is known, and no update was encrypted yet."""
+        return self._tags is not None and not self._size
 
     def make_key(self, others: Mapping[str, bytes]) -> SumKey:
         """Make the key of this sum and encrypt the key for all members.

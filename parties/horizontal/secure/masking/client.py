@@ -27,15 +27,11 @@ class MaskingError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RevealedShares:
-    """Shares that unmask a sum.
+    """Shares that unmask a sum."""
 
-    Attributes:
-        seeds: shares of the seeds from which the present members derived their own masks.
-        keys: shares of the masking keys of members that are lost.
-    """
-
+    # Shares of the seeds from which the present members derived their own masks.
     seeds: Mapping[str, bytes]
-    keys: Mapping[str, bytes]
+    keys: Mapping[str, bytes]  # shares of the masking keys of members that are lost
 
 
 class MaskingClient:
@@ -72,15 +68,21 @@ class MaskingClient:
         """The client's public keys for this sum."""
         return MaskPublicKeys(public_key_of(self._masking), public_key_of(self._sealing))
 
+    @property
+    def can_mask(self) -> bool:
+        """Whether the keys of all members are known, and no vector was masked yet."""
+        return bool(self._public_keys) and not self._masked
+
     def seal_shares(self, public_keys: Mapping[str, MaskPublicKeys]) -> dict[str, bytes]:
         """Return one sealed share of this client's secrets for each other member.
 
         The caller must have verified the signatures of ``public_keys``.
 
         Raises:
-            MaskingError: this client's keys were changed, a member's keys are missing, or the
-                shares were already sealed. Sealing is possible only once, because every call uses
-                the same keys and nonce, and AES-GCM needs another key or nonce for each text.
+            MaskingError: this client's keys were changed, a member's keys are missing or invalid,
+                or the shares were already sealed. Sealing is possible only once, because every
+                call uses the same keys and nonce, and AES-GCM needs another key or nonce for each
+                text.
         """
         if self._public_keys:
             raise MaskingError(f"{self._name} has already encrypted its key shares for this sum")
@@ -113,7 +115,7 @@ class MaskingClient:
         in the sum.
 
         Raises:
-            MaskingError: a vector was already masked.
+            MaskingError: a vector was already masked, or a member's key is invalid.
         """
         if self._masked:
             raise MaskingError(
@@ -138,6 +140,8 @@ class MaskingClient:
             MaskingError: shares were already revealed, too few members are present, or a share was
                 changed.
         """
+        if not self._public_keys:
+            raise MaskingError(f"{self._name} has not received the public keys of this sum yet")
         if self._revealed:
             raise MaskingError(
                 f"{self._name} has already revealed shares for this sum; a second set of shares "
@@ -150,6 +154,8 @@ class MaskingClient:
                 f"least {self._threshold} members of this sum, no other clients, and {self._name} "
                 "among them"
             )
+        if not set(sealed) <= set(self._members) - {self._name}:
+            raise MaskingError("the server sent a share of a client that is not another member")
         self._revealed = True
         plain = {self._name: self._own}
         for other, text in sealed.items():
@@ -157,7 +163,7 @@ class MaskingClient:
                 plain[other] = AESGCM(self._sealing_key(self._name, other)).decrypt(
                     NONCE, text, self._context
                 )
-            except InvalidTag:
+            except (InvalidTag, ValueError):
                 raise MaskingError(
                     f"the share of {other} was changed after {other} encrypted it"
                 ) from None
@@ -166,9 +172,16 @@ class MaskingClient:
         return RevealedShares(seeds, keys)
 
     def _pair(self, other: str) -> bytes:
-        return pair_key(self._masking, self._public_keys[other].masking, b"mask" + self._context)
+        return _pair_key(self._masking, self._public_keys[other].masking, b"mask" + self._context)
 
     def _sealing_key(self, reader: str, writer: str) -> bytes:
         other = reader if writer == self._name else writer
         purpose = b"seal" + self._context + f"\n{writer}\n{reader}".encode()
-        return pair_key(self._sealing, self._public_keys[other].sealing, purpose)
+        return _pair_key(self._sealing, self._public_keys[other].sealing, purpose)
+
+
+def _pair_key(secret: bytes, public: bytes, purpose: bytes) -> bytes:
+    try:
+        return pair_key(secret, public, purpose)
+    except ValueError as error:
+        raise MaskingError("a public key of this sum is not a valid X25519 key") from error

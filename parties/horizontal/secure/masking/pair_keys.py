@@ -13,15 +13,10 @@ SECRET_BYTES, KEY_BYTES = 32, 16  # bytes
 
 @dataclass(frozen=True, slots=True)
 class MaskPublicKeys:
-    """A client's X25519 public keys for one sum, 32 bytes each; the client signs both keys.
+    """A client's X25519 public keys for one sum, 32 bytes each; the client signs both keys."""
 
-    Attributes:
-        masking: the key from which the pairwise masks are derived.
-        sealing: the key from which the keys that encrypt the shares are derived.
-    """
-
-    masking: bytes
-    sealing: bytes
+    masking: bytes  # the key from which the pairwise masks are derived
+    sealing: bytes  # the key from which the keys that encrypt the shares are derived
 
 
 def public_key_of(secret: bytes) -> bytes:

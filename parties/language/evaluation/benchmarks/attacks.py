@@ -29,20 +29,14 @@ ATTACK_BATCH = 8  # texts of a step
 
 @dataclass(frozen=True, slots=True)
 class RelearningAttack:
-    """Settings of the relearning attack.
+    """Settings of the relearning attack."""
 
-    Attributes:
-        steps: number of AdamW steps.
-        share: fraction of the forgotten texts that the attacker trains on; the attack is measured
-            on the other forgotten texts.
-        learning_rate: learning rate of AdamW.
-        seed: seed of the attacker's choice of texts, and of dropout.
-    """
-
-    steps: int
+    steps: int  # number of AdamW steps
+    # Fraction of the forgotten texts that the attacker trains on; the attack is measured on the
+    # other forgotten texts.
     share: float
-    learning_rate: float
-    seed: int
+    learning_rate: float  # learning rate of AdamW
+    seed: int  # seed of the attacker's choice of texts, and of dropout
 
 
 def quantised_copy(base_model: BaseModel, bits: Bits) -> BaseModel:

@@ -19,15 +19,10 @@ from parties.language.texts.templates import QuestionPair
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PromptSet:
-    """Prompts for generation with their true answers.
+    """Prompts for generation with their true answers."""
 
-    Attributes:
-        prompts: token ids, ``[tokens]`` each.
-        truths: the true answer, or the true continuation, of each prompt.
-    """
-
-    prompts: Sequence[Index]
-    truths: Sequence[str]
+    prompts: Sequence[Index]  # token ids, ``[tokens]`` each
+    truths: Sequence[str]  # the true answer, or the true continuation, of each prompt
 
 
 class BenchmarkEncoder:

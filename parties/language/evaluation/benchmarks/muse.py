@@ -40,26 +40,19 @@ QUESTION_SETS, MEMBERSHIP_SETS = ("forget_qa", "retain_qa"), ("forget", "holdout
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MuseQuestions:
-    """The encoded questions and texts of MUSE.
+    """The encoded questions and texts of MUSE."""
 
-    Attributes:
-        questions: the questions of MUSE's files ``forget_qa`` and ``retain_qa``.
-        verbatim: beginnings of forgotten texts; None if the files are missing.
-        texts: the forgotten texts (``forget``) and the unseen texts (``holdout``) for membership
-            inference; empty if the files are missing.
-        forgotten: forgotten texts for the relearning attack; if their files are missing, questions
-            about the forgotten texts.
-        plan: settings of the evaluation.
-        knowledge_name: name of the value that ``knowledge()`` returns.
-    """
+    knowledge_name: ClassVar[str] = "knowledge"  # name of the value that ``knowledge()`` returns
 
-    knowledge_name: ClassVar[str] = "knowledge"
-
-    questions: dict[str, PromptSet]
-    verbatim: PromptSet | None
+    questions: dict[str, PromptSet]  # the questions of MUSE's files ``forget_qa`` and ``retain_qa``
+    verbatim: PromptSet | None  # beginnings of forgotten texts; None if the files are missing
+    # The forgotten texts (``forget``) and the unseen texts (``holdout``) for membership inference;
+    # empty if the files are missing.
     texts: dict[str, list[EncodedText]]
+    # Forgotten texts for the relearning attack; if their files are missing, questions about the
+    # forgotten texts.
     forgotten: Sequence[EncodedText]
-    plan: TextEvaluation
+    plan: TextEvaluation  # settings of the evaluation
 
     @classmethod
     def read(cls, folder: Path, plan: TextEvaluation, encoder: BenchmarkEncoder) -> "MuseQuestions":

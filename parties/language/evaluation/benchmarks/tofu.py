@@ -46,40 +46,29 @@ MULTIPLE_CHOICE = ("real_authors", "world_facts")  # sets with probabilities amo
 
 @dataclass(frozen=True, slots=True, repr=False)
 class QuestionSet:
-    """One encoded set of questions.
+    """One encoded set of questions."""
 
-    Attributes:
-        answers: questions with their true answers.
-        paraphrased: questions with a paraphrased true answer, one per question; equal to
-            ``answers`` if the set has no paraphrases.
-        perturbed: questions with false answers; all rows of one question are consecutive.
-        reworded: paraphrased questions with their true answers; empty if the set has no paraphrased
-            questions.
-        prompts: the questions as prompts, with the true answers as plain text.
-    """
-
-    answers: list[EncodedText]
+    answers: list[EncodedText]  # questions with their true answers
+    # Questions with a paraphrased true answer, one per question; equal to ``answers`` if the set
+    # has no paraphrases.
     paraphrased: list[EncodedText]
+    # Questions with false answers; all rows of one question are consecutive.
     perturbed: list[EncodedText]
+    # Paraphrased questions with their true answers; empty if the set has no paraphrased questions.
     reworded: list[EncodedText]
-    prompts: PromptSet
+    prompts: PromptSet  # the questions as prompts, with the true answers as plain text
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TofuQuestions:
-    """The encoded questions of TOFU.
+    """The encoded questions of TOFU."""
 
-    Attributes:
-        sets: the encoded question sets ``forget``, ``retain``, ``real_authors`` and
-            ``world_facts``, by name.
-        plan: settings of the evaluation.
-        knowledge_name: name of the value that ``knowledge`` returns.
-    """
+    knowledge_name: ClassVar[str] = "probability"  # name of the value that ``knowledge`` returns
 
-    knowledge_name: ClassVar[str] = "probability"
-
+    # The encoded question sets ``forget``, ``retain``, ``real_authors`` and ``world_facts``, by
+    # name.
     sets: dict[str, QuestionSet]
-    plan: TextEvaluation
+    plan: TextEvaluation  # settings of the evaluation
 
     @classmethod
     def read(

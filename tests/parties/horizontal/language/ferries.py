@@ -4,16 +4,19 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import models.language  # noqa: F401  before transformers
-from configs.federated_file import LanguageConfig, read_language
+from configs.config_file import read_config
+from configs.language import LanguageConfig
 from models.language.tiny import TinyShape, build_tiny_model, save_language_model, train_tokenizer
 from parties.horizontal.admission import Admission
 from parties.horizontal.client import run_client
 from parties.horizontal.engine.hub_cohort import CohortSettings, HubCohort
+from parties.horizontal.local.local_task import LocalTask
 from parties.language.engine.party import LanguageParty
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.setup import set_up_language_party
 from parties.session.memory_port import MemoryPort
 from parties.session.setup import StartOptions
@@ -105,7 +108,7 @@ def prepare_federation(
     """Write the federation with adapters, and a certificate for each party."""
     write_base(folder, shape)
     write_texts(folder)
-    config = read_language(simulation_config(folder, "", LORA), LANGUAGE)
+    config = read_config(simulation_config(folder, "", LORA), LANGUAGE)
     make_authority(folder / "certs", "ferries")
     for name in (config.agreement.hub, *config.agreement.spokes):
         issue_certificate(folder / "certs", "ferries", name)
@@ -119,14 +122,14 @@ def set_up_party(config: LanguageConfig, place: StartOptions, name: str) -> Lang
 
 @contextmanager
 def connected_cohort(
-    config: LanguageConfig, place: StartOptions
+    config: LanguageConfig, place: StartOptions, task: LocalTask
 ) -> Iterator[tuple[HubCohort, LanguageParty]]:
-    """Run the clients in threads, and yield their cohort and the server."""
+    """Run clients that carry out ``task`` in threads; yield their cohort and the server."""
     agreement, port = config.agreement, MemoryPort()
     server = set_up_party(config, place, agreement.hub)
     with ThreadPoolExecutor(len(agreement.spokes)) as pool:
         for name in agreement.spokes:
-            party = set_up_party(config, place, name)
+            party = replace(set_up_party(config, place, name), local_tasks=lambda _: [task])
             pool.submit(run_client, party, lambda name=name: port.connect(name))  # type: ignore[misc]
         admission = Admission(server, port)
         channels = admission.open()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from configs.federated_file import read_language
+from configs.config_file import read_config
 from models.language.rounding import Bits, round_matrix
 from parties.language.engine.base_model import BaseModel, load_base_model
 from parties.language.evaluation.benchmarks import attacks
@@ -18,7 +18,7 @@ from parties.language.evaluation.benchmarks.benchmark_encoder import BenchmarkEn
 from parties.language.evaluation.benchmarks.inference import generate_answers, mean_nlls
 from parties.language.evaluation.benchmarks.muse import MuseQuestions
 from parties.language.evaluation.benchmarks.tofu import TofuQuestions
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.texts.tofu import read_tofu_split
 from tests import data_folder
 from tests.parties.horizontal.language.ferries import SHAPE, facts, simulation_config, write_base
@@ -38,7 +38,7 @@ relearn_share = 0.5
 def config(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("ferries")
     write_base(folder, replace(SHAPE, length=6000))
-    return read_language(simulation_config(folder, EVALUATION), LANGUAGE)
+    return read_config(simulation_config(folder, EVALUATION), LANGUAGE)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_weights_are_rounded_per_channel_or_group(
     tmp_path: Path, bits: Bits, group: int | None
 ) -> None:
     write_base(tmp_path, replace(SHAPE, intermediate=160))
-    agreement = read_language(simulation_config(tmp_path, EVALUATION), LANGUAGE).agreement
+    agreement = read_config(simulation_config(tmp_path, EVALUATION), LANGUAGE).agreement
     base_model = load_base_model(agreement, tmp_path / "base", "cpu")
     name = "model.layers.1.mlp.down_proj.weight"  # of 160 inputs
     exact, quantised = (

@@ -12,7 +12,7 @@ from local_cohort import LocalCohort
 from local_run import WatchedRun, carried_out, no_progress, unlearned_model
 from torch import Tensor
 
-from configs.federated_file import read_language
+from configs.config_file import read_config
 from parties.common.progress import ProgressReporter
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan
@@ -28,8 +28,8 @@ from parties.horizontal.local.rows import RowKind
 from parties.horizontal.simulation.simulated_data import ClientState
 from parties.language.engine.local_training import LanguageClientTask
 from parties.language.methods.loss_based import unlearning_members
-from parties.language.methods.primal_dual import PrimalDual, _score_sums
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.methods.primal_dual import PrimalDual, PrimalDualSettings, _score_sums
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.simulated_data import SimulatedTextClients
 from tests.parties.horizontal.language.ferries import LORA, simulation_config, write_texts
 
@@ -39,9 +39,7 @@ TASK = LocalTask(aim="text", stream="s", epochs=12, batch=8, learning_rate=0.01,
 
 @pytest.fixture(scope="module")
 def clients(world: Path) -> SimulatedTextClients:
-    return SimulatedTextClients.read(
-        read_language(simulation_config(world, REQUEST), LANGUAGE), None
-    )
+    return SimulatedTextClients.read(read_config(simulation_config(world, REQUEST), LANGUAGE), None)
 
 
 @pytest.fixture
@@ -160,7 +158,7 @@ def test_objectives_with_a_reference_need_the_model_before_unlearning(
 
 def test_a_frozen_copy_shares_frozen_weights_and_is_not_trainable(world: Path) -> None:
     base_model = SimulatedTextClients.read(
-        read_language(simulation_config(world, REQUEST, LORA), LANGUAGE), None
+        read_config(simulation_config(world, REQUEST, LORA), LANGUAGE), None
     )._base_model
     other = base_model.frozen_copy(base_model.initial + 1.0)
     ours, theirs = dict(base_model.model.named_parameters()), dict(other.named_parameters())
@@ -212,7 +210,7 @@ def test_only_adapters_are_trained(world: Path) -> None:
     (folder / "base").symlink_to(world / "base")
     write_texts(folder)
     clients = SimulatedTextClients.read(
-        read_language(simulation_config(folder, REQUEST, LORA), LANGUAGE), None
+        read_config(simulation_config(folder, REQUEST, LORA), LANGUAGE), None
     )
     client = clients.load("client-0", ClientState())
     layers, rank, width, between = 2, 4, 32, 64
@@ -269,11 +267,7 @@ def test_the_constraint_raises_the_score_to_the_threshold(
     method = PrimalDual(
         RoundPlan(task, 12),
         RoundPlan(TASK, 0),
-        step_size=1.0,
-        initial_multiplier=0.5,
-        max_multiplier=10.0,
-        threshold=2.0,
-        participants="leaving",
+        PrimalDualSettings(step_size=1.0, threshold=2.0, participants="leaving"),
     )
     after = unlearned_model(method, context(clients, trained, records.append))
     client = clients.load("client-1", ClientState("gone"))
@@ -300,7 +294,7 @@ def test_outputs_that_are_not_finite_are_an_error(
     case = context(clients, trained, lambda _: None)
     read = case.cohort.evaluate
     task = replace(TASK, epochs=1, text=TextTask(objective="primal-dual"))
-    method = PrimalDual(RoundPlan(task, 1), RoundPlan(TASK, 0), 1.0, 0.5, 10.0)
+    method = PrimalDual(RoundPlan(task, 1), RoundPlan(TASK, 0), PrimalDualSettings(step_size=1.0))
 
     def not_finite(names: Sequence[str], kind: RowKind, model: Tensor) -> Mapping[str, RowMetrics]:
         metrics = dict(read(names, kind, model))

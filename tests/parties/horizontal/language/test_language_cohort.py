@@ -6,12 +6,13 @@ import pytest
 import torch
 from local_cohort import LocalCohort
 
-from configs.federated_file import LanguageConfig, read_language
+from configs.config_file import read_config
+from configs.language import LanguageConfig
 from parties.common.errors import PolicyError
 from parties.common.progress import Progress, ProgressReporter
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.local.local_task import LocalTask, TextTask
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.setup import set_up_language_party
 from parties.session.setup import StartOptions
 from tests.parties.horizontal.language.ferries import (
@@ -33,7 +34,7 @@ def test_a_round_sends_the_adapters_both_ways_and_equals_a_round_in_one_process(
 ) -> None:
     names = ready[0].agreement.spokes
     members = [Member(name) for name in names]
-    with connected_cohort(*ready) as (remote, server):
+    with connected_cohort(*ready, TASK) as (remote, server):
         model = server.base_model.initial
         before = server.traffic.total().payload
         result = remote.mean_update(members, TASK, {"model": model})
@@ -55,7 +56,7 @@ def test_initial_adapters_depend_on_the_agreements_seed(
     ready: tuple[LanguageConfig, StartOptions],
 ) -> None:
     start = set_up_party(*ready, "server").base_model.initial
-    again = read_language(ready[0].path, LANGUAGE, ["seed=9"])
+    again = read_config(ready[0].path, LANGUAGE, ["seed=9"])
     other = set_up_language_party(again, "client-0", ready[1], lambda _: None).base_model.initial
     assert not torch.equal(start, other), "A is drawn with the agreement's seed"
 
@@ -63,7 +64,7 @@ def test_initial_adapters_depend_on_the_agreements_seed(
 def test_a_missing_base_model_is_named(
     ready: tuple[LanguageConfig, StartOptions], tmp_path: Path
 ) -> None:
-    config = read_language(ready[0].path, LANGUAGE, ['settings.client.base="nowhere"'])
+    config = read_config(ready[0].path, LANGUAGE, ['settings.client.base="nowhere"'])
     with pytest.raises(Exception, match="nowhere"):
         set_up_language_party(config, "client-0", ready[1], lambda _: None)
 
@@ -71,7 +72,7 @@ def test_a_missing_base_model_is_named(
 def test_a_base_model_with_another_digest_is_refused(
     ready: tuple[LanguageConfig, StartOptions],
 ) -> None:
-    config = read_language(ready[0].path, LANGUAGE, [f'model.digest="{"0" * 64}"'])
+    config = read_config(ready[0].path, LANGUAGE, [f'model.digest="{"0" * 64}"'])
     with pytest.raises(PolicyError, match="the agreed digest is 000000000000"):
         set_up_language_party(config, "client-0", ready[1], lambda _: None)
 

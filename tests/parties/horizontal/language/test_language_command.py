@@ -11,15 +11,15 @@ import torch
 from safetensors.torch import save
 from typer.testing import CliRunner, Result
 
+from configs.config_file import read_config
 from configs.errors import ConfigError
-from configs.federated_file import read_language
 from models.language.folder import base_model_digest
 from models.language.loading import load_language_model
 from models.language.memory import MemoryEstimate
 from parties.cli.main import app
 from parties.language.engine.base_model import load_base_model
 from parties.language.memory_check import estimate_party_memory, training_load
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.texts.own_texts import read_own_texts
 from tests.models.language.logits import logit_gap
 from tests.parties.horizontal.language.ferries import (
@@ -109,9 +109,7 @@ def test_memory_of_a_server_counts_its_evaluation(tmp_path: Path) -> None:
     path = simulation_config(tmp_path)
 
     def estimate(*changes: str) -> MemoryEstimate:
-        return estimate_party_memory(
-            read_language(path, LANGUAGE, changes).agreement, base, "server"
-        )
+        return estimate_party_memory(read_config(path, LANGUAGE, changes).agreement, base, "server")
 
     without_evaluation, benchmark = estimate(), estimate("evaluation.benchmark='tofu'")
     assert (
@@ -135,9 +133,9 @@ def test_a_layer_that_the_base_model_lacks_is_refused_before_a_run(tmp_path: Pat
     path = simulation_config(tmp_path, REQUEST)
     changes = ["unlearning.rmu.layer=3", "unlearning.compare=['rmu']"]
     with pytest.raises(ConfigError, match=r"layer is 3, but .* has only 2 layers"):
-        estimate_party_memory(read_language(path, LANGUAGE, changes).agreement, base, "client")
+        estimate_party_memory(read_config(path, LANGUAGE, changes).agreement, base, "client")
     estimate_party_memory(
-        read_language(path, LANGUAGE, changes[:1]).agreement, base, "client"
+        read_config(path, LANGUAGE, changes[:1]).agreement, base, "client"
     )  # no method is RMU
 
 
@@ -163,12 +161,12 @@ def test_memory_of_a_client_is_that_of_its_largest_step(
 ) -> None:
     request = "unlearn=[{name='gone', rows='flagged'}]"
     config = simulation_config(tmp_path, "unlearning = { compare = [] }")
-    load = training_load(read_language(config, LANGUAGE, [request, *changes]).agreement)
+    load = training_load(read_config(config, LANGUAGE, [request, *changes]).agreement)
     assert (load.batch, load.copies) == (batch, copies)
     pieces = ["training.micro_batch=3", "training.checkpointing=true"]
-    load = training_load(read_language(config, LANGUAGE, [request, *changes, *pieces]).agreement)
+    load = training_load(read_config(config, LANGUAGE, [request, *changes, *pieces]).agreement)
     assert (load.batch, load.checkpointing) == (min(3, batch) * (2 if batch > 8 else 1), True)
-    load = training_load(read_language(config, LANGUAGE, changes).agreement)
+    load = training_load(read_config(config, LANGUAGE, changes).agreement)
     assert (load.batch, load.copies) == (8, 2), "there is no request"
 
 
@@ -207,7 +205,7 @@ def test_a_folder_without_a_model_is_named(tmp_path: Path, verb: str) -> None:
 def test_the_merged_model_computes_the_same_logits(tmp_path: Path, merging: str) -> None:
     base = write_base(tmp_path)
     write_texts(tmp_path)
-    config = read_language(
+    config = read_config(
         simulation_config(tmp_path, "", f'{LORA}\nmerging = "{merging}"'), LANGUAGE
     )
     base_model = load_base_model(config.agreement, base, "cpu")

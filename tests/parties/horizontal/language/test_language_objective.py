@@ -11,7 +11,7 @@ from local_cohort import LocalCohort
 from local_run import WatchedRun, no_progress, unlearned_model
 from torch import Tensor
 
-from configs.federated_file import read_language
+from configs.config_file import read_config
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import RoundRecord
@@ -23,8 +23,8 @@ from parties.language.engine.micro_batches import MicroBatch
 from parties.language.engine.objective import TextObjective
 from parties.language.evaluation.benchmarks.inference import token_log_probs
 from parties.language.methods.loss_based import LossBasedUnlearning, model_slots, sample_members
-from parties.language.methods.primal_dual import PrimalDual
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.methods.primal_dual import PrimalDual, PrimalDualSettings
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.registry import text_method
 from parties.language.simulated_data import SimulatedTextClients
 from parties.language.texts.batches import training_batch
@@ -38,7 +38,7 @@ TASK = LocalTask(aim="text", stream="s", batch=100, learning_rate=0.1, text=PLAN
 @pytest.fixture(scope="module")
 def clients(world: Path) -> SimulatedTextClients:
     return SimulatedTextClients.read(
-        read_language(simulation_config(world, REQUEST, FULL), LANGUAGE), None
+        read_config(simulation_config(world, REQUEST, FULL), LANGUAGE), None
     )
 
 
@@ -224,7 +224,7 @@ def test_the_threshold_is_the_mean_of_the_same_score(
         return {"client-0": RowMetrics(4, 0, 12.0, odds, 1.1)}
 
     monkeypatch.setattr(case.cohort, "evaluate", read)
-    method = PrimalDual(RoundPlan(TASK, 1), RoundPlan(TASK, 0), 1.0, 0.5, 10.0)
+    method = PrimalDual(RoundPlan(TASK, 1), RoundPlan(TASK, 0), PrimalDualSettings(step_size=1.0))
     threshold, ceiling = method._levels(case)
     assert ceiling == pytest.approx(4.5)
     assert threshold == pytest.approx(1.875, abs=0.1), "as exact as histograms are"
@@ -249,7 +249,7 @@ def test_settings_that_a_stage_leaves_out_are_those_of_the_training(world: Path)
     settings = f"[unlearning]\nnpo = {{ unlearn = {{ rounds = 2 }}, {recover} }}"
     path = simulation_config(world, REQUEST + settings)
     changes = ["training.share=0.4", "training.proximal=0.1"]
-    method = text_method(read_language(path, LANGUAGE, changes).agreement, "npo")
+    method = text_method(read_config(path, LANGUAGE, changes).agreement, "npo")
     assert isinstance(method, LossBasedUnlearning)
     assert (method.unlearn.share, method.unlearn.task.proximal) == (0.4, 0.1)
     assert (method.recover.share, method.recover.task.proximal) == (1.0, 0.5)

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from parties.cli.modes import AGREEMENTS
+from parties.cli.modes import SCHEMAS
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.local.local_task import LocalTask, LocalUpdate, Slots
 from parties.horizontal.simulation import simulate as simulation
@@ -86,7 +86,7 @@ def start(world: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def begin(folder: Path, rounds: int = 10**6) -> tuple[dict[str, Any], int, dict[str, Tensor]]:
         KilledCohort.remaining, KilledCohort.rounds_done = rounds, 0
-        plan = SimulationPlan(path, (), folder, None, begin=Begin.AUTO, agreements=AGREEMENTS)
+        plan = SimulationPlan(path, (), folder, None, begin=Begin.AUTO, schemas=SCHEMAS)
         metrics = simulation.simulate_federated(LANGUAGE_MODE, plan, lambda _: None)
         return (
             metrics,

@@ -8,15 +8,15 @@ import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from configs.federated_file import read_language
+from configs.config_file import read_config
 from models.language.folder import base_model_digest
 from models.language.loading import load_language_model
 from parties.cli.main import app
-from parties.cli.modes import AGREEMENTS
+from parties.cli.modes import SCHEMAS
 from parties.common.errors import PolicyError
 from parties.horizontal.simulation.simulate import simulate_federated
 from parties.language.engine.merged_model import write_merged_model
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.setup import LANGUAGE_MODE
 from parties.session.simulation import SimulationPlan, simulate_processes
 from tests.parties.horizontal.language.ferries import (
@@ -62,7 +62,7 @@ def figures(metrics: dict[str, Any], name: str) -> dict[str, Any]:
 def test_a_simulated_run_forgets_compared_with_retrain(world: Path, tmp_path: Path) -> None:
     path = simulation_config(world, REQUEST.format(when=""), FULL, rounds=30)
     metrics = simulate_federated(
-        LANGUAGE_MODE, SimulationPlan(path, (), tmp_path, None, agreements=AGREEMENTS), ignore
+        LANGUAGE_MODE, SimulationPlan(path, (), tmp_path, None, schemas=SCHEMAS), ignore
     )
     known = figures(metrics, "text_probability")
     assert list(known) == ["original", "primal-dual", "npo", "retrain"]
@@ -103,7 +103,7 @@ def test_a_request_during_the_training_runs_then_and_products_are_aggregated(
     lora = LORA + '\nmerging = "product_svd"'
     path = simulation_config(world, REQUEST.format(when="round = 2"), lora, rounds=3)
     metrics = simulate_federated(
-        LANGUAGE_MODE, SimulationPlan(path, (), tmp_path, None, agreements=AGREEMENTS), ignore
+        LANGUAGE_MODE, SimulationPlan(path, (), tmp_path, None, schemas=SCHEMAS), ignore
     )
     assert [each["number"] for each in metrics["training"]["steps"]] == [1, 2, 3]
     gaps = metrics["run"]["merging_gaps"]
@@ -123,16 +123,17 @@ def test_secure_sums_that_would_reveal_a_few_clients_are_refused(
     path = simulation_config(world, masks, LORA, rounds=1)
     with pytest.raises(PolicyError, match="names rows of only 2 of the clients that"):
         simulate_federated(
-            LANGUAGE_MODE, SimulationPlan(path, (), tmp_path, None, agreements=AGREEMENTS), ignore
+            LANGUAGE_MODE, SimulationPlan(path, (), tmp_path, None, schemas=SCHEMAS), ignore
         )
     metrics = simulate_federated(
         LANGUAGE_MODE,
-        SimulationPlan(path, ("seed=2",), tmp_path / "other", None, agreements=AGREEMENTS),
+        SimulationPlan(path, ("seed=2",), tmp_path / "other", None, schemas=SCHEMAS),
         ignore,
     )
     assert len(metrics["requests"][0]["members"]["leaving"]) == 3
 
 
+@pytest.mark.smoke
 @pytest.mark.slow
 def test_processes_with_their_own_texts_save_adapters_only(
     tmp_path: Path,
@@ -153,7 +154,7 @@ def test_processes_with_their_own_texts_save_adapters_only(
     path = tmp_path / "ferries.toml"
     path.write_text(text)
     metrics = simulate_processes(
-        SimulationPlan(path, (), tmp_path / "runs", None, agreements=AGREEMENTS), ignore
+        SimulationPlan(path, (), tmp_path / "runs", None, schemas=SCHEMAS), ignore
     )
     methods = [each["name"] for each in metrics["requests"][0]["methods"]]
     assert methods == ["original", "npo", "retrain"]
@@ -173,7 +174,7 @@ def test_processes_with_their_own_texts_save_adapters_only(
 
 def test_the_tofu_config_is_valid() -> None:
     path = Path(__file__).parents[4] / "configs" / "llm" / "tofu.toml"
-    agreement = read_language(path, LANGUAGE).agreement
+    agreement = read_config(path, LANGUAGE).agreement
     assert agreement.unlearning.method == "primal-dual"
     assert agreement.spokes == ("client-0", "client-1", "client-2")
 
@@ -182,6 +183,6 @@ def test_the_oblivionis_config_is_valid() -> None:
     path = Path(__file__).parents[4] / "configs" / "llm" / "oblivionis.toml"
     changes = ['training.rule.kind="fedadam"', 'settings.client.data.forget="forget05"']
     changes += ['settings.server.benchmark.forget="forget05"']
-    agreement = read_language(path, LANGUAGE, changes).agreement
+    agreement = read_config(path, LANGUAGE, changes).agreement
     assert (len(agreement.spokes), agreement.training.share) == (30, 0.1)
     assert agreement.tuning.kind == "lora"

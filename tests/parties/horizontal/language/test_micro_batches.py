@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from configs.federated_file import read_language
+from configs.config_file import read_config
 from parties.horizontal.local.local_task import LocalTask, Objective, TextTask
 from parties.horizontal.local.rows import RowKind
 from parties.horizontal.simulation.simulated_data import ClientState
@@ -18,7 +18,7 @@ from parties.language.engine.local_training import LanguageClientTask
 from parties.language.engine.micro_batches import micro_batches
 from parties.language.engine.text_dataset import held_out_count
 from parties.language.evaluation.benchmarks.inference import generate_answers
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.simulated_data import SimulatedTextClients
 from tests.parties.horizontal.language.ferries import (
     FULL,
@@ -34,7 +34,7 @@ TASK = LocalTask(aim="text", stream="s", batch=8, learning_rate=0.1, text=PLAN)
 
 
 def client(world: Path, *changes: str, tuning: str = FULL) -> LanguageClientTask:
-    config = read_language(simulation_config(world, REQUEST, tuning), LANGUAGE, changes)
+    config = read_config(simulation_config(world, REQUEST, tuning), LANGUAGE, changes)
     return SimulatedTextClients.read(config, None).load("client-1", ClientState("gone"))
 
 

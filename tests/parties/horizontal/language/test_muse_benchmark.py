@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 import torch
 
+from configs.config_file import read_config
 from configs.errors import ConfigError
-from configs.federated_file import read_language
 from parties.common.errors import DataError
 from parties.language.engine.base_model import BaseModel
 from parties.language.engine.party import LanguageParty
 from parties.language.evaluation.benchmarks import muse
 from parties.language.evaluation.benchmarks.benchmark import Benchmark, open_benchmark
 from parties.language.evaluation.metrics import BENCHMARK_FIGURES
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.setup import set_up_language_party
 from parties.report.columns import FEDERATED_COLUMNS
 from tests.parties.horizontal.language.ferries import SHAPE, facts, prepare_federation
@@ -51,7 +51,7 @@ def server(folder: Path, context: int, events: list[Any], *changes: str) -> Lang
     """Set up a server of which the base model has ``context`` tokens of context."""
     config, place = prepare_federation(folder, replace(SHAPE, length=context))
     corpus(folder)
-    config_file = read_language(config.path, LANGUAGE, [*SETTINGS, *changes])
+    config_file = read_config(config.path, LANGUAGE, [*SETTINGS, *changes])
     return set_up_language_party(config_file, "server", place, events.append)
 
 

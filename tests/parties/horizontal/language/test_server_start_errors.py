@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from configs.federated_file import LanguageConfig, read_language
+from configs.config_file import read_config
+from configs.language import LanguageConfig
 from parties.common.errors import DataError, PartyError, PolicyError, StorageError
 from parties.horizontal.engine.run_journal import federated_checkpoints
 from parties.horizontal.run_party import run_federated_party
-from parties.language.registry import AGREEMENT as LANGUAGE
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.setup import LANGUAGE_MODE, set_up_language_party
 from parties.session.checkpoint import CheckpointContent
 from parties.session.setup import StartOptions
@@ -50,7 +51,7 @@ def test_errors_at_the_server_come_before_it_listens(
     error: type[PartyError],
     message: str,
 ) -> None:
-    config = read_language(ready[0].path, LANGUAGE, changes)
+    config = read_config(ready[0].path, LANGUAGE, changes)
     with pytest.raises(error, match=message):
         run_federated_party(LANGUAGE_MODE, config, "server", ready[1], taken, lambda _: None)
 
@@ -59,7 +60,7 @@ def test_after_a_crash_the_server_listens_before_it_loads_the_model(
     ready: tuple[LanguageConfig, StartOptions], taken: str, tmp_path: Path
 ) -> None:
     """Clients reconnect for a minute only, and loading a large base model takes longer."""
-    place, config = replace(ready[1], out=tmp_path), read_language(ready[0].path, LANGUAGE, WRONG)
+    place, config = replace(ready[1], out=tmp_path), read_config(ready[0].path, LANGUAGE, WRONG)
     party = set_up_language_party(config, "server", place, lambda _: None)
     federated_checkpoints(party).write(3, bytes(16), CheckpointContent())
     with pytest.raises(StorageError, match="cannot listen"):

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from configs.federated_file import LanguageConfig, read_language
-from parties.language.registry import AGREEMENT as LANGUAGE
+from configs.config_file import read_config
+from configs.language import LanguageConfig
+from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.setup import set_up_language_party
 from parties.session.setup import StartOptions
 from tests.parties.horizontal.language.ferries import facts, prepare_federation
@@ -22,7 +23,7 @@ def set_up(
     ready: tuple[LanguageConfig, StartOptions], name: str, *changes: str
 ) -> tuple[list[str], Any]:
     events: list[Any] = []
-    config = read_language(ready[0].path, LANGUAGE, list(changes))
+    config = read_config(ready[0].path, LANGUAGE, list(changes))
     party = set_up_language_party(config, name, ready[1], events.append)
     warnings = [each["text"] for each in events if each["event"] == "warning"]
     return [each for each in warnings if "model.length" in each], party

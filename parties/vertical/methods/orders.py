@@ -1,0 +1,59 @@
+"""What an unlearning method may order the passive parties to do, with which numbers."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from configs.agreement import VerticalAgreement
+from parties.vertical.engine.optimiser import UpdateRule
+from parties.vertical.engine.rows import Sample
+
+Start = tuple[UpdateRule, Sample | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrimalLimits:
+    """The largest numbers of a primal step."""
+
+    step_size: float  # largest τ
+    multiplier: float  # largest Ω
+    dual_step: float | None = None  # largest σ of the literal dual; None if the dual is a scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """The orders of a method in the task UNLEARN; a passive party refuses every other order."""
+
+    # Update rules, each with its row set ``SAMPLE``, with which a copy is restored.
+    starts: tuple[Start, ...] = ()
+    # Update rules, each with its row set ``SAMPLE``, of models with fresh weights.
+    fresh: tuple[Start, ...] = ()
+    # For each number of rows of a shuffled batch, the largest number of an epoch.
+    batches: tuple[tuple[int, int], ...] = ()
+    # Numbers of rows of a batch in index order, besides the largest batch.
+    passes: tuple[int, ...] = ()
+    # Pairs of shares: how far bottom models and the top model move to fresh values.
+    shrinks: tuple[tuple[float, float], ...] = ()
+    ascent: float = 0.0  # largest step along the held gradient
+    # Limits of a primal step; None: the method takes no such step.
+    primal: PrimalLimits | None = None
+    proximal: float = 0.0  # weight ρ of the proximal term in a report of norms
+
+    @classmethod
+    def of_training(
+        cls,
+        agreement: VerticalAgreement,
+        learning_rate: float,
+        epochs: int,
+        shrinks: tuple[tuple[float, float], ...] = (),
+    ) -> Self:
+        """Training from a copy with the training's optimiser and batches, for some epochs."""
+        rule = UpdateRule.like_training(agreement.training, learning_rate)
+        batches = training_batches(agreement, epochs)
+        return cls(starts=((rule, None),), batches=batches, shrinks=shrinks)
+
+
+def training_batches(agreement: VerticalAgreement, epochs: int) -> tuple[tuple[int, int], ...]:
+    """The batches of ``epochs`` epochs in the agreed mode of overlap, in the form of ``Orders``."""
+    plan = agreement.training
+    sizes = [plan.batch, plan.batch // 2] if plan.overlap == "microbatch" else [plan.batch]
+    return tuple((size, epochs) for size in sizes)
