@@ -104,9 +104,9 @@ def scale(report: Report) -> Iterator[Row]:
     name = "PSI: 1e6 IDs, 2 processes, over 2 X25519 multiplications an ID"
     yield at_most(name, _over_bound(two), 0.12, "")
     yield at_most("PSI: 1e6 IDs, bytes per ID and passive party", two[0].bytes_per_id, 105, "B")
-    yield from _size_rows("1e6", two, 0.3)
+    yield from _size_rows("1e6", two, 0.26)
     yield at_most("PSI: 1e6 IDs, time of 3 processes over 2", _over(three, two), 2.0, "")
-    yield from _size_rows("1e6", three, 0.3)
+    yield from _size_rows("1e6", three, 0.26)
     yield at_most("PSI: time at 1e7 IDs over 1e6", _over(two_large, two), 11, "")
     yield from _size_rows("1e7", two_large, 0.7)
     ratio = _over(three_large, two_large)

@@ -24,10 +24,10 @@ from structure.imports import (
     large_folders,
     layer_breaches,
     layers,
+    library_breaches,
     longest_chain,
     loose_files,
     order_breaches,
-    torch_breaches,
 )
 from structure.model_digests import MODELS
 from structure.repeats import FEWEST_LINES, MOST_LINES, MOST_REPEATS, line_count, repeats
@@ -67,7 +67,7 @@ def structure_rows(source: Source) -> Iterator[Row]:
     yield _none(
         "imports against the order of a mode's package", len(order_breaches(source)), imports
     )
-    core = core_breaches(source) + torch_breaches(source)
+    core = core_breaches(source) + library_breaches(source)
     yield _none("imports that a core package may not have", len(core), imports)
     large = f"folders of parties with more than {MOST_FILES} files, registries apart"
     yield _none(large, len(large_folders(source)), "folders")

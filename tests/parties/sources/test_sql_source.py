@@ -13,6 +13,7 @@ from postgres import server
 from pydantic import ValidationError
 
 from parties.common.errors import PartyError
+from parties.data.data_frame import data_frame
 from parties.data.holding import Holding, read_holding
 from parties.data.sources.source import IdColumns
 from parties.data.sources.sql_source import SqlData
@@ -75,8 +76,8 @@ def test_a_query_of_sqlite_is_read(tmp_path: Path, sqlite: str) -> None:
     holding = read(tmp_path, url=sqlite, query=query, categorical=("town",))
     assert list(holding.ids) == [b"7", b"9007199254740992"]
     assert holding.table is not None
-    np.testing.assert_equal(holding.table.frame()["age"].to_numpy(), [50, np.nan])
-    assert holding.table.frame()["town"].tolist() == ["Kiel", None]
+    np.testing.assert_equal(data_frame(holding.table)["age"].to_numpy(), [50, np.nan])
+    assert data_frame(holding.table)["town"].tolist() == ["Kiel", None]
     assert holding.labels is not None
     assert holding.labels.tolist() == [1, 0]
 
@@ -228,7 +229,7 @@ def test_a_query_of_postgres_is_read(tmp_path: Path, postgres: Path) -> None:
     )
     assert list(holding.ids) == [b"9007199254740993", b"9007199254740992", b"7"]
     assert holding.table is not None
-    frame = holding.table.frame()
+    frame = data_frame(holding.table)
     np.testing.assert_equal(frame["age"].to_numpy(), [30.5, np.nan, 50])
     np.testing.assert_equal(frame["pay"].to_numpy(), [0.1, 9.99, np.nan])
     assert frame["town"].tolist() == ["Bonn", None, "Kiel"]
