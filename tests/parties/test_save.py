@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import stat
 from pathlib import Path
 
@@ -43,6 +44,23 @@ def test_failed_write_keeps_the_old_file_and_leaves_no_partial_file(
         write_atomically(target, b"new")
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_file_is_on_the_disk_before_its_new_name_and_the_folder_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the second write to the disk, a power cut could bring the old file back."""
+    target, synced, fsync = tmp_path / "report", [], os.fsync
+    target.write_text("old")
+
+    def watched(descriptor: int) -> None:
+        fsync(descriptor)
+        synced.append((os.fstat(descriptor).st_ino, target.read_text()))
+
+    monkeypatch.setattr("os.fsync", watched)
+    write_atomically(target, b"new")
+    file, folder = target.stat().st_ino, tmp_path.stat().st_ino
+    assert synced == [(file, "old"), (folder, "new")]
 
 
 def test_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:

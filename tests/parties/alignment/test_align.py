@@ -37,6 +37,11 @@ def test_more_rows_than_agreed_are_refused(tmp_path: Path) -> None:
         run(tmp_path, limits=limits)
 
 
+def test_fewer_common_rows_than_agreed_stop_the_run(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match=r"fewer common rows than psi\.minimum = 1000"):
+        run(tmp_path, psi={"minimum": 1000})
+
+
 def test_share_signed_for_other_content_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

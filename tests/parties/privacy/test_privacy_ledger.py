@@ -219,6 +219,15 @@ def test_the_budget_is_a_hard_stop(tmp_path: Path) -> None:
         next(starts)
 
 
+def test_noise_of_a_release_is_the_multiplier_times_the_clipping_norm(tmp_path: Path) -> None:
+    """z = 3 and C = 0.5: σ = 1.5, and (C/σ)² = 1/9. Clipped, 1000 values are at most 0.016 each."""
+    plan = {"embed_once": {"clip": 0.5, "noise_multiplier": 3.0}}
+    released_once = next(frozen(tmp_path, 1000, plan))
+    assert released_once.values.shape == (50, 1000)
+    assert released_once.values.std().item() == pytest.approx(1.5, rel=0.02)
+    assert released_once.spent.square == pytest.approx(1 / 9)
+
+
 def test_a_delta_of_one_in_so_many_rows_is_refused(tmp_path: Path) -> None:
     plan = {"embed_once": {"noise_multiplier": 4.0, "delta": 0.02}}
     with pytest.raises(PolicyError, match=r"delta = 0\.02 is not below 1 / 50 = 1 / \(number of"):
