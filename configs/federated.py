@@ -111,6 +111,11 @@ class FederatedAgreement(ConfigTable):
     simulation: SimulationSettings = SimulationSettings()
 
     @property
+    def variants(self) -> frozenset[str]:
+        """The names of methods that also run with other settings; none without requests."""
+        return frozenset()
+
+    @property
     def architecture(self) -> dict[str, Any]:
         """Settings, as JSON, that a run must share with every saved model that the run loads.
 

@@ -200,6 +200,11 @@ class HorizontalAgreement(FederatedAgreement):
     evaluation: ClientEvaluation = ClientEvaluation()
 
     @property
+    def variants(self) -> frozenset[str]:
+        """The names of methods that also run with other settings."""
+        return frozenset(each.name for each in self.unlearning.variants)
+
+    @property
     def architecture(self) -> dict[str, Any]:
         """Settings, as JSON, that a run must share with every saved model that the run loads."""
         fields = {"federation", "labels", "shape", "model", "personal"}

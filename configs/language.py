@@ -175,6 +175,11 @@ class LanguageAgreement(FederatedAgreement):
     evaluation: TextEvaluation = TextEvaluation()
 
     @property
+    def variants(self) -> frozenset[str]:
+        """The names of methods that also run with other settings."""
+        return frozenset(each.name for each in self.unlearning.variants)
+
+    @property
     def architecture(self) -> dict[str, Any]:
         """Settings, as JSON, that a run must share with every saved model that the run loads."""
         return self.model_dump(mode="json", include={"federation", "model", "tuning"})

@@ -203,8 +203,7 @@ def _method(
     sets, spreads = ("forgotten", "retained", "test"), (0.0094, 0.0031, 0.0058)
     return {
         "name": name,
-        "title": METHODS[name].title if name in METHODS else "",
-        "meaning": METHODS[name].meaning if name in METHODS else "",
+        **(METHODS[name].label._asdict() if name in METHODS else {}),
         "guarantee": _guarantee(name),
         "figures": _figures(name),
         "steps": [_iteration(k) for k in range(40)] if name == "fedora" else [],

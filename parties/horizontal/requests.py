@@ -29,6 +29,7 @@ from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.horizontal.methods.unlearn import UnlearnedModel, unlearn
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.task import ServerTask
+from parties.report.method_names import Label, method_label
 from parties.report.record import (
     Figure,
     MethodCost,
@@ -137,9 +138,10 @@ class RequestRunner:
         outcomes: Sequence[ModelOutcome],
     ) -> list[MethodRecord]:
         metrics = self._task.metrics(outcomes, [each.client for each in leaving])
-        titles = {each.name: each.title_and_meaning() for each in methods}
+        variants = self._party.agreement.variants
+        own = {each.name: each.label for each in methods if each.name not in variants}
         records = [
-            _method_record(each, titles.get(each.name, ("", "")), metrics[each.name])
+            _method_record(each, method_label(each.name, own.get(each.name)), metrics[each.name])
             for each in outcomes
         ]
         return add_shares_of_retrain(records)
@@ -357,16 +359,13 @@ def _requested_members(leaving: Sequence[Member], remaining: Sequence[Member]) -
     )
 
 
-def _method_record(
-    outcome: ModelOutcome, title: tuple[str, str], metrics: Sequence[Metric]
-) -> MethodRecord:
+def _method_record(outcome: ModelOutcome, label: Label, metrics: Sequence[Metric]) -> MethodRecord:
     """The record of one model, without metrics of single questions."""
     known, measured = asdict(outcome), outcome.benchmark_metrics
     cost = MethodCost(seconds=outcome.seconds, size=outcome.size)
     return MethodRecord(
         name=outcome.name,
-        title=title[0],
-        meaning=title[1],
+        **label._asdict(),
         guarantee=outcome.guarantee,
         cost=None if outcome.name == ORIGINAL else cost,
         figures=tuple(Figure(**each.plain()) for each in metrics),

@@ -1,10 +1,20 @@
 """How the original and the Retrain models are named in the report and recognised by name."""
 
+from typing import NamedTuple
+
+
+class Label(NamedTuple):
+    """What the report shows of a method."""
+
+    title: str  # name in the report
+    meaning: str  # what the method does, in a few words
+
+
 RETRAIN, ORIGINAL = "retrain", "original"
 REFERENCES = {
-    ORIGINAL: ("Original", "the trained model, before unlearning"),
-    RETRAIN: ("Retrain", "trained from scratch, without the forgotten rows"),
-    "retrain-paired": ("Retrain, paired", "the original’s seed"),
+    ORIGINAL: Label("Original", "the trained model, before unlearning"),
+    RETRAIN: Label("Retrain", "trained from scratch, without the forgotten rows"),
+    "retrain-paired": Label("Retrain, paired", "the original’s seed"),
 }
 
 
@@ -18,8 +28,12 @@ def is_retrain(name: str) -> bool:
     return name == RETRAIN or name.startswith(f"{RETRAIN}-")
 
 
-def reference_label(name: str) -> tuple[str, str]:
-    """Return the title and the meaning of the original or of a Retrain; else the name itself."""
+def method_label(name: str, own: Label | None = None) -> Label:
+    """Return what the report shows of the model ``name``, made by a method with the label ``own``.
+
+    The original and the Retrain models have the same labels in all modes. Without ``own``, the
+    model was made by a method with other settings, whose name the config gives.
+    """
     if name not in REFERENCES and is_retrain(name):
-        return f"Retrain, {name.removeprefix(f'{RETRAIN}-')}", "another seed"
-    return REFERENCES.get(name, (name, "the same method with other settings"))
+        return Label(f"Retrain, {name.removeprefix(f'{RETRAIN}-')}", "another seed")
+    return REFERENCES.get(name) or own or Label(name, "the same method with other settings")

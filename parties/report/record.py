@@ -19,7 +19,7 @@ from pydantic import (
 
 from parties.common.errors import DataError
 from parties.common.traffic import TrafficCounter
-from parties.report.method_names import is_retrain, reference_label
+from parties.report.method_names import is_retrain, method_label
 
 VERSION: Final = 3  # of the record; grows with every change that an older reader would misread
 JsonObject: TypeAlias = dict[str, Any]
@@ -143,8 +143,7 @@ class MethodRecord(_Part):
         """The original and the Retrain models have the same titles in all modes."""
         if not isinstance(values, dict) or values.get("title"):
             return values
-        title, meaning = reference_label(values.get("name", ""))
-        return {**values, "title": title, "meaning": meaning}
+        return {**values, **method_label(values.get("name", ""))._asdict()}
 
 
 class RequestedRows(_Part):

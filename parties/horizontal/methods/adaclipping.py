@@ -9,6 +9,7 @@ from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.methods.method import ModelState, StagedMethod, Stages
+from parties.report.method_names import Label
 from parties.requests.driver import StepResult
 from unlearning.horizontal.baselines import dampen_parameters
 
@@ -31,8 +32,7 @@ class AdaClipping(StagedMethod[ModelState]):
     recover: RoundPlan  # rounds of recovery
     plan: DampeningSettings = field(default_factory=DampeningSettings)  # the other settings
     name: str = "adaclipping-like"
-    title: ClassVar[str] = "AdaClipping-like"
-    meaning: ClassVar[str] = "parameters dampened that the client needs most"
+    label: ClassVar = Label("AdaClipping-like", "parameters dampened that the client needs most")
     settings: ClassVar = DampeningSettings
     reads: ClassVar[Reads] = "leaving update"
 

@@ -20,6 +20,7 @@ from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.methods.ascent import ClientAscentSettings
 from parties.horizontal.methods.method import StagedMethod, Stages
+from parties.report.method_names import Label
 from parties.requests.driver import StepResult
 
 FLOOR = 1e-8  # smallest entry of F
@@ -40,8 +41,7 @@ class EwcSga(StagedMethod[EwcSgaState]):
     ascent: RoundPlan  # rounds of gradient ascent; the field ``proximal`` of their local task is λ
     recover: RoundPlan  # rounds of recovery
     name: str = "ewc-sga"
-    title: ClassVar[str] = "EWC-SGA"
-    meaning: ClassVar[str] = "gradient ascent with an elastic penalty"
+    label: ClassVar = Label("EWC-SGA", "gradient ascent with an elastic penalty")
     settings: ClassVar = ClientAscentSettings
     reads: ClassVar[Reads] = "leaving update"
     state: ClassVar[type[EwcSgaState]] = EwcSgaState

@@ -27,6 +27,7 @@ from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.fisher import split_by_layer
 from parties.horizontal.local.local_task import LocalUpdate
 from parties.horizontal.methods.method import ModelState, StagedMethod, Stages
+from parties.report.method_names import Label
 from parties.requests.driver import Needs, StepResult
 from unlearning.horizontal.baselines import calibrated_update
 
@@ -61,8 +62,7 @@ class FedEraser(StagedMethod[ModelState]):
     # separately.
     network: nn.Module
     name: str = "federaser"
-    title: ClassVar[str] = "FedEraser"
-    meaning: ClassVar[str] = "stored rounds, calibrated without the client"
+    label: ClassVar = Label("FedEraser", "stored rounds, calibrated without the client")
     settings: ClassVar = FedEraserSettings
     reads: ClassVar[Reads] = "each update"
 

@@ -19,6 +19,7 @@ from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.methods.method import StagedMethod, Stages
+from parties.report.method_names import Label
 from parties.requests.driver import StepRecord, StepResult
 from unlearning.horizontal.fedforget import TeacherMode, client_weights, leaving_client_factor
 
@@ -71,8 +72,7 @@ class FedForget(StagedMethod[FedForgetState]):
     recover: RoundPlan  # rounds of recovery
     plan: FedForgetSettings = field(default_factory=FedForgetSettings)  # the other settings
     name: str = "fedforget"
-    title: ClassVar[str] = "FedForget"
-    meaning: ClassVar[str] = "two teachers, with a decaying weight in the mean"
+    label: ClassVar = Label("FedForget", "two teachers, with a decaying weight in the mean")
     settings: ClassVar = FedForgetSettings
     state: ClassVar[type[FedForgetState]] = FedForgetState
     reads: ClassVar[Reads] = "each update"

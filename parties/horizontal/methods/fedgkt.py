@@ -33,6 +33,7 @@ from parties.horizontal.methods.student import (
     leaving_client_model,
     target_members,
 )
+from parties.report.method_names import Label
 from parties.requests.driver import StepResult
 
 GateCriterion: TypeAlias = Literal["features", "classes"]
@@ -102,8 +103,7 @@ class FedGkt(DistillationMethod[FedGktState]):
     target_client: str | None = None
     labels: int = 0  # number of classes
     name: str = "fedgkt"
-    title: ClassVar[str] = "FedGKT"
-    meaning: ClassVar[str] = "data-free distillation with a gate"
+    label: ClassVar = Label("FedGKT", "data-free distillation with a gate")
     settings: ClassVar = FedGktSettings
     reads: ClassVar[Reads] = "leaving update"
     state: ClassVar[type[FedGktState]] = FedGktState

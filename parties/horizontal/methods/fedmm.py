@@ -25,6 +25,7 @@ from parties.horizontal.local.local_task import Aim, LocalTask
 from parties.horizontal.methods.method import ModelState, StagedMethod, Stages
 from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.horizontal.methods.student import target_members
+from parties.report.method_names import Label
 from parties.requests.driver import StepResult
 from unlearning.horizontal.error_noise import ErrorNoisePlan
 
@@ -60,8 +61,7 @@ class FedMm(StagedMethod[ModelState]):
     # remaining clients.
     target_client: str | None = None
     name: str = "fedmm"
-    title: ClassVar[str] = "FedMM"
-    meaning: ClassVar[str] = "error-maximising, then error-minimising noise"
+    label: ClassVar = Label("FedMM", "error-maximising, then error-minimising noise")
     settings: ClassVar = FedMmSettings
     reads: ClassVar[Reads] = "leaving update"
 

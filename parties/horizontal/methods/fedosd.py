@@ -18,6 +18,7 @@ from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import Aim, LocalTask
 from parties.horizontal.methods.method import ModelState, StagedMethod, Stages
 from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.report.method_names import Label
 from parties.requests.driver import StepRecord, StepResult
 from unlearning.horizontal.fedosd import (
     Projection,
@@ -54,8 +55,7 @@ class FedOsd(StagedMethod[ModelState]):
     recover: RoundPlan  # rounds of recovery
     plan: FedOsdSettings = field(default_factory=FedOsdSettings)  # the other settings
     name: str = "fedosd"
-    title: ClassVar[str] = "FedOSD"
-    meaning: ClassVar[str] = "steepest direction that conflicts with no remaining client"
+    label: ClassVar = Label("FedOSD", "steepest direction that conflicts with no remaining client")
     settings: ClassVar = FedOsdSettings
     reads: ClassVar[Reads] = "each update"
 

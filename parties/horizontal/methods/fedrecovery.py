@@ -23,6 +23,7 @@ from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import LocalUpdate
 from parties.horizontal.methods.method import ModelState, StagedMethod, Stages
+from parties.report.method_names import Label
 from parties.requests.driver import Needs, StepResult
 from unlearning.horizontal.baselines import (
     recovery_noise_scale,
@@ -61,8 +62,9 @@ class FedRecovery(StagedMethod[ModelState]):
     recover: RoundPlan  # plan of the recovery rounds
     plan: FedRecoverySettings = field(default_factory=FedRecoverySettings)  # the other settings
     name: str = "fedrecovery"
-    title: ClassVar[str] = "FedRecovery"
-    meaning: ClassVar[str] = "the client’s part of stored rounds subtracted, with noise"
+    label: ClassVar = Label(
+        "FedRecovery", "the client’s part of stored rounds subtracted, with noise"
+    )
     settings: ClassVar = FedRecoverySettings
     reads: ClassVar[Reads] = "each update"
 

@@ -8,6 +8,7 @@ from configs.client_unlearning import ClientMethodSettings, StageSettings
 from configs.unlearning import MethodSettings
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.methods.method import ModelState, StagedMethod
+from parties.report.method_names import Label
 
 
 class ClientFineTuneSettings(StageSettings, ClientMethodSettings):
@@ -20,8 +21,7 @@ class FineTune(StagedMethod[ModelState]):
 
     recover: RoundPlan
     name: str = "fine-tune"
-    title: ClassVar[str] = "Fine-tune"
-    meaning: ClassVar[str] = "training goes on without the forgotten rows"
+    label: ClassVar = Label("Fine-tune", "training goes on without the forgotten rows")
     settings: ClassVar[type[MethodSettings]] = ClientFineTuneSettings
 
     @classmethod

@@ -18,6 +18,7 @@ from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.engine.training_plan import network_training_plan
 from parties.horizontal.methods.ascent import ClientAscentSettings
 from parties.horizontal.methods.method import StagedMethod, Stages
+from parties.report.method_names import Label
 from parties.requests.driver import StepResult, Stop
 from unlearning.horizontal.baselines import (
     ball_centre,
@@ -50,8 +51,7 @@ class FuPga(StagedMethod[FuPgaState]):
     recover: RoundPlan  # plan of the recovery rounds
     plan: ClientAscentSettings = field(default_factory=ClientAscentSettings)  # the other settings
     name: str = "fu-pga"
-    title: ClassVar[str] = "FU-PGA"
-    meaning: ClassVar[str] = "gradient ascent within a ball"
+    label: ClassVar = Label("FU-PGA", "gradient ascent within a ball")
     settings: ClassVar = ClientAscentSettings
     state: ClassVar[type[FuPgaState]] = FuPgaState
     reads: ClassVar[Reads] = "each update"

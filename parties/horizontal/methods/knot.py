@@ -29,6 +29,7 @@ from parties.horizontal.engine.rounds import RoundPlan, RoundSource, run_round
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.engine.training_plan import ORIGINAL, network_training_plan
 from parties.horizontal.methods.method import ClientMethod, Stages
+from parties.report.method_names import Label
 from parties.requests.driver import JsonObject, Needs, StepResult, Stop
 from unlearning.guarantee import Guarantee
 
@@ -68,8 +69,7 @@ class Knot(ClientMethod[KnotState]):
 
     round_plan: RoundPlan  # plan of the training rounds
     name: str = "knot"
-    title: ClassVar[str] = "Knot"
-    meaning: ClassVar[str] = "the client’s cluster trains again from a snapshot"
+    label: ClassVar = Label("Knot", "the client’s cluster trains again from a snapshot")
     guarantee: ClassVar[Guarantee] = Guarantee.EXACT
     state: ClassVar[type[KnotState]] = KnotState
     reads: ClassVar[Reads] = "repeated sums"

@@ -15,6 +15,7 @@ from parties.horizontal.engine.run import HorizontalRun
 from parties.horizontal.local.local_task import Aim, LocalTask
 from parties.horizontal.local.networks import build_whole_network
 from parties.horizontal.methods.recover import Recovery, TrainedState
+from parties.report.method_names import Label
 from parties.requests.driver import JsonObject, MethodDefaults, StepResult, Stop
 
 
@@ -75,21 +76,13 @@ class ClientMethod(MethodDefaults, ABC, Generic[State]):
     """A client unlearning method; a step is one round, and the state contains the model."""
 
     name: str  # name in the config and in the report
-    title: ClassVar[str] = ""  # name in the report
-    meaning: ClassVar[str] = ""  # what the method does, in a few words, for the report
+    label: ClassVar[Label | None] = None  # what the report shows; None: a Retrain
     state: ClassVar[type[Any]] = ModelState  # type of the method's state
     # What the method reads of the clients; secure aggregation hides some of it.
     reads: ClassVar[Reads] = "sums"
     # Whether the method trains a new model, with new personal parameters of the clients; a result
     # of this method is a reference for the other methods.
     from_scratch: ClassVar[bool] = False
-
-    def title_and_meaning(self) -> tuple[str, str]:
-        """Return title and meaning for the report; a variant is shown with its own name."""
-        own = {each.name: each.default for each in fields(self)}.get("name")  # type: ignore[arg-type]
-        if self.title and self.name != own:
-            return self.name, "the same method with other settings"
-        return self.title, self.meaning
 
     def tasks(self) -> list[LocalTask]:
         """Return the local tasks that the method sends; a client refuses every other task.
@@ -160,12 +153,8 @@ class MethodClass(Protocol):
         """The class of the method's table of settings; None without settings."""
 
     @property
-    def title(self) -> str:
-        """The name in the report."""
-
-    @property
-    def meaning(self) -> str:
-        """What the method does, in a few words, for the report."""
+    def label(self) -> Label:
+        """What the report shows of the method."""
 
     @property
     def reads(self) -> Reads:

@@ -27,6 +27,7 @@ from parties.horizontal.methods.student import (
     leaving_client_model,
     target_members,
 )
+from parties.report.method_names import Label
 from parties.requests.driver import StepResult
 
 
@@ -79,8 +80,7 @@ class Mimir(DistillationMethod[MimirState]):
     # unlearned.
     target_client: str | None = None
     name: str = "mimir"
-    title: ClassVar[str] = "Mimir"
-    meaning: ClassVar[str] = "data-free distillation with prompts"
+    label: ClassVar = Label("Mimir", "data-free distillation with prompts")
     settings: ClassVar = MimirSettings
     state: ClassVar[type[MimirState]] = MimirState
     reads: ClassVar[Reads] = "each update"

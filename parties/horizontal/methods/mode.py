@@ -17,6 +17,7 @@ from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.methods.method import StagedMethod, Stages
+from parties.report.method_names import Label
 from parties.requests.driver import StepResult
 from unlearning.horizontal.baselines import mode_erasure
 
@@ -60,8 +61,7 @@ class MoDe(StagedMethod[MoDeState]):
     recover: RoundPlan  # plan of the recovery rounds
     plan: MoDeSettings = field(default_factory=MoDeSettings)  # the other settings
     name: str = "mode"
-    title: ClassVar[str] = "MoDe"
-    meaning: ClassVar[str] = "a degraded model mixed in, then guidance"
+    label: ClassVar = Label("MoDe", "a degraded model mixed in, then guidance")
     settings: ClassVar = MoDeSettings
     reads: ClassVar[Reads] = "leaving update"
     state: ClassVar[type[MoDeState]] = MoDeState

@@ -20,6 +20,7 @@ from parties.horizontal.engine.rounds import ChosenRound, RoundPlan, RoundSource
 from parties.horizontal.engine.run import HorizontalRun
 from parties.horizontal.methods.method import ModelState, StagedMethod, Stages
 from parties.horizontal.methods.recover import Recovery, TrainedState, train_further
+from parties.report.method_names import Label
 from parties.requests.driver import StepRecord
 
 
@@ -40,8 +41,7 @@ class NoisyFineTune(StagedMethod[ModelState]):
     recover: RoundPlan  # rounds of fine-tuning
     plan: NoisyFineTuneSettings = field(default_factory=NoisyFineTuneSettings)  # the other settings
     name: str = "noisy-fine-tune"
-    title: ClassVar[str] = "Noisy fine-tune"
-    meaning: ClassVar[str] = "training goes on with clipped and noisy updates"
+    label: ClassVar = Label("Noisy fine-tune", "training goes on with clipped and noisy updates")
     settings: ClassVar = NoisyFineTuneSettings
 
     @classmethod

@@ -23,6 +23,7 @@ from parties.horizontal.local.fisher import split_by_layer, weight_layers
 from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.methods.ascent import ClientAscentSettings
 from parties.horizontal.methods.method import StagedMethod, Stages
+from parties.report.method_names import Label
 from parties.requests.driver import StepResult
 from unlearning.horizontal.baselines import append_ones, leading_directions, remove_subspace
 
@@ -45,8 +46,7 @@ class Sfu(StagedMethod[SfuState]):
     network: nn.Module  # a network whose layers have the shapes that the model's layers have
     plan: ClientAscentSettings = field(default_factory=ClientAscentSettings)  # the other settings
     name: str = "sfu"
-    title: ClassVar[str] = "SFU"
-    meaning: ClassVar[str] = "gradient ascent outside the other clients’ inputs"
+    label: ClassVar = Label("SFU", "gradient ascent outside the other clients’ inputs")
     settings: ClassVar = ClientAscentSettings
     state: ClassVar[type[SfuState]] = SfuState
     reads: ClassVar[Reads] = "each update"

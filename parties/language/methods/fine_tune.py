@@ -8,6 +8,7 @@ from pydantic import model_validator
 from configs.language_unlearning import TextStage
 from configs.unlearning import MethodSettings
 from parties.horizontal.methods.fine_tune import FineTune
+from parties.report.method_names import Label
 
 
 class TextFineTuneSettings(TextStage, MethodSettings):
@@ -27,5 +28,4 @@ class TextFineTune(FineTune):
     """Fine-tuning on the retained texts; every table of results contains Fine-tune."""
 
     settings: ClassVar = TextFineTuneSettings
-    title: ClassVar = "Fine-tune"
-    meaning: ClassVar = "training goes on without the forgotten rows"
+    label: ClassVar = Label("Fine-tune", "training goes on without the forgotten rows")

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from parties.horizontal.local.local_task import TextTask
 from parties.language.methods.loss_based import LossBasedUnlearning, LossSettings
+from parties.report.method_names import Label
 
 
 class GradAscentSettings(LossSettings):
@@ -26,5 +27,4 @@ class GradAscent(LossBasedUnlearning):
     """Maximises the loss of the forgotten texts."""
 
     settings: ClassVar = GradAscentSettings
-    title: ClassVar = "GradAscent"
-    meaning: ClassVar = "gradient ascent on forgotten texts"
+    label: ClassVar = Label("GradAscent", "gradient ascent on forgotten texts")

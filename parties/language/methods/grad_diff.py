@@ -8,6 +8,7 @@ from pydantic import Field
 from configs.table import Positive
 from parties.horizontal.local.local_task import TextTask
 from parties.language.methods.loss_based import LossBasedUnlearning, LossSettings
+from parties.report.method_names import Label
 
 
 class GradDiffSettings(LossSettings):
@@ -30,5 +31,4 @@ class GradDiff(LossBasedUnlearning):
     """Maximises the loss of forgotten texts, and minimises the loss of retained texts."""
 
     settings: ClassVar = GradDiffSettings
-    title: ClassVar = "GradDiff"
-    meaning: ClassVar = "ascent on forgotten texts, descent on retained ones"
+    label: ClassVar = Label("GradDiff", "ascent on forgotten texts, descent on retained ones")

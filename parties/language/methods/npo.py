@@ -7,6 +7,7 @@ from configs.table import Positive
 from parties.horizontal.local.local_task import TextTask
 from parties.language.methods.grad_diff import GradDiffSettings
 from parties.language.methods.loss_based import LossBasedUnlearning
+from parties.report.method_names import Label
 
 
 class NpoSettings(GradDiffSettings):
@@ -24,5 +25,4 @@ class Npo(LossBasedUnlearning):
     """Lowers the preference of forgotten answers relative to the original model."""
 
     settings: ClassVar = NpoSettings
-    title: ClassVar = "NPO"
-    meaning: ClassVar = "forgotten answers as rejected preferences"
+    label: ClassVar = Label("NPO", "forgotten answers as rejected preferences")

@@ -31,6 +31,7 @@ from parties.language.methods.loss_based import (
     unlearning_members,
 )
 from parties.language.methods.text_method import TextStages
+from parties.report.method_names import Label
 from parties.requests.driver import StepResult
 from unlearning.llm.primal_dual import ScoreSum, dual_ascent, initial_dual
 from unlearning.primal_dual import Dual
@@ -103,8 +104,7 @@ class PrimalDual(StagedMethod[PrimalDualState]):
     plan: PrimalDualSettings = field(default_factory=PrimalDualSettings)  # the other settings
     name: str = "primal-dual"  # name in the config and in reports
     settings: ClassVar = PrimalDualSettings
-    title: ClassVar = "Primal-dual"
-    meaning: ClassVar = "forgotten answers kept at the loss of unseen ones"
+    label: ClassVar = Label("Primal-dual", "forgotten answers kept at the loss of unseen ones")
     state: ClassVar[type[PrimalDualState]] = PrimalDualState
 
     @classmethod

@@ -8,6 +8,7 @@ from pydantic import Field
 from configs.table import Count, Positive
 from parties.horizontal.local.local_task import TextTask
 from parties.language.methods.loss_based import LossBasedUnlearning, LossSettings
+from parties.report.method_names import Label
 
 
 class RmuSettings(LossSettings):
@@ -35,5 +36,4 @@ class Rmu(LossBasedUnlearning):
     """Steers the outputs of one layer on forgotten texts to a random vector."""
 
     settings: ClassVar = RmuSettings
-    title: ClassVar = "RMU"
-    meaning: ClassVar = "activations of forgotten texts steered away"
+    label: ClassVar = Label("RMU", "activations of forgotten texts steered away")

@@ -9,6 +9,7 @@ from configs.table import Positive
 from parties.horizontal.local.local_task import TextTask
 from parties.language.methods.grad_diff import GradDiffSettings
 from parties.language.methods.loss_based import LossBasedUnlearning
+from parties.report.method_names import Label
 
 
 class SimNpoSettings(GradDiffSettings):
@@ -28,5 +29,4 @@ class SimNpo(LossBasedUnlearning):
     """Lowers the preference of forgotten answers, weighted by their length."""
 
     settings: ClassVar = SimNpoSettings
-    title: ClassVar = "SimNPO"
-    meaning: ClassVar = "NPO by length, without a reference model"
+    label: ClassVar = Label("SimNPO", "NPO by length, without a reference model")

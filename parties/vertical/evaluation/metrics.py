@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from parties.report.method_names import RETRAIN, is_independent_retrain
+from parties.report.method_names import RETRAIN, is_independent_retrain, method_label
 from parties.report.record import (
     Audits,
     Divergence,
@@ -96,7 +96,7 @@ def request_record(
             **request_audits(models),
             entropy=_entropies(comparison, groups),
             label_attack=label_attack(split_model, comparison),
-            canaries=canary_audit(comparison, groups, METHODS[comparison.chosen].title)
+            canaries=canary_audit(comparison, groups, METHODS[comparison.chosen].label.title)
             if len(groups.canaries)
             else None,
         ),
@@ -111,12 +111,11 @@ def _methods(
     gone = [split_model.agreement.labels.classes.index(name) for name in removed_classes]
     full = _full_retrain(split_model, comparison.outcome(RETRAIN).cost)
     figures = all_metrics(models)
-    titles = {name: (each.title, each.meaning) for name, each in METHODS.items()}
+    own = {name: each.label for name, each in METHODS.items()}
     return [
         MethodRecord(
             name=outcome.name,
-            title=titles.get(outcome.name, ("", ""))[0],
-            meaning=titles.get(outcome.name, ("", ""))[1],
+            **method_label(outcome.name, own.get(outcome.name))._asdict(),
             guarantee=outcome.guarantee and outcome.guarantee.value,
             cost=None if outcome.name == ORIGINAL else _cost(outcome.cost, full),
             figures=tuple(Figure(**each.plain()) for each in figures[outcome.name]),

@@ -21,6 +21,7 @@ from configs.agreement import VerticalAgreement
 from configs.table import Count, Name, Positive
 from configs.unlearning import MethodSettings
 from parties.common.shared_randomness import Index, torch_seed
+from parties.report.method_names import Label
 from parties.requests.driver import (
     JsonObject,
     MethodDefaults,
@@ -93,8 +94,7 @@ class CvfuMethod(MethodDefaults):
     """CVFU, a heuristic: its (ε, δ) claim would need strong convexity and bounded gradients."""
 
     name: ClassVar = "cvfu"
-    title: ClassVar = "CVFU"
-    meaning: ClassVar = "gradient steps on a cached sum of votes"
+    label: ClassVar = Label("CVFU", "gradient steps on a cached sum of votes")
     settings: ClassVar = CvfuSettings
     state: ClassVar = CvfuState
 

@@ -21,6 +21,7 @@ from configs.agreement import MlpTop, TrainingSettings, VerticalAgreement
 from configs.table import ConfigTable, Count, Fraction, Positive
 from configs.unlearning import MethodSettings, ShrinkTop
 from parties.common.errors import PolicyError
+from parties.report.method_names import Label
 from parties.requests.driver import (
     NOTHING,
     JsonObject,
@@ -251,8 +252,7 @@ class FedOraMethod(MethodDefaults):
     """FedORA: raise the forgetting score on D_u to γ, and keep the loss on D_r low."""
 
     name: ClassVar = "fedora"
-    title: ClassVar = "FedORA"
-    meaning: ClassVar = "fine-tuned under a forgetting constraint"
+    label: ClassVar = Label("FedORA", "fine-tuned under a forgetting constraint")
     settings: ClassVar = FedoraSettings
     state: ClassVar = FedOraState
 

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from parties.report.method_names import Label
 from parties.vertical.methods.epochs import EpochMethod, EpochSettings
 
 
@@ -13,6 +14,5 @@ class FineTuneMethod(EpochMethod):
     """Fine-tuning on D_r, a trivial baseline: no term of the loss removes the effect of D_u."""
 
     name: ClassVar = "fine-tune"
-    title: ClassVar = "Fine-tune"
-    meaning: ClassVar = "training goes on without the forgotten rows"
+    label: ClassVar = Label("Fine-tune", "training goes on without the forgotten rows")
     settings: ClassVar = FineTuneSettings

@@ -7,6 +7,7 @@ from typing import ClassVar
 from configs.agreement import VerticalAgreement
 from configs.table import Count, Positive
 from configs.unlearning import MethodSettings
+from parties.report.method_names import Label
 from parties.requests.driver import (
     JsonObject,
     MethodDefaults,
@@ -43,8 +44,7 @@ class GradientAscentMethod(MethodDefaults):
     """Gradient ascent on D_u by all parties; the norm of the joint gradient is clipped."""
 
     name: ClassVar = "gradient-ascent"
-    title: ClassVar = "Gradient ascent"
-    meaning: ClassVar = "on the loss of the forgotten rows"
+    label: ClassVar = Label("Gradient ascent", "on the loss of the forgotten rows")
     settings: ClassVar = AscentSettings
     state: ClassVar = AscentState
 

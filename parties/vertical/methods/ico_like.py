@@ -12,6 +12,7 @@ from typing import ClassVar
 from configs.agreement import VerticalAgreement
 from configs.table import Count, Fraction, Positive
 from configs.unlearning import MethodSettings
+from parties.report.method_names import Label
 from parties.requests.driver import (
     JsonObject,
     MethodDefaults,
@@ -55,8 +56,9 @@ class IcoLikeMethod(MethodDefaults):
     """
 
     name: ClassVar = "ico-like"
-    title: ClassVar = "ICO-like"
-    meaning: ClassVar = "one gradient subtracted; reimplemented from its description"
+    label: ClassVar = Label(
+        "ICO-like", "one gradient subtracted; reimplemented from its description"
+    )
     settings: ClassVar = IcoLikeSettings
     state: ClassVar = IcoLikeState
 

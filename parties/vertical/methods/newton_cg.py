@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from typing import Any, ClassVar
 
+from parties.report.method_names import Label
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import (
@@ -23,8 +24,7 @@ class NewtonCgMethod(SingleStepMethod):
     """Newton-CG: the distance to the optimum on D_r is at most ‖∇F_r‖/λ, for any start point."""
 
     name: ClassVar = NEWTON_CG
-    title: ClassVar = "Newton-CG"
-    meaning: ClassVar = "Newton steps to the optimum of the remaining rows"
+    label: ClassVar = Label("Newton-CG", "Newton steps to the optimum of the remaining rows")
     guarantee: ClassVar = Guarantee.DISTANCE_CERTIFIED
 
     def unlearn(self, run: NetworkRun) -> SingleState:

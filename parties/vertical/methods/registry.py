@@ -8,6 +8,7 @@ from configs.agreement import VerticalAgreement, vertical_agreement
 from configs.config_file import ConfigSchema
 from configs.unlearning import unlearning_table
 from parties.data.party_settings import VerticalPartySettings
+from parties.report.method_names import Label
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.methods.cvfu import CvfuMethod
 from parties.vertical.methods.fedora import FedOraMethod
@@ -27,15 +28,11 @@ from parties.vertical.methods.top_only import TopOnlyMethod
 
 
 class AnyMethod(VerticalMethod[NetworkRun, Any], Protocol):
-    """A vertical method, with its title in the report and, in a few words, what it does."""
+    """A vertical method, with what the report shows of it."""
 
     @property
-    def title(self) -> str:
-        """The name in the report."""
-
-    @property
-    def meaning(self) -> str:
-        """What the method does, in a few words."""
+    def label(self) -> Label:
+        """What the report shows of the method."""
 
 
 EXACT: Final[tuple[AnyMethod, ...]] = (

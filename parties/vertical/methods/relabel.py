@@ -5,6 +5,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from parties.common.shared_randomness import derive_key, random_words
+from parties.report.method_names import Label
 from parties.vertical.methods.epochs import EpochMethod, EpochSettings
 from parties.vertical.methods.run import VerticalRun
 from protocol import vfl_pb2
@@ -22,8 +23,7 @@ class RelabelMethod(EpochMethod):
     """
 
     name: ClassVar = "relabel"
-    title: ClassVar = "Relabel"
-    meaning: ClassVar = "wrong labels for the forgotten rows"
+    label: ClassVar = Label("Relabel", "wrong labels for the forgotten rows")
     settings: ClassVar = RelabelSettings
     rows: ClassVar = vfl_pb2.TRAIN_ROWS
 

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from parties.report.method_names import reference_label
+from parties.report.method_names import Label, method_label
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import (
@@ -31,14 +31,9 @@ class RetrainMethod(SingleStepMethod):
     stream: str  # random stream of the weights and the batch order
 
     @property
-    def title(self) -> str:
-        """The title of this Retrain model."""
-        return reference_label(self.name)[0]
-
-    @property
-    def meaning(self) -> str:
-        """How this Retrain model differs from the others."""
-        return reference_label(self.name)[1]
+    def label(self) -> Label:
+        """What the report shows of this Retrain model."""
+        return method_label(self.name)
 
     def unlearn(self, run: NetworkRun) -> SingleState:
         """Train like the original model; a paired Newton-CG model gets nearer the optimum."""

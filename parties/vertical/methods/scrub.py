@@ -18,6 +18,7 @@ from torch.nn.functional import kl_div, log_softmax
 from configs.agreement import VerticalAgreement
 from configs.table import Count, Positive
 from configs.unlearning import MethodSettings
+from parties.report.method_names import Label
 from parties.requests.driver import (
     JsonObject,
     MethodDefaults,
@@ -59,8 +60,9 @@ class ScrubMethod(MethodDefaults):
     """SCRUB, a heuristic: nothing bounds what the student still reveals about D_u."""
 
     name: ClassVar = "scrub"
-    title: ClassVar = "SCRUB"
-    meaning: ClassVar = "away from the original on forgotten rows, close to it on the others"
+    label: ClassVar = Label(
+        "SCRUB", "away from the original on forgotten rows, close to it on the others"
+    )
     settings: ClassVar = ScrubSettings
     state: ClassVar = ScrubState
 

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar, TypeAlias
 
+from parties.report.method_names import Label
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import train_shards
@@ -17,8 +18,7 @@ class ShardedMethod(SingleStepMethod):
     """Sharded retraining: the result is bit for bit the model of a run without the rows of D_u."""
 
     name: ClassVar = "sharded"
-    title: ClassVar = "Sharded"
-    meaning: ClassVar = "shards with forgotten rows are retrained"
+    label: ClassVar = Label("Sharded", "shards with forgotten rows are retrained")
 
     def unlearn(self, run: NetworkRun) -> SingleState:
         """Retrain the shards that contain rows of D_u, from their original random streams."""

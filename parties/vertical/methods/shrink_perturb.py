@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from configs.table import Count, Fraction
 from configs.unlearning import ShrinkTop
+from parties.report.method_names import Label
 from parties.vertical.methods.epochs import EpochMethod, EpochSettings
 from parties.vertical.methods.run import ShrinkShares
 
@@ -21,8 +22,7 @@ class ShrinkPerturbMethod(EpochMethod):
     """Shrink and perturb: a random change weakens the effect of D_u; training restores utility."""
 
     name: ClassVar = "shrink-perturb"
-    title: ClassVar = "Shrink-perturb"
-    meaning: ClassVar = "mixed with new random weights, then fine-tuned"
+    label: ClassVar = Label("Shrink-perturb", "mixed with new random weights, then fine-tuned")
     settings: ClassVar = ShrinkPerturbSettings
 
     def shrinks(self, plan: ShrinkPerturbSettings) -> tuple[ShrinkShares, ...]:

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from configs.table import Count, Positive
+from parties.report.method_names import Label
 from parties.vertical.methods.epochs import EpochMethod, EpochSettings
 from parties.vertical.methods.run import FRESH_TOP, ShrinkShares
 
@@ -21,8 +22,7 @@ class TopOnlyMethod(EpochMethod):
     """
 
     name: ClassVar = "top-only"
-    title: ClassVar = "Top only"
-    meaning: ClassVar = "a new top model; the bottom models stay"
+    label: ClassVar = Label("Top only", "a new top model; the bottom models stay")
     settings: ClassVar = TopOnlySettings
     only_top: ClassVar = True
 

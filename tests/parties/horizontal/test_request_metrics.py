@@ -264,10 +264,10 @@ def with_one_retrain(metrics: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_method_says_what_the_report_shows_of_it() -> None:
     for methods in (CLIENT_METHODS, TEXT_METHODS):
-        titles = [each.title for each in methods.values()]
+        titles = [each.label.title for each in methods.values()]
         assert all(titles)
         assert len(set(titles)) == len(titles)
-        assert all(each.meaning for each in methods.values())
+        assert all(each.label.meaning for each in methods.values())
 
 
 def test_request_for_all_rows_is_refused_before_training(

@@ -35,7 +35,7 @@ class HorizontalBlock(TableBlock):
         return RETRAIN
 
     def _label(self, name: str) -> str:
-        return self.labels.get(name) or METHODS[name].title
+        return self.labels.get(name) or METHODS[name].label.title
 
 
 class HorizontalBlocks(BlockList[HorizontalBlock]):

@@ -57,5 +57,5 @@ def test_the_chosen_method_is_delivered(tmp_path: Path, name: str) -> None:
         == vertical_method(name).guarantee.value
     )
     assert rows["original"]["guarantee"] is None
-    assert METHODS[name].title in report_page(json.loads(canonical_json(metrics)))
+    assert METHODS[name].label.title in report_page(json.loads(canonical_json(metrics)))
     assert f"copy '{name}' of the model" in request["purged"]["left"]
