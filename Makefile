@@ -5,7 +5,7 @@ INSTALLED := .venv/installed
 # With bytecode, since parties are processes; one thread a test, since tests run side by side.
 PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --durations 30
 
-.PHONY: demo test test-all test-rest lint format-check types tests bench house docs proto format hooks clean
+.PHONY: demo test test-all test-rest lint format-check types tests bench house docs pictures proto format hooks clean
 
 demo: $(INSTALLED)  ## three organisations find their common rows, train, forget and compare
 	$(BIN)/vfl simulate configs/vertical/digits.toml
@@ -31,14 +31,17 @@ tests: $(INSTALLED)
 test-rest: $(INSTALLED)  ## the tests that `make test` leaves out
 	$(PYTEST) -m "slow and not smoke"
 
-bench: $(INSTALLED)  ## measure what the project promises; writes docs/bench.json and rows of docs/fedora.json, horizontal.json and llm.json
-	$(BIN)/python tests/bench
+bench: $(INSTALLED)  ## measure the figures whose code has changed; ARGS=--all: all figures, ARGS=NAME: one section
+	$(BIN)/python tests/bench $(ARGS)
 
 house: $(INSTALLED)  ## measure the structure of the code; writes docs/house.json
 	$(BIN)/python tests/structure
 
-docs: $(INSTALLED)  ## generate docs/configuration.md and docs/cli.md from the schema and the commands
+docs: $(INSTALLED)  ## generate docs/configuration.md and docs/cli.md from the code, figures on the pages from the records
 	$(BIN)/python docs/generate.py
+
+pictures: $(INSTALLED)  ## draw the pictures of the pages from the records
+	$(BIN)/python docs/pictures.py
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .

@@ -1,6 +1,7 @@
-"""Generate the pages of the configuration and the commands, and parts of two others, from the code.
+"""Generate the pages of the configuration and the commands, and parts of other pages.
 
-The parts are the table of docs/errors.md and the diagrams of protocol/README.md.
+The parts are the table of docs/errors.md, the diagrams of protocol/README.md, and the tables and
+marks of figures on the pages (tests/bench/pages.py describes them).
 
 ``make docs`` runs it; tests/test_docs.py fails while a page differs from what it would write.
 The meaning of a configuration key is the comment at the key's definition (configs/*.py, the methods
@@ -15,6 +16,7 @@ import inspect
 import io
 import json
 import re
+import sys
 import textwrap
 import tokenize
 import tomllib
@@ -30,6 +32,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 ROOT = Path(__file__).parents[1]
+sys.path.extend(str(folder) for folder in (ROOT, ROOT / "tests"))
+
+from bench.pages import BLOCK, rendered  # noqa: E402
+from bench.pages import pages as pages_with_figures  # noqa: E402
+from bench.records import Records  # noqa: E402
+
 CONFIGURATION = ROOT / "docs" / "configuration.md"
 COMMANDS = ROOT / "docs" / "cli.md"
 ERRORS = ROOT / "docs" / "errors.md"
@@ -78,12 +86,20 @@ def main() -> None:
 
 def pages() -> dict[Path, str]:
     """Every page with the text that it should have."""
-    return {
+    generated = {
         CONFIGURATION: configuration_page(),
         COMMANDS: command_page(),
         ERRORS: error_page(ERRORS.read_text()),
         PROTOCOL: protocol_page(PROTOCOL.read_text()),
     }
+    return generated | figure_pages(generated)
+
+
+def figure_pages(generated: Mapping[Path, str]) -> dict[Path, str]:
+    """Every page that shows recorded figures, with its tables and marks filled in."""
+    records = Records.read()
+    texts = {path: generated.get(path) or path.read_text() for path in pages_with_figures(ROOT)}
+    return {path: rendered(text, records) for path, text in texts.items() if BLOCK.search(text)}
 
 
 # --- the configuration: schemas of all modes ---------------------------------------------------

@@ -13,10 +13,11 @@ from psi.shared_types import Bytes, Positions
 
 
 def tag_order(tags: Bytes) -> Positions:
-    """The stable permutation that sorts ``tags`` [n, 12] as byte strings: [n] int64."""
-    words = np.ascontiguousarray(tags).view(">u4").astype(np.uint32)
-    high = words[:, 0].astype(np.uint64) << np.uint64(32) | words[:, 1]
-    return np.lexsort((words[:, 2], high))
+    """The permutation that sorts ``tags`` [n, 12] as byte strings: [n] int64."""
+    high, low = _words(tags)
+    order = np.argsort(high)
+    ordered = high.take(order)
+    return np.lexsort((low, high)) if (ordered[1:] == ordered[:-1]).any() else order
 
 
 def sorted_tags(tags: Bytes, rows: Positions) -> Bytes:
@@ -39,22 +40,36 @@ def find_tags(own: Bytes, received: Bytes, who: str) -> Positions:
             the tags, or two rows of the member have the same tag.
     """
     _refuse_disorder(received, who)
-    both = np.concatenate([own, received])
-    order = tag_order(both)
-    equal = np.flatnonzero(_same_as_next(both.take(order, axis=0)))
-    first, second = order[equal], order[equal + 1]
-    if (second < len(own)).any():
+    order = tag_order(own)
+    ordered = own.take(order, axis=0)
+    if (ordered[1:] == ordered[:-1]).all(axis=1).any():
         raise PsiError(
             f"{who}: two rows of {who} have the same tag",
             hint="by chance this happens with probability below 2^-40; start a new session",
         )
-    if len(first) != len(received):
+    places = _search(ordered, received)
+    inside = places < len(own)
+    matches = int((ordered[places[inside]] == received[inside]).all(axis=1).sum())
+    if matches < len(received):
         raise PsiError(
-            f"leader: no row of {who} matches {len(received) - len(first)} of the "
+            f"leader: no row of {who} matches {len(received) - matches} of the "
             f"{len(received)} tags that the leader sent",
             hint="the leader is faulty or dishonest, or the sessions differ",
         )
-    return np.sort(first)
+    return np.sort(order[places])
+
+
+def _search(ordered: Bytes, wanted: Bytes) -> Positions:
+    """The number of tags in ``ordered`` [n, 12] below each of the tags ``wanted`` [k, 12]: [k]."""
+    (high, low), (wanted_high, wanted_low) = _words(ordered), _words(wanted)
+    places = np.searchsorted(high, wanted_high)
+    for _ in range(len(ordered)):  # one pass, unless two tags have the same first eight bytes
+        equal = high.take(places, mode="clip") == wanted_high
+        below = (places < len(high)) & equal & (low.take(places, mode="clip") < wanted_low)
+        if not below.any():
+            break
+        places += below
+    return places
 
 
 def _refuse_disorder(received: Bytes, who: str) -> None:
@@ -64,14 +79,16 @@ def _refuse_disorder(received: Bytes, who: str) -> None:
             f"leader: the tags for {who} are an array of type {received.dtype} and shape "
             f"{list(received.shape)}; expected type uint8 and shape [k, {TAG_BYTES}]"
         )
-    in_place = tag_order(received) == np.arange(len(received))
-    if not in_place.all() or _same_as_next(received).any():
+    high, low = _words(received)
+    ascending = (high[:-1] < high[1:]) | ((high[:-1] == high[1:]) & (low[:-1] < low[1:]))
+    if not ascending.all():
         raise PsiError(
             f"leader: the tags for {who} are not in ascending order, or a tag is repeated",
             hint="the leader is faulty or dishonest",
         )
 
 
-def _same_as_next(tags: Bytes) -> npt.NDArray[np.bool_]:
-    same: npt.NDArray[np.bool_] = (tags[1:] == tags[:-1]).all(axis=1)
-    return same
+def _words(tags: Bytes) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+    """The first eight and the last four bytes of ``tags`` [n, 12] as numbers: [n] and [n]."""
+    words = np.ascontiguousarray(tags).view(">u4").astype(np.uint32)
+    return words[:, 0].astype(np.uint64) << np.uint64(32) | words[:, 1], words[:, 2]

@@ -286,6 +286,7 @@ def test_every_option_of_the_unit_for_systemd_exists() -> None:
     assert set(re.findall(r"--[a-z-]+", line)) <= known_options()
 
 
+@pytest.mark.slow
 def test_the_generator_runs_as_a_script(tmp_path: Path) -> None:
     """``make docs`` calls the file, from any folder."""
     check = f"import runpy; runpy.run_path({str(DOCS / 'generate.py')!r}, run_name='looked at')"

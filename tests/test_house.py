@@ -40,10 +40,10 @@ from structure.imports import (
     large_folders,
     layer_breaches,
     layers,
+    library_breaches,
     longest_chain,
     loose_files,
     order_breaches,
-    torch_breaches,
     unknown_packages,
 )
 from structure.model_digests import tensors_digest
@@ -94,8 +94,8 @@ def test_core_packages_import_only_themselves_and_libraries(product: Source) -> 
     expect_none(core_breaches(product))
 
 
-def test_receipts_import_no_torch(product: Source) -> None:
-    expect_none(torch_breaches(product))
+def test_receipts_and_intersection_import_no_large_library(product: Source) -> None:
+    expect_none(library_breaches(product))
 
 
 def test_folders_are_the_product() -> None:
@@ -139,8 +139,20 @@ def test_planted_torch_is_found_behind_an_import(plant: Plant) -> None:
         "unlearning/digest.py": "import torch\ndef digest(): ...",
         "unlearning/other.py": "import torch",
     }
-    (breach,) = torch_breaches(plant(files))
+    (breach,) = library_breaches(plant(files))
     assert str(breach).startswith("unlearning/digest.py:1 unlearning.digest: unlearning/receipts/")
+
+
+@pytest.mark.parametrize("library", ["torch", "pandas"])
+def test_planted_library_is_found_behind_the_intersection(plant: Plant, library: str) -> None:
+    files = {
+        "parties/vertical/alignment/align.py": "from parties.vertical.engine.party import Party",
+        "parties/vertical/engine/party.py": f"import {library}.nn\nclass Party: ...",
+        "parties/vertical/engine/networks.py": "import torch",
+    }
+    (breach,) = library_breaches(plant(files))
+    reason = f"parties/vertical/alignment/ may not depend on {library}"
+    assert reason in str(breach)
 
 
 # --- rule 2: layers of parties --------------------------------------------------------------------

@@ -18,6 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from parties.common.errors import DataError
+from parties.data.data_frame import data_frame
 from parties.data.holding import Holding
 from parties.data.sources.arrays import Index
 from parties.data.sources.source import DataSettings
@@ -81,7 +82,7 @@ class FittedPreprocessing:
             return holding.images[rows]
         if holding.table is None:
             return np.empty((len(rows), 0))
-        chosen = holding.table.frame(rows)
+        chosen = data_frame(holding.table, rows)
         blocks = [_scaled(chosen[name], how) for name, how in self.numeric.items()]
         blocks += [_one_hot(chosen[name], known) for name, known in self.categorical.items()]
         return np.concatenate(blocks, axis=1)
@@ -123,7 +124,7 @@ def fit_preprocessing(holding: Holding, rows: Index) -> FittedPreprocessing:
         return FittedPreprocessing({}, {}, holding.images.shape[1:])
     if holding.table is None:
         return FittedPreprocessing({}, {})
-    chosen = holding.table.frame(rows)
+    chosen = data_frame(holding.table, rows)
     chosen = chosen.assign(**{name: _texts(chosen[name]) for name in holding.categorical})
     _refuse_unusable(chosen, holding)
     warnings = _warnings(chosen, holding)

@@ -26,7 +26,7 @@ from parties.horizontal.local.local_task import (
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.secure.masked_client import MaskedSumClient
 from parties.session import handshake
-from parties.session.checkpoint import NO_CHECKPOINTS
+from parties.session.handshake import NO_CHECKPOINTS
 from parties.session.reconnect import Reconnect, report_and_close
 from protocol import vfl_pb2
 from protocol.channel import Channel

@@ -23,22 +23,11 @@ from configs.config_file import agreement_differences
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import IntegrityError, StorageError
 from parties.common.json_codec import Tensors
+from parties.session.handshake import NO_CHECKPOINTS, CheckpointOffer
 
 FORMAT = 3
 BEFORE_TRAINING = 1  # number of a checkpoint without any training; a horizontal party writes none
 RETAINED = 2  # while some parties write checkpoint n, all parties still have checkpoint n - 1
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointOffer:
-    """The checkpoints from which a party can resume, as sent in the handshake."""
-
-    # ID of the run that wrote the checkpoints, 16 bytes; empty if there is no checkpoint.
-    run: bytes = b""
-    numbers: tuple[int, ...] = ()  # numbers of the checkpoints, ascending
-
-
-NO_CHECKPOINTS = CheckpointOffer()
 
 
 @dataclass(frozen=True, slots=True)

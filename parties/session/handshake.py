@@ -5,6 +5,7 @@ The spoke sends Hello, the hub sends Welcome, the spoke sends Accept. Welcome an
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 from time import monotonic, sleep
 from typing import Protocol
@@ -14,7 +15,6 @@ from configs.errors import ConfigError
 from parties import __version__
 from parties.common.errors import ABSENT, ClocksApart, Superseded, abort_reason_before_proof
 from parties.common.printable import printable
-from parties.session.checkpoint import NO_CHECKPOINTS, CheckpointOffer
 from parties.session.party import PartyContext
 from protocol import vfl_pb2
 from protocol.channel import Channel
@@ -35,6 +35,18 @@ from protocol.phases import Side
 CLOCK_WARNING, CLOCK_LIMIT = 5.0, 300.0  # seconds
 WELCOME_SECONDS = 150.0  # how long a spoke waits for Welcome before it sends a new Hello
 NONCE = 32  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointOffer:
+    """The checkpoints from which a party can resume, as sent in the handshake."""
+
+    # ID of the run that wrote the checkpoints, 16 bytes; empty if there is no checkpoint.
+    run: bytes = b""
+    numbers: tuple[int, ...] = ()  # numbers of the checkpoints, ascending
+
+
+NO_CHECKPOINTS = CheckpointOffer()
 
 
 class SpokePort(Protocol):

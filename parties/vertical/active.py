@@ -24,7 +24,7 @@ from parties.report.record import (
     run_record,
 )
 from parties.session import handshake
-from parties.session.checkpoint import CheckpointOffer
+from parties.session.handshake import CheckpointOffer
 from parties.session.reconnect import Reconnect, report_and_close
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.party import VerticalParty

@@ -228,7 +228,7 @@ class PassiveSession:
         learns = party.agreement.privacy.embed_once is None
         seed = torch_seed(party.agreement.seed, "weights", stream if learns else FROZEN, name)
         network = build_seeded(seed, lambda: build_bottom(plan, party.settings.module, shape))
-        network = network.to(party.device, inputs.values.dtype)
+        network = network.to(torch.device(party.settings.device), inputs.values.dtype)
         return network.requires_grad_(requires_grad=learns)
 
     def _forget(self, rows: Index) -> None:

@@ -7,11 +7,13 @@ from shutil import rmtree
 
 from configs.config_file import canonical_agreement
 from parties.common.shared_randomness import Index
-from parties.session.checkpoint import CheckpointOffer, Checkpoints
+from parties.session.checkpoint import Checkpoints
+from parties.session.handshake import CheckpointOffer
 from parties.session.setup import Begin
 from parties.vertical.alignment.align import align_active, align_passive
 from parties.vertical.alignment.differencing import refuse_small_change
 from parties.vertical.alignment.psi_input import PSI
+from parties.vertical.alignment.row_order import order_secret
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import NetworkBuilder, PartyState
 from parties.vertical.engine.split_model import SplitModel
@@ -147,7 +149,7 @@ def _digest(party: VerticalParty, rows: Index, channel: Channel) -> bytes:
     live = rows >= 0
     ids = (party.holding.ids[row] for row in rows[live].tolist())
     test_split = sha256(live.tobytes() + party.holding.in_test[rows[live]].tobytes()).digest()
-    prints = fingerprint_ids(ids, party.digest)
+    prints = fingerprint_ids(ids, order_secret(party.agreement))
     return alignment_digest(prints, channel.session or b"", party.digest + test_split)
 
 

@@ -1,25 +1,27 @@
-"""``make bench``: measure the promised figures, print a table, write ``docs/bench.json``.
+"""``make bench``: measure the promised figures, print a table, write the records in ``docs``.
 
-Figures of forgetting are written to ``docs/fedora.json``, of the horizontal mode to
-``docs/horizontal.json`` and of language models to ``docs/llm.json``, together with those of
-``vfl bench``.
+Without arguments only stale sections are measured: those that depend on code which has changed
+since. tests/bench/scopes.py lists the record of each section, and the code that it depends on.
 """
 
 import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).parent
 SHARED = ("parties", "protocol", "psi", "unlearning")  # helper modules of these test folders
-for folder in (HERE, HERE.parents[1], *(HERE.parent / name for name in SHARED)):
+for folder in (HERE, HERE.parent, HERE.parents[1], *(HERE.parent / name for name in SHARED)):
     sys.path.insert(0, str(folder))
 
 import torch  # noqa: E402
 from aggregating import aggregating  # noqa: E402
 from bad_input import bad_input  # noqa: E402
+from bench.ledger import Row, store  # noqa: E402
+from bench.records import Records  # noqa: E402
+from bench.scopes import SECTIONS  # noqa: E402
 from client_kills import client_kills  # noqa: E402
 from commands import commands  # noqa: E402
 from equality import equality  # noqa: E402
@@ -29,7 +31,6 @@ from growth import growth  # noqa: E402
 from hardened import hardened  # noqa: E402
 from intersection import intersection, scale  # noqa: E402
 from language_models import language_models  # noqa: E402
-from ledger import Row, write  # noqa: E402
 from method_kills import method_kills  # noqa: E402
 from resume import resume  # noqa: E402
 from rich.console import Console  # noqa: E402
@@ -40,11 +41,9 @@ from trajectory import trajectory  # noqa: E402
 from transport import transport  # noqa: E402
 from wrong_orders import wrong_orders  # noqa: E402
 
-from parties.experiments.bench.record import merge_rows  # noqa: E402
+from parties.experiments.provenance import Provenance  # noqa: E402
 
 ROOT = HERE.parents[1]
-FORGETTING = ("certified", "shards", "cost")  # sections whose rows are those of docs/fedora.json
-HORIZONTAL = ("aggregating", "simulated", "client kills")  # and of docs/horizontal.json
 Report = Callable[[str], None]
 
 
@@ -79,35 +78,28 @@ def sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]:
 
 
 def main() -> None:
-    """Measure all sections, or the sections given as arguments."""
+    """Measure the stale sections, the sections given as arguments, or all."""
     options = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    options.add_argument("only", nargs="*", help="sections (default: all)")
+    options.add_argument("only", nargs="*", help="sections (default: those whose code has changed)")
+    options.add_argument("--all", action="store_true", help="measure all sections")
     options.add_argument("--data", type=Path, help="folder of the data sets")
     arguments = options.parse_args()
     data = arguments.data or Path(os.environ.get("VFL_DATA", ROOT.parent / "shared" / "data"))
     torch.set_num_threads(1)
     console = Console()
-    measured: dict[str, list[Row]] = {}
+    known = sections(data)
+    if unknown := sorted(set(arguments.only) - set(known)):
+        options.error(f"unknown sections: {', '.join(unknown)}; choose from: {', '.join(known)}")
+    stale = partial(Records.read().stale_sections, known, console.print)
+    chosen = arguments.only or list(known if arguments.all else stale())
+    measured: list[Row] = []
     with console.status("measuring") as status:
-        for name, measure in sections(data).items():
-            if not arguments.only or name in arguments.only:
-                measured[name] = list(_print_rows(measure(status.update), console))
-                _store(name, measured[name])
-    rows = [row for rows in measured.values() for row in rows]
-    console.print(_table(rows))
-    sys.exit(any(row.ok is False for row in rows))
-
-
-def _store(section: str, rows: list[Row]) -> None:
-    """Write the rows of a section to their file in ``docs``."""
-    if section in FORGETTING:
-        merge_rows(ROOT / "docs" / "fedora.json", [asdict(row) for row in rows])
-    elif section in HORIZONTAL:
-        merge_rows(ROOT / "docs" / "horizontal.json", [asdict(row) for row in rows])
-    elif section == "language models":
-        merge_rows(ROOT / "docs" / "llm.json", [asdict(row) for row in rows])
-    else:
-        write({section: rows}, ROOT / "docs" / "bench.json")
+        for name in chosen:
+            rows = list(_print_rows(known[name](status.update), console))
+            store(name, rows, Provenance.here(SECTIONS[name].scope))
+            measured += rows
+    console.print(_table(measured))
+    sys.exit(any(row.ok is False for row in measured))
 
 
 def _print_rows(rows: Iterator[Row], console: Console) -> Iterator[Row]:

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from ledger import Row, at_most, shown
+from bench.ledger import Row, at_most, shown
+from bench.pairs import alternate, paired_ratio
 from many_clients import ManyClients
 from numpy.typing import NDArray
 
@@ -117,39 +118,43 @@ def _measure_rounds(
 ) -> Iterator[Row]:
     members, arrays = list(updates), [each.delta.numpy() for each in updates.values()]
     parts: list[dict[str, float]] = []
-    sums: dict[str, list[float]] = {"float64": [], "float32": [], "np.sum": []}
-    for number in range(ROUNDS):
-        report(f"aggregating: round {number + 1} of {ROUNDS}")
+
+    def ours() -> float:
         start = model()  # a copy that no client has received yet
         with _clocked() as clock:
             mean = cohort.mean_update(members, LOCAL_TASK, {"model": start})
             FedAvg().step(start, mean.delta.to(start.dtype))
         parts.append(clock.spent)
-        sums["float64"].append(_sum_seconds(arrays, np.float64))
-        sums["float32"].append(_sum_seconds(arrays, np.float32))
-        started = thread_time()
-        np.sum(arrays, axis=0)
-        sums["np.sum"].append(thread_time() - started)
-    yield from _time_rows(parts, {name: median(each) for name, each in sums.items()})
+        return sum(clock.spent.values())
+
+    measures: dict[str, Callable[[], float]] = {
+        "ours": ours,
+        "float64": lambda: _sum_seconds(arrays, np.float64),
+        "float32": lambda: _sum_seconds(arrays, np.float32),
+        "np.sum": lambda: _list_sum_seconds(arrays),
+    }
+    times = alternate(measures, ROUNDS, lambda text: report(f"aggregating: {text}"))
+    yield from _time_rows(parts, times)
 
 
-def _time_rows(parts: Sequence[dict[str, float]], numpy: dict[str, float]) -> Iterator[Row]:
-    ours = {name: median(each[name] for each in parts) for name in parts[0]}
-    in_memory = ours["adding"] + ours["taking in"]
+def _time_rows(parts: Sequence[dict[str, float]], times: dict[str, list[float]]) -> Iterator[Row]:
+    adding = [each["adding"] for each in parts]
+    in_memory = [each["adding"] + each["taking in"] for each in parts]
     title = f"horizontal: server's time of a round of {CLIENTS} clients, 784-400-400-10"
     over = "over NumPy's float64 sum of the same arrays"
     yield at_most(f"{title}: weighting, adding, mean and step, {over}",
-                  ours["adding"] / numpy["float64"], 2.0, "x")  # fmt: skip
+                  paired_ratio(adding, times["float64"]), 1.5, "x")  # fmt: skip
     yield at_most(f"{title}: the same with decoding and checking every frame, {over}",
-                  in_memory / numpy["float64"], 2.0, "x")  # fmt: skip
+                  paired_ratio(in_memory, times["float64"]), 2.4, "x")  # fmt: skip
     yield shown(f"{title}: the same over NumPy's sum in float32, in place",
-                in_memory / numpy["float32"], "x")  # fmt: skip
+                paired_ratio(in_memory, times["float32"]), "x")  # fmt: skip
     yield shown(f"{title}: the same over numpy.sum of a list",
-                in_memory / numpy["np.sum"], "x")  # fmt: skip
-    whole = sum(ours.values())
+                paired_ratio(in_memory, times["np.sum"]), "x")  # fmt: skip
     yield shown(f"{title}: all of it, with the model's way out and SHA-256 over all frames, {over}",
-                whole / numpy["float64"], "x")  # fmt: skip
-    durations = {**ours, **{f"NumPy, {name}": each for name, each in numpy.items()}}
+                paired_ratio(times["ours"], times["float64"]), "x")  # fmt: skip
+    durations = {name: median(each[name] for each in parts) for name in parts[0]}
+    sums = {name: median(each) for name, each in times.items() if name != "ours"}
+    durations |= {f"NumPy, {name}": each for name, each in sums.items()}
     text = "; ".join(f"{name} {1e3 * each:.1f}" for name, each in durations.items())
     yield shown(f"{title}: its parts", text, "ms of its thread, medians")
 
@@ -160,6 +165,13 @@ def _sum_seconds(arrays: Sequence[NDArray[Any]], dtype: Any) -> float:
     total = np.zeros(len(arrays[0]), dtype)
     for each in arrays:
         total += each
+    return thread_time() - started
+
+
+def _list_sum_seconds(arrays: Sequence[NDArray[Any]]) -> float:
+    """Return the time of this thread in seconds for NumPy's sum of a list."""
+    started = thread_time()
+    np.sum(arrays, axis=0)
     return thread_time() - started
 
 

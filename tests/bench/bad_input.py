@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
-from ledger import Row
+from bench.ledger import Row
 
 ROOT = Path(__file__).parents[2]
 WHERE = ("tests/parties/bad_input", "tests/protocol/test_expiry.py")

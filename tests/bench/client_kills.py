@@ -10,9 +10,9 @@ from threading import Timer
 from time import monotonic, sleep
 
 import torch
+from bench.ledger import Row, shown
 from client_processes import SERVER, ClientProcesses
 from kills import Running
-from ledger import Row, shown
 from local_cohort import LocalCohort
 from torch import Tensor
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
-from ledger import Row, at_most
+from bench.ledger import Row, at_most
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ledger import Row, at_most
+from bench.ledger import Row, at_most
 from monolith_difference import fedora_difference, gradient_difference, training_difference
 
 

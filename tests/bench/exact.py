@@ -6,7 +6,7 @@ from statistics import fmean, stdev
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ledger import Row, at_least, at_most, shown
+from bench.ledger import Row, at_least, at_most, shown
 from one_head import bounds
 from sharded_runs import digests, run_with_and_without_rows
 

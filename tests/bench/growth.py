@@ -1,6 +1,9 @@
 """Figures: growth of time and memory with rows and with parties."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from itertools import count
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -8,7 +11,8 @@ from time import perf_counter
 
 import numpy as np
 import pandas as pd
-from ledger import Row, at_most, shown
+from bench.ledger import Row, at_most, shown
+from bench.pairs import alternate, paired_ratio
 from steps import open_split_model
 from three_parties import start_training
 from torch.nn.functional import cross_entropy
@@ -18,7 +22,7 @@ from parties.vertical.engine.training_loop import DESCEND, BatchLoss, TrainingBa
 from protocol import vfl_pb2
 
 SIZES = (10_000, 100_000, 1_000_000)
-COLUMNS, BATCH, MIN_STEPS = 8, 256, 600
+COLUMNS, BATCH, MIN_STEPS, PAIRS = 8, 256, 150, 5
 HEAD = """
 federation = "growth"
 [labels]
@@ -51,33 +55,48 @@ id = {{ columns = ["id"] }}
 
 def growth(report: Callable[[str], None]) -> Iterator[Row]:
     """Measure 1e4 to 1e6 rows with one passive party, and 2 and 8 passive parties with 1e4 rows."""
-    seconds, peaks = [], []
-    for rows in SIZES:
-        report(f"growth: {rows} rows")
-        second, peak = _measured(rows, 1, report)
-        seconds.append(second)
-        peaks.append(peak)
-    yield at_most("growth: time of a step, 1e6 rows over 1e4", seconds[2] / seconds[0], 1.2, "")
+    (few, many), (low, high) = _measured([(SIZES[0], 1), (SIZES[2], 1)], report)
+    yield at_most("growth: time of a step, 1e6 rows over 1e4", paired_ratio(many, few), 1.2, "")
+    _, (middle,) = _measured([(SIZES[1], 1)], report)
+    peaks = (low, middle, high)
     listed = "; ".join(f"{peak / 1e6:.0f}" for peak in peaks)
     yield shown("growth: peak memory of a passive party at 1e4, 1e5, 1e6 rows", listed, "MB")
     early, late = ((peaks[i + 1] - peaks[i]) / (SIZES[i + 1] - SIZES[i]) for i in (0, 1))
     yield at_most(
         "growth: memory of a further row, above 1e5 rows over below", late / early, 1.2, ""
     )
-    two, eight = (_measured(SIZES[0], passives, report)[0] for passives in (2, 8))
-    yield at_most("growth: time of a step, 8 passive parties over 2", eight / two, 4.0, "")
+    (two, eight), _ = _measured([(SIZES[0], 2), (SIZES[0], 8)], report)
+    ratio = paired_ratio(eight, two)
+    yield at_most("growth: time of a step, 8 passive parties over 2", ratio, 4.0, "")
 
 
-def _measured(rows: int, passives: int, report: Callable[[str], None]) -> tuple[float, float]:
-    """Return the seconds of a step and the peak memory of the first passive party in bytes."""
-    report(f"growth: {rows} rows, {passives} passive parties")
-    with TemporaryDirectory() as name, TemporaryDirectory() as out:
-        config = write(Path(name), rows, passives)
-        with open_split_model(config, Path(name), (), Path(out)) as (split_model, children):
+def _measured(
+    cases: Sequence[tuple[int, int]], report: Callable[[str], None]
+) -> tuple[list[list[float]], list[float]]:
+    """Run cases, each of some rows and passive parties, in turn.
+
+    Return the seconds of a step in each pair, and the peak memory of the first passive party in
+    bytes, by case.
+    """
+    with ExitStack() as stack:
+        measures, first = dict[str, Callable[[], float]](), list[int]()
+        for rows, passives in cases:
+            report(f"growth: {rows} rows, {passives} passive parties")
+            name = Path(stack.enter_context(TemporaryDirectory()))
+            out = Path(stack.enter_context(TemporaryDirectory()))
+            opened = open_split_model(write(name, rows, passives), name, (), out)
+            split_model, children = stack.enter_context(opened)
             start_training(split_model, "original")
-            epochs = max(1, MIN_STEPS * BATCH // len(split_model.rows.train))
-            times = [_epoch(split_model, epoch) for epoch in range(1, 3 + epochs)]
-            return median(times[1:]), _peak(children[0])
+            measures[f"{rows}, {passives}"] = partial(_epochs, split_model, count(1))
+            first.append(children[0])
+        seconds = alternate(measures, PAIRS, lambda text: report(f"growth: {text}"), warm_up=1)
+        return list(seconds.values()), [_peak(process) for process in first]
+
+
+def _epochs(split_model: SplitModel, numbers: Iterator[int]) -> float:
+    """Return the median seconds of a step over epochs of at least ``MIN_STEPS`` steps in all."""
+    epochs = max(1, MIN_STEPS * BATCH // len(split_model.rows.train))
+    return median(_epoch(split_model, next(numbers)) for _ in range(epochs))
 
 
 def _epoch(split_model: SplitModel, number: int) -> float:

@@ -1,18 +1,20 @@
 """Figures: correctness of the hardened intersection, and its time over its group operations."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import sha512
 from os import urandom
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
-from statistics import median
+from statistics import mean, median
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
+from bench.ledger import Row, at_least, at_most, shown
+from bench.pairs import PairedRatio, alternate, paired_ratio
 from hardened_run import parties, random_case
-from ledger import Row, at_least, at_most, shown
 
 from parties.cli.modes import SCHEMAS
 from parties.common.workers import parallel_workers
@@ -26,7 +28,7 @@ from psi.group import (
     scalar_from_uniform,
 )
 from psi.hardened_oprf import blind_ids
-from psi.parallel import CHUNK_POINTS, serial_map
+from psi.parallel import CHUNK_POINTS, ParallelMap, serial_map
 
 Clock = Callable[[], float]
 CASES, IDS, RUNS, ROUNDS, TRIALS = 200, 20_000, 3, 15, 2000
@@ -68,21 +70,32 @@ def hardened(report: Callable[[str], None]) -> Iterator[Row]:
         if case % 20 == 0:
             report(f"hardened: random case {case} of {CASES}")
     yield Row(f"hardened PSI: wrong results in {CASES} random cases", failed, "", "0", failed == 0)
-    report("hardened: processor time of both sides")
-    yield from _work()
+    yield from _work(report)
     yield from _speed(report)
     report("hardened: blinding with one worker and with two")
     name = "hardened PSI: blinding, one worker's {} over that of two"
-    yield at_least(name.format("time"), _second_worker(), 1.8, "")
+    yield at_least(name.format("time"), _second_worker(report), 1.8, "")
     yield at_least(name.format("processor time on the longest way"), _longest_path(), 1.8, "")
 
 
-def _work() -> Iterator[Row]:
+def _work(report: Callable[[str], None]) -> Iterator[Row]:
     """Compare the processor time of each side with that of its group operations."""
+    ratios = []
+    for number in range(RUNS):
+        report(f"hardened: processor time of both sides, run {number + 1} of {RUNS}")
+        ratios.append(_processor_ratios())
+    for side in ("leader", "member"):
+        name = f"hardened PSI: the {side}'s processor time over its group operations"
+        ratio = paired_ratio([each[side] for each in ratios], [1.0] * RUNS)
+        yield at_most(name, ratio, 1.1, "")
+
+
+def _processor_ratios() -> dict[str, float]:
+    """Return each side's processor time over that of its group operations."""
     ids = [b"person %d" % number for number in range(IDS)]
     leader, members = parties(ids[IDS // 4 :], {"shop": ids[: IDS - IDS // 4]})
     shop, sides = members["shop"], {"leader": 0.0, "member": 0.0}
-    costs = [_primitives(process_time)]
+    costs = [_primitives(process_time)]  # beside every step
 
     def timed(side: str, step: Callable[..., Any], *arguments: Any) -> Any:
         started = process_time()
@@ -100,34 +113,31 @@ def _work() -> Iterator[Row]:
     timed("leader", leader.receive_store, "shop", timed("member", shop.make_store))
     assert len(leader.finish().rows) == IDS // 2
     hashing, product, addition = (median(each) for each in zip(*costs, strict=True))
-    for side, bound in (
-        ("leader", hashing + 4 * product + 2 * addition),
-        ("member", hashing + 3 * product + addition),
-    ):
-        name = f"hardened PSI: the {side}'s processor time over its group operations"
-        yield at_most(name, sides[side] / bound / (IDS - IDS // 4), 1.1, "")
+    bounds = {
+        "leader": hashing + 4 * product + 2 * addition,
+        "member": hashing + 3 * product + addition,
+    }
+    return {side: sides[side] / bound / (IDS - IDS // 4) for side, bound in bounds.items()}
 
 
 def _speed(report: Callable[[str], None]) -> Iterator[Row]:
-    # The best of several rounds, since other programs use the machine too.
-    runs, costs = [], [_primitives()]
+    seconds, costs, size = list[float](), list[tuple[float, float, float]](), 0
     for number in range(RUNS):
         report(f"hardened: two processes, {IDS} IDs each, run {number + 1} of {RUNS}")
-        runs.append(_run())
-        costs.append(_primitives())
-    hashing, product, addition = (min(each) for each in zip(*costs, strict=True))
-    phase = min(runs, key=lambda run: run["seconds"])
+        before, phase, after = _primitives(), _run(), _primitives()
+        seconds.append(phase["seconds"])
+        hashing, product, addition = map(mean, zip(before, after, strict=True))
+        costs.append((hashing, product, addition))
+        size = phase["bytes"]
     # The leader has the most to do: blind, unblind, and two weighted sums of the proof.
-    leader = IDS * (hashing + 4 * product + 2 * addition)
+    leader = [IDS * (hashing + 4 * product + 2 * addition) for hashing, product, addition in costs]
     name = f"hardened PSI: {IDS} IDs, two processes, over the leader's group operations"
-    yield at_most(name, phase["seconds"] / leader, 1.5, "")
-    bare = IDS * (hashing + 2 * product)
-    yield shown(
-        "hardened PSI: the same over one hash and two multiplications an ID",
-        phase["seconds"] / bare, "",
-    )  # fmt: skip
-    yield shown("hardened PSI: time an ID", phase["seconds"] / IDS * 1e6, "us")
-    yield shown("hardened PSI: bytes per ID", phase["bytes"] / IDS, "B")
+    yield at_most(name, paired_ratio(seconds, leader), 1.5, "")
+    bare = [IDS * (hashing + 2 * product) for hashing, product, _ in costs]
+    name = "hardened PSI: the same over one hash and two multiplications an ID"
+    yield shown(name, paired_ratio(seconds, bare), "")
+    yield shown("hardened PSI: time an ID", median(seconds) / IDS * 1e6, "us")
+    yield shown("hardened PSI: bytes per ID", size / IDS, "B")
 
 
 def _run() -> dict[str, Any]:
@@ -163,20 +173,22 @@ def _seconds_per_call(clock: Clock, work: Callable[..., bytes], *arguments: list
     return (clock() - started) / TRIALS
 
 
-def _second_worker() -> float:
-    """Return the best time with one worker over the best time with two workers."""
+def _second_worker(report: Callable[[str], None]) -> PairedRatio:
+    """Return the time with one worker over the time with two workers."""
     ids = [b"person %d" % number for number in range(32 * CHUNK_POINTS)]
-    best = {1: float("inf"), 2: float("inf")}
+
+    def seconds(parallel_map: ParallelMap) -> float:
+        started = perf_counter()
+        blind_ids(ids, b"session", urandom, parallel_map)
+        return perf_counter() - started
+
     with parallel_workers(1, int) as one, parallel_workers(2, int) as two:
         blind_ids(
             ids[: 4 * CHUNK_POINTS], b"session", urandom, two
         )  # wait until both workers have started
-        for _ in range(ROUNDS):
-            for count, parallel_map in ((1, one), (2, two)):
-                started = perf_counter()
-                blind_ids(ids, b"session", urandom, parallel_map)
-                best[count] = min(best[count], perf_counter() - started)
-    return best[1] / best[2]
+        measures = {"one": partial(seconds, one), "two": partial(seconds, two)}
+        times = alternate(measures, ROUNDS, lambda text: report(f"hardened: {text}"))
+    return paired_ratio(times["one"], times["two"])
 
 
 def _longest_path() -> float:

@@ -1,9 +1,10 @@
 """Figures: correctness, pairwise residue and speed of private set intersection."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from tempfile import TemporaryDirectory
 from threading import Thread
 from time import perf_counter
@@ -11,14 +12,16 @@ from typing import Any
 
 import psi_process
 import three_parties
+from bench.ledger import Row, at_most, shown
+from bench.pairs import PairedRatio, alternate, paired_ratio
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from ledger import Row, at_most, shown
 from psi_run import parties, random_case, run_until_stores
 
 from parties.common.traffic import TrafficCounter
 from parties.session.simulation import reserved_port
 
-CASES, PAIRWISE, FORGOTTEN = 1000, 2000, 1000
+CASES, PAIRWISE, FORGOTTEN, PAIRS = 1000, 2000, 1000, 3
+MILLION = 1_000_000
 MESSAGES = (
     "StartAlignment",
     "KeyShare",
@@ -39,7 +42,7 @@ class Timed:
 
     count: int  # IDs a party
     figures: list[dict[str, Any]]  # first of the hub, then of the other parties
-    multiplication: float  # seconds of an X25519 multiplication
+    multiplication: float  # seconds of an X25519 multiplication, before and after
 
     @property
     def seconds(self) -> float:
@@ -47,9 +50,9 @@ class Timed:
         return max(each["seconds"] for each in self.figures)
 
     @property
-    def over_bound(self) -> float:
-        """Return the time over that of two X25519 multiplications per ID on one core."""
-        return self.seconds / (2 * self.count * self.multiplication)
+    def bound(self) -> float:
+        """Return the seconds of two X25519 multiplications per ID on one core."""
+        return 2 * self.count * self.multiplication
 
     @property
     def bytes_per_id(self) -> float:
@@ -78,38 +81,58 @@ def intersection(report: Report) -> Iterator[Row]:
     small = timed(2, 1000, report)
     yield at_most("PSI: 1e3 IDs, two processes, base OT included", small.seconds, 0.3, "s")
     for count in (2, 3):
-        result = timed(count, 100_000, report)
+        runs = [timed(count, 100_000, report) for _ in range(PAIRS)]
         name = f"PSI: 1e5 IDs, {count} processes"
-        yield at_most(f"{name}, over 2 X25519 multiplications an ID", result.over_bound, 0.25, "")
-        yield shown(f"{name}, wall", result.seconds, "s")
+        yield at_most(f"{name}, over 2 X25519 multiplications an ID", _over_bound(runs), 0.25, "")
+        yield shown(f"{name}, wall", _wall(runs), "s")
     yield from _forgetting()
 
 
 def scale(report: Report) -> Iterator[Row]:
     """Measure time, bytes and memory with 1e6 and 1e7 IDs per party."""
-    two = timed(2, 1_000_000, report)
-    yield at_most(
-        "PSI: 1e6 IDs, 2 processes, over 2 X25519 multiplications an ID", two.over_bound, 0.12, ""
-    )
-    yield at_most("PSI: 1e6 IDs, bytes per ID and passive party", two.bytes_per_id, 105, "B")
-    yield from _size_rows("1e6", two, 0.3)
-    three = timed(3, 1_000_000, report)
-    ratio = three.seconds / two.seconds
-    yield at_most("PSI: 1e6 IDs, time of 3 processes over 2", ratio, 2.0, "")
-    yield from _size_rows("1e6", three, 0.3)
-    two_large = timed(2, 10_000_000, report)
-    yield at_most("PSI: time at 1e7 IDs over 1e6", two_large.seconds / two.seconds, 11, "")
+    runs: dict[tuple[int, int], list[Timed]] = {}
+
+    def seconds(processes: int, ids: int) -> float:
+        found = timed(processes, ids, report)
+        runs.setdefault((processes, ids), []).append(found)
+        return found.seconds
+
+    cases = [(processes, ids) for ids in (MILLION, 10 * MILLION) for processes in (2, 3)]
+    measures = {str(case): partial(seconds, *case) for case in cases}
+    alternate(measures, PAIRS, lambda text: report(f"scale: {text}"))
+    two, three, two_large, three_large = (runs[case] for case in cases)
+    name = "PSI: 1e6 IDs, 2 processes, over 2 X25519 multiplications an ID"
+    yield at_most(name, _over_bound(two), 0.12, "")
+    yield at_most("PSI: 1e6 IDs, bytes per ID and passive party", two[0].bytes_per_id, 105, "B")
+    yield from _size_rows("1e6", two, 0.26)
+    yield at_most("PSI: 1e6 IDs, time of 3 processes over 2", _over(three, two), 2.0, "")
+    yield from _size_rows("1e6", three, 0.26)
+    yield at_most("PSI: time at 1e7 IDs over 1e6", _over(two_large, two), 11, "")
     yield from _size_rows("1e7", two_large, 0.7)
-    three_large = timed(3, 10_000_000, report)
-    ratio = three_large.seconds / two_large.seconds
+    ratio = _over(three_large, two_large)
     yield at_most("PSI: 1e7 IDs, time of 3 processes over 2", ratio, 2.0, "")
     yield from _size_rows("1e7", three_large, 0.7)
 
 
-def _size_rows(size: str, result: Timed, memory: float) -> Iterator[Row]:
-    name = f"PSI: {size} IDs, {len(result.figures)} processes"
-    yield shown(f"{name}, wall", result.seconds, "s")
-    yield at_most(f"{name}, peak memory of a party", result.memory, memory, "GB")
+def _over(one: Sequence[Timed], other: Sequence[Timed]) -> PairedRatio:
+    """Return the ratio of the times of two cases that were run in pairs."""
+    return paired_ratio([each.seconds for each in one], [each.seconds for each in other])
+
+
+def _over_bound(runs: Sequence[Timed]) -> PairedRatio:
+    """Return the times over those of two X25519 multiplications per ID, each beside its run."""
+    return paired_ratio([each.seconds for each in runs], [each.bound for each in runs])
+
+
+def _wall(runs: Sequence[Timed]) -> float:
+    return median(each.seconds for each in runs)
+
+
+def _size_rows(size: str, runs: Sequence[Timed], memory: float) -> Iterator[Row]:
+    name = f"PSI: {size} IDs, {len(runs[0].figures)} processes"
+    yield shown(f"{name}, wall", _wall(runs), "s")
+    peak = max(each.memory for each in runs)
+    yield at_most(f"{name}, peak memory of a party", peak, memory, "GB")
 
 
 def timed(count: int, ids: int, report: Report) -> Timed:

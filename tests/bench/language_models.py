@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any
 
-from ledger import Row, at_most, shown
+from bench.ledger import Row, at_most, shown
 
 from models.language.adapters import AdapterSettings
 from models.language.memory import TrainingLoad, estimate_training

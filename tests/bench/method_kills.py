@@ -19,9 +19,9 @@ from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 from typing import Any
 
+from bench.ledger import Row
 from kill_federations import Federation, federations
 from kills import PATIENCE, ROOT
-from ledger import Row
 from logged_party import start_party, tasks_of
 
 from parties.session.simulation import reserved_port

@@ -12,15 +12,14 @@ from torch.nn.functional import cross_entropy
 from configs.agreement import VerticalAgreement
 from configs.config_file import read_config
 from models.initialisation import build_seeded
-from parties.common.shared_randomness import derive_key, torch_seed
+from parties.common.shared_randomness import torch_seed
 from parties.data.holding import Holding, read_holding
 from parties.data.preprocess import fit_preprocessing
+from parties.vertical.alignment.row_order import order_ids
 from parties.vertical.engine.networks import ActiveNetwork, build_bottom
 from parties.vertical.engine.rows import RowSets, split_rows
 from parties.vertical.methods.registry import SCHEMA
 from protocol import vfl_pb2
-from psi.alignment import common_order, order_words
-from psi.id_list import IdList
 
 
 @dataclass
@@ -113,9 +112,7 @@ def one_process(config: Path, data: Path, changes: tuple[str, ...] = ()) -> OneP
 
 def _common_rows(agreement: VerticalAgreement, holding: Holding, common: set[bytes]) -> np.ndarray:
     rows = np.array([row for row, name in enumerate(holding.ids) if name in common])
-    secret = derive_key(agreement.seed, "order", agreement.federation)
-    ids = IdList.of(holding.ids)
-    return rows[common_order(lambda part: order_words(ids, rows, secret, part))]
+    return rows[order_ids(agreement, [holding.ids[row] for row in rows])]
 
 
 def _features(holding: Holding, places: np.ndarray, row_sets: RowSets) -> Tensor:

@@ -5,8 +5,8 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+from bench.ledger import Row
 from kills import PARTIES, Runs, digests
-from ledger import Row
 
 KILLS = 30
 PHASES = ("training", "reference", "fedora", "fine-tune", "retrain")

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 
-from ledger import Row, at_most, shown
+from bench.ledger import Row, at_most, shown
 
 from parties.horizontal.simulation.pool import SHARED_MEMORY
 

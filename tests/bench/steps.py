@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import count
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import torch
-from ledger import Row, at_least, shown
+from bench.ledger import Row, at_least, shown
+from bench.pairs import alternate, paired_ratio
 from one_process import OneProcess, one_process
 from three_parties import start_training
 from torch.nn.functional import cross_entropy
@@ -26,7 +29,7 @@ from protocol import vfl_pb2
 
 ROOT = Path(__file__).parents[2]
 INCOME = ROOT / "configs" / "vertical" / "income.toml"
-BATCH, ROUNDS = 256, 9  # a round is an epoch of 114 steps
+BATCH, ROUNDS = 256, 7  # a round is an epoch of 114 steps
 NUMERIC = '"education-num", "hours-per-week"'  # of the employer
 CATEGORICAL = 'categorical = ["workclass", "education", "occupation"]\nmissing = ["?"]'
 SETTINGS = (
@@ -45,16 +48,14 @@ def steps(data: Path, report: Callable[[str], None]) -> Iterator[Row]:
         report(f"steps: {name}")
         with TemporaryDirectory() as folder:
             changes = (*SETTINGS, f'training.overlap="{overlap}"')
-            ours, single = _measure(_config(Path(folder), passives), data, changes)
-        title = f"training: steps a second over those of one process, {name}"
-        yield (
-            at_least(title, ours / single, minimum, "")
-            if minimum
-            else shown(title, ours / single, "")
+            ours, single = _measure(_config(Path(folder), passives), data, changes, report)
+        title, ratio = (
+            f"training: steps a second over those of one process, {name}",
+            paired_ratio(ours, single),
         )
-        yield shown(
-            f"training: steps a second, {name} / one process", f"{ours:.0f} / {single:.0f}", ""
-        )
+        yield at_least(title, ratio, minimum, "") if minimum else shown(title, ratio, "")
+        rates = f"{median(ours):.0f} / {median(single):.0f}"
+        yield shown(f"training: steps a second, {name} / one process", rates, "")
 
 
 def _config(folder: Path, passives: int) -> Path:
@@ -78,8 +79,13 @@ def _config(folder: Path, passives: int) -> Path:
     return path
 
 
-def _measure(config: Path, data: Path, changes: Sequence[str]) -> tuple[float, float]:
-    """Return steps per second of the parties and of one process, measured alternately."""
+def _measure(
+    config: Path, data: Path, changes: Sequence[str], report: Callable[[str], None]
+) -> tuple[list[float], list[float]]:
+    """Return steps per second of the parties and of one process, measured in pairs.
+
+    One process has as many threads, one or two, as make it faster.
+    """
     single = one_process(config, data, tuple(changes))
     parameters = [p for net in single.networks.values() for p in net.parameters()]
     descent = torch.optim.Adam(parameters)
@@ -88,15 +94,21 @@ def _measure(config: Path, data: Path, changes: Sequence[str]) -> tuple[float, f
         open_split_model(config, data, changes, Path(out)) as (split_model, _),
     ):
         start_training(split_model, "original")
-        rates: dict[str, list[float]] = {"ours": [], "one": [], "two": []}
-        for number in range(1, ROUNDS + 1):
-            rates["ours"].append(_parties(split_model, number))
-            for name, threads in (("one", 1), ("two", 2)):
-                torch.set_num_threads(threads)
-                rates[name].append(_one_process(single, descent, number))
+        epochs = {name: count(1) for name in ("ours", "one", "two")}
+
+        def alone(name: str, threads: int) -> float:
+            torch.set_num_threads(threads)
+            rate = _one_process(single, descent, next(epochs[name]))
             torch.set_num_threads(1)
-    medians = {name: median(each[2:]) for name, each in rates.items()}
-    return medians["ours"], max(medians["one"], medians["two"])
+            return rate
+
+        measures: dict[str, Callable[[], float]] = {
+            "ours": lambda: _parties(split_model, next(epochs["ours"])),
+            "one": partial(alone, "one", 1),
+            "two": partial(alone, "two", 2),
+        }
+        rates = alternate(measures, ROUNDS, lambda text: report(f"steps: {text}"), warm_up=2)
+    return rates["ours"], max(rates["one"], rates["two"], key=median)
 
 
 def _parties(split_model: SplitModel, epoch: int) -> float:
@@ -115,7 +127,7 @@ def _parties(split_model: SplitModel, epoch: int) -> float:
 
 def _one_process(model: OneProcess, descent: torch.optim.Optimizer, epoch: int) -> float:
     order = model.rows.shuffled(vfl_pb2.TRAIN_ROWS, "original", epoch)
-    started, count = perf_counter(), 0
+    started, steps_done = perf_counter(), 0
     for start in range(0, len(order), BATCH):
         batch = order[start : start + BATCH]
         descent.zero_grad()
@@ -123,8 +135,8 @@ def _one_process(model: OneProcess, descent: torch.optim.Optimizer, epoch: int) 
         loss.item()
         loss.backward()
         descent.step()
-        count += 1
-    return count / (perf_counter() - started)
+        steps_done += 1
+    return steps_done / (perf_counter() - started)
 
 
 @contextmanager

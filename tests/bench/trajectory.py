@@ -8,8 +8,8 @@ from threading import Thread
 
 import numpy as np
 import torch
+from bench.ledger import Row
 from growth import BATCH, write
-from ledger import Row
 from one_process import OneProcess, one_process
 from steps import open_split_model
 from three_parties import start_training

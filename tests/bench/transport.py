@@ -19,7 +19,8 @@ from time import perf_counter
 
 import grpc
 import numpy as np
-from ledger import Row, at_least, at_most, shown
+from bench.ledger import Row, at_least, at_most, shown
+from bench.pairs import alternate, paired_ratio
 from message_examples import AGREEMENT, ASK, DESCEND, HUB, PLACE, SESSION, SPOKE
 from relay import Relay
 
@@ -40,6 +41,14 @@ _BARE = "/bare.Echo/Echo"
 Times = dict[str, list[float]]
 
 
+@dataclass(frozen=True)
+class Measured:
+    """Seconds of the acts by name: the median of each pair, and all of them."""
+
+    medians: Times
+    all_times: Times
+
+
 def transport(report: Callable[[str], None]) -> Iterator[Row]:
     """Measure round trips, bulk transfers and bytes on the wire, alternately with bare gRPC."""
     step, large = np.ones(STEP, np.float32), np.ones(LARGE, np.float32)
@@ -54,35 +63,40 @@ def transport(report: Callable[[str], None]) -> Iterator[Row]:
             "ours": partial(_exchange_step, ends.ours, large),
             "bare": partial(ends.bare.load, chunks),
         }
-        short, long = _alternate(trips, TRIPS, report), _alternate(loads, LOADS, report)
+        short, long = _measured(trips, TRIPS, report), _measured(loads, LOADS, report)
         ends.ours.send(pb.Goodbye())
         carried = _carried(ends.relayed, ends.relay, step) / (TRIPS * 2 * step.nbytes)
     yield from _rows(short, long, large.nbytes, carried)
 
 
-def _alternate(
+def _measured(
     acts: dict[str, Callable[[], object]], times: int, report: Callable[[str], None]
-) -> Times:
+) -> Measured:
+    """Repeat each act ``times`` times per pair; return the medians of the pairs and all times."""
     seconds: Times = {name: [] for name in acts}
-    for number in range(-1, ROUNDS):  # the first round warms up
-        report(f"transport: round {number + 1} of {ROUNDS}")
-        for name, act in acts.items():
-            durations = [_seconds(act) for _ in range(times)]
-            seconds[name] += durations if number >= 0 else []
-    return seconds
+
+    def side(name: str) -> float:
+        durations = [_seconds(acts[name]) for _ in range(times)]
+        seconds[name] += durations
+        return median(durations)
+
+    measures = {name: partial(side, name) for name in acts}
+    medians = alternate(measures, ROUNDS, lambda text: report(f"transport: {text}"), warm_up=1)
+    return Measured(medians, {name: each[times:] for name, each in seconds.items()})
 
 
-def _rows(
-    trips: dict[str, list[float]], loads: dict[str, list[float]], size: int, carried: float
-) -> Iterator[Row]:
-    ours, bare, plain = (median(trips[name]) for name in ("ours", "bare", "plain"))
-    yield shown("wire: round trip of 64 KiB, median", ours * 1e6, "µs")
-    yield shown("wire: the same at its 99th percentile", _percentile(trips["ours"], 99) * 1e6, "µs")
-    yield at_most("wire: round trip over that of a bare gRPC stream", ours / bare, 1.3, "")
-    yield shown("wire: round trip over that of plain TCP", ours / plain, "")
-    ours, bare = (size / median(loads[name]) for name in ("ours", "bare"))
-    yield shown("wire: a tensor of 16 MiB", ours / 1e6, "MB/s")
-    yield at_least("wire: its speed over that of a bare gRPC stream", ours / bare, 0.7, "")
+def _rows(trips: Measured, loads: Measured, size: int, carried: float) -> Iterator[Row]:
+    ours, bare, plain = (trips.medians[name] for name in ("ours", "bare", "plain"))
+    times = trips.all_times["ours"]
+    yield shown("wire: round trip of 64 KiB, median", median(times) * 1e6, "µs")
+    yield shown("wire: the same at its 99th percentile", _percentile(times, 99) * 1e6, "µs")
+    ratio = paired_ratio(ours, bare)
+    yield at_most("wire: round trip over that of a bare gRPC stream", ratio, 1.3, "")
+    yield shown("wire: round trip over that of plain TCP", paired_ratio(ours, plain), "")
+    ours, bare = loads.medians["ours"], loads.medians["bare"]
+    yield shown("wire: a tensor of 16 MiB", size / median(loads.all_times["ours"]) / 1e6, "MB/s")
+    speed = paired_ratio(bare, ours)  # the times are in reverse proportion to the speeds
+    yield at_least("wire: its speed over that of a bare gRPC stream", speed, 0.7, "")
     yield at_most("wire: bytes on the wire over payload, 64 KiB each way", carried, 1.02, "")
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from bad_input import outcomes
-from ledger import Row
+from bench.ledger import Row
 
 WHERE = tuple(
     f"tests/parties/bad_input/test_bad_{name}_orders.py" for name in ("vertical", "client")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from configs.config_file import read_config
+from parties.data.data_frame import data_frame
 from parties.data.holding import Holding, read_holding
 from parties.data.party_settings import VerticalConfig
 from parties.data.preprocess import declared_preprocessing, fit_preprocessing
@@ -182,7 +183,7 @@ def test_rows_with_one_id_come_from_one_record() -> None:
         cells = lines[line - 1].split(", ")
         label = bank.labels[bank.ids.index(identity)]
         assert config.agreement.labels.classes[label] == cells[14]
-        age = registry.table.frame()["age"].iloc[registry.ids.index(identity)]
+        age = data_frame(registry.table)["age"].iloc[registry.ids.index(identity)]
         assert age == float(cells[0])
 
 

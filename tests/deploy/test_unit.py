@@ -72,6 +72,7 @@ def test_unit_has_an_executable_temporary_folder() -> None:
     assert folder == f"%C/{service()['CacheDirectory']}"
 
 
+@pytest.mark.slow
 def test_systemd_can_read_the_unit(tmp_path: Path) -> None:
     program = shutil.which("systemd-analyze")
     if program is None:

@@ -105,6 +105,7 @@ def test_operators_are_declared_once_and_only_where_torchvision_lacks_them() -> 
     assert len(DECLARED) == before == (0 if torchvision.extension._has_ops() else 1)
 
 
+@pytest.mark.slow
 def test_another_failure_of_torchvision_is_raised() -> None:
     """Run a process whose torchvision fails for another reason than missing operators."""
     script = (

@@ -10,8 +10,7 @@ import pytest
 from handshake_parties import open_hub_port, party
 
 from parties.session import handshake
-from parties.session.checkpoint import NO_CHECKPOINTS
-from parties.session.handshake import accept_spokes, join_hub
+from parties.session.handshake import NO_CHECKPOINTS, accept_spokes, join_hub
 from protocol.errors import PeerSilent
 from protocol.phases import Phase
 from tests.conftest import HUB, SPOKE

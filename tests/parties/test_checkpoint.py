@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from parties.common.errors import IntegrityError, StorageError
-from parties.session.checkpoint import NO_CHECKPOINTS, CheckpointContent, Checkpoints
+from parties.session.checkpoint import CheckpointContent, Checkpoints
+from parties.session.handshake import NO_CHECKPOINTS
 
 RUN, OTHER = b"r" * 16, b"o" * 16
 AGREEMENT = '{"seed":1,"training":{"epochs":5}}'

@@ -133,6 +133,7 @@ def test_log_of_a_library_shows_no_values() -> None:
     assert RedactingFormatter().format(record) == "grpc._server: error at _server.py:9 KeyError"
 
 
+@pytest.mark.slow
 def test_every_program_installs_the_output_hooks() -> None:
     """Each entry point sets the hooks before it parses options."""
     for entry in ("main", "party_main", "simulate_main"):

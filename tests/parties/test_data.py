@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from parties.common.errors import DataError
+from parties.data.data_frame import data_frame
 from parties.data.holding import Holding, read_holding
 from parties.data.sources.csv_source import CsvData
 from parties.data.sources.files import MAX_BYTES
@@ -54,8 +55,8 @@ def test_holding_has_ids_features_and_labels(tmp_path: Path) -> None:
     assert (holding.numeric, holding.categorical) == (("age",), ("town",))
     assert holding.table is not None
     assert holding.labels is not None
-    np.testing.assert_equal(holding.table.frame()["age"].to_numpy(), [30, np.nan, 50])
-    assert holding.table.frame()["town"].tolist() == ["Bonn", "Kiel", None]
+    np.testing.assert_equal(data_frame(holding.table)["age"].to_numpy(), [30, np.nan, 50])
+    assert data_frame(holding.table)["town"].tolist() == ["Bonn", "Kiel", None]
     assert holding.labels.tolist() == [0, 1, 0]
     assert not holding.in_test.any()
     assert holding.images is None
@@ -91,7 +92,7 @@ def test_generated_ids_of_one_file_are_equal_at_all_parties(tmp_path: Path) -> N
     assert bank.table is not None
     assert shop.labels is not None
     for identity in set(bank.ids) & set(shop.ids):
-        age = bank.table.frame()["age"].iloc[bank.ids.index(identity)]
+        age = data_frame(bank.table)["age"].iloc[bank.ids.index(identity)]
         assert identity == f"rows.csv:{age + 2:.0f}".encode()
         assert shop.labels[shop.ids.index(identity)] == age % 2
 
@@ -116,7 +117,7 @@ def test_categorical_values_are_read_as_text(tmp_path: Path) -> None:
     text = "id,town,y\n1,01,no\n2,1.0,yes\n"
     table = held(tmp_path, csv(tmp_path, text)).table
     assert table is not None
-    assert table.frame()["town"].tolist() == ["01", "1.0"]
+    assert data_frame(table)["town"].tolist() == ["01", "1.0"]
 
 
 def test_several_id_columns_are_joined_with_lengths(tmp_path: Path) -> None:
@@ -134,7 +135,7 @@ def test_blanks_around_labels_and_texts_are_removed(tmp_path: Path) -> None:
     assert holding.labels is not None
     assert holding.table is not None
     assert holding.labels.tolist() == [0, 1]
-    assert holding.table.frame()["town"].tolist() == ["Bonn", "Bonn"]
+    assert data_frame(holding.table)["town"].tolist() == ["Bonn", "Bonn"]
 
 
 def test_test_file_rows_are_marked(tmp_path: Path) -> None:
@@ -142,7 +143,7 @@ def test_test_file_rows_are_marked(tmp_path: Path) -> None:
     holding = held(tmp_path, csv(tmp_path, test_path=Path("test.csv")))
     assert holding.in_test.tolist() == [False, False, False, True]
     assert holding.table is not None
-    assert holding.table.frame()["age"].iloc[3] == 20
+    assert data_frame(holding.table)["age"].iloc[3] == 20
 
 
 def test_sample_keeps_features_and_labels_of_a_row_together(tmp_path: Path) -> None:
@@ -152,7 +153,7 @@ def test_sample_keeps_features_and_labels_of_a_row_together(tmp_path: Path) -> N
     row = holding.ids.index(b"d1")
     assert holding.table is not None
     assert holding.labels is not None
-    assert (holding.table.frame()["age"].iloc[row], holding.in_test[row]) == (20, True)
+    assert (data_frame(holding.table)["age"].iloc[row], holding.in_test[row]) == (20, True)
     assert (holding.labels[row], sorted(holding.ids)) == (1, [b"a7", b"b8", b"c9", b"d1"])
 
 

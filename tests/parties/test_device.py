@@ -44,6 +44,7 @@ def test_gpu_beyond_those_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
         prepare_device("cuda:2")
 
 
+@pytest.mark.slow
 def test_computation_is_deterministic_after_device_setup() -> None:
     """In a separate process, because both settings hold for a whole process."""
     script = (

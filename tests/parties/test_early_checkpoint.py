@@ -56,7 +56,7 @@ def test_passive_party_without_early_checkpoint_is_named(tmp_path: Path, name: s
         split_model.keep_copy(EARLY_CHECKPOINT, vfl_pb2.TRAIN)
         del sessions[name]._state.local_model._slots[EARLY_CHECKPOINT]
         began = monotonic()
-        with pytest.raises(Aborted, match=f"{name}: .*no copy 'early checkpoint'.*--begin fresh"):
+        with pytest.raises(Aborted, match=f"{name}: .*the copy 'early checkpoint'.*--begin fresh"):
             split_model.restore_copy(EARLY_CHECKPOINT, "original", vfl_pb2.UNLEARN)
         assert monotonic() - began < split_model.time_limit / 2
 

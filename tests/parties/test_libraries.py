@@ -65,6 +65,7 @@ def test_missing_library_is_refused_with_the_command(
     assert error.value.hint == f"run: pip install 'vfl[{EXTRA_OF[library]}]'"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("library", "arguments", "purpose"),
     [
@@ -135,6 +136,7 @@ def test_reports_and_doctor_use_the_same_version() -> None:
     assert library_versions(["vfl"]) == {"vfl": __version__}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [app, party_app, simulate_app])
 def test_shell_completion_can_be_installed(program: object) -> None:
     result = CliRunner().invoke(program, ["--show-completion", "bash"])  # type: ignore[call-overload]

@@ -15,7 +15,7 @@ from configs.config_file import ConfigFile, validate_table
 from parties.common.errors import abort_reason
 from parties.data.party_settings import VerticalPartySettings
 from parties.session import handshake
-from parties.session.checkpoint import CheckpointOffer
+from parties.session.handshake import CheckpointOffer
 from parties.session.memory_port import MemoryPort
 from parties.session.setup import StartOptions
 from parties.vertical.engine.optimiser import UpdateRule

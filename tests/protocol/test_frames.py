@@ -193,7 +193,7 @@ def test_header_that_is_too_long_is_not_sent() -> None:
         LocalProtocolError,
         match=r"the header of ModelCommand has .* bytes; at most 65536 are legal",
     ):
-        hub.channel.send(pb.ModelCommand(keep_copy=pb.KeepCopy(slot="x" * MAX_HEADER)))
+        hub.channel.send(pb.ModelCommand(use_ensemble=pb.UseEnsemble(slots=["x" * MAX_HEADER])))
 
 
 @pytest.mark.parametrize("tensors", [(), (floats(2, 3), floats(2, 3))])

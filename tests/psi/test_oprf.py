@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from psi.aes import aes_keystream, encrypt_blocks, scale_words
 from psi.column_kernels import pack_zeros
+from psi.errors import PsiError
 from psi.ids import session_hashes
 from psi.oprf import column_positions, leader_column, member_column
 from psi.parameters import PsiParameters, matrix_width
@@ -154,3 +155,17 @@ def test_named_rows_are_found(tags: set[bytes], data: st.DataObject) -> None:
     )
     rows = find_tags(own_array, named_array, "shop")
     assert rows.tolist() == [row for row, tag in enumerate(own) if tag in named]
+
+
+def test_tags_with_equal_first_eight_bytes() -> None:
+    tags = [bytes([0] * 8) + bytes([0, 0, 0, number]) for number in (3, 1, 2, 0)]
+    own = np.frombuffer(b"".join(tags), np.uint8).reshape(-1, 12)
+    assert tag_order(own).tolist() == [3, 1, 2, 0]
+    for wanted in ([1], [0], [0, 3], [1, 2], []):
+        received = own.take(np.array(wanted, np.int64), axis=0)
+        received = received.take(tag_order(received), axis=0)
+        assert find_tags(own, received, "shop").tolist() == wanted
+    absent = np.frombuffer(bytes([0] * 8) + bytes([0, 0, 0, 4]), np.uint8).reshape(1, 12)
+    for rows in (own, own[:0]):
+        with pytest.raises(PsiError, match="no row of shop matches 1 of the 1 tags"):
+            find_tags(rows, absent, "shop")

@@ -1,19 +1,25 @@
 """IDs: normal forms, joined columns, hashes, common order, alignment digest, duplicates."""
 
 import hashlib
-import hmac
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
 
 from psi.aes import encrypt_blocks
 from psi.alignment import alignment_digest, common_order, order_words
-from psi.domain import labelled_bytes
+from psi.domain import labelled_bytes, labelled_digest
 from psi.errors import PsiError
-from psi.id_list import IdList
-from psi.ids import fingerprint_ids, join_columns, normalise, refuse_duplicates, session_hashes
+from psi.ids import (
+    NO_FINGERPRINTS,
+    fingerprint_ids,
+    join_columns,
+    normalise,
+    refuse_duplicates,
+    session_hashes,
+)
 
 SESSION = b"a session of tests"
 
@@ -109,25 +115,33 @@ def test_framing_is_unambiguous(label: str, left: list[bytes], right: list[bytes
 
 
 def ordered(ids: list[bytes], key: bytes) -> np.ndarray:
-    rows = np.arange(len(ids))
-    return common_order(lambda part: order_words(IdList.of(ids), rows, key, part))
+    prints = np.concatenate([NO_FINGERPRINTS, *fingerprint_ids(ids)])
+    return common_order(lambda part: order_words(prints, key, part))
 
 
 def test_common_order_does_not_depend_on_the_row_order() -> None:
     ids = [f"person {number}".encode() for number in range(100)]
     there, back = ordered(ids, b"key"), ordered(ids[::-1], b"key")
     assert [ids[row] for row in there] == [ids[::-1][row] for row in back]
-    keyed = [hmac.digest(b"key", ids[row], "sha256") for row in there]
-    assert keyed == sorted(keyed)
     assert there.dtype == np.int64
 
 
-def test_common_order_of_some_rows() -> None:
+def test_common_rows_are_in_the_order_of_aes_of_their_fingerprints() -> None:
     ids = [f"person {number}".encode() for number in range(100)]
-    rows = np.array([90, 3, 70, 5])
-    order = common_order(lambda part: order_words(IdList.of(ids), rows, b"key", part))
-    keyed = [hmac.digest(b"key", ids[row], "sha256") for row in rows[order]]
-    assert keyed == sorted(keyed)
+    key = hashlib.sha256(b"vfl/psi/order/v1\n" + bytes([0, 0, 0, 3]) + b"key").digest()[:16]
+    aes = Cipher(algorithms.AES128(key), modes.ECB())
+    prints = [hashlib.sha256(b"vfl/psi/id/v1\n" + bytes(4) + each).digest()[:16] for each in ids]
+    blocks = [aes.encryptor().update(each) for each in prints]
+    assert ordered(ids, b"key").tolist() == sorted(range(100), key=blocks.__getitem__)
+
+
+def test_order_words_are_the_two_halves_of_a_block() -> None:
+    (prints,) = fingerprint_ids([b"ada", b"bob"])
+    halves = [order_words(prints, b"key", part).astype(">u8").tobytes() for part in (0, 1)]
+    block = encrypt_blocks(labelled_digest("order", b"key")[:16], prints)
+    assert [halves[0][:8] + halves[1][:8], halves[0][8:] + halves[1][8:]] == [
+        row.tobytes() for row in block
+    ]
 
 
 def test_common_order_depends_on_the_key() -> None:
@@ -159,14 +173,6 @@ def test_equal_order_words_are_decided_by_the_next_words(
     words = [np.array([5, 1, 5, 9, 5], np.uint64), np.array([2, 9, 1, 4, 0], np.uint64)]
     monkeypatch.setattr("psi.alignment.CHUNK_IDS", chunk_ids)
     assert common_order(words.__getitem__).tolist() == [1, 4, 2, 0, 3]
-
-
-@pytest.mark.parametrize("key", [b"k" * 64, b"k" * 65, b""])
-def test_common_order_equals_the_order_of_hmac(key: bytes) -> None:
-    expected = hmac.digest(key, b"ada", "sha256")
-    for part in (0, 1):
-        word = order_words(IdList.of([b"ada"]), np.array([0]), key, part)
-        assert word.astype(">u8").tobytes() == expected[8 * part : 8 * part + 8]
 
 
 def refused(ids: list[bytes], rows: np.ndarray | None = None) -> str:

@@ -9,17 +9,19 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.extend(str(Path(__file__).parents[place]) for place in (1, 2))
 
-from bench.ledger import Row, write
+from bench.ledger import Row, store
+from bench.scopes import SECTIONS
 from rich.console import Console
 from rich.table import Table
 
+from parties.experiments.provenance import Provenance
 from structure.docstrings import references, without_raises, without_shapes
 from structure.duplicates import unlisted_duplicates
 from structure.imports import breaches, longest_chain
 from structure.rows import rows
-from structure.source import ROOT, Culprit, Source, module_name, read_source
+from structure.source import Culprit, Source, module_name, read_source
 
 
 def chain(source: Source) -> list[Culprit]:
@@ -53,7 +55,7 @@ def main() -> None:
         print(f"{len(found)} in all")
         return
     measured = [*rows(source)]
-    write({"house": measured}, ROOT / "docs" / "house.json")
+    store("house", measured, Provenance.here(SECTIONS["house"].scope))
     Console().print(_table(measured))
     sys.exit(any(row.ok is False for row in measured))
 

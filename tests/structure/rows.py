@@ -24,10 +24,10 @@ from structure.imports import (
     large_folders,
     layer_breaches,
     layers,
+    library_breaches,
     longest_chain,
     loose_files,
     order_breaches,
-    torch_breaches,
 )
 from structure.model_digests import MODELS
 from structure.repeats import FEWEST_LINES, MOST_LINES, MOST_REPEATS, line_count, repeats
@@ -37,6 +37,10 @@ from structure.source import PRODUCT, ROOT, Source
 KILLS = Path("docs", "house-kills.json")  # written by ``python tests/bench "method kills"``
 MUTATIONS = Path("docs", "house-mutations.json")  # written by ``python tests/mutations``
 MOST_SECOND_READINGS = 3
+POPULATION = Path(
+    "docs", "house-population.json"
+)  # figures of `vfl bench forgetting --only digits`
+MOST_TIME = 1.2  # of a population study, compared with the time before the change
 MOST_REPEATED = 1  # steps that a kill may repeat
 PLANTED = 20  # faults, all of which the tests must catch
 
@@ -48,6 +52,7 @@ def rows(source: Source) -> Iterator[Row]:
     yield from docstring_rows(source)
     yield from addition_rows(source)
     yield from model_rows(ROOT / MODELS)
+    yield from population_rows(ROOT / POPULATION)
     yield from kill_rows(ROOT / KILLS)
     yield mutations_row(ROOT / MUTATIONS)
     yield sentences_row(ROOT / READING)
@@ -62,7 +67,7 @@ def structure_rows(source: Source) -> Iterator[Row]:
     yield _none(
         "imports against the order of a mode's package", len(order_breaches(source)), imports
     )
-    core = core_breaches(source) + torch_breaches(source)
+    core = core_breaches(source) + library_breaches(source)
     yield _none("imports that a core package may not have", len(core), imports)
     large = f"folders of parties with more than {MOST_FILES} files, registries apart"
     yield _none(large, len(large_folders(source)), "folders")
@@ -97,6 +102,18 @@ def addition_rows(source: Source) -> Iterator[Row]:
         yield at_most(name, len(files_naming(source, path)), MOST_FILES_OF_ADDITION, "files")
     name = "places where a setting of a method is written, median over methods"
     yield at_most(name, median_places(source), MOST_PLACES, "places")
+
+
+def population_rows(path: Path) -> Iterator[Row]:
+    """Time and figures of one population study after the change, compared with before it."""
+    if not path.exists():
+        yield Row("population study", "not measured", "", f"at most {MOST_TIME}", ok=False)
+        return
+    found = json.loads(path.read_text())
+    ratio = found["after"]["cpu_seconds"] / found["before"]["cpu_seconds"]
+    study = f"population study ({found['study']})"
+    yield at_most(f"{study}: CPU time over that before", round(ratio, 2), MOST_TIME, "")
+    yield Row(f"{study}: figures of all methods", "equal", "", "equal", found["equal_figures"])
 
 
 def model_rows(path: Path) -> Iterator[Row]:

@@ -1,5 +1,6 @@
 """``vfl bench forgetting``: membership audits of the unlearning methods, on many models at once."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -79,9 +80,15 @@ def _run(options: ForgettingOptions, console: Console) -> None:
     import torch
 
     from parties.experiments.bench.record import merge_rows
-    from parties.experiments.population.checks import draw_study, study_checks, study_table
+    from parties.experiments.population.checks import (
+        draw_study,
+        study_checks,
+        study_points,
+        study_table,
+    )
     from parties.experiments.population.plan import read_study
     from parties.experiments.population.study import summarise_study
+    from parties.experiments.provenance import Provenance
 
     torch.set_num_threads(options.threads)
     study = read_study(options.study)
@@ -91,9 +98,15 @@ def _run(options: ForgettingOptions, console: Console) -> None:
     (options.docs / "forgetting.md").write_text(
         _page(study, records, options, study_table(summaries))
     )
-    draw_study(summaries, options.docs / "forgetting.png")
+    measured = Provenance.common(Provenance(**record["provenance"]) for record in records)
+    points = study_points(summaries)
+    content = {**asdict(measured), "points": [asdict(each) for each in points]}
+    (options.docs / "forgetting.json").write_text(
+        json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    )
+    draw_study(points, options.docs / "forgetting.png")
     rows = [asdict(check) for check in study_checks(summaries)]
-    merge_rows(options.docs / "fedora.json", rows)
+    merge_rows(options.docs / "fedora.json", "forgetting", rows, measured)
     console.print(f"page:    {options.docs / 'forgetting.md'}", event="result")
     console.print(f"figures: {options.docs / 'fedora.json'}", event="result")
 
@@ -153,7 +166,7 @@ def _page(
         f"The tables show means over seeds {study.first} to {study.first + options.seeds - 1} "
         "with one standard error. An AUC of 0.5 means that attacks cannot distinguish a model "
         "from a model that was never trained on the rows.\n\n"
-        f"{MIXED if len({record['source'] for record in records}) > 1 else ''}"
+        f"{MIXED if len({record['provenance']['code'] for record in records}) > 1 else ''}"
         "*Equivalent* means that two one-sided tests at the 5 % level, over all models, show "
         "that the test accuracy differs from the mean of the Retrain models by less than one "
         "standard deviation of their accuracies. For the last column, an "
@@ -164,5 +177,6 @@ def _page(
         "bound that a perfect attack would reach with the same number of models. A bound of 0 "
         "excludes no value of ε. No method on this page claims an ε.\n\n"
         "![AUC of both audits for every method](forgetting.png)\n\n"
+        "<!-- state: forgetting -->\n<!-- end -->\n\n"  # `make docs` fills it in
         f"{tables}"
     )

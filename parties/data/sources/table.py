@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd
 
 from parties.data.sources.arrays import Array, Index
 
@@ -32,23 +31,6 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.numbers if self.order is None else self.order)
-
-    def frame(self, rows: Index | None = None) -> pd.DataFrame:
-        """Return the rows with the indices ``rows``, ``[n]``, as a data frame; None: all rows.
-
-        An absent value is NaN in a numeric column and None in a categorical column.
-        """
-        chosen = np.arange(len(self)) if rows is None else rows
-        chosen = chosen if self.order is None else self.order[chosen]
-        numbers = pd.DataFrame(np.asarray(self.numbers[chosen]), columns=list(self.numeric))
-        codes = self.codes[chosen]
-        texts = {
-            name: pd.Series(np.array([*known, None], object)[codes[:, at]], dtype=object)
-            for at, (name, known) in enumerate(
-                self.categorical.items()
-            )  # code -1 is the last entry, None
-        }
-        return pd.concat([numbers, pd.DataFrame(texts)], axis=1) if texts else numbers
 
     def take(self, rows: Index) -> "Table":
         """Return a table of the rows with the indices ``rows``, ``[n]``; no column is copied."""

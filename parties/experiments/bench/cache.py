@@ -17,6 +17,7 @@ from typing import Any
 from configs.errors import ConfigError
 from parties.common.atomic_file import write_atomically
 from parties.experiments.bench.plan import Extract, PlannedRun, Values
+from parties.experiments.provenance import Provenance
 
 FILE = "runs.json"
 
@@ -26,9 +27,16 @@ class CachedRun:
     """The values of one finished run."""
 
     title: str  # readable name of the run
-    sources: str  # digest of the program's source files at the time of the run
+    commit: str  # provenance of the run: commit, machine, and digest of the code
+    machine: str
+    code: str
     seconds: float  # duration of the run
     values: dict[str, Values]  # the values by method and measure
+
+    @property
+    def provenance(self) -> Provenance:
+        """Commit, machine and digest of the code."""
+        return Provenance(self.commit, self.machine, self.code)
 
 
 def extract_records(
@@ -44,7 +52,10 @@ def extract_records(
             metrics = records[run.digest]
             about = metrics["bench"]
             found[run.digest] = CachedRun(
-                run.title, about["sources"], about["seconds"], read(run, metrics)
+                run.title,
+                **about["provenance"],
+                seconds=about["seconds"],
+                values=read(run, metrics),
             )
     return found
 

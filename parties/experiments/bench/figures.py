@@ -10,14 +10,18 @@ from matplotlib.figure import Figure
 
 from parties.experiments.bench.tables import FilledBlock, TableLine
 
+RECORD = "Record"  # keyword of the text chunk with the digest of the drawn values
 _WIDTH, _PANEL = 4.2, 3.4  # inches
 _ACROSS = 3  # panels
 _TITLE = 32  # letters of a line
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 
 
-def draw_blocks(shown: Sequence[FilledBlock], path: Path) -> bool:
-    """Draw all blocks of one figure to ``path``; return False if there are no results to draw."""
+def draw_blocks(shown: Sequence[FilledBlock], path: Path, record: str) -> bool:
+    """Draw all blocks of one figure to ``path``; return False if there are no results to draw.
+
+    ``record`` is the digest of the drawn values; the picture contains it as text.
+    """
     drawn = [each for each in shown if not each.is_empty]
     if not drawn:
         return False
@@ -33,7 +37,7 @@ def draw_blocks(shown: Sequence[FilledBlock], path: Path) -> bool:
         place.tick_params(labelsize=7)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, fontsize=7, loc="outside lower center", ncols=2 * across)
-    figure.savefig(path, dpi=130, metadata={"Software": None})
+    figure.savefig(path, dpi=130, metadata={"Software": None, RECORD: record})
     return True
 
 

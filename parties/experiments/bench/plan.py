@@ -113,25 +113,13 @@ def run_digest(config: AnyConfig, *, processes: bool) -> str:
     """Return the name of a run's folder: a digest of all settings that determine the results.
 
     The digest covers the agreement, the party settings and the version of the record's format. The
-    source files have a separate digest in the run's record. If the runs of a result page have
-    different digests of source files, the page says so.
+    run's record has a separate digest of the code. If the runs of a result page have different
+    digests of the code, the page says so.
     """
     settings = {name: each.model_dump(mode="json") for name, each in sorted(config.inline.items())}
     parts = [canonical_agreement(config.agreement), json.dumps(settings, sort_keys=True)]
     parts += [str(VERSION), "processes" if processes else "threads"]
     return sha256("\n".join(parts).encode()).hexdigest()[:24]
-
-
-def source_digest(root: Path = Path(__file__).parents[3]) -> str:
-    """Return a digest of the program's source files below ``root``."""
-    found = sha256()
-    for folder in ("configs", "models", "parties", "protocol", "psi", "unlearning"):
-        for path in sorted((root / folder).rglob("*.py")):
-            place = path.relative_to(root)
-            # Code that shows figures does not change the figures.
-            if place.parts[:3] != ("parties", "experiments", "bench"):
-                found.update(f"{place} ".encode() + path.read_bytes())
-    return found.hexdigest()[:12]
 
 
 class FederatedExperiment(ConfigTable):

@@ -2,7 +2,7 @@
 
 import json
 import platform
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -23,10 +23,12 @@ from parties.experiments.bench.figures import draw_blocks
 from parties.experiments.bench.results import Results
 from parties.experiments.bench.tables import (
     FilledBlock,
+    block_from_json,
     block_to_json,
     block_to_markdown,
     fill_blocks,
 )
+from parties.experiments.provenance import Provenance, values_digest
 
 Judge: TypeAlias = Callable[[Results], list[ReproductionCheck]]
 LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn")
@@ -55,6 +57,7 @@ class Pages:
 
     folder: str  # folder of the pages in ``docs``
     rows: str  # name of the file in ``docs`` with one row per check
+    section: str  # section of these rows
     # Name of all tables together, for example ``FedORA's tables``; the title of the page and the
     # check of the total run time contain this name.
     tables: str
@@ -77,8 +80,8 @@ class Pages:
     ) -> Self:
         """Return the pages with these ``blocks``; the name of ``folder`` names the file of rows."""
         return cls(
-            folder=folder, rows=f"{folder}.json", tables=tables, lead=lead, hours=hours,
-            source=blocks.source, blocks=blocks.block, judge=judge,
+            folder=folder, rows=f"{folder}.json", section=f"{folder} tables", tables=tables,
+            lead=lead, hours=hours, source=blocks.source, blocks=blocks.block, judge=judge,
         )  # fmt: skip
 
 
@@ -93,24 +96,29 @@ def publish_pages(pages: Pages, results: Results, command: str, docs: Path) -> W
     folder.mkdir(parents=True, exist_ok=True)
     shown, judged = fill_blocks(pages.blocks, results), pages.judge(results)
     about = _about(command, results)
-    pictures = {
-        name: f"{name.lower().replace(' ', '-')}.png"
-        for name in dict.fromkeys(each.block.table for each in shown)
-        if name.startswith("Figure")
-    }
-    drawn = {
-        name: picture
-        for name, picture in pictures.items()
-        if draw_blocks([each for each in shown if each.block.table == name], folder / picture)
-    }
-    parts = [_head(about, pages), _check_table(judged), *_sections(shown, drawn)]
-    _text(folder / "tables.md", "\n".join(parts))
     content = {**about, "source": pages.source, "blocks": [block_to_json(each) for each in shown]}
     _text(folder / "tables.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    drawn = draw_pictures(pages, docs)
+    parts = [_head(about, pages), _check_table(judged), *_sections(shown, drawn)]
+    _text(folder / "tables.md", "\n".join(parts))
     rows = [*judged, _time(pages, results)]
     known = [asdict(each) for each in rows if each.value is not None]
-    merge_rows(docs / pages.rows, known, {each.name for each in rows})
+    merge_rows(docs / pages.rows, pages.section, known, results.provenance)
     return WrittenPages(folder / "tables.md", docs / pages.rows, judged)
+
+
+def draw_pictures(pages: Pages, docs: Path) -> dict[str, str]:
+    """Draw the figures of a page from its ``tables.json``; return the drawn files by figure."""
+    folder, drawn = docs / pages.folder, dict[str, str]()
+    recorded = json.loads((folder / "tables.json").read_text())["blocks"]
+    for name in dict.fromkeys(each["table"] for each in recorded):
+        if name.startswith("Figure"):
+            own = [each for each in recorded if each["table"] == name]
+            shown = [block_from_json(pages.blocks, each) for each in own]
+            picture = f"{name.lower().replace(' ', '-')}.png"
+            if draw_blocks(shown, folder / picture, values_digest(own)):
+                drawn[name] = picture
+    return drawn
 
 
 def _time(pages: Pages, results: Results) -> ReproductionCheck:
@@ -123,22 +131,28 @@ def _time(pages: Pages, results: Results) -> ReproductionCheck:
     return ReproductionCheck(name, hours, "hours", wanted, ok)
 
 
-def merge_rows(path: Path, rows: Sequence[Mapping[str, Any]], own: Collection[str] = ()) -> None:
-    """Add ``rows`` to a file; first delete the rows with these names or a name in ``own``."""
+def merge_rows(
+    path: Path, section: str, rows: Sequence[Mapping[str, Any]], provenance: Provenance
+) -> None:
+    """Replace the rows of a section in a file; every row gets the section and its provenance."""
     before = json.loads(path.read_text())["rows"] if path.exists() else []
-    names = {row["name"] for row in rows} | set(own)
-    kept = [row for row in before if row["name"] not in names]
-    _text(path, json.dumps({"rows": [*kept, *rows]}, indent=1, ensure_ascii=False) + "\n")
+    names = {row["name"] for row in rows}
+    kept = [row for row in before if row["section"] != section and row["name"] not in names]
+    place = next((at for at, row in enumerate(before) if row["section"] == section), len(before))
+    place = sum(row in kept for row in before[:place])
+    own = [{**row, "section": section, **asdict(provenance)} for row in rows]
+    content = {"rows": [*kept[:place], *own, *kept[place:]]}
+    _text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def _about(command: str, results: Results) -> dict[str, Any]:
-    """Return command, date, versions, number of runs and source digests."""
+    """Return command, date, versions, number of runs, and the provenance of the runs."""
     return {
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
         "versions": library_versions(LIBRARIES) | {"python": platform.python_version()},
         "runs": {"there": results.there, "wanted": results.wanted},
-        "sources": sorted(results.sources),
+        **asdict(results.provenance),
     }
 
 
@@ -155,7 +169,7 @@ def _head(about: Mapping[str, Any], pages: Pages) -> str:
     )
     if there < wanted:
         text += "\n**Not complete:** run the same command to compute the missing runs.\n"
-    if len(about["sources"]) > 1:
+    if about["runs"]["there"] and not about["code"]:
         text += "\n**Mixed:** the runs were computed by more than one version of the program.\n"
     return text
 

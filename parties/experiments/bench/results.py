@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from parties.experiments.bench.cache import CachedRun
 from parties.experiments.bench.plan import PlannedRun, Values
+from parties.experiments.provenance import Provenance
 
 SeedSeries: TypeAlias = dict[int, float]  # one figure by seed
 
@@ -37,7 +38,7 @@ class Results:
     found: dict[tuple[str, str, str], dict[int, Values]] = field(default_factory=dict)
     wanted: int = 0  # number of planned runs
     there: int = 0  # number of finished runs
-    sources: frozenset[str] = frozenset()  # digests of the programs that computed them
+    provenance: Provenance = field(default_factory=Provenance)  # of all finished runs together
     hours: float = 0.0  # run time with two runs at a time, timed runs one at a time
 
     def series(self, experiment: str, row: TableRow, measure: str) -> SeedSeries:
@@ -54,10 +55,10 @@ def collect_results(wanted: Iterable[PlannedRun], stored: Mapping[str, CachedRun
     for run in there:
         for method, values in stored[run.digest].values.items():
             found[run.experiment, run.variant, method][run.seed] |= values
-    programs = frozenset(stored[run.digest].sources for run in there)
+    measured = Provenance.common(stored[run.digest].provenance for run in there)
     different, made = ({run.digest for run in group} for group in (planned, there))
     hours = {run.digest: _hours(run, stored[run.digest]) for run in there}
-    return Results(dict(found), len(different), len(made), programs, sum(hours.values()))
+    return Results(dict(found), len(different), len(made), measured, sum(hours.values()))
 
 
 def _hours(run: PlannedRun, cached: CachedRun) -> float:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
@@ -22,7 +22,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from configs.agreement import VerticalAgreement
 from parties.common.atomic_file import write_atomically
 from parties.common.printable import printable
-from parties.experiments.bench.plan import PlannedRun, source_digest
+from parties.experiments.bench.plan import PlannedRun
+from parties.experiments.provenance import SCOPES, TABLES, Provenance
 from parties.report import METRICS
 
 PATIENCE = 20.0  # seconds in which a child process must end after SIGTERM
@@ -203,13 +204,13 @@ def run_command(run: PlannedRun, place: RunPlace, out: Path) -> list[str]:
 
 
 def _keep(run: PlannedRun, made: Path, path: Path, seconds: float) -> None:
-    """Write the record: the run's metrics, its changes, duration, sources and date."""
+    """Write the record: the run's metrics, its changes, duration, provenance and date."""
     bench = {
         "run": run.title,
         "seed": run.seed,
         "changes": run.changes,
         "seconds": seconds,
-        "sources": source_digest(),
+        "provenance": asdict(Provenance.here(SCOPES[TABLES[run.agreement.mode]])),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     metrics = json.loads(made.read_bytes())

@@ -1,7 +1,8 @@
 """Result tables: mean and spread over seeds, the gap to Retrain and the paper's number."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from parties.experiments.bench.blocks import RETRAIN, TableBlock
 from parties.experiments.bench.results import MeanSd, Results, TableRow, mean_sd, seed_differences
@@ -91,6 +92,32 @@ def block_to_json(shown: FilledBlock) -> dict[str, object]:
         for line in shown.lines
     ]
     return head | {"note": block.note, "rows": lines}
+
+
+def block_from_json(blocks: Sequence[TableBlock], content: Mapping[str, Any]) -> FilledBlock:
+    """Return the block that ``block_to_json`` returned as ``content``; one of ``blocks``.
+
+    Raises:
+        LookupError: no block has this table and title.
+    """
+    named = (content["table"], content["title"])
+    block = next((each for each in blocks if (each.table, each.title) == named), None)
+    if block is None:
+        raise LookupError(f"tables.json: no block {named[1]!r} in table {named[0]!r}; publish anew")
+    rows = {row.label: row for row in block.rows}
+    lines = [
+        TableLine(
+            rows.get(line["row"], TableRow(line["row"], "", "")),
+            tuple(_cell_from_json(line[name]) for name in block.measures),
+        )
+        for line in content["rows"]
+    ]
+    return FilledBlock(block, tuple(lines))
+
+
+def _cell_from_json(plain: Mapping[str, Any]) -> TableCell:
+    ours = None if plain["mean"] is None else MeanSd(plain["mean"], plain["sd"], plain["seeds"])
+    return TableCell(ours, plain["minus_retrain"], plain["paper"], plain["paper_minus_retrain"])
 
 
 def _plain(cell: TableCell) -> dict[str, float | int | None]:

@@ -1,14 +1,16 @@
 """Checks of a forgetting study: values with requirements, and tables and plots of values."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from parties.experiments.bench.figures import RECORD
 from parties.experiments.population.study import NULL, ORIGINAL, MethodSummary
+from parties.experiments.provenance import values_digest
 from unlearning.audit.epsilon import CONFIDENCE
 
 DELIVERED = "FedORA"
@@ -154,8 +156,27 @@ def _equivalent(each: MethodSummary) -> str:
     return f"{'yes' if found.shown else 'not shown'}, {p}"
 
 
-def draw_study(found: Sequence[MethodSummary], path: Path) -> None:
-    """Plot both AUCs of every method with standard errors, in one panel per population."""
+@dataclass(frozen=True, slots=True)
+class StudyPoint:
+    """AUC and standard error of one method on a population, by audit: what the plot shows."""
+
+    population: str
+    name: str
+    auc: Mapping[str, float]
+    error: Mapping[str, float]
+
+
+def study_points(found: Sequence[MethodSummary]) -> list[StudyPoint]:
+    """Return the points of the plot."""
+    return [StudyPoint(each.population, each.name, each.auc, each.error) for each in found]
+
+
+def draw_study(found: Sequence[StudyPoint], path: Path) -> None:
+    """Plot both AUCs of every method with standard errors, in one panel per population.
+
+    The picture contains the digest of its points as text.
+    """
+    record = values_digest([asdict(each) for each in found])
     populations = list(dict.fromkeys(each.population.removesuffix(VOTES) for each in found))
     rows = list(dict.fromkeys(each.name for each in found))
     with mpl.rc_context({"font.size": 8}):
@@ -180,12 +201,12 @@ def draw_study(found: Sequence[MethodSummary], path: Path) -> None:
             for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
         }
         figure.legend(handles.values(), handles, loc="outside lower center", ncols=4)
-        figure.savefig(path, dpi=150)
+        figure.savefig(path, dpi=150, metadata={"Software": None, RECORD: record})
 
 
 def _dots(
     axes: Axes,
-    own: Sequence[tuple[int, MethodSummary]],
+    own: Sequence[tuple[int, StudyPoint]],
     audit: str,
     marker: tuple[str, str, float],
     face: str | None,

@@ -16,12 +16,11 @@ from models.initialisation import build_seeded
 from parties.common.shared_randomness import Index, derive_key, permutation, torch_seed
 from parties.data import preprocess
 from parties.data.holding import Holding, read_holding
+from parties.vertical.alignment.row_order import order_ids
 from parties.vertical.engine.features import DTYPES
 from parties.vertical.engine.networks import ActiveNetwork, build_bottom
 from parties.vertical.engine.rows import RowSets, split_rows
 from parties.vertical.methods.registry import SCHEMA
-from psi.alignment import common_order, order_words
-from psi.id_list import IdList
 
 
 class WholeModel(nn.Module):
@@ -155,9 +154,7 @@ def read_pooled_data(
 
 def _common(agreement: VerticalAgreement, holding: Holding, common: set[bytes]) -> Index:
     rows = np.array([row for row, name in enumerate(holding.ids) if name in common])
-    secret = derive_key(agreement.seed, "order", agreement.federation)
-    ids = IdList.of(holding.ids)
-    gathered: Index = rows[common_order(lambda part: order_words(ids, rows, secret, part))]
+    gathered: Index = rows[order_ids(agreement, [holding.ids[row] for row in rows])]
     return gathered
 
 

@@ -13,13 +13,13 @@ from typing import Any
 
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import PolicyError
-from parties.experiments.bench.plan import source_digest
 from parties.experiments.population.audit import PopulationAudit
 from parties.experiments.population.forget_sets import draw_forget_sets
 from parties.experiments.population.methods import run_population_method
 from parties.experiments.population.plan import Population, Study
 from parties.experiments.population.pooled_data import read_pooled_data
 from parties.experiments.population.run import train_originals
+from parties.experiments.provenance import SCOPES, Provenance
 from parties.vertical.methods.fedora import FedoraSettings
 from protocol import vfl_pb2
 from unlearning.audit.epsilon import AttackCounts, EpsilonBound, epsilon_bound
@@ -108,7 +108,7 @@ def audit_population(
             ) from error
     return {
         "population": population.name,
-        "source": source_digest(),
+        "provenance": asdict(Provenance.here(SCOPES["forgetting"])),
         "seed": seed,
         "runs": population.runs,
         "rows": len(sets.pool),

@@ -135,7 +135,8 @@ class HubCohort:
 
         for wave in _waves(asked):
             of = {member.client: member for member in wave}
-            bodies = {name: _task_message(each.kind, others, task) for name, each in of.items()}
+            tasks = _task_messages({member.kind for member in wave}, others, task)
+            bodies = {name: tasks[each.kind] for name, each in of.items()}
             lost = len(wave)
             for name, found in self._gather(bodies, slots, receive, spare):
                 lost -= 1
@@ -158,9 +159,9 @@ class HubCohort:
         dtype, size = self._sums.dtype, len(slots["model"])
 
         def collect(names: Sequence[str]) -> dict[str, NDArray[Any]]:
-            bodies = {name: _task_message(kinds[name], others, task) for name in names}
+            tasks = _task_messages({kinds[name] for name in names}, others, task)
             here = [n for n in names if self._try(n, lambda c: self._load(c, slots))]
-            here = [n for n in here if self._try(n, _sending(bodies[n]))]
+            here = [n for n in here if self._try(n, _sending(tasks[kinds[n]]))]
             replies = {n: self._try(n, lambda c: self._receive_vector(c, dtype)) for n in here}
             found = {name: each for name, each in replies.items() if each is not None}
             # A client sends a NaN loss instead of an update that does not fit.
@@ -455,8 +456,11 @@ class HubCohort:
             return None
 
 
-def _task_message(kind: TrainingKind, slots: tuple[str, ...], task: LocalTask) -> vfl_pb2.RunTask:
-    return encode(SentTask(kind, slots, task), vfl_pb2.RunTask)
+def _task_messages(
+    kinds: Iterable[TrainingKind], slots: tuple[str, ...], task: LocalTask
+) -> dict[TrainingKind, vfl_pb2.RunTask]:
+    """Return the message for each kind of rows; the members of one kind receive equal messages."""
+    return {kind: encode(SentTask(kind, slots, task), vfl_pb2.RunTask) for kind in kinds}
 
 
 def _waves(members: Iterable[Member]) -> Iterator[list[Member]]:

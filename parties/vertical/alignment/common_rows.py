@@ -9,7 +9,7 @@ from hmac import compare_digest
 import numpy as np
 
 from parties.common.errors import PolicyError
-from parties.common.shared_randomness import Index, derive_key
+from parties.common.shared_randomness import Index
 from parties.vertical.alignment.bucket_run import (
     channel_session,
     hub_session,
@@ -24,7 +24,7 @@ from protocol.channel import Channel
 from protocol.credentials import verify_signature
 from protocol.errors import RemoteProtocolError
 from protocol.hub import Hub
-from psi.alignment import alignment_digest, common_order, inverse_permutation, order_words
+from psi.alignment import alignment_digest, common_order, inverse_permutation
 from psi.errors import PsiError
 
 
@@ -145,9 +145,8 @@ def _alignment(
 ) -> Alignment:
     """Put the own common rows into the order that each party computes by itself."""
     party.progress.phase("ordering common rows")
-    secret = derive_key(party.agreement.seed, "order", party.agreement.federation)
     # This step needs most memory, so rows are read again instead of being kept.
-    order = common_order(lambda part: order_words(own.ids, own.rows(places), secret, part))
+    order = common_order(lambda part: own.order_words(places, part))
     ranks = inverse_permutation(order)
     rows = own.rows(places).take(order)
     del order

@@ -14,7 +14,9 @@ from parties.vertical.alignment.bucket_store import (
     FolderBucketStore,
     MemoryBucketStore,
 )
+from parties.vertical.alignment.row_order import order_secret
 from parties.vertical.engine.party import VerticalParty
+from psi.alignment import OrderWords, order_words
 from psi.buckets import split_into_buckets
 from psi.id_list import CHUNK_IDS, IdList
 from psi.ids import HASH_BYTES, bind_to_session, fingerprint_ids, refuse_duplicates
@@ -46,6 +48,7 @@ class PsiInput:
             PolicyError: the party has more rows than the agreement allows.
         """
         self._party = party
+        self._secret = order_secret(party.agreement)
         self.ids = IdList.of(party.holding.ids)
         self.size = _declared(party, len(self.ids))
         key = sha256(party.digest + self.ids.digest).digest()
@@ -71,7 +74,7 @@ class PsiInput:
         parts = -(-len(self.ids) // CHUNK_IDS)
         self._party.progress.phase("hashing IDs", parts)
         start = 0
-        for prints in fingerprint_ids(self.ids, self._party.digest):
+        for prints in fingerprint_ids(self.ids, self._secret):
             for bucket, places in split_into_buckets(prints, self.buckets):
                 self._store.add_rows(bucket, _records(prints[places], start + places))
             start += len(prints)
@@ -103,6 +106,21 @@ class PsiInput:
             self._read_own(bucket)[1].take(within, out=block[start : start + len(within)])
             start += len(within)
         return block
+
+    def order_words(self, places: Sequence[RowNumbers], part: int) -> OrderWords:
+        """The sort keys, [rows] uint64, of the rows at the positions ``places``.
+
+        Args:
+            places: positions of the rows in each bucket, one array [bucket_rows] per bucket.
+            part: 0 for the sort keys, 1 for the words that decide between equal sort keys.
+        """
+        words = np.empty(sum(map(len, places)), np.uint64)
+        start = 0
+        for bucket, within in enumerate(places):
+            prints = self._read_own(bucket)[0].take(within, axis=0)
+            words[start : start + len(within)] = order_words(prints, self._secret, part)
+            start += len(within)
+        return words
 
     def fingerprints(self, places: Sequence[RowNumbers], ranks: RowNumbers) -> Iterator[Bytes]:
         """The fingerprints of rows, sorted by ``ranks``, in chunks of [chunk, 16] uint8.

@@ -14,6 +14,7 @@ from configs.evaluation import BackdoorSettings
 from parties.common.errors import DataError, PolicyError
 from parties.common.shared_randomness import Index, Words, derive_key, random_id_words
 from parties.data import preprocess
+from parties.data.data_frame import data_frame
 from parties.data.holding import Holding
 from parties.data.preprocess import FittedPreprocessing, read_statistics
 from parties.vertical.engine.party import VerticalParty
@@ -208,7 +209,7 @@ def _levels(columns: Sequence[str], holding: Holding, train_rows: Index) -> dict
             f"choose two of the numeric columns: {', '.join(holding.numeric) or 'none'}; for "
             "images, omit backdoor.columns",
         )
-    frame = holding.table.frame(train_rows)
+    frame = data_frame(holding.table, train_rows)
     values = [frame[name].to_numpy(np.float64) for name in columns]
     return {
         name: float(np.nanpercentile(column, percentile))

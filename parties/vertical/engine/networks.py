@@ -101,7 +101,9 @@ def build_active_network(
         return ActiveNetwork(agreement, bottom)
 
     seed = torch_seed(agreement.seed, "weights", stream, name)
-    return build_seeded(seed, build).to(party.device, DTYPES[agreement.dtype])
+    return build_seeded(seed, build).to(
+        torch.device(party.settings.device), DTYPES[agreement.dtype]
+    )
 
 
 def build_bottom(plan: PartyEntry, module: str | None, shape: tuple[int, ...]) -> nn.Module:

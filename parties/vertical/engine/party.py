@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import torch
-
 from configs.agreement import VerticalAgreement
 from parties.data.holding import Holding
 from parties.data.party_settings import VerticalPartySettings
@@ -19,8 +17,3 @@ class VerticalParty(PartyContext):
     agreement: VerticalAgreement
     settings: VerticalPartySettings
     holding: Holding
-
-    @property
-    def device(self) -> torch.device:
-        """The device for the local model; ``set_up_party`` has checked that it exists."""
-        return torch.device(self.settings.device)

@@ -182,6 +182,7 @@ def peak_of_a_step(batch: int, length: int) -> int:
     return resident("VmHWM") - before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="NOT RUN, no Linux")
 def test_the_peak_of_a_process_within_a_factor_of_two() -> None:
     training = TrainingLoad(batch=32, length=256)

@@ -13,10 +13,11 @@ from whole_run import run
 
 from parties.common.errors import PolicyError
 from parties.vertical.alignment.psi_input import PsiInput, check_claimed_rows
-from psi.alignment import inverse_permutation
+from parties.vertical.alignment.row_order import order_secret
+from psi.alignment import inverse_permutation, order_words
 from psi.errors import PsiError
 from psi.id_list import IdList
-from psi.ids import bind_to_session, session_hashes
+from psi.ids import bind_to_session, fingerprint_ids, session_hashes
 
 SESSION = b"a session of tests"
 
@@ -48,8 +49,12 @@ def test_buckets_hold_all_rows_and_their_hashes(
     monkeypatch.setattr("parties.vertical.alignment.psi_input.RANKS_AT_ONCE", 700)
     order = np.random.default_rng(1).permutation(3000)
     prints = np.concatenate(list(input_.fingerprints(places, inverse_permutation(order))))
-    expected = session_hashes(people(3000), SESSION, input_._party.digest)
+    secret = order_secret(input_._party.agreement)
+    expected = session_hashes(people(3000), SESSION, secret)
     assert np.array_equal(bind_to_session(prints, SESSION), expected[rows[order]])
+    words = input_.order_words(places, 0)
+    (whole,) = fingerprint_ids(people(3000), secret)
+    assert np.array_equal(words, order_words(whole, secret, 0)[rows])
     input_.remove()
 
 

@@ -65,7 +65,8 @@ class DataTrial:
 
     def both(self, code: int, *words: str, settings: Iterable[str] = ()) -> str:
         """Run both parties in one process."""
-        changes = [part for setting in settings for part in ("--set", setting)]
+        patient = ("limits.join_seconds=60", *settings)
+        changes = [part for setting in patient for part in ("--set", setting)]
         config = self._config(BANK + SHOP)
         return self._output(simulate_app, [config, "--in-process", *changes], code, words)
 

@@ -26,7 +26,7 @@ from parties.horizontal.registry import AGREEMENT, SCHEMA, network_local_tasks
 from parties.horizontal.setup import set_up_horizontal_party
 from parties.language.setup import set_up_language_party
 from parties.session import handshake
-from parties.session.checkpoint import NO_CHECKPOINTS
+from parties.session.handshake import NO_CHECKPOINTS
 from parties.session.memory_port import MemoryPort
 from parties.session.setup import StartOptions
 from protocol import vfl_pb2 as pb

@@ -261,6 +261,7 @@ def test_certificates_are_not_written_over_a_file(trial: Trial) -> None:
     command("vfl", *words).expect(7, "cannot write into", "Not a directory")
 
 
+@pytest.mark.slow
 def test_second_process_of_a_party_is_refused_with_folder_and_process_id(trial: Trial) -> None:
     state = trial.folder / "runs" / "trial" / SPOKE
     hold = (
@@ -289,6 +290,7 @@ def test_second_process_of_a_party_is_refused_with_folder_and_process_id(trial: 
 # --- the environment ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_empty_environment_without_home_or_terminal_is_sufficient(trial: Trial) -> None:
     trial.write(edited_config("[limits]", "[dp]\nepsilon = 1.0\n[limits]"))
     result = process("vfl-party", *trial.words())
@@ -296,6 +298,7 @@ def test_empty_environment_without_home_or_terminal_is_sufficient(trial: Trial) 
     assert "\x1b" not in result.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", ["0", "1"])
 def test_locale_and_hash_seed_do_not_change_the_output(trial: Trial, seed: str) -> None:
     trial.write(edited_config("[limits]", "[dp]\nepsilon = 1.0\n[limits]"))

@@ -55,6 +55,7 @@ def as_unprivileged_user() -> list[str]:
     return ["setpriv", "--bounding-set", rights] if os.geteuid() == 0 else []
 
 
+@pytest.mark.slow
 def test_unreadable_file_is_refused_with_its_permissions(trial: Trial) -> None:
     trial.config.chmod(0o200)
     result = process("vfl-party", *trial.words(), through=as_unprivileged_user())

@@ -38,7 +38,7 @@ from parties.common.errors import exit_code
 from parties.horizontal.client import ClientConversation
 from parties.horizontal.client_store import ClientStore
 from parties.session import handshake
-from parties.session.checkpoint import NO_CHECKPOINTS
+from parties.session.handshake import NO_CHECKPOINTS
 from parties.session.memory_port import MemoryPort
 from parties.vertical.passive import PassiveSession
 from parties.vertical.resume import party_checkpoints

@@ -1,6 +1,7 @@
 """Tests of ``vfl bench fedora``: the list of runs, refused options, and exit codes."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from bench.bench_runs import write_list
 from typer.testing import CliRunner, Result
 
 from parties.cli.main import app
+from parties.experiments.provenance import Provenance
 
 
 def bench(folder: Path, *options: str) -> Result:
@@ -27,7 +29,7 @@ def test_list_prints_runs_and_executes_none(tmp_path: Path) -> None:
 def test_run_recorded_in_the_docs_is_done(tmp_path: Path) -> None:
     digest = bench(tmp_path, "--list").output.split()[0]
     (tmp_path / "docs" / "fedora").mkdir(parents=True)
-    stored = {digest: {"title": "x", "sources": "a", "seconds": 1.0, "values": {}}}
+    stored = {digest: {"title": "x", "seconds": 1.0, "values": {}, **asdict(Provenance("0123abc"))}}
     (tmp_path / "docs" / "fedora" / "runs.json").write_text(json.dumps(stored))
     result = bench(tmp_path, "--list")
     assert f"{digest}  done" in result.output

@@ -9,7 +9,7 @@ from configs.config_file import read_config
 from configs.experiments import read_experiments
 from parties.experiments.bench.benches import plan_vertical_runs
 from parties.experiments.bench.blocks import read_fedora_blocks
-from parties.experiments.bench.plan import Scope, run_digest, source_digest
+from parties.experiments.bench.plan import Scope, run_digest
 from parties.vertical.methods.registry import SCHEMA
 
 SHIPPED = Path(__file__).parents[3] / "configs" / "bench" / "fedora.toml"
@@ -79,15 +79,3 @@ def test_poisoned_runs_have_their_own_seeds() -> None:
     seeds = {each: [run.seed for run in runs if run.poisoned is each] for each in (False, True)}
     variants = len(chosen.variants)
     assert (len(seeds[False]), len(seeds[True])) == (5 * variants, 3 * variants)
-
-
-def test_source_digest_ignores_the_code_of_the_tables(tmp_path: Path) -> None:
-    root = tmp_path / "bench"  # a checkout may have any name
-    for path in ("parties/run.py", "parties/experiments/bench/tables.py", "psi/run.py"):
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text("x = 1\n")
-    before = source_digest(root)
-    (root / "parties/experiments/bench/tables.py").write_text("x = 2\n")
-    assert source_digest(root) == before
-    (root / "psi/run.py").write_text("x = 2\n")
-    assert source_digest(root) != before

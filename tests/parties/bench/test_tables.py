@@ -12,6 +12,7 @@ from parties.experiments.bench.checks import judge_value
 from parties.experiments.bench.record import fedora_pages, merge_rows, publish_pages
 from parties.experiments.bench.results import Results, TableRow, mean_sd
 from parties.experiments.bench.tables import block_to_json, block_to_markdown, fill_blocks
+from parties.experiments.provenance import Provenance
 
 ROWS = {row.label: row for row in STANDARD}
 BLOCK = FedoraBlock(
@@ -105,14 +106,25 @@ def test_block_without_runs_is_not_run_yet() -> None:
     assert "not run yet" in block_to_markdown(table)
 
 
-def test_merge_replaces_rows_of_the_same_name(tmp_path: Path) -> None:
-    path = tmp_path / "rows.json"
-    merge_rows(path, [{"name": "a", "value": 1}, {"name": "b", "value": 2}])
-    merge_rows(path, [{"name": "b", "value": 3}, {"name": "c", "value": 4}])
-    rows = json.loads(path.read_text())["rows"]
-    assert {row["name"]: row["value"] for row in rows} == {"a": 1, "b": 3, "c": 4}
-    merge_rows(path, [], own=["b"])  # rows in ``own`` that are no longer computed are removed
-    assert [row["name"] for row in json.loads(path.read_text())["rows"]] == ["a", "c"]
+def test_merge_replaces_the_rows_of_a_section_in_place(tmp_path: Path) -> None:
+    path, origin = tmp_path / "rows.json", Provenance("0123abc", "2 cores", "d1")
+
+    def names() -> list[str]:
+        return [row["name"] for row in json.loads(path.read_text())["rows"]]
+
+    merge_rows(path, "one", [{"name": "a", "value": 1}, {"name": "b", "value": 2}], origin)
+    merge_rows(path, "two", [{"name": "c", "value": 3}], origin)
+    merge_rows(path, "one", [{"name": "b", "value": 4}, {"name": "d", "value": 5}], origin)
+    assert names() == ["b", "d", "c"]
+    first = json.loads(path.read_text())["rows"][0]
+    assert first == {
+        "name": "b", "value": 4, "section": "one",
+        "commit": "0123abc", "machine": "2 cores", "code": "d1",
+    }  # fmt: skip
+    merge_rows(path, "two", [{"name": "d", "value": 6}], origin)  # the row moves to this section
+    assert names() == ["b", "d"]
+    merge_rows(path, "one", [], origin)
+    assert names() == ["d"]
 
 
 def test_publish_writes_page_pictures_and_rows(tmp_path: Path) -> None:
@@ -134,7 +146,8 @@ def test_publish_writes_page_pictures_and_rows(tmp_path: Path) -> None:
         }
     )
     results.found |= RESULTS.found
-    results.there, results.wanted, results.sources = 3, 4, frozenset({"one", "two"})
+    results.there, results.wanted = 3, 4
+    results.provenance = Provenance("0123abc, 4567def", "2 cores")  # two versions of the code
     blocks = FedoraBlocks(source="somewhere", block=(BLOCK, bars, sweep))
     written = publish_pages(fedora_pages(blocks), results, "vfl bench fedora", tmp_path)
     page = written.page.read_text()
@@ -144,7 +157,9 @@ def test_publish_writes_page_pictures_and_rows(tmp_path: Path) -> None:
     assert "![Figure 8](figure-8.png)" in page
     for name in ("figure-4.png", "figure-8.png"):
         assert (tmp_path / "fedora" / name).read_bytes().startswith(b"\x89PNG")
-    assert json.loads((tmp_path / "fedora" / "tables.json").read_text())["runs"]["there"] == 3
+    content = json.loads((tmp_path / "fedora" / "tables.json").read_text())
+    assert content["runs"]["there"] == 3
+    assert content["commit"] == "0123abc, 4567def"
 
 
 def test_publish_without_runs_draws_no_figure(tmp_path: Path) -> None:

@@ -52,6 +52,29 @@ def test_update_that_is_not_finite_is_refused(value: float, loss: bool) -> None:
         pseudo_gradients({member: update}, LOCAL_TASK)
 
 
+@pytest.mark.parametrize("held", [1, 4, 100])
+def test_culprit_is_named_among_updates_that_are_added_together(
+    monkeypatch: pytest.MonkeyPatch, held: int
+) -> None:
+    """The infinite elements of two clients cancel to NaN; large finite elements are no fault."""
+    monkeypatch.setattr("parties.horizontal.engine.cohort.HELD", held)
+    total, large = WeightedMean(), torch.full((3,), 3e38)
+    for number, value in enumerate([1.0, 1.0, float("inf"), 1.0, float("-inf")]):
+        update = torch.tensor([value, 1.0, 1.0]) if number else large
+        total.add(ALL[number], LocalUpdate(update, 10**9, 0.0, 1))
+    with pytest.raises(Diverged, match="the update of client-2 is not finite"):
+        total.result(ALL, 1.0)
+
+
+def test_large_finite_updates_are_no_divergence() -> None:
+    total = WeightedMean()
+    for member in ALL:
+        total.add(member, LocalUpdate(torch.full((3,), 3e38), 10**9, 1e300, 1))
+    assert total.result(ALL, 1.0).delta.isfinite().all()
+    for each in (torch.full((3,), 3e38), torch.full((3,), 1e308, dtype=torch.float64)):
+        pseudo_gradients({ALL[0]: LocalUpdate(each, 1, 0.0, 1)}, LOCAL_TASK)
+
+
 def test_single_updates_that_diverged_are_refused() -> None:
     with pytest.raises(Diverged, match="the update of client-0 is not finite"):
         dict(quorum_updates(LocalCohort(client_tasks()), ALL, STEEP, {"model": trained()}))

@@ -171,6 +171,7 @@ class KilledWorkers:
         """Nothing to end."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [False, True])
 def test_killed_worker_processes_are_reported(tmp_path: Path, at_once: bool) -> None:
     cohort = PoolCohort(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from clients import CLIENTS, LOCAL_TASK, client_tasks, fresh, trained
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from local_cohort import LocalCohort
 
@@ -19,8 +19,15 @@ from parties.horizontal.local.local_task import LocalTask, LocalUpdate
 ALL = [Member(name) for name in CLIENTS]
 
 
-@given(st.lists(st.integers(1, 10_000), min_size=1, max_size=20), st.integers(0, 99))
-def test_mean_is_weighted_by_rows_and_exact(rows: list[int], seed: int) -> None:
+@pytest.mark.parametrize(("held", "block"), [(1, 7), (21, 3), (10_000, 4)])
+@given(rows=st.lists(st.integers(1, 10_000), min_size=1, max_size=20), seed=st.integers(0, 99))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_mean_is_weighted_by_rows_and_exact(
+    monkeypatch: pytest.MonkeyPatch, held: int, block: int, rows: list[int], seed: int
+) -> None:
+    """However many updates are added together, and in blocks of any size."""
+    monkeypatch.setattr("parties.horizontal.engine.cohort.HELD", held)
+    monkeypatch.setattr("parties.horizontal.engine.cohort.BLOCK", block)
     generator = np.random.default_rng(seed)
     changes = generator.normal(size=(len(rows), 7)).astype(np.float32)
     total, members = WeightedMean(), [Member(f"c{k}") for k in range(len(rows))]

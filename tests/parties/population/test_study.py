@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from parties.experiments.population.checks import draw_study, study_checks, study_table
+from parties.experiments.population.checks import (
+    draw_study,
+    study_checks,
+    study_points,
+    study_table,
+)
 from parties.experiments.population.plan import Study
 from parties.experiments.population.study import (
     MethodSummary,
@@ -166,7 +171,7 @@ def test_baseline_of_another_architecture_counts() -> None:
 
 def test_metric_of_votes_alone_is_plotted(tmp_path: Path) -> None:
     """Votes are drawn in the panel of their population, even without its other results."""
-    draw_study([summary("CVFU", 0.9, place="digits, votes")], tmp_path / "votes.png")
+    draw_study(study_points([summary("CVFU", 0.9, place="digits, votes")]), tmp_path / "votes.png")
     assert (tmp_path / "votes.png").stat().st_size > 10_000
 
 

@@ -19,7 +19,7 @@ from configs.errors import ConfigError
 from parties.report.page import report_page
 from parties.report.terminal import report_tables
 from parties.vertical.engine.networks import module_source_digest
-from parties.vertical.engine.rows import Sample
+from parties.vertical.methods.registry import METHODS
 from parties.vertical.privacy.accounting import epsilon_of
 from parties.vertical.purge import search_residues
 from protocol import vfl_pb2
@@ -213,8 +213,8 @@ def test_unlearning_reads_only_the_cache(tmp_path: Path, monkeypatch: pytest.Mon
         before = len(wire.embeddings("left"))
         three_parties.forget_some(split_model)
         split_model.keep_copy("original", vfl_pb2.TRAIN)
-        sample = Sample("reference", 0.1)
-        split_model.restore_copy("original", "original", vfl_pb2.UNLEARN, sample=sample)
+        ((rule, sample),) = METHODS["ico-like"].orders(split_model.agreement).starts
+        split_model.restore_copy("original", "original", vfl_pb2.UNLEARN, rule, sample)
         assert len(split_model.rows.select(vfl_pb2.SAMPLE)) > 0
         for rows in (vfl_pb2.FORGOTTEN, vfl_pb2.RETAIN, vfl_pb2.SAMPLE):
             assert len(split_model.logits(rows)) == len(split_model.rows.select(rows))

@@ -153,7 +153,7 @@ def test_frozen_bottom_refuses_training_requests(
         with pytest.raises(
             RemoteProtocolError, match="does not allow the training of bottom models"
         ):
-            sessions["left"]._embed(ask)
+            sessions["left"]._check_batch(ask, vfl_pb2.TRAIN)
 
 
 def test_training_with_a_cache_sends_no_gradient(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from parties.common.errors import DataError, IntegrityError, PartyError, ResourceError, exit_code
+from parties.data.data_frame import data_frame
 from parties.data.holding import Holding, read_holding
 from parties.data.preprocess import fit_preprocessing
 from parties.data.sources import collect
@@ -62,7 +63,7 @@ def test_columns_beyond_the_memory_limit_are_stored_in_files_and_equal(
     assert records.table is not None
     assert whole.table is not None
     assert isinstance(records.table.numbers, np.memmap) == (memory < 2000)
-    assert records.table.frame().equals(whole.table.frame())
+    assert data_frame(records.table).equals(data_frame(whole.table))
     assert list(records.ids) == list(whole.ids)
     assert (records.labels == whole.labels).all()  # type: ignore[union-attr,attr-defined]
     assert records.digest == whole.digest
@@ -125,7 +126,7 @@ def test_first_row_of_each_id_is_kept_when_the_settings_say_so(tmp_path: Path) -
     holding = held(tmp_path, csv(tmp_path, text, dedupe="first"))
     assert list(holding.ids) == [b"a", b"b", b"c"]
     assert holding.table is not None
-    assert holding.table.frame()["x"].tolist() == [1, 2, 4]
+    assert data_frame(holding.table)["x"].tolist() == [1, 2, 4]
     assert holding.labels is not None
     assert holding.labels.tolist() == [0, 1, 0]
 
@@ -148,7 +149,7 @@ def test_blocks_do_not_split_lines_or_characters(
     assert records.numbers.tolist() == [2, 5, 6]
     assert list(records.ids) == ["ä".encode(), "😀".encode(), b"c"]
     assert records.table is not None
-    assert records.table.frame()["town"].tolist() == ['€ "x", y', "Kiel", None]
+    assert data_frame(records.table)["town"].tolist() == ['€ "x", y', "Kiel", None]
     assert records.digest == whole.digest
 
 

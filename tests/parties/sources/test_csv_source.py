@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from parties.common.errors import DataError, ResourceError
+from parties.data.data_frame import data_frame
 from parties.data.sources.csv_source import MAX_LINE, CsvData
 from parties.data.sources.records import Records
 from parties.data.sources.source import IdColumns, ReadOptions
@@ -23,7 +24,7 @@ def read(folder: Path, content: str | bytes, **options: Any) -> Records:
 
 def column(records: Records, name: str) -> list[Any]:
     assert records.table is not None
-    return list(records.table.frame()[name])
+    return list(data_frame(records.table)[name])
 
 
 def refusal(folder: Path, content: str | bytes, **options: Any) -> str:
@@ -56,7 +57,7 @@ def test_numeric_columns_are_all_but_the_others(tmp_path: Path) -> None:
     options = {"id": IdColumns(columns=("pid",)), "categorical": ("town",), "label": "y"}
     records = read(tmp_path, text, **options)
     assert records.table is not None
-    assert list(records.table.frame()) == ["age", "pay", "town"]
+    assert list(data_frame(records.table)) == ["age", "pay", "town"]
 
 
 def test_numbers_are_exact(tmp_path: Path) -> None:

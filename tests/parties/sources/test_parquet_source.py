@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from parties.common.errors import DataError, ResourceError
+from parties.data.data_frame import data_frame
 from parties.data.holding import Holding, read_holding
 from parties.data.sources.parquet_source import ParquetData
 from parties.data.sources.source import IdColumns
@@ -36,7 +37,7 @@ def held(folder: Path, data: ParquetData) -> Holding:
 def column(folder: Path, cells: Any, **options: Any) -> list[Any]:
     table = held(folder, parquet(folder, {"x": cells}, **options)).table
     assert table is not None
-    return list(table.frame()["x"])
+    return list(data_frame(table)["x"])
 
 
 def ids(folder: Path, cells: Any, **options: Any) -> list[bytes]:
@@ -127,7 +128,7 @@ def test_chunked_reading_gives_the_same_holding(
     pieces = held(tmp_path, data)
     assert pieces.digest == whole.digest
     assert pieces.table is not None
-    assert pieces.table.frame().equals(whole.table.frame())  # type: ignore[union-attr]
+    assert data_frame(pieces.table).equals(data_frame(whole.table))  # type: ignore[union-attr]
 
 
 # Refusals

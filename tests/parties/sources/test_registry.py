@@ -13,6 +13,7 @@ from configs.config_file import validate_table
 from configs.keys import keys_at
 from configs.party_settings import PathText
 from parties.data import sources
+from parties.data.data_frame import data_frame
 from parties.data.party_settings import RowPartySettings, VerticalPartySettings
 from parties.data.sources.records import Records, class_indices, row_ids
 from parties.data.sources.registry import Data
@@ -73,7 +74,7 @@ def test_a_new_source_is_validated_checked_and_read(tmp_path: Path) -> None:
     data = validate_table(WordPartySettings, raw, tmp_path, "").data
     holding = held(tmp_path, data, active=True)
     assert holding.table is not None
-    assert holding.table.frame()["length"].tolist() == [4, 5]
+    assert data_frame(holding.table)["length"].tolist() == [4, 5]
     assert holding.labels is not None
     assert holding.labels.tolist() == [0, 1]
     (finding,) = check_file_heads(data, tmp_path)  # type: ignore[arg-type]

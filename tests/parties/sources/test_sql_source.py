@@ -13,6 +13,7 @@ from postgres import server
 from pydantic import ValidationError
 
 from parties.common.errors import PartyError
+from parties.data.data_frame import data_frame
 from parties.data.holding import Holding, read_holding
 from parties.data.sources.source import IdColumns
 from parties.data.sources.sql_source import SqlData
@@ -75,8 +76,8 @@ def test_a_query_of_sqlite_is_read(tmp_path: Path, sqlite: str) -> None:
     holding = read(tmp_path, url=sqlite, query=query, categorical=("town",))
     assert list(holding.ids) == [b"7", b"9007199254740992"]
     assert holding.table is not None
-    np.testing.assert_equal(holding.table.frame()["age"].to_numpy(), [50, np.nan])
-    assert holding.table.frame()["town"].tolist() == ["Kiel", None]
+    np.testing.assert_equal(data_frame(holding.table)["age"].to_numpy(), [50, np.nan])
+    assert data_frame(holding.table)["town"].tolist() == ["Kiel", None]
     assert holding.labels is not None
     assert holding.labels.tolist() == [1, 0]
 
@@ -215,6 +216,7 @@ def test_url_of_no_known_kind_is_refused_without_repeating_it(tmp_path: Path, ur
 # PostgreSQL
 
 
+@pytest.mark.slow
 def test_a_query_of_postgres_is_read(tmp_path: Path, postgres: Path) -> None:
     query = "SELECT * FROM people ORDER BY born"
     holding = read(
@@ -227,7 +229,7 @@ def test_a_query_of_postgres_is_read(tmp_path: Path, postgres: Path) -> None:
     )
     assert list(holding.ids) == [b"9007199254740993", b"9007199254740992", b"7"]
     assert holding.table is not None
-    frame = holding.table.frame()
+    frame = data_frame(holding.table)
     np.testing.assert_equal(frame["age"].to_numpy(), [30.5, np.nan, 50])
     np.testing.assert_equal(frame["pay"].to_numpy(), [0.1, 9.99, np.nan])
     assert frame["town"].tolist() == ["Bonn", None, "Kiel"]
@@ -236,6 +238,7 @@ def test_a_query_of_postgres_is_read(tmp_path: Path, postgres: Path) -> None:
     assert holding.labels.tolist() == [1, 0, 1]
 
 
+@pytest.mark.slow
 def test_a_table_of_a_schema_and_a_test_query_of_postgres_are_read(
     tmp_path: Path, postgres: Path
 ) -> None:
@@ -252,6 +255,7 @@ def test_a_table_of_a_schema_and_a_test_query_of_postgres_are_read(
     assert join_columns([b"17", b"2020-02-02"]) in holding.ids
 
 
+@pytest.mark.slow
 def test_both_queries_use_one_snapshot(
     tmp_path: Path, postgres: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,6 +277,7 @@ def test_both_queries_use_one_snapshot(
     assert deleted == 2
 
 
+@pytest.mark.slow
 def test_postgres_rows_are_streamed(tmp_path: Path, postgres: Path, address: str) -> None:
     import psycopg  # noqa: PLC0415
 
@@ -298,6 +303,7 @@ def test_postgres_rows_are_streamed(tmp_path: Path, postgres: Path, address: str
     assert seen == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "state"),
     [
@@ -316,6 +322,7 @@ def test_postgres_errors_are_reported_by_code_only(
     assert "SECRET" not in error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "column", ["'\\x00'::bytea", "ARRAY[1]", "'{}'::json", "1.5::numeric", "now()", "2::real"]
 )
@@ -341,6 +348,7 @@ def test_missing_driver_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "the driver of PostgreSQL is not installed" in error
 
 
+@pytest.mark.slow
 def test_refused_login_does_not_show_the_password(tmp_path: Path, address: str) -> None:
     (tmp_path / "url").write_text(address.replace("SECRET", "WRONGSECRET"))
     (tmp_path / "url").chmod(0o600)

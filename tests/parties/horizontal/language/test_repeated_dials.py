@@ -10,8 +10,7 @@ import pytest
 from parties.horizontal.admission import Admission
 from parties.language.setup import set_up_language_party
 from parties.session import handshake
-from parties.session.checkpoint import NO_CHECKPOINTS
-from parties.session.handshake import join_hub
+from parties.session.handshake import NO_CHECKPOINTS, join_hub
 from parties.session.memory_port import MemoryPort
 from protocol.phases import Phase
 from tests.parties.horizontal.language.ferries import prepare_federation
