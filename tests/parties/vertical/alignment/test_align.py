@@ -24,6 +24,15 @@ def test_all_parties_have_the_same_row_order(tmp_path: Path) -> None:
         assert len(set(ours)) == len(ours) == len(common_ids(tmp_path))
 
 
+def test_label_of_a_common_row_is_the_label_of_its_id(tmp_path: Path) -> None:
+    with open_split_model(tmp_path) as (split_model, _):
+        lines = (tmp_path / "hub.csv").read_text().split()[1:]
+        by_id = {cells[0]: cells[-1] for cells in (line.split(",") for line in lines)}
+        ids = [each.decode() for each in split_model.state.features.ids()]
+        assert ["abc"[label] for label in split_model.labels.tolist()] == [by_id[n] for n in ids]
+        assert ids != sorted(ids, key=list(by_id).index)  # another order than in the file
+
+
 def common_ids(folder: Path) -> set[str]:
     tables = [(folder / f"{name}.csv").read_text() for name in ("hub", "left", "right")]
     return set.intersection(*({line.split(",")[0] for line in t.split()[1:]} for t in tables))
