@@ -228,7 +228,9 @@ class _Clock:
 def _clocked() -> Iterator[_Clock]:
     clock = _Clock()
     places: list[tuple[type, str, str]] = [
+        (HubCohort, "_send", "sending"),  # with the choice of the vectors to send
         (Channel, "send", "sending"),
+        (HubCohort, "_reply", "taking in"),  # with the decoding of vectors and messages
         (Channel, "receive", "taking in"),
         (FrameDigest, "value", "hashing"),
     ]
