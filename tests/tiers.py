@@ -15,7 +15,7 @@ import pytest
 # Events of ``sys.addaudithook`` that start a process.
 STARTS = ("subprocess.Popen", "os.fork", "os.posix_spawn", "os.exec")
 # Programs that say something about the machine or the commit.
-ABOUT_THE_MACHINE = ("git", "uname", "lscpu", "ldconfig", "gcc", "cc", "ld", "file", "sh")
+ABOUT_THE_MACHINE = ("git", "timedatectl", "uname", "lscpu", "ldconfig", "gcc", "cc", "ld", "file")
 # Pieces that may be absent on a machine that checks everything; each with its reason.
 MAY_BE_ABSENT = {
     r"no GPU|has a GPU": "a machine for tests has a GPU or has none",

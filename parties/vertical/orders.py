@@ -307,7 +307,8 @@ class OrderCheck:
         if not asked.HasField("anchor"):
             return
         self._require_copy(asked.anchor)
-        self._require_held("its norm")
+        if self._agreement.privacy.embed_once is None:  # else no bottom model has a gradient
+            self._require_held("its norm")
         anchor, block = (
             self._state.local_model.copy(asked.anchor),
             self._state.local_model.model.block,
@@ -401,9 +402,8 @@ class OrderCheck:
         if slot not in self._state.local_model.slots:
             raise RemoteProtocolError(
                 f"the active party names the copy {slot!r:.80} of the model, but {self._name} "
-                "stores no copy of this name",
-                "if an older version of vfl wrote the checkpoints, start again with --begin fresh "
-                "at every party",
+                "stores no copy of this name; if an older version of vfl wrote the checkpoints, "
+                "start again with --begin fresh at every party",
             )
 
     def _require_held(self, what: str) -> None:

@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SHARED = ("parties", "protocol", "psi", "unlearning")  # helper modules of these test folders
+# Helper modules of these test folders.
+SHARED = ("parties", "parties/horizontal", "parties/language", "protocol", "psi", "unlearning")
 for folder in (HERE, HERE.parent, HERE.parents[1], *(HERE.parent / name for name in SHARED)):
     sys.path.insert(0, str(folder))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from kills import ROOT
 
 from models.language.folder import base_model_digest
-from tests.parties.horizontal.language.ferries import CONFIG, LORA, facts, json_lines, write_base
+from tests.parties.language.ferries import CONFIG, LORA, facts, json_lines, write_base
 
 VERTICAL = ROOT / "configs" / "vertical"
 PARTIES = {"office": "active", "left": "passive", "right": "passive"}

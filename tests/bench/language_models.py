@@ -25,7 +25,7 @@ from parties.horizontal.simulation.simulate import simulate_federated
 from parties.language.engine.tiny_base import TinyBasePlan, build_tiny_base
 from parties.session.simulation import SimulationPlan
 from tests.models.language.llama_configs import paper_configs
-from tests.parties.horizontal.language.ferries import connected_cohort, prepare_federation
+from tests.parties.language.ferries import connected_cohort, prepare_federation
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "configs" / "llm" / "tofu.toml"

@@ -27,8 +27,8 @@ for folder in (HERE, HERE.parent, HERE.parents[1]):
 from faults import ROOT, Fault, read_faults  # noqa: E402
 from structure.rows import MUTATIONS  # noqa: E402
 
-FAST = "not slow"  # a part of the fast tier: a fault that it catches is caught by the whole tier
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::\S+)", re.MULTILINE)
+FAST = "not slow or smoke"  # the tests that `make test` runs
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?::.+?)(?: - .*)?$", re.MULTILINE)
 PASSED, TESTS_FAILED = 0, 1  # exit codes of pytest
 
 
@@ -63,10 +63,8 @@ def _try_fault(fault: Fault) -> Result:
     with _copy() as folder:
         fault.plant(folder)
         by = _first_failure(folder, fault.tests)
-    state = "caught" if by else "SURVIVED"
-    print(
-        f"{state} {fault.name} ({monotonic() - began:.0f} s): {by or 'no test fails'}", flush=True
-    )
+    state, seconds = "caught" if by else "SURVIVED", monotonic() - began
+    print(f"{state} {fault.name} ({seconds:.0f} s): {by or 'no test fails'}", flush=True)
     return Result(fault.name, by is not None, by)
 
 
@@ -77,7 +75,8 @@ def _require_passing(tests: Sequence[str]) -> None:
         by = _first_failure(folder, tests)
     if by:
         sys.exit(f"{by} fails without a fault; all tests must pass before faults are planted")
-    print(f"without a fault, {len(tests)} files of tests pass ({monotonic() - began:.0f} s)")
+    seconds = monotonic() - began
+    print(f"without a fault, {len(tests)} files of tests pass ({seconds:.0f} s)", flush=True)
 
 
 @contextmanager
@@ -96,10 +95,13 @@ def _copy() -> Iterator[Path]:
 
 def _first_failure(folder: Path, tests: Sequence[str]) -> str | None:
     """The first test that fails in a copy of the product; None if all tests pass."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", FAST, "--color=no", *tests]
+    command = [
+        sys.executable, "-m", "pytest", "-x", "-q", "-m", FAST, "--color=no",
+        "-p", "no:cacheprovider", f"--basetemp={folder / 'tmp'}", *tests,
+    ]  # fmt: skip
     paths = {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", "COLUMNS": "500"}
     done = subprocess.run(
-        command, cwd=folder, env=os.environ | paths, capture_output=True, text=True, check=False
+        command, check=False, cwd=folder, env=os.environ | paths, capture_output=True, text=True
     )
     failed = FAILED.search(done.stdout)
     if done.returncode == PASSED:

@@ -12,6 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from forge import NOW, Authority, Key, Leaf, authority, write
 
 from protocol.credentials import CLOCK_SKEW, Trust, fingerprint
+from protocol.deny_list import DenyList
 from protocol.errors import IdentityError
 from protocol.keyring import issue_certificate, make_authority, make_trust, read_keyring
 
@@ -175,6 +176,19 @@ def test_denied_key_is_refused(root: Authority, trust: Trust) -> None:
     pin = fingerprint(leaf)
     denying = replace(trust, denied=frozenset([pin]), pins={"shop": [pin]})
     refused(denying, leaf, "the key of shop is denied")
+
+
+def test_key_in_the_deny_list_is_refused_from_the_moment_it_is_listed(
+    root: Authority, trust: Trust, tmp_path: Path
+) -> None:
+    leaf, _ = Leaf().issue(root)
+    path, new = tmp_path / "denied.txt", tmp_path / "new.txt"
+    path.write_text("# keys that were stolen\n")
+    watching = replace(trust, denied_file=DenyList(path))
+    assert watching.check(leaf, NOW) == "shop"
+    new.write_text(f"# keys that were stolen\n{fingerprint(leaf)}\n")
+    new.replace(path)
+    refused(watching, leaf, "the key of shop is denied")
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,16 @@ def test_ratio_of_three_retrains_by_hand() -> None:
     assert ratio.value == pytest.approx(1.0)
 
 
+def test_ratio_divides_by_the_divergence_between_retrains() -> None:
+    # JS((1, 0), (½, ½)) = ½ log 4/3 + ¼ log 2/3 + ¼ log 2 = 0.215762, and JS of disjoint is log 2.
+    first, second = one_hot_logits(0), one_hot_logits(1)
+    middle = torch.tensor([[0.5, 0.5, 0.0]], dtype=torch.float64).log()
+    ratio = js_ratio(middle, [first, second])
+    assert ratio.to_retrain == pytest.approx(0.215762, abs=5e-7)
+    assert ratio.between_retrains == pytest.approx(0.693147, abs=5e-7)
+    assert ratio.value == pytest.approx(0.311278, abs=5e-7)
+
+
 def test_ratio_to_identical_retrains_is_infinite() -> None:
     assert js_ratio(Q, [P, P]).value == math.inf
 

@@ -62,6 +62,20 @@ def test_a_forget_set_like_unseen_rows_is_at_chance() -> None:
     assert null.balanced_accuracy.value == pytest.approx(0.5, abs=0.04)
 
 
+def test_members_are_the_rows_that_the_attack_calls_members() -> None:
+    """The fit and the score must agree on which side is 1, and 1 must be the members."""
+    attack = fit_attack(outputs(600, 4.0, seed=1), outputs(300, 1.0, seed=2))
+    certain = Outputs(torch.tensor([[9.0, 0.0, 0.0]]), torch.tensor([0]))
+    wrong = Outputs(torch.tensor([[0.0, 2.0, 0.0]]), torch.tensor([0]))
+    chances = [attack.predict_proba(membership_features(each))[0, 1] for each in (certain, wrong)]
+    assert chances[0] > 0.9
+    assert chances[1] < 0.1
+    result = score_attack(
+        attack, outputs(150, 4.0, seed=3), outputs(50, 1.0, seed=4), np.random.default_rng(0)
+    )
+    assert (result.members, result.non_members) == (150, 50)
+
+
 def test_the_same_generator_gives_the_same_interval() -> None:
     attack = fit_attack(outputs(60, 4.0, seed=1), outputs(60, 1.0, seed=2))
     sides = outputs(50, 2.0, seed=3), outputs(50, 1.0, seed=4)

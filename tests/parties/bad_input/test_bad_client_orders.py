@@ -36,7 +36,7 @@ from protocol.errors import Aborted, LineBroken, RemoteProtocolError
 from protocol.keyring import issue_certificate, make_authority
 from protocol.message import Body
 from protocol.tensors import Tensor
-from tests.parties.horizontal.language.ferries import prepare_federation
+from tests.parties.language.ferries import prepare_federation
 
 CLIENT = "client-1"
 CONFIG = """

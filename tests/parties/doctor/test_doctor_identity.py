@@ -68,6 +68,7 @@ def test_parties_without_pins_are_named(party_folder: PartyFolder) -> None:
     assert "not pinned: shop;" in party_folder.findings(HUB)["pins"]["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("says", "state"), [("yes", "ok"), ("no", "warning"), ("", "unknown"), ("sleep", "unknown")]
 )

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from models.language.folder import base_model_digest
 from parties.cli.main import app
 from protocol.keyring import issue_certificate, make_authority
-from tests.parties.horizontal.language.ferries import CONFIG, LORA, facts, json_lines, write_base
+from tests.parties.language.ferries import CONFIG, LORA, facts, json_lines, write_base
 
 NAMES = ("server", "ash", "elm")
 

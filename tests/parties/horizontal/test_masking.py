@@ -115,6 +115,33 @@ def test_too_few_shares_give_no_sum() -> None:
         run.server.total(run.revealed(run.members, run.members[:2]))
 
 
+def test_key_of_a_lost_member_from_a_wrong_share_is_refused() -> None:
+    """With another key, the server would subtract masks that nobody added."""
+    run, vectors = Sum(4, 3), list(np.ones((4, 4)))
+    present = run.members[:3]
+    for name, masked in run.masked(vectors, present).items():
+        run.server.add(name, masked)
+    revealed = run.revealed(present, present)
+    share = bytearray(revealed["client-1"].keys["client-3"])
+    share[5] ^= 1
+    wrong = replace(revealed["client-1"], keys={"client-3": bytes(share)})
+    with pytest.raises(MaskingError, match="does not match the public key of client-3"):
+        run.server.total(revealed | {"client-1": wrong})
+    total = decode_fixed_point(run.server.total(revealed), BITS)
+    assert total.tolist() == [3.0, 3.0, 3.0, 3.0]
+
+
+def test_one_share_fewer_than_the_threshold_reveals_no_key() -> None:
+    """A server that combines 2 shares, where the members agreed on 3, gets another key."""
+    run, vectors = Sum(4, 3), list(np.ones((4, 4)))
+    present = run.members[:3]
+    curious = MaskingServer(run.members, run.public_keys, 2, CONTEXT)
+    for name, masked in run.masked(vectors, present).items():
+        curious.add(name, masked)
+    with pytest.raises(MaskingError, match="does not match the public key of client-3"):
+        curious.total(run.revealed(present, present[:2]))
+
+
 def test_share_changed_in_transit_is_refused() -> None:
     run = Sum(3, 2)
     text = bytearray(run.sealed["client-0"]["client-1"])

@@ -116,6 +116,7 @@ def test_purge_keeps_only_the_delivered_branch(tmp_path: Path) -> None:
     assert cohort.evaluate(agreement.spokes, "test", model) == before
 
 
+@pytest.mark.slow
 def test_interrupted_simulation_with_personal_parameters_starts_again(tmp_path: Path) -> None:
     """Personal parameters were in memory only, so the training starts again."""
     path = tmp_path / "wards.toml"

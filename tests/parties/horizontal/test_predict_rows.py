@@ -124,6 +124,7 @@ def test_a_damaged_model_is_refused(tmp_path: Path) -> None:
     assert "was changed after the run" in result.output
 
 
+@pytest.mark.slow
 def test_a_simulated_client_predicts_with_the_server_s_model(tmp_path: Path) -> None:
     """A client with a name of its own predicts with the same model."""
     path = tmp_path / "pool.toml"
