@@ -29,7 +29,7 @@ from protocol.envelope import FrameDigest
 
 CLIENTS, ROUNDS = 100, 9
 MANY, ENTRIES = 1000, 2000  # number and length of the random vectors
-LOCAL_TASK = LocalTask(stream="aggregating", batch=40, learning_rate=0.05, steps=1)
+LOCAL_TASK = LocalTask(stream="aggregating", epochs=1, batch=40, learning_rate=0.05)
 CONFIG = f"""
 federation = "hundred"
 mode = "horizontal"
@@ -39,6 +39,7 @@ parties = {{ server = {{ role = "server" }} }}
 labels = {{ classes = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"] }}
 model = {{ kind = "mlp", hidden = [400, 400] }}
 partition = {{ kind = "dirichlet", concentration = 0.5 }}
+training = {{ epochs = 1, batch = 40, learning_rate = 0.05 }}
 
 [settings.server]
 listen = "127.0.0.1:7711"
@@ -52,7 +53,7 @@ sample = {{ fraction = 0.2 }}
 
 
 def aggregating(data: Path, report: Callable[[str], None]) -> Iterator[Row]:
-    """Clients over memory lines train an MLP on Fashion-MNIST for one step."""
+    """Clients over memory lines train an MLP on Fashion-MNIST for one epoch."""
     with TemporaryDirectory() as name:
         path = Path(name) / "hundred.toml"
         path.write_text(CONFIG)
@@ -227,7 +228,9 @@ class _Clock:
 def _clocked() -> Iterator[_Clock]:
     clock = _Clock()
     places: list[tuple[type, str, str]] = [
+        (HubCohort, "_send", "sending"),  # with the choice of the vectors to send
         (Channel, "send", "sending"),
+        (HubCohort, "_reply", "taking in"),  # with the decoding of vectors and messages
         (Channel, "receive", "taking in"),
         (FrameDigest, "value", "hashing"),
     ]
