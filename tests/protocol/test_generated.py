@@ -24,6 +24,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "protocol"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["vfl_pb2.py", "vfl_pb2.pyi"])
 def test_generated_code_is_current(generated: Path, name: str) -> None:
     fresh, committed = (generated / name).read_text(), (ROOT / "protocol" / name).read_text()
