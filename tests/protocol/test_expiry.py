@@ -60,7 +60,7 @@ def send_until_refused(side: Side, lines: Lines) -> IdentityError:
     while monotonic() < deadline:
         sender.send(b"word", 5)
         try:
-            with receiver.channel._locate_errors():
+            with receiver.channel.locate_errors():
                 assert receiver.line.receive(5) == b"word"
         except IdentityError as error:
             return error

@@ -37,6 +37,7 @@ def fixed(size: int) -> bytes:
     return shake_256(b"workers").digest(size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2])
 def test_results_do_not_depend_on_the_number_of_workers(number: int) -> None:
     steps = count()
@@ -46,6 +47,7 @@ def test_results_do_not_depend_on_the_number_of_workers(number: int) -> None:
     assert next(steps) == 4
 
 
+@pytest.mark.slow
 def test_error_of_a_worker_keeps_its_type_and_text() -> None:
     points, scalars = blind_ids(IDS, b"session", fixed, serial_map)
     at = 32 * (CHUNK_POINTS + 3)
@@ -57,6 +59,7 @@ def test_error_of_a_worker_keeps_its_type_and_text() -> None:
         multiply_points(scalars, broken, "shop: evaluated IDs", 0, parallel_map)
 
 
+@pytest.mark.slow
 def test_worker_exits_when_its_parent_is_killed(tmp_path: Path) -> None:
     """Otherwise the worker would wait for work forever."""
     script = tmp_path / "one_worker.py"

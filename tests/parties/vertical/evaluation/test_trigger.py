@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from configs.evaluation import BackdoorSettings
 from parties.common.errors import DataError, PolicyError
 from parties.data.holding import Holding
 from parties.data.preprocess import FittedPreprocessing, NumericColumn
+from parties.data.sources.table import numeric_table
 from parties.vertical.active import _select_rows
 from parties.vertical.engine.features import BackdoorTrigger, make_trigger
 from parties.vertical.engine.requests import plant_in_training_rows
@@ -48,15 +48,11 @@ def test_table_trigger_is_two_scaled_values() -> None:
 
 
 def test_trigger_levels_are_percentiles_of_the_training_rows() -> None:
-    frame = {"x": np.arange(101.0), "z": np.arange(101.0)}
-
-    class Frame(dict):
-        def __getitem__(self, name):
-            return SimpleNamespace(to_numpy=lambda _: dict.__getitem__(self, name))
-
-    table = SimpleNamespace(numeric=("x", "z"), categorical={}, frame=lambda rows: Frame(frame))
+    table = numeric_table(("x", "z"), np.stack([np.arange(101.0)] * 2, axis=1))
     holding = Holding(ids=[], in_test=np.empty(0, bool), table=table)
-    trigger = make_trigger(BackdoorSettings(**PLAN | {"columns": ("x", "z")}), holding, NONE, NONE)
+    training = np.arange(101)
+    settings = BackdoorSettings(**PLAN | {"columns": ("x", "z")})
+    trigger = make_trigger(settings, holding, training, NONE)
     assert trigger.levels == {"x": 99.0, "z": 1.0}
 
 
