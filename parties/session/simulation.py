@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from multiprocessing import get_context
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.forkserver import set_forkserver_preload
 from pathlib import Path
 from queue import Empty, Queue
 from subprocess import TimeoutExpired
 from tempfile import TemporaryDirectory
-from threading import Thread
+from threading import Lock, Thread
 from time import monotonic
 from typing import Any, TextIO
 
@@ -59,6 +59,7 @@ class PartyProcess:
             args=([*arguments], nothing, output, folder or Path.cwd()),
         )
         self._process.start()
+        self._reading = Lock()
         output.close()
         nothing.close()
         self.stdout: TextIO = os.fdopen(os.dup(reader.fileno()), encoding="utf-8")
@@ -67,7 +68,8 @@ class PartyProcess:
 
     def poll(self) -> int | None:
         """Return the exit code, negative for a signal; None while the process runs."""
-        return self._process.exitcode
+        with self._reading:  # two threads at once would read one exit code
+            return self._process.exitcode
 
     def wait(self, seconds: float | None = None) -> int:
         """Return the exit code after the process has ended.
@@ -75,8 +77,8 @@ class PartyProcess:
         Raises:
             TimeoutExpired: the process still runs after ``seconds``.
         """
-        self._process.join(seconds)
-        code = self._process.exitcode
+        wait([self._process.sentinel], seconds)
+        code = self.poll()
         if code is None:
             raise TimeoutExpired("vfl-party", seconds or 0.0)
         return code
