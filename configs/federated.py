@@ -112,7 +112,7 @@ class FederatedAgreement(ConfigTable):
 
     @property
     def variants(self) -> frozenset[str]:
-        """The names of methods that also run with other settings; a mode without variants has none."""
+        """The names of methods that also run with other settings; none by default."""
         return frozenset()
 
     @property
