@@ -61,6 +61,10 @@ class Ensemble:
         """Return a copy that shares no parameters with this ensemble."""
         return Ensemble(self._shape, self.parameters)
 
+    def like(self, parameters: Mapping[str, Tensor]) -> "Ensemble":
+        """Return models of the same architecture with other ``parameters``, ``[N, ...]`` each."""
+        return Ensemble(self._shape, parameters)
+
     def with_prefix(self, *prefixes: str) -> list[Tensor]:
         """Return the parameters whose names begin with one of ``prefixes``, ``[N, ...]`` each.
 

@@ -43,7 +43,7 @@ from parties.vertical.engine.train import (
 from parties.vertical.evaluation.compare import compare_methods
 from parties.vertical.evaluation.metrics import empty_request_record, request_record
 from parties.vertical.evaluation.row_groups import select_row_groups
-from parties.vertical.methods.registry import vertical_method
+from parties.vertical.methods.registry import early_checkpoint_share, vertical_method
 from parties.vertical.privacy.claims import claims_summary, collect_spending, privacy_claims
 from parties.vertical.privacy.ledger import PrivacySpending
 from parties.vertical.purge import purge_request, search_residues
@@ -153,7 +153,7 @@ def _train_and_unlearn(split_model: SplitModel, parts: FinishedParts) -> None:
 
 def _early_checkpoint_epoch(agreement: VerticalAgreement) -> int | None:
     """The epoch after which the early checkpoint is kept; None without an early checkpoint."""
-    share = vertical_method(agreement.unlearning.method).needs(agreement).early_checkpoint
+    share = early_checkpoint_share(agreement)
     if not agreement.unlearn or share is None:
         return None
     return max(1, round(share * agreement.training.epochs))

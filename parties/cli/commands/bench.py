@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from parties.cli.arguments import CheckedGroup
-from parties.cli.commands.forgetting import forgetting_command
+from parties.cli.commands.forgetting import forgetting_command, forgetting_search_command
 from parties.cli.console import Console
 from parties.cli.options import DataOption, DebugOption
 
@@ -130,5 +130,6 @@ bench_app = typer.Typer(
 )
 bench_app.command("fedora")(paper_command("fedora", FEDORA_HELP))
 bench_app.command("forgetting")(forgetting_command)
+bench_app.command("forgetting-search")(forgetting_search_command)
 bench_app.command("horizontal")(paper_command("horizontal", HORIZONTAL_HELP))
 bench_app.command("language")(paper_command("language", LANGUAGE_HELP))

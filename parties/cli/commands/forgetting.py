@@ -1,10 +1,11 @@
 """``vfl bench forgetting``: membership audits of the unlearning methods, on many models at once."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -12,71 +13,130 @@ from parties.cli.console import Console
 from parties.cli.options import DataOption, DebugOption
 
 if TYPE_CHECKING:
+    from parties.experiments.population.part import Describe, StudyPlace
     from parties.experiments.population.plan import Study
-    from parties.experiments.population.study import Record
+    from parties.experiments.population.study import MeasuredPart, PopulationSummary
+    from parties.experiments.provenance import Provenance
 
 STUDY = Path(__file__).parents[3] / "configs" / "bench" / "forgetting.toml"
 MIXED = "**Mixed:** the parts were computed by more than one version of the program.\n\n"
 
+StudyOption: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        help="Read the study (the populations of models, and the methods) from this TOML file."
+    ),
+]
+OutOption: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        help="Store trained models and finished measurements in this folder; they are not repeated."
+    ),
+]
+DocsOption: TypeAlias = Annotated[
+    Path, typer.Option(help="Folder of the page with the results and of the chosen settings.")
+]
+OnlyOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(help="Run only the population with this name; may be repeated."),
+]
+ThreadsOption: TypeAlias = Annotated[
+    int, typer.Option(min=1, help="Number of threads that torch uses.")
+]
+
 
 @dataclass(frozen=True, slots=True)
 class ForgettingOptions:
-    """The options of ``vfl bench forgetting``."""
+    """The options of the commands of a study."""
 
     study: Path
     data: Path | None
     out: Path
     docs: Path
-    seeds: int
     only: tuple[str, ...]
     threads: int
+
+    def place(self) -> "StudyPlace":
+        """Return the folders of the study."""
+        from parties.experiments.population.part import StudyPlace
+
+        return StudyPlace(self.study.parent, self.data, self.out)
 
 
 def forgetting_command(  # noqa: PLR0913  one parameter per option
     *,
     data: DataOption = None,
-    study: Annotated[
-        Path,
-        typer.Option(
-            help="Read the study (the populations of models, and the methods) from this TOML file."
-        ),
-    ] = STUDY,
-    out: Annotated[
-        Path,
-        typer.Option(
-            help="Store finished parts of the study in this folder; stored parts are not repeated."
-        ),
-    ] = Path("runs/forgetting"),
-    docs: Annotated[
-        Path,
-        typer.Option(
-            help="Write the page with the results, its plot and its JSON file into this folder."
-        ),
-    ] = Path("docs"),
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds per population.")] = 5,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(help="Run only the population with this name; may be repeated."),
-    ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="Number of threads that torch uses.")] = 2,
+    study: StudyOption = STUDY,
+    out: OutOption = Path("runs/forgetting"),
+    docs: DocsOption = Path("docs"),
+    seeds: Annotated[int, typer.Option(min=2, help="Number of seeds per population.")] = 5,
+    only: OnlyOption = None,
+    threads: ThreadsOption = 2,
     debug: DebugOption = False,
 ) -> None:
-    """Audit unlearning methods with a likelihood-ratio test on many models.
+    """Audit unlearning methods with likelihood-ratio tests on many models.
 
     The command trains dozens of models at once, and each method unlearns different rows in each
-    model. For each row, a likelihood-ratio test then tries to distinguish models that unlearned the
-    row from models that were trained without the row. An AUC of 0.5 means that the test cannot
-    distinguish the two kinds of models. If the command is repeated, it reads finished results from
-    their files.
+    model. Attacks then try to distinguish rows that a model unlearned from rows that the model has
+    never seen, and unlearned models from Retrain models. An AUC of 0.5 means that the attacks
+    cannot distinguish them. The AUCs are corrected for the bias of the attacks, and have intervals
+    over seeds. The settings of the methods come from `vfl bench forgetting-search`. If the command
+    is repeated, it reads finished measurements from their files.
 
     Exit codes: 2 usage, 3 config, 4 data, 7 storage.
     """
-    options = ForgettingOptions(study, data, out, docs, seeds, tuple(only or ()), threads)
+    options = ForgettingOptions(study, data, out, docs, tuple(only or ()), threads)
     console = Console("vfl", json_lines=False, debug=debug)
-    console.run(lambda: _run(options, console))
+    console.run(lambda: _measure(options, seeds, console))
 
 
-def _run(options: ForgettingOptions, console: Console) -> None:
+def forgetting_search_command(  # noqa: PLR0913  one parameter per option
+    *,
+    data: DataOption = None,
+    study: StudyOption = STUDY,
+    out: OutOption = Path("runs/forgetting"),
+    docs: DocsOption = Path("docs"),
+    only: OnlyOption = None,
+    threads: ThreadsOption = 2,
+    debug: DebugOption = False,
+) -> None:
+    """Choose the settings of every method of `vfl bench forgetting` by one rule.
+
+    For each method, the command tries the same number of settings on models of other seeds than
+    those of the tables. It takes the settings with the lowest leak among those whose accuracy on
+    validation rows is close to that of Retrain. If the command is repeated, it reads finished
+    trials from their files.
+
+    Exit codes: 2 usage, 3 config, 4 data, 7 storage.
+    """
+    options = ForgettingOptions(study, data, out, docs, tuple(only or ()), threads)
+    console = Console("vfl", json_lines=False, debug=debug)
+    console.run(lambda: _search(options, console))
+
+
+def _search(options: ForgettingOptions, console: Console) -> None:
+    import torch
+
+    from parties.experiments.population.plan import read_study
+    from parties.experiments.population.search import (
+        NAME,
+        search_settings,
+        search_steps,
+        write_choices,
+    )
+    from parties.experiments.provenance import SCOPES, Provenance
+
+    torch.set_num_threads(options.threads)
+    study, path = read_study(options.study), options.docs / NAME
+    chosen, measured = study.chosen(options.only), Provenance.here(SCOPES["forgetting"])
+    with _progress(console, "trials", search_steps(study, chosen)) as (describe, advance):
+        for population in chosen:
+            for choice in search_settings(study, population, options.place(), describe, advance):
+                write_choices(path, [choice], measured)
+    console.print(f"settings: {path}", event="result")
+
+
+def _measure(options: ForgettingOptions, seeds: int, console: Console) -> None:
     import torch
 
     from parties.experiments.bench.record import merge_rows
@@ -87,31 +147,50 @@ def _run(options: ForgettingOptions, console: Console) -> None:
         study_table,
     )
     from parties.experiments.population.plan import read_study
-    from parties.experiments.population.study import summarise_study
+    from parties.experiments.population.search import NAME, read_choices, with_choices
+    from parties.experiments.population.study import study_parts, summarise_study
     from parties.experiments.provenance import Provenance
 
     torch.set_num_threads(options.threads)
-    study = read_study(options.study)
-    records = _records(study, options, console)
-    summaries = list(summarise_study(records))
-    options.docs.mkdir(parents=True, exist_ok=True)
-    (options.docs / "forgetting.md").write_text(
-        _page(study, records, options, study_table(summaries))
-    )
-    measured = Provenance.common(Provenance(**record["provenance"]) for record in records)
+    study, choices = read_study(options.study), read_choices(options.docs / NAME)
+    chosen = study.chosen(options.only)
+    rows = {each.name: with_choices(study.rows(each), each, choices) for each in chosen}
+    work = list(study_parts(study, rows, options.place(), seeds))
+    with _progress(console, "populations", len(work)) as (describe, advance):
+        parts = [_measured_part(part, describe, advance) for part in work]
+    summaries = list(summarise_study(parts))
+    facts = [each.facts for part in parts for each in part.rows.values()]
+    measured = Provenance.common(Provenance(**each["provenance"]) for each in facts)
     points = study_points(summaries)
-    content = {**asdict(measured), "points": [asdict(each) for each in points]}
+    _write(options, seeds, parts, study_table(summaries), measured)
+    content = {
+        **asdict(measured),
+        "points": [asdict(each) for each in points],
+        "populations": [asdict(each) for each in summaries],
+    }
     (options.docs / "forgetting.json").write_text(
         json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     )
     draw_study(points, options.docs / "forgetting.png")
-    rows = [asdict(check) for check in study_checks(summaries)]
-    merge_rows(options.docs / "fedora.json", "forgetting", rows, measured)
+    checks = [asdict(check) for check in study_checks(summaries)]
+    merge_rows(options.docs / "fedora.json", "forgetting", checks, measured)
     console.print(f"page:    {options.docs / 'forgetting.md'}", event="result")
     console.print(f"figures: {options.docs / 'fedora.json'}", event="result")
 
 
-def _records(study: "Study", options: ForgettingOptions, console: Console) -> "Sequence[Record]":
+def _measured_part(
+    part: "Callable[[Describe], MeasuredPart]", describe: "Describe", advance: Callable[[], None]
+) -> "MeasuredPart":
+    measured = part(describe)
+    advance()
+    return measured
+
+
+@contextmanager
+def _progress(
+    console: Console, title: str, total: int
+) -> "Iterator[tuple[Describe, Callable[[], None]]]":
+    """Show a progress bar; yield functions that change its text and advance it."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -121,9 +200,6 @@ def _records(study: "Study", options: ForgettingOptions, console: Console) -> "S
         TimeRemainingColumn,
     )
 
-    from parties.experiments.population.study import StudyPlace, run_study_parts
-
-    place = StudyPlace(options.study.parent, options.data, options.out)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -132,51 +208,60 @@ def _records(study: "Study", options: ForgettingOptions, console: Console) -> "S
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console.terminal) as progress:
-        work = list(run_study_parts(study, study.chosen(options.only), place, options.seeds))
-        bar = progress.add_task("populations", total=len(work))
+        bar = progress.add_task(title, total=total)
 
         def describe(text: str) -> None:
             progress.update(bar, description=text)
 
-        return [_run_part(part, describe, lambda: progress.advance(bar)) for part in work]
+        yield describe, lambda: progress.advance(bar)
 
 
-def _run_part(
-    part: "Callable[[Callable[[str], None]], Record]",
-    describe: Callable[[str], None],
-    advance: Callable[[], None],
-) -> "Record":
-    record = part(describe)
-    advance()
-    return record
-
-
-def _page(
-    study: "Study", records: "Sequence[Record]", options: ForgettingOptions, tables: str
-) -> str:
-    from datetime import UTC, datetime
-    from importlib.metadata import version
-
-    when = datetime.now(UTC).date().isoformat()
-    versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "numpy", "scikit-learn"))
-    return (
-        "# Forgetting, measured per example\n\n"
-        f"Written by `vfl bench forgetting --seeds {options.seeds} --data DIR` on {when} "
-        f"with {versions}, in {sum(record['seconds'] for record in records) / 3600:.1f} h. "
-        f"The tables show means over seeds {study.first} to {study.first + options.seeds - 1} "
-        "with one standard error. An AUC of 0.5 means that attacks cannot distinguish a model "
-        "from a model that was never trained on the rows.\n\n"
-        f"{MIXED if len({record['provenance']['code'] for record in records}) > 1 else ''}"
-        "*Equivalent* means that two one-sided tests at the 5 % level, over all models, show "
-        "that the test accuracy differs from the mean of the Retrain models by less than one "
-        "standard deviation of their accuracies. For the last column, an "
-        "attack decides for each model as a whole, by all forgotten rows together, whether the "
-        "model is an unlearned model or a Retrain. The attack's true and false positive rates give "
-        "a lower bound for the ε of every (ε, δ) guarantee that could be claimed (δ = 0, "
-        "Clopper-Pearson, all seeds pooled). The second number of the column is the "
-        "bound that a perfect attack would reach with the same number of models. A bound of 0 "
-        "excludes no value of ε. No method on this page claims an ε.\n\n"
-        "![AUC of both audits for every method](forgetting.png)\n\n"
-        "<!-- state: forgetting -->\n<!-- end -->\n\n"  # `make docs` fills it in
-        f"{tables}"
+def _write(
+    options: ForgettingOptions,
+    seeds: int,
+    parts: "Sequence[MeasuredPart]",
+    tables: str,
+    measured: "Provenance",
+) -> None:
+    """Write the page."""
+    options.docs.mkdir(parents=True, exist_ok=True)
+    hours = sum(each.facts["seconds"] for part in parts for each in part.rows.values()) / 3600
+    first = min(part.seed for part in parts)
+    mixed = "" if measured.code else MIXED
+    command = f"vfl bench forgetting --seeds {seeds} --data DIR"
+    page = PAGE.format(
+        command=command, hours=hours, first=first, last=first + seeds - 1, mixed=mixed
     )
+    (options.docs / "forgetting.md").write_text(page + tables)
+
+
+PAGE = """# Forgetting, measured per example
+
+Written by `{command}`; the methods took {hours:.1f} h, without the training of the models. The tables
+show means over seeds {first} to {last}. The settings of every method were chosen on other seeds by one
+rule, among 20 trials: the lowest leak with an accuracy on validation rows within one point of Retrain's
+(`vfl bench forgetting-search`, [forgetting-search.json](forgetting-search.json)).
+
+{mixed}| column | meaning |
+|---|---|
+| leak | how well an attack distinguishes rows that a model unlearned from rows that it has never seen (U-LiRA). 0.5: not at all. This is what matters: it does not depend on how the models were trained. |
+| closeness | how well an attack distinguishes unlearned models from Retrain models, on rows that were unlearned, after the logits of every model were scaled to the same confidence. It also finds other recipes of training: see the models that were retrained with other settings. |
+| excess | the AUC of closeness on forgotten rows minus that on rows that the same models have never seen |
+| equivalent | whether tests over seeds show that the test accuracy differs from Retrain's by less than one standard deviation of Retrain models |
+| trigger | rows of the test set that a trigger moves to the planted class, in percent, above the same rows without the trigger; measured on other models, which forget the rows with the trigger |
+| canaries | forgotten rows with a planted wrong label for which the model still predicts this label, in percent |
+| changed on D_r | remaining rows for which the predicted class differs from that of the original model, in percent |
+| rows | rows whose embeddings cross between the parties, relative to Retrain |
+| worst row | AUC of the leak for single rows, at the 90th percentile; few models make it high, so compare it with the null in the first row |
+| ε at least | lower bound of ε from an attack on whole models, and the bound that a perfect attack would reach with these models; no method claims an ε |
+
+The attacks fit Gaussians to few models, so their AUC is biased towards 0.5. Each AUC is the larger of an
+attack with two Gaussians per row and an attack with one shift for all rows, corrected by the curve below
+each table; in parentheses, the 95 % interval over seeds.
+
+![AUC of both audits for every method](forgetting.png)
+
+<!-- state: forgetting -->
+<!-- end -->
+
+"""  # noqa: E501

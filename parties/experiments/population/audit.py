@@ -1,103 +1,128 @@
 """Audits of a population: comparison of unlearned models with Retrain models."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import fmean
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from models.ensemble import Ensemble
-from parties.common.shared_randomness import torch_seed
-from parties.experiments.population.forget_sets import ForgetSet
-from parties.experiments.population.pooled_data import PooledData
-from parties.experiments.population.trained import TrainedPopulation
+from parties.experiments.population.measured import Measured
+from unlearning.audit.bias_curve import BiasCurve, RowCorrelation, bias_curve
 from unlearning.audit.epsilon import AttackCounts
-from unlearning.audit.forgetting import label_log_odds
 from unlearning.audit.lira import (
     Arm,
-    LiraResult,
-    likelihood_ratio_audit,
+    AuditLayout,
+    attack_aucs,
+    excess_auc,
+    stronger_auc,
     wasserstein_distances,
     whole_model_counts,
+    worst_row_aucs,
+)
+
+Mask = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+VS_RETRAIN, U_LIRA = "vs_retrain", "u_lira"
+AUDITS: Final[Mapping[str, str]] = MappingProxyType(
+    {U_LIRA: "leak (U-LiRA AUC)", VS_RETRAIN: "closeness (vs-Retrain AUC)"}
 )
 
 
 @dataclass(frozen=True, slots=True)
-class MethodAudit:
-    """All audits of one method."""
+class SeedEstimates:
+    """The audits of one method on the models of one seed, before any correction."""
 
-    # Attack that distinguishes unlearned models from Retrain models, on rows that the unlearned
-    # models forgot.
-    vs_retrain: LiraResult
-    # Attack that distinguishes rows that a model forgot from rows on which the model was never
-    # trained.
-    u_lira: LiraResult
-    accuracies: tuple[float, ...]  # test accuracy of every model
-    gap: float  # mean test accuracy minus the mean test accuracy of the Retrain models
+    auc: dict[str, float]  # by audit; of the stronger of two attacks
+    worst: dict[str, float]  # by audit; ``LiraResult.worst``
+    # vs-Retrain AUC on forgotten rows minus that on rows that the same models never saw.
+    excess: float
     # For each row, a Gaussian is fitted to the confidences of the unlearned models and another to
-    # those of the Retrain models; mean and 95th percentile, over rows, of the 2-Wasserstein
-    # distance between both.
-    distance: tuple[float, float]
-    # Mean log-odds of the label on forgotten rows, minus the same mean of the Retrain models.
-    confidence_gap: float
-    # Two counts: how many unlearned models, and how many Retrain models, the attack classifies as
-    # unlearned. A lower bound of ε is computed from these counts.
+    # those of the Retrain models; mean over rows of the 2-Wasserstein distance between both.
+    distance: float
+    # How many unlearned models, and how many Retrain models, an attack on whole models classifies
+    # as unlearned. A lower bound of ε is computed from these counts.
     taken: AttackCounts
 
 
 class PopulationAudit:
-    """Compares unlearned models with models that were retrained without the same rows."""
+    """Audits the methods of one population and one seed against its Retrain models."""
 
-    def __init__(self, draw: ForgetSet, retrained: TrainedPopulation) -> None:
-        self._draw, self._pooled = draw, draw.pooled
-        self._labels = draw.pooled.labels[draw.pool]
-        self._retrains = Arm.whole(self._confidences(retrained.original))
-        self.accuracies = population_accuracies(draw.pooled, retrained.original)  # of the Retrains
-        self._seed = torch_seed(draw.pooled.agreement.seed, "population audit")
+    def __init__(self, learned: Mask, retrain: Measured) -> None:
+        """Use the rows ``learned`` by each run, ``[runs, pool]``, and its Retrain models."""
+        self._learned = learned
+        self._retrains = Arm.whole(retrain.calibrated)
+        self._raw = retrain.confidences
+        self._seed = len(learned)  # of the synthetic populations, equal for all seeds
 
-    def null(self) -> LiraResult:
-        """Return the null result: the attack compares two halves of the Retrain models."""
-        return self._figure(*self._halves())
+    def estimates(self, method: Measured) -> SeedEstimates:
+        """Return the audits of one method.
 
-    def null_counts(self) -> AttackCounts:
-        """Return the null result of the attack that classifies whole models, as counts.
-
-        The attack compares two halves of the Retrain models.
+        ``vs_retrain`` compares calibrated confidences, because the audit is about what the models
+        know of the rows. ``u_lira`` compares confidences as the models give them.
         """
-        return whole_model_counts(*self._halves())
+        forgot, layout = Arm(method.calibrated, self._learned), self._layouts()
+        values = {
+            VS_RETRAIN: (method.calibrated, self._retrains.values),
+            U_LIRA: (method.confidences, method.confidences),
+        }
+        return SeedEstimates(
+            {name: _stronger(*values[name], layout[name]) for name in AUDITS},
+            {name: _worst(*values[name], layout[name]) for name in AUDITS},
+            excess_auc(forgot, self._retrains).excess,
+            float(wasserstein_distances(forgot, self._retrains).mean()),
+            whole_model_counts(forgot, self._retrains),
+        )
+
+    def null(self) -> SeedEstimates:
+        """Return the audits of two halves of the Retrain models; no difference is to be found."""
+        first, second = self._halves()
+        layout = AuditLayout(first.taken, second.taken)
+        return SeedEstimates(
+            {VS_RETRAIN: _stronger(first.values, second.values, layout)},
+            {VS_RETRAIN: _worst(first.values, second.values, layout)},
+            0.0,
+            0.0,
+            whole_model_counts(first, second),
+        )
+
+    def curves(self) -> dict[str, BiasCurve]:
+        """Return the bias curves of both audits, and that of the null under the name ``null``."""
+        first, second = self._halves()
+        layouts = self._layouts() | {"null": AuditLayout(first.taken, second.taken)}
+        correlation = {name: RowCorrelation.of(self._retrains.values) for name in layouts}
+        correlation[U_LIRA] = RowCorrelation.of(self._raw)
+        return {
+            name: bias_curve(layout, correlation[name], np.random.default_rng(self._seed))
+            for name, layout in layouts.items()
+        }
+
+    def _layouts(self) -> dict[str, AuditLayout]:
+        return {
+            VS_RETRAIN: AuditLayout.vs_retrain(self._learned, len(self._raw)),
+            U_LIRA: AuditLayout.u_lira(self._learned),
+        }
 
     def _halves(self) -> tuple[Arm, Arm]:
         half = len(self._retrains.values) // 4 * 2
         runs = np.arange(2 * half)
         return self._retrains.of(runs[:half]), self._retrains.of(runs[half:])
 
-    def audit_method(self, models: Ensemble) -> MethodAudit:
-        """Return all audit results of one method's models."""
-        values, learned = self._confidences(models), self._draw.learned
-        forgot, spared = Arm(values, learned), Arm(values, ~learned)
-        distances = wasserstein_distances(forgot, self._retrains)
-        right = population_accuracies(self._pooled, models)
-        gap = forgot.gaussians()[0].mean() - self._retrains.gaussians()[0].mean()
-        return MethodAudit(
-            vs_retrain=self._figure(forgot, self._retrains),
-            u_lira=self._figure(forgot, spared),
-            accuracies=right,
-            gap=fmean(right) - fmean(self.accuracies),
-            distance=(float(distances.mean()), float(np.quantile(distances, 0.95))),
-            confidence_gap=float(gap),
-            taken=whole_model_counts(forgot, self._retrains),
-        )
 
-    def _figure(self, first: Arm, second: Arm) -> LiraResult:
-        return likelihood_ratio_audit(first, second, np.random.default_rng(self._seed))
+def leak(method: Measured, learned: Mask) -> float:
+    """Return the U-LiRA AUC of a method, or 1 minus it: 0.5 means no leak.
 
-    def _confidences(self, models: Ensemble) -> Any:
-        logits = self._pooled.logits(models, self._draw.pool)
-        return label_log_odds(logits, self._labels).numpy()
+    ``learned`` marks the rows that each run forgot, ``[runs, pool]``.
+    """
+    values, layout = method.confidences, AuditLayout.u_lira(learned)
+    return 0.5 + abs(_stronger(values, values, layout) - 0.5)
 
 
-def population_accuracies(pooled: PooledData, models: Ensemble) -> tuple[float, ...]:
-    """Return the test accuracy of every model, ``[N]``."""
-    rows = pooled.rows.test
-    right = pooled.logits(models, rows).argmax(dim=2) == pooled.labels[rows]
-    return tuple(right.double().mean(dim=1).tolist())
+def _stronger(first: Floats, second: Floats, layout: AuditLayout) -> float:
+    return float(stronger_auc(attack_aucs(first, second, layout)))
+
+
+def _worst(first: Floats, second: Floats, layout: AuditLayout) -> float:
+    found: Any = worst_row_aucs(first[None], second[None], layout)[0]
+    return float(found)

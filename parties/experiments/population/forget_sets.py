@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from configs.agreement import RowRequest
 from parties.common.errors import PolicyError
 from parties.common.shared_randomness import Index, derive_key, permutation
-from parties.experiments.population.pooled_data import PooledData
+from parties.experiments.population.pooled_data import PooledData, requested_rows
 from parties.vertical.engine.rows import RowSets
 from unlearning.audit.lira import MIN_RUNS
 
@@ -60,7 +60,7 @@ def draw_forget_sets(pooled: PooledData, request: RowRequest, runs: int) -> Forg
             f"a population has {runs} runs; expected an even number of at least {2 * MIN_RUNS}"
         )
     secret = derive_key(pooled.agreement.seed, "population", request.name, request.seed)
-    requested = _requested_rows(pooled, request)
+    requested = requested_rows(pooled, request)
     requested = requested[permutation(secret, len(requested))]
     size = 2 * request.canaries or len(requested) // 2 * 2
     if not 2 <= size <= len(requested):
@@ -81,15 +81,32 @@ def draw_forget_sets(pooled: PooledData, request: RowRequest, runs: int) -> Forg
     )
 
 
-def _requested_rows(pooled: PooledData, request: RowRequest) -> Index:
-    agreement, rows, labels = pooled.agreement, pooled.rows, pooled.labels.numpy()
-    parts = []
-    for name in request.classes:
-        members = rows.train[labels[rows.train] == agreement.labels.classes.index(name)]
-        secret = derive_key(agreement.seed, "request", request.name, request.seed, name)
-        order = permutation(secret, len(members))
-        parts.append(members[order[: round(request.fraction * len(members))]])
-    return np.sort(np.concatenate(parts))
+def draw_triggered(pooled: PooledData, runs: int) -> ForgetSet:
+    """Return the rows of runs that learn a trigger, and then forget the rows with the trigger.
+
+    All runs are trained on the same rows.
+
+    Raises:
+        PolicyError: the first request of the agreement has no backdoor.
+    """
+    trigger = pooled.trigger
+    if trigger is None:
+        raise PolicyError(
+            "the models that measure triggers have no trigger",
+            "give the first request of the population's changes a backdoor",
+        )
+    requested = requested_rows(pooled, pooled.agreement.unlearn[0])
+    labels, inputs = pooled.labels.clone(), dict(pooled.inputs)
+    labels[trigger.rows] = trigger.target
+    inputs[trigger.party] = inputs[trigger.party].clone()
+    inputs[trigger.party][trigger.rows] = trigger.stamped[trigger.rows]
+    return ForgetSet(
+        pooled=replace(pooled, labels=labels, inputs=inputs),
+        pool=np.empty(0, np.int64),
+        learned=np.empty((runs, 0), np.bool_),
+        always=requested,
+        retain=np.setdiff1d(pooled.rows.train, requested),
+    )
 
 
 def _random_halves(secret: bytes, size: int, runs: int) -> NDArray[np.bool_]:

@@ -1,18 +1,29 @@
 """Config of a forgetting study: its populations, and the methods that are audited on each."""
 
-import math
 import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from configs.agreement import VerticalAgreement
 from configs.errors import ConfigError
-from configs.table import ConfigTable, Count
+from configs.table import ConfigTable, Count, Fraction, Positive
 from configs.unlearning import table_name
-from parties.vertical.methods.fedora import AdaptiveStepSettings, FedoraSettings
+from parties.vertical.methods.fedora import AdaptiveStepSettings
 
+TRAINING: Final = "training"  # the way of a row of fresh models
+PRIMAL_DUAL: Final = ("fedora",)  # ways with a dual
+# The methods that every table must contain, and how each is recognised.
+RIVALS: Final[Mapping[str, Callable[["StudyMethod"], bool]]] = {
+    "short Retrain (way = 'short-retrain')": lambda row: row.way == "short-retrain",
+    "fine-tuning from the early checkpoint (way = 'fine-tune', start = 'rewind')": lambda row: (
+        row.way == "fine-tune" and row.settings.get("start") == "rewind"
+    ),
+    "local Retrain (way = 'retrain-local')": lambda row: row.way == "retrain-local",
+}
 # FedORA as in the paper: from the original, with adaptive plain steps and without calibration.
 PAPER: dict[str, Any] = {
     "start": "original",
@@ -21,6 +32,15 @@ PAPER: dict[str, Any] = {
     "adaptive": AdaptiveStepSettings(),
     "calibrate": False,
 }
+
+
+class TriggerPopulation(ConfigTable):
+    """Settings of the models that measure triggers: their rows to forget carry a trigger."""
+
+    runs: Annotated[int, Field(ge=2)] = 8
+    # Changes of settings of the population's config, in the form of --set; the first request must
+    # have a backdoor.
+    changes: tuple[str, ...]
 
 
 class Population(ConfigTable):
@@ -33,49 +53,94 @@ class Population(ConfigTable):
     changes: tuple[str, ...] = ()  # of settings, in the form of --set
     rows_of: tuple[str, ...] = ()  # names of the only methods to audit; empty: all others
     without: tuple[str, ...] = ()  # names of methods not to audit
+    trigger: TriggerPopulation | None = None  # None: no rate of triggers is measured
+
+
+class SearchRange(ConfigTable):
+    """The values of one setting that a search tries: a list, or a range on a logarithmic scale."""
+
+    any: tuple[Any, ...] = ()  # a list of values; empty: the range
+    low: Positive = 1.0  # smallest value of the range
+    high: Positive = 1.0  # largest value of the range
+    whole: bool = False  # whether values of the range are rounded to whole numbers
+    # Whether values of the range are multiples of the learning rate of the training.
+    of_training_rate: bool = False
+
+    def value(self, at: float, training_rate: float) -> Any:
+        """Return the value at the position ``at``, from 0 to 1."""
+        if self.any:
+            return self.any[min(int(at * len(self.any)), len(self.any) - 1)]
+        found = self.low * (self.high / self.low) ** at
+        if self.of_training_rate:
+            found *= training_rate
+        return round(found) if self.whole else float(f"{found:.3g}")
 
 
 class StudyMethod(ConfigTable):
-    """One row of the result tables: an unlearning method with its settings."""
+    """One row of the result tables: an unlearning method, or a training, with its settings."""
 
     name: str
-    way: str  # name of the method
+    way: str  # name of the method; "training": fresh models, trained on the remaining rows
     paper: bool = False  # FedORA as in the paper, with the settings of ``paper_form``
-    plan: dict[str, Any] = Field(default_factory=dict)  # settings of FedORA that differ
-    settings: dict[str, Any] = Field(default_factory=dict)  # settings of any other method
-    as_long: bool = False  # as many epochs over D_r as FedORA, at the learning rate of training
+    settings: dict[str, Any] = Field(default_factory=dict)  # settings that differ
+    # Ranges of the settings that a search chooses, by name; empty: nothing is searched.
+    search: dict[str, SearchRange] = Field(default_factory=dict)
+    dual_off_of: str | None = None  # the row of which this row is a copy without the dual
 
-    def form(self, agreed: FedoraSettings, printed: dict[str, Any]) -> FedoraSettings:
-        """Return the FedORA settings of this row; ``printed`` has the settings of the paper."""
-        base = agreed.model_dump() | (PAPER | printed if self.paper else {})
-        return FedoraSettings.model_validate(base | self.plan)
-
-    def agreement(self, agreed: VerticalAgreement) -> VerticalAgreement:
-        """Return the agreement with this row's settings of a method other than FedORA.
+    def agreement(
+        self, agreed: VerticalAgreement, printed: Mapping[str, Any] = MappingProxyType({})
+    ) -> VerticalAgreement:
+        """Return the agreement with this row's settings; ``printed`` has those of the paper.
 
         Raises:
             ConfigError: the settings are invalid.
         """
-        table, fedora = table_name(self.way), agreed.unlearning.of(FedoraSettings)
-        long = {}
-        if self.as_long:
-            epochs = math.ceil(fedora.iterations * fedora.retain_share)
-            long = {"epochs": epochs, "learning_rate": agreed.training.learning_rate}
-        if not (long or self.settings):
+        changed = (PAPER | dict(printed) if self.paper else {}) | self.settings
+        if not changed:
             return agreed
-        plan = getattr(agreed.unlearning, table)
+        if self.way == TRAINING:
+            return agreed.model_copy(update={"training": self._valid(agreed.training, changed)})
+        table = table_name(self.way)
+        own = self._valid(getattr(agreed.unlearning, table), changed)
+        unlearning = agreed.unlearning.model_copy(update={table: own})
+        return agreed.model_copy(update={"unlearning": unlearning})
+
+    def _valid(self, plan: ConfigTable, changed: Mapping[str, Any]) -> ConfigTable:
         try:
-            own = type(plan).model_validate(plan.model_dump() | long | self.settings)
+            return type(plan).model_validate(plan.model_dump() | dict(changed))
         except ValidationError as error:
             raise ConfigError(f"row {self.name!r} of the study is invalid: {error}") from error
-        changed = agreed.unlearning.model_copy(update={table: own})
-        return agreed.model_copy(update={"unlearning": changed})
+
+    def drawn(self, position: Sequence[float], training_rate: float) -> dict[str, Any]:
+        """Return the settings at a position of the search, ``[settings]`` from 0 to 1."""
+        return {
+            name: each.value(at, training_rate)
+            for (name, each), at in zip(sorted(self.search.items()), position, strict=True)
+        }
+
+    def with_settings(self, found: Mapping[str, Any]) -> "StudyMethod":
+        """Return the row with ``found`` in addition to its own settings."""
+        return self.model_copy(update={"settings": self.settings | dict(found)})
+
+
+class SearchPlan(ConfigTable):
+    """How the settings of every method are chosen: one rule for all methods and populations."""
+
+    # Seeds of the models of the search; the tables are made with other seeds.
+    seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (100, 101)
+    trials: Count = 20  # settings that are tried for each method; the first trial is the default
+    runs: Annotated[int, Field(ge=32, multiple_of=2)] = 32  # models of each seed
+    # Largest loss of accuracy on validation rows, compared with the Retrain models.
+    utility: Positive = 0.01
 
 
 class Study(ConfigTable):
     """A whole study."""
 
     first: Annotated[int, Field(ge=0)] = 0  # seed
+    # Fractions of the training after which early checkpoints are kept.
+    early: tuple[Fraction, ...] = (0.2,)
+    search: SearchPlan = SearchPlan()
     population: tuple[Population, ...]
     row: tuple[StudyMethod, ...]
     paper_form: dict[str, dict[str, Any]] = Field(default_factory=dict)  # by population
@@ -94,7 +159,28 @@ class Study(ConfigTable):
                 f"the table paper_form names the population {unknown!r}, but no such population is "
                 "defined"
             )
+        for each in self.population:
+            self._require_rivals(each)
         return self
+
+    def _require_rivals(self, population: Population) -> None:
+        """Refuse a table without the cheap exact methods, or without a method's dual off."""
+        rows = self.rows(population)
+        lacking = [name for name, has in RIVALS.items() if not any(map(has, rows))]
+        names = {row.name for row in rows}
+        off = {row.dual_off_of for row in rows}
+        lacking += [
+            f"{row.name} with its dual off (a row with dual_off_of = {row.name!r})"
+            for row in rows
+            if row.way in PRIMAL_DUAL and row.dual_off_of is None and row.name not in off
+        ]
+        if lacking:
+            raise ValueError(
+                f"population {population.name!r} lacks rows that every table needs: "
+                f"{'; '.join(lacking)}"
+            )
+        for unknown in off - names - {None}:
+            raise ValueError(f"dual_off_of names the row {unknown!r}, but no such row is defined")
 
     def chosen(self, names: tuple[str, ...]) -> tuple[Population, ...]:
         """Return the populations with these ``names``; all populations if ``names`` is empty.

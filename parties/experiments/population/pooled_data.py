@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from configs.agreement import VerticalAgreement
+from configs.agreement import RowRequest, VerticalAgreement
 from configs.config_file import read_config
 from models.ensemble import Ensemble
 from models.initialisation import build_seeded
@@ -17,8 +17,10 @@ from parties.common.shared_randomness import Index, derive_key, permutation, tor
 from parties.data import preprocess
 from parties.data.holding import Holding, read_holding
 from parties.vertical.alignment.row_order import order_ids
-from parties.vertical.engine.features import DTYPES
+from parties.data.preprocess import FittedPreprocessing
+from parties.vertical.engine.features import DTYPES, make_trigger
 from parties.vertical.engine.networks import ActiveNetwork, build_bottom
+from parties.vertical.engine.requests import poisoned_rows
 from parties.vertical.engine.rows import RowSets, split_rows
 from parties.vertical.methods.registry import SCHEMA
 
@@ -38,6 +40,16 @@ class WholeModel(nn.Module):
 
 
 @dataclass(frozen=True, slots=True)
+class PlantedTrigger:
+    """The trigger that one party plants in rows that will be forgotten."""
+
+    party: str
+    target: int  # class of the rows with the trigger
+    rows: Index  # [poisoned], training rows with the trigger
+    stamped: Tensor  # the party's features of all common rows with the trigger, [common rows, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PooledData:
     """Data and models of all parties of one federation, in one process."""
 
@@ -45,6 +57,7 @@ class PooledData:
     rows: RowSets
     inputs: dict[str, Tensor]  # features of all common rows by party, ``[common rows, ...]``
     labels: Tensor  # labels of all common rows, ``[common rows]``
+    trigger: PlantedTrigger | None = None  # trigger of the first request; None without a backdoor
 
     def fresh(self, streams: Sequence[str]) -> Ensemble:
         """Return one untrained model per random stream, with the parties' initial weights."""
@@ -143,13 +156,51 @@ def read_pooled_data(
         order = permutation(derive_key(agreement.seed, "population"), len(rows.train))
         kept = np.sort(rows.train[order[:most]])
         rows = replace(rows, initial_train=kept, train=kept)
-    inputs = {
-        name: _features(agreement, holdings[name], places[name], rows)
+    fitted = {
+        name: preprocess.fit_preprocessing(holdings[name], places[name][rows.train])
         for name in agreement.feature_parties
+    }
+    inputs = {
+        name: _features(agreement, holdings[name], places[name], each)
+        for name, each in fitted.items()
     }
     if ours.labels is None:
         raise LookupError("the active party's data has no labels")
-    return PooledData(agreement, rows, inputs, torch.from_numpy(ours.labels[at].astype(np.int64)))
+    labels = torch.from_numpy(ours.labels[at].astype(np.int64))
+    pooled = PooledData(agreement, rows, inputs, labels)
+    trigger = _trigger(pooled, holdings, places, fitted)
+    return replace(pooled, trigger=trigger)
+
+
+def requested_rows(pooled: PooledData, request: RowRequest) -> Index:
+    """Return the training rows of the classes that the request names, as its fraction says."""
+    agreement, rows, labels = pooled.agreement, pooled.rows, pooled.labels.numpy()
+    parts = []
+    for name in request.classes:
+        members = rows.train[labels[rows.train] == agreement.labels.classes.index(name)]
+        secret = derive_key(agreement.seed, "request", request.name, request.seed, name)
+        order = permutation(secret, len(members))
+        parts.append(members[order[: round(request.fraction * len(members))]])
+    return np.sort(np.concatenate(parts))
+
+
+def _trigger(
+    pooled: PooledData,
+    holdings: Mapping[str, Holding],
+    places: Mapping[str, Index],
+    fitted: Mapping[str, FittedPreprocessing],
+) -> PlantedTrigger | None:
+    """The trigger of the first request; None without a backdoor."""
+    agreement = pooled.agreement
+    plan = agreement.unlearn[0].backdoor if agreement.unlearn else None
+    if plan is None:
+        return None
+    name, request = plan.party, agreement.unlearn[0]
+    rows = poisoned_rows(agreement, request, requested_rows(pooled, request), pooled.labels)
+    train = places[name][pooled.rows.train]
+    trigger = make_trigger(plan, holdings[name], train, rows)
+    stamped = trigger.stamp(pooled.inputs[name], fitted[name])
+    return PlantedTrigger(name, agreement.labels.classes.index(plan.target), rows, stamped)
 
 
 def _common(agreement: VerticalAgreement, holding: Holding, common: set[bytes]) -> Index:
@@ -159,8 +210,7 @@ def _common(agreement: VerticalAgreement, holding: Holding, common: set[bytes]) 
 
 
 def _features(
-    agreement: VerticalAgreement, holding: Holding, place: Index, rows: RowSets
+    agreement: VerticalAgreement, holding: Holding, place: Index, fitted: FittedPreprocessing
 ) -> Tensor:
-    fitted = preprocess.fit_preprocessing(holding, place[rows.train])
     values = np.asarray(fitted.transform(holding, place))
     return torch.from_numpy(values).to(DTYPES[agreement.dtype])

@@ -50,13 +50,18 @@ class PopulationRun:
         sets: the row sets of each model.
         agreement: the agreement of all models.
         labels: the labels of all common rows, ``[common_rows]``.
+        rows_embedded: the number of rows of each model whose embeddings would cross the network,
+            once for each time.
     """
 
     stops_early = False
     sent_gradients = None
 
-    def __init__(self, trained: TrainedPopulation) -> None:
+    def __init__(self, trained: TrainedPopulation, early: float | None = None) -> None:
         """Start with the original models.
+
+        ``early`` is the fraction of the training after which the early checkpoint was kept; None
+        without a checkpoint.
 
         Raises:
             ValueError: the models have row sets of different sizes.
@@ -71,7 +76,10 @@ class PopulationRun:
         self.agreement, self.labels = trained.pooled.agreement, trained.pooled.labels
         self.models = trained.original.copy()
         self.sets: Sequence[RowSets] = trained.sets
-        self._copies = {ORIGINAL: trained.original, EARLY_CHECKPOINT: trained.early}
+        self._copies = {ORIGINAL: trained.original}
+        if early is not None:
+            self._copies[EARLY_CHECKPOINT] = trained.early[early]
+        self.rows_embedded = 0
         self._good = trained.original.copy()
         self._rule: UpdateRule = PLAIN
         self._optimiser: torch.optim.Optimizer | None = None
@@ -185,8 +193,11 @@ class PopulationRun:
         if only_top and self._top_optimiser is None:
             self._top_optimiser = build_optimiser(self._rule, chosen)
         optimiser = self._top_optimiser if only_top else self._optimiser
+        embedded = self.rows_embedded
         for request in self.epoch_requests(rows, epoch, size):
             self._step(request, act, chosen, optimiser)
+        if only_top:  # the embeddings cross once, before the first epoch
+            self.rows_embedded = embedded + (self.row_count(rows) if epoch == 1 else 0)
 
     def run_batches(
         self, requests: Iterable[vfl_pb2.BatchRequest], act: Act, absent: Collection[str] = ()
@@ -210,6 +221,7 @@ class PopulationRun:
         """Carry out one batch of all models."""
         rows = torch.from_numpy(np.stack([each.rows_of(request) for each in self._batches]))
         logits = self.models(self._pooled.batch(rows))
+        self.rows_embedded += rows.shape[1]
         loss = act(Batch(request, rows, logits, self.labels[rows], self.norms))
         match loss.use_of(0).WhichOneof("use"):
             case "descend" if optimiser is not None:
@@ -283,6 +295,7 @@ class PopulationRun:
     def logits(self, rows: vfl_pb2.Rows) -> list[Tensor]:
         """Return each model's logits on a row set in index order, ``[rows, classes]`` each."""
         chosen = torch.from_numpy(np.stack([sets.select(rows) for sets in self.sets]))
+        self.rows_embedded += chosen.shape[1]
         parts = [
             self.models(self._pooled.batch(part)) for part in torch.split(chosen, PASS_ROWS, dim=1)
         ]
@@ -313,20 +326,25 @@ def _refuse_absent(absent: Collection[str]) -> None:
         )
 
 
-def train_originals(draw: ForgetSet, purpose: str, rows: vfl_pb2.Rows) -> TrainedPopulation:
-    """Train every run from scratch on ``rows``: TRAIN_ROWS, or RETAIN for Retrain models."""
+def train_originals(
+    draw: ForgetSet, purpose: str, rows: vfl_pb2.Rows, early: Collection[float] = ()
+) -> TrainedPopulation:
+    """Train every run from scratch on ``rows``: TRAIN_ROWS, or RETAIN for Retrain models.
+
+    Copies of the models are kept after each fraction ``early`` of the epochs.
+    """
     names = [str(run) for run in range(draw.runs)]
     plan = draw.pooled.agreement.training
     fresh = draw.pooled.fresh([f"{purpose} {name}" for name in names])
     sets = [draw.rows(run) for run in range(draw.runs)]
-    run = PopulationRun(TrainedPopulation(draw.pooled, sets, names, fresh, fresh))
+    run = PopulationRun(TrainedPopulation(draw.pooled, sets, names, fresh, {}))
     run.start(ORIGINAL, purpose, UpdateRule.like_training(plan, plan.learning_rate))
-    kept = max(1, round(draw.pooled.agreement.unlearning.of(FedoraSettings).rewind * plan.epochs))
+    kept: dict[float, Ensemble] = {}
     for epoch in range(1, plan.epochs + 1):
         train_epoch(run, rows, epoch)
-        if epoch == kept:
-            early = run.models.copy()
-    return TrainedPopulation(draw.pooled, sets, names, run.models, early)
+        due = [each for each in early if epoch == max(1, round(each * plan.epochs))]
+        kept |= {each: run.models.copy() for each in due}
+    return TrainedPopulation(draw.pooled, sets, names, run.models, kept)
 
 
 def with_agreement(trained: TrainedPopulation, agreement: VerticalAgreement) -> TrainedPopulation:

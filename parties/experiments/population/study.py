@@ -1,198 +1,229 @@
-"""A forgetting study: one file of results per population and seed, and a summary."""
+"""A forgetting study: what is measured of every method on every population, and a summary."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from hashlib import sha256
 from math import sqrt
-from pathlib import Path
 from statistics import fmean, stdev
-from time import monotonic
-from typing import Any
+from typing import Any, Final
 
-from parties.common.atomic_file import write_atomically
+import numpy as np
+from numpy.typing import NDArray
+
 from parties.common.errors import PolicyError
-from parties.experiments.population.audit import PopulationAudit
-from parties.experiments.population.forget_sets import draw_forget_sets
-from parties.experiments.population.methods import run_population_method
-from parties.experiments.population.plan import Population, Study
-from parties.experiments.population.pooled_data import read_pooled_data
-from parties.experiments.population.run import train_originals
-from parties.experiments.provenance import SCOPES, Provenance
-from parties.vertical.methods.fedora import FedoraSettings
-from protocol import vfl_pb2
+from parties.experiments.population.audit import (
+    AUDITS,
+    U_LIRA,
+    VS_RETRAIN,
+    PopulationAudit,
+    SeedEstimates,
+)
+from parties.experiments.population.measured import Floats, Measured
+from parties.experiments.population.part import (
+    ORIGINAL,
+    RETRAIN,
+    Describe,
+    PartPlan,
+    StudyPart,
+    StudyPlace,
+)
+from parties.experiments.population.plan import Population, Study, StudyMethod
+from unlearning.audit.bias_curve import BiasCurve, CorrectedAuc, corrected_auc
 from unlearning.audit.epsilon import AttackCounts, EpsilonBound, epsilon_bound
-from unlearning.audit.equivalence import Equivalence, equivalence_test
+from unlearning.audit.equivalence import SeedEquivalence, equivalence_over_seeds
 
-Record = dict[str, Any]
-Describe = Callable[[str], None]
-AUDITS = ("vs_retrain", "u_lira")
-NULL, ORIGINAL = "Retrain against Retrain", "original"
-LATEST = "retrain_accuracies"  # absent in parts written by earlier versions
+NULL: Final = "Retrain against Retrain"
 
 
 @dataclass(frozen=True, slots=True)
-class StudyPlace:
-    """Folders of a study: the folders of its config file, its data and its result files."""
+class MeasuredPart:
+    """All measurements on one population with one seed."""
 
-    configs: Path  # the folder of the study's file
-    data: Path | None
-    out: Path
+    population: Population
+    seed: int
+    learned: NDArray[np.bool_]  # whether each run forgot each row of the pool, ``[runs, pool]``
+    rows: Mapping[str, Measured]  # by name, with the original models and the Retrain models
 
-
-def run_study_parts(
-    study: Study, chosen: Sequence[Population], place: StudyPlace, seeds: int
-) -> Iterator[Callable[[Describe], Record]]:
-    """Yield one function per population and seed, which reads or computes the results."""
-    for population in chosen:
-        for seed in range(study.first, study.first + seeds):
-            yield partial(_read_or_compute, study, population, place, seed)
+    @property
+    def retrain(self) -> Measured:
+        """What is measured of the Retrain models."""
+        return self.rows[RETRAIN.name]
 
 
-def _read_or_compute(
-    study: Study, population: Population, place: StudyPlace, seed: int, describe: Describe
-) -> Record:
-    """Return one population with one seed, from its file or computed."""
-    part = place.out / f"{_digest(study, population, place, seed)}.json"
-    if part.exists():
-        stored: Record = json.loads(part.read_text())
-        if LATEST in stored:  # a part of an earlier version is computed again
-            return stored
-    record = audit_population(study, population, place, seed, describe)
-    place.out.mkdir(parents=True, exist_ok=True)
-    write_atomically(part, json.dumps(record).encode())
-    return record
+def study_parts(
+    study: Study,
+    rows: Mapping[str, Sequence[StudyMethod]],
+    place: StudyPlace,
+    seeds: int,
+) -> Iterator[Callable[[Describe], MeasuredPart]]:
+    """Yield one function per population and seed, which reads or computes the measurements.
 
-
-def _digest(study: Study, population: Population, place: StudyPlace, seed: int) -> str:
-    """Return a digest of all settings that determine the result."""
-    rows = [row.model_dump(mode="json") for row in study.rows(population)]
-    source = (place.configs / population.config).read_text()
-    paper_form = study.paper_form.get(population.name, {})
-    settings = json.dumps([population.model_dump(mode="json"), rows, paper_form, source, seed])
-    return sha256(settings.encode()).hexdigest()[:16]
-
-
-def audit_population(
-    study: Study, population: Population, place: StudyPlace, seed: int, describe: Describe
-) -> Record:
-    """Train a population and audit every method on it.
-
-    Raises:
-        PolicyError: a method does not support this population.
+    ``rows`` are the methods of each chosen population, by the population's name.
     """
-    began, name = monotonic(), f"{population.name}, seed {seed}"
-    describe(f"{name}: training {2 * population.runs} models")
-    changes = (f"seed={seed}", *population.changes)
-    pooled = read_pooled_data(
-        place.configs / population.config, place.data, changes, population.rows
-    )
-    sets = draw_forget_sets(pooled, pooled.agreement.unlearn[0], population.runs)
-    original = train_originals(sets, "original", vfl_pb2.TRAIN_ROWS)
-    population_audit = PopulationAudit(sets, train_originals(sets, "retrain", vfl_pb2.RETAIN))
-    audited = {ORIGINAL: asdict(population_audit.audit_method(original.original))}
-    for row in study.rows(population):
-        describe(f"{name}: {row.name}")
-        form = row.form(
-            pooled.agreement.unlearning.of(FedoraSettings), study.paper_form_of(population)
-        )
-        agreed = replace(original.pooled, agreement=row.agreement(pooled.agreement))
-        try:
-            models = run_population_method(replace(original, pooled=agreed), row.way, form)
-            audited[row.name] = asdict(population_audit.audit_method(models))
-        except ValueError as error:
+    for name, methods in rows.items():
+        (population,) = study.chosen((name,))
+        for seed in range(study.first, study.first + seeds):
+            plan = PartPlan.of(study, population, seed)
+            yield partial(_measured_part, plan, methods, place)
+
+
+def _measured_part(
+    plan: PartPlan, methods: Sequence[StudyMethod], place: StudyPlace, describe: Describe
+) -> MeasuredPart:
+    part = StudyPart(plan, place, describe)
+    measured = {row.name: part.measured(row) for row in (ORIGINAL, RETRAIN, *methods)}
+    for name, each in measured.items():
+        if each.facts["failure"]:
             raise PolicyError(
-                f"population {name}, method {row.name!r}: {error}",
+                f"population {part.name}, method {name!r}: {each.facts['failure']}",
                 "set a smaller step size for this method in the study's file",
-            ) from error
-    return {
-        "population": population.name,
-        "provenance": asdict(Provenance.here(SCOPES["forgetting"])),
-        "seed": seed,
-        "runs": population.runs,
-        "rows": len(sets.pool),
-        "learned": len(sets.rows(0).train),
-        "null": asdict(population_audit.null()) | {"taken": asdict(population_audit.null_counts())},
-        LATEST: population_audit.accuracies,
-        "rows_judged": audited,
-        "seconds": monotonic() - began,
-    }
+            )
+    return MeasuredPart(plan.population, plan.seed, part.learned, measured)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The mean of a figure over seeds, with its standard error."""
+
+    mean: float
+    error: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        """Return mean and standard error of one value per seed."""
+        error = stdev(values) / sqrt(len(values)) if len(values) > 1 else float("nan")
+        return cls(fmean(values), error)
 
 
 @dataclass(frozen=True, slots=True)
 class MethodSummary:
-    """One method on a population over all seeds."""
+    """One method on a population over all seeds; None where a figure does not exist."""
 
     population: str
     name: str
-    auc: dict[str, float]  # mean AUC over seeds, by audit
-    # Standard error of the AUC: the larger of the standard error over seeds and the bootstrap
-    # standard error over models.
-    error: dict[str, float]
-    gap: float  # test accuracy minus that of the Retrain models, in percentage points
+    way: str  # name of the method in the study's file
+    settings: dict[str, Any]  # settings that differ from the agreement's
+    auc: dict[str, CorrectedAuc]  # by audit
+    worst: dict[str, float]  # by audit; mean over seeds of ``LiraResult.worst``
+    excess: Spread  # AUC against Retrain on forgotten rows minus that on rows never seen
+    gap: Spread  # test accuracy minus that of the Retrain models, in percentage points
+    changed: Spread  # remaining rows whose class differs from the original model's, in percent
+    triggered: Spread | None  # excess success rate of the trigger, in percent
+    planted: Spread | None  # forgotten canaries with their planted label, in percent
+    rows: float  # rows whose embeddings crossed, relative to Retrain
     distance: float
-    models: int  # number of unlearned models per seed; there are as many Retrain models
-    training_rows: int  # number of training rows of each model before unlearning
+    models: int  # unlearned models per seed; there are as many Retrain models
+    training_rows: int  # of each model before unlearning
     # Lower bound of ε from the attack that classifies whole models, over all seeds.
     bound: EpsilonBound
-    # Equivalence test between the test accuracies of unlearned models and of Retrain models. From
-    # each accuracy, the mean accuracy of the Retrain models with the same seed is subtracted. The
-    # value is None in the summary of the Retrain models.
-    equivalent: Equivalence | None = None
+    # Whether the test accuracy is equivalent to that of Retrain; None for the Retrain models.
+    equivalent: SeedEquivalence | None = None
 
 
-def summarise_study(records: Sequence[Record]) -> Iterator[MethodSummary]:
-    """Yield summaries per population: first of the Retrain models, then of each method."""
-    for population in dict.fromkeys(record["population"] for record in records):
-        own = [record for record in records if record["population"] == population]
-        yield _null(population, own)
-        for name in own[0]["rows_judged"]:
-            yield _summary(population, name, own)
+@dataclass(frozen=True, slots=True)
+class PopulationSummary:
+    """All methods on a population, and the bias curves of its audits, averaged over seeds."""
+
+    name: str
+    curves: dict[str, BiasCurve]  # by audit, and ``null``
+    methods: list[MethodSummary]
+
+    def method(self, name: str) -> MethodSummary:
+        """Return the summary of the method ``name``."""
+        return next(each for each in self.methods if each.name == name)
 
 
-def _summary(population: str, name: str, own: Sequence[Record]) -> MethodSummary:
-    found = [record["rows_judged"][name] for record in own]
-    return MethodSummary(
-        population,
-        name,
-        {audit: fmean(each[audit]["auc"] for each in found) for audit in AUDITS},
-        {audit: _error([each[audit] for each in found]) for audit in AUDITS},
-        100 * fmean(each["gap"] for each in found),
-        fmean(each["distance"][0] for each in found),
-        own[0]["runs"],
-        own[0]["learned"],
-        _epsilon_bounds(found),
-        _equivalent(name, own),
-    )
+def summarise_study(parts: Sequence[MeasuredPart]) -> Iterator[PopulationSummary]:
+    """Yield the summary of every population."""
+    for name in dict.fromkeys(part.population.name for part in parts):
+        yield _Summary([part for part in parts if part.population.name == name]).summary()
 
 
-def _null(population: str, own: Sequence[Record]) -> MethodSummary:
-    nulls = [record["null"] for record in own]
-    auc, error = {"vs_retrain": fmean(each["auc"] for each in nulls)}, _error(nulls)
-    scale = (own[0]["runs"], own[0]["learned"])
-    return MethodSummary(
-        population, NULL, auc, {"vs_retrain": error}, 0.0, 0.0, *scale, _epsilon_bounds(nulls)
-    )
+class _Summary:
+    """The summary of the parts of one population, one part per seed."""
+
+    def __init__(self, parts: Sequence[MeasuredPart]) -> None:
+        self._parts = parts
+        self._audits = [PopulationAudit(part.learned, part.retrain) for part in parts]
+        self._curves = [audit.curves() for audit in self._audits]
+
+    def summary(self) -> PopulationSummary:
+        """Return the null, and all methods in the order of the tables."""
+        curves = {
+            name: BiasCurve.mean([each[name] for each in self._curves])
+            for name in self._curves[0]
+        }
+        names = [name for name in self._parts[0].rows if name != RETRAIN.name]
+        methods = [self._null(), *(self._method(name) for name in names)]
+        return PopulationSummary(self._parts[0].population.name, curves, methods)
+
+    def _null(self) -> MethodSummary:
+        """Retrain models against Retrain models; U-LiRA of rows that no model has seen."""
+        found = [audit.null() for audit in self._audits]
+        unseen = [
+            audit.estimates(part.retrain)
+            for audit, part in zip(self._audits, self._parts, strict=True)
+        ]
+        auc = {
+            U_LIRA: self._corrected(U_LIRA, U_LIRA, unseen),
+            VS_RETRAIN: self._corrected(VS_RETRAIN, "null", found),
+        }
+        worst = {
+            U_LIRA: fmean(each.worst[U_LIRA] for each in unseen),
+            VS_RETRAIN: fmean(each.worst[VS_RETRAIN] for each in found),
+        }
+        return self._row(NULL, RETRAIN.name, auc, worst, found)
+
+    def _method(self, name: str) -> MethodSummary:
+        found = [
+            audit.estimates(part.rows[name])
+            for audit, part in zip(self._audits, self._parts, strict=True)
+        ]
+        auc = {audit: self._corrected(audit, audit, found) for audit in AUDITS}
+        worst = {audit: fmean(each.worst[audit] for each in found) for audit in AUDITS}
+        return self._row(name, name, auc, worst, found)
+
+    def _corrected(
+        self, audit: str, curve: str, found: Sequence[SeedEstimates]
+    ) -> CorrectedAuc:
+        estimates = [each.auc[audit] for each in found]
+        return corrected_auc(estimates, [each[curve] for each in self._curves])
+
+    def _row(
+        self,
+        name: str,
+        measured: str,
+        auc: dict[str, CorrectedAuc],
+        worst: dict[str, float],
+        found: Sequence[SeedEstimates],
+    ) -> MethodSummary:
+        own = [part.rows[measured] for part in self._parts]
+        retrains = [part.retrain for part in self._parts]
+        pairs = list(zip(own, retrains, strict=True))
+        first, same = own[0], measured == RETRAIN.name
+        taken = sum((each.taken for each in found), AttackCounts(0, 0, 0, 0))
+        return MethodSummary(
+            population=self._parts[0].population.name,
+            name=name,
+            way=first.facts["row"]["way"],
+            settings=first.facts["row"]["settings"],
+            auc=auc,
+            worst=worst,
+            excess=Spread.of([each.excess for each in found]),
+            gap=Spread.of([100 * (a.test.mean() - b.test.mean()) for a, b in pairs]),
+            changed=Spread.of([100 * each.changed.mean() for each in own]),
+            triggered=_percent([each.triggered for each in own]),
+            planted=_percent([each.planted for each in own]),
+            rows=fmean(each.facts["rows_of_retrain"] for each in own),
+            distance=fmean(each.distance for each in found),
+            models=len(first.test),
+            training_rows=first.facts["training_rows"],
+            bound=epsilon_bound(taken),
+            equivalent=None if same else equivalence_over_seeds(
+                [a.test for a, _ in pairs], [b.test for _, b in pairs]
+            ),
+        )
 
 
-def _epsilon_bounds(found: Sequence[Mapping[str, Any]]) -> EpsilonBound:
-    return epsilon_bound(
-        sum((AttackCounts(**each["taken"]) for each in found), AttackCounts(0, 0, 0, 0))
-    )
-
-
-def _equivalent(name: str, own: Sequence[Record]) -> Equivalence:
-    """TOST over the models of all seeds, each minus the mean of its seed's Retrains."""
-    unlearned, retrains = list[float](), list[float]()
-    for record in own:
-        mean = fmean(record[LATEST])
-        unlearned += [each - mean for each in record["rows_judged"][name]["accuracies"]]
-        retrains += [each - mean for each in record[LATEST]]
-    return equivalence_test(unlearned, retrains)
-
-
-def _error(figures: Sequence[Mapping[str, float]]) -> float:
-    within = sqrt(fmean(each["error"] ** 2 for each in figures))
-    between = stdev(each["auc"] for each in figures) if len(figures) > 1 else 0.0
-    return max(within, between) / sqrt(len(figures))
+def _percent(rates: Sequence[Floats]) -> Spread | None:
+    return Spread.of([100 * float(each.mean()) for each in rates]) if len(rates[0]) else None

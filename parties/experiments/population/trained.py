@@ -1,6 +1,6 @@
 """A trained population: the original models, and the early checkpoints that methods start from."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from models.ensemble import Ensemble
@@ -16,9 +16,9 @@ class TrainedPopulation:
     sets: Sequence[RowSets]  # row sets, such as the forgotten rows, of every run
     names: Sequence[str]  # name of every run; the names of random streams contain this name
     original: Ensemble  # the trained models
-    # The models after the first epochs of training, for methods that start from an early
-    # checkpoint.
-    early: Ensemble
+    # The models after a fraction of the training epochs, by this fraction, for methods that start
+    # from an early checkpoint.
+    early: Mapping[float, Ensemble]
 
     def streams(self, purpose: str) -> list[str]:
         """Return the name of each run's random stream: ``purpose`` and the name of the run."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from configs.agreement import RowRequest
+from configs.agreement import RowRequest, VerticalAgreement
 from configs.errors import ConfigError
 from parties.common.errors import DataError, PolicyError
 from parties.common.shared_randomness import Index, derive_key, permutation
@@ -62,7 +62,8 @@ def select_request_rows(
             )
         secret = derive_key(party.agreement.seed, "canaries", request.name, request.seed)
         canaries = learned[permutation(secret, len(learned))[: request.canaries]]
-        poisoned = _poisoned(party, request, np.setdiff1d(learned, canaries), labels)
+        others = np.setdiff1d(learned, canaries)
+        poisoned = poisoned_rows(party.agreement, request, others, labels)
         chosen.append(RequestRows(request, meant, np.sort(canaries), poisoned))
     gone = [each.rows for each in chosen]
     if gone and np.isin(rows.train, np.concatenate(gone)).all():
@@ -84,14 +85,26 @@ def relabel_planted_rows(
             labels[each.poisoned] = classes.index(each.request.backdoor.target)
 
 
-def _poisoned(party: VerticalParty, request: RowRequest, learned: Index, labels: Tensor) -> Index:
-    """A keyed sample of the requested rows that are not of the target class."""
+def poisoned_rows(
+    agreement: VerticalAgreement, request: RowRequest, learned: Index, labels: Tensor
+) -> Index:
+    """A keyed sample of the requested rows that are not of the target class; they get the trigger.
+
+    Args:
+        agreement: the agreement.
+        request: the request; without a backdoor, no row gets a trigger.
+        learned: [learned], the requested training rows without canaries.
+        labels: [common_rows], the labels of the common rows.
+
+    Raises:
+        PolicyError: no requested row can carry the trigger.
+    """
     plan = request.backdoor
     if plan is None:
         return np.empty(0, np.int64)
-    target = party.agreement.labels.classes.index(plan.target)
+    target = agreement.labels.classes.index(plan.target)
     others = learned[(labels[learned] != target).numpy()]
-    order = permutation(derive_key(party.agreement.seed, "backdoor", request.name), len(others))
+    order = permutation(derive_key(agreement.seed, "backdoor", request.name), len(others))
     poisoned = np.sort(others[order[: round(plan.share * len(others))]])
     if not len(poisoned):
         raise PolicyError(

@@ -53,10 +53,15 @@ class EpochMethod(MethodDefaults):
         """How far the start model moves towards fresh values; empty: it does not move."""
         return ()
 
+    def slot(self, _plan: Any) -> str:
+        """The name of the copy from which the method starts."""
+        return ORIGINAL
+
     def prepare(self, run: VerticalRun) -> None:
-        """Start from the original model, with a new optimiser and a separate batch order."""
+        """Start from a copy of the model, with a new optimiser and a separate batch order."""
         rate = self.plan(run).learning_rate
-        run.start(ORIGINAL, self.name, UpdateRule.like_training(run.agreement.training, rate))
+        rule = UpdateRule.like_training(run.agreement.training, rate)
+        run.start(self.slot(self.plan(run)), self.name, rule)
         for shares in self.shrinks(self.plan(run)):
             run.shrink(shares, self.name)
 

@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 from configs.agreement import VerticalAgreement, vertical_agreement
 from configs.config_file import ConfigSchema
 from configs.unlearning import unlearning_table
+from parties.common.errors import PolicyError
 from parties.data.party_settings import VerticalPartySettings
 from parties.report.method_names import Label
 from parties.vertical.engine.local_model import ORIGINAL
@@ -69,6 +70,24 @@ SCHEMA: Final = ConfigSchema("vertical", AGREEMENT, VerticalPartySettings, Verti
 def vertical_method(name: str) -> AnyMethod:
     """The method with the name ``name`` in the config."""
     return METHODS[name]
+
+
+def early_checkpoint_share(agreement: VerticalAgreement) -> float | None:
+    """Fraction of the training after which parties save the early checkpoint; None: no checkpoint.
+
+    Raises:
+        PolicyError: two methods of the agreement need checkpoints after different fractions.
+    """
+    plan = agreement.unlearning
+    needs = [METHODS[name].needs(agreement) for name in (plan.method, *plan.compare)]
+    shares = {each.early_checkpoint for each in needs} - {None}
+    if len(shares) > 1:
+        raise PolicyError(
+            "two methods need early checkpoints after different fractions of the training: "
+            f"{', '.join(map(str, sorted(filter(None, shares))))}",
+            "set the same value of 'rewind' in the tables of all methods with start = 'rewind'",
+        )
+    return shares.pop() if shares else None
 
 
 def agreed_orders(agreement: VerticalAgreement) -> list[Orders]:

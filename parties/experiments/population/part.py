@@ -1,0 +1,313 @@
+"""One population with one seed: its trained models, and what is measured of each method."""
+
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final, Self
+
+import numpy as np
+import torch
+
+from configs.config_file import read_config
+from models.ensemble import Ensemble
+from parties.common.atomic_file import write_atomically
+from parties.common.shared_randomness import Index, derive_key, permutation
+from parties.experiments.population.forget_sets import (
+    ForgetSet,
+    draw_forget_sets,
+    draw_triggered,
+)
+from parties.experiments.population.measured import Floats, Measured
+from parties.experiments.population.methods import run_population_method
+from parties.experiments.population.plan import TRAINING, Population, Study, StudyMethod
+from parties.experiments.population.pooled_data import PooledData, read_pooled_data
+from parties.experiments.population.run import train_originals
+from parties.experiments.population.trained import TrainedPopulation
+from parties.experiments.provenance import SCOPES, Provenance
+from parties.vertical.methods.registry import SCHEMA
+from protocol import vfl_pb2
+from unlearning.audit.forgetting import label_log_odds
+from unlearning.calibration import confidence_factor, median_confidence
+
+Describe = Callable[[str], None]
+# The rows of a table that are no methods: the trained models, and models that were retrained.
+ORIGINAL: Final = StudyMethod(name="original", way="original")
+RETRAIN: Final = StudyMethod(name="retrain", way="retrain")
+SAMPLE: Final = 2000  # largest number of remaining rows on which predictions are compared
+
+
+@dataclass(frozen=True, slots=True)
+class StudyPlace:
+    """Folders of a study: the folders of its config file, its data and its result files."""
+
+    configs: Path  # the folder of the study's file
+    data: Path | None
+    out: Path
+
+
+@dataclass(frozen=True, slots=True)
+class PartPlan:
+    """What determines the models of one part of a study."""
+
+    population: Population
+    seed: int
+    early: tuple[float, ...]  # fractions of the training after which copies are kept
+    printed: Mapping[str, Any]  # settings of FedORA as printed in the paper
+
+    @classmethod
+    def of(cls, study: Study, population: Population, seed: int) -> Self:
+        """Return the plan of one population of a study, with one seed."""
+        printed = study.paper_form_of(population)
+        return cls(population, seed, tuple(map(float, study.early)), printed)
+
+
+class StudyPart:
+    """One population with one seed; models are trained only if a measurement is missing."""
+
+    def __init__(self, plan: PartPlan, place: StudyPlace, describe: Describe) -> None:
+        """Use the files of earlier runs in ``place.out``."""
+        self.plan, self._place, self._describe = plan, place, describe
+        config = place.configs / plan.population.config
+        changes = self._changes(())
+        self.agreement = read_config(config, SCHEMA, changes).agreement
+        population = plan.population.model_dump(
+            mode="json", exclude={"name", "rows_of", "without", "trigger"}
+        )
+        settings = [population, config.read_text(), plan.seed, plan.early]
+        self.folder = place.out / _digest(settings)
+
+    def measured(self, row: StudyMethod) -> Measured:
+        """Return what is measured of a method, from its file or computed.
+
+        If a model diverged, the fact ``failure`` says why, and nothing is measured.
+        """
+        printed = dict(self.plan.printed) if row.paper else {}
+        settings = row.model_dump(mode="json", include={"way", "paper", "settings"})
+        trigger = self.plan.population.trigger
+        triggers = None if trigger is None else trigger.model_dump(mode="json")
+        path = self.folder / f"{_digest([settings, printed, triggers])}.npz"
+        if not path.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._describe(f"{self.name}: {row.name}")
+            self._measure(row).save(path)
+        return Measured.load(path)
+
+    @property
+    def name(self) -> str:
+        """The name of the part in messages."""
+        return f"{self.plan.population.name}, seed {self.plan.seed}"
+
+    @cached_property
+    def learned(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Whether each run was trained on each row of the pool, ``[runs, pool]``."""
+        return self._sets.learned
+
+    # --- models ----------------------------------------------------------------------------------
+
+    @cached_property
+    def _pooled(self) -> PooledData:
+        return self._read(())
+
+    def _read(self, changes: Sequence[str]) -> PooledData:
+        population = self.plan.population
+        config = self._place.configs / population.config
+        return read_pooled_data(
+            config, self._place.data, self._changes(changes), population.rows
+        )
+
+    def _changes(self, further: Sequence[str]) -> tuple[str, ...]:
+        return (f"seed={self.plan.seed}", *self.plan.population.changes, *further)
+
+    @cached_property
+    def _sets(self) -> ForgetSet:
+        request = self._pooled.agreement.unlearn[0]
+        return draw_forget_sets(self._pooled, request, self.plan.population.runs)
+
+    @cached_property
+    def _triggered(self) -> ForgetSet | None:
+        plan = self.plan.population.trigger
+        return None if plan is None else draw_triggered(self._read(plan.changes), plan.runs)
+
+    @cached_property
+    def _originals(self) -> TrainedPopulation:
+        return self._train(self._sets, "original", vfl_pb2.TRAIN_ROWS, self.plan.early)
+
+    @cached_property
+    def _retrains(self) -> Ensemble:
+        return self._train(self._sets, "retrain", vfl_pb2.RETAIN).original
+
+    @cached_property
+    def _trigger_originals(self) -> TrainedPopulation:
+        if self._triggered is None:
+            raise LookupError("the population measures no trigger")
+        return self._train(self._triggered, "triggered", vfl_pb2.TRAIN_ROWS, self.plan.early)
+
+    def _train(
+        self, sets: ForgetSet, purpose: str, rows: vfl_pb2.Rows, early: Sequence[float] = ()
+    ) -> TrainedPopulation:
+        """Train models, or read them from the file of an earlier run."""
+        path = self.folder / f"{purpose}.npz"
+        if path.exists():
+            return _load_models(path, sets)
+        self._describe(f"{self.name}: training {sets.runs} models ({purpose})")
+        trained = train_originals(sets, purpose, rows, early)
+        _save_models(path, trained)
+        return trained
+
+    def _models(self, row: StudyMethod, sets: ForgetSet, trained: TrainedPopulation) -> "_Result":
+        """Return the models after a method, and its cost."""
+        agreed = row.agreement(sets.pooled.agreement, self.plan.printed)
+        full = sets.pooled.agreement.training.epochs * len(sets.retain)
+        if row.way == ORIGINAL.way:
+            return _Result(trained.original, 0.0)
+        if row.way == RETRAIN.way and sets is self._sets:
+            return _Result(self._retrains, 1.0)
+        if row.way in (RETRAIN.way, TRAINING):
+            changed = replace(sets, pooled=replace(sets.pooled, agreement=agreed))
+            models = train_originals(changed, row.name, vfl_pb2.RETAIN).original
+            return _Result(models, agreed.training.epochs * len(sets.retain) / full)
+        done = run_population_method(trained, row.way, agreed)
+        return _Result(done.models, done.rows_embedded / full)
+
+    # --- measurements ----------------------------------------------------------------------------
+
+    def _measure(self, row: StudyMethod) -> Measured:
+        facts = {
+            "row": row.model_dump(mode="json", include={"name", "way", "settings"}),
+            "training_rows": len(self._sets.rows(0).train),
+            "provenance": asdict(Provenance.here(SCOPES["forgetting"])),
+            "failure": None,
+        }
+        originals, began = self._originals, monotonic()
+        try:
+            result = self._models(row, self._sets, originals)
+            facts |= {"seconds": monotonic() - began, "rows_of_retrain": result.share}
+            return self._audited(result.models, self._trigger_rates(row), facts)
+        except ValueError as error:
+            facts |= {"seconds": monotonic() - began, "failure": str(error)}
+            return Measured.nothing(facts)
+
+    def _audited(self, models: Ensemble, triggered: Floats, facts: dict[str, Any]) -> Measured:
+        pooled, sets = self._sets.pooled, self._sets
+        logits = pooled.logits(models, sets.pool)
+        labels, factors = pooled.labels[sets.pool], self._factors(models)
+        return Measured(
+            confidences=label_log_odds(logits, labels).numpy(),
+            calibrated=label_log_odds(logits * factors.view(-1, 1, 1), labels).numpy(),
+            test=accuracies(pooled, models, pooled.rows.test),
+            validation=accuracies(pooled, models, pooled.rows.validation),
+            changed=self._changed(models),
+            planted=self._planted(logits.argmax(dim=2).numpy(), labels.numpy()),
+            triggered=triggered,
+            facts=facts,
+        )
+
+    def _factors(self, models: Ensemble) -> torch.Tensor:
+        """Return the factor of each model's logits that gives it the confidence of Retrain."""
+        pooled = self._sets.pooled
+        found = pooled.logits(models, pooled.rows.validation)
+        return torch.tensor([confidence_factor(each, self._confidence) for each in found])
+
+    @cached_property
+    def _confidence(self) -> float:
+        """The mean over the Retrain models of their median confidence on validation rows."""
+        pooled = self._sets.pooled
+        found = pooled.logits(self._retrains, pooled.rows.validation)
+        return float(np.mean([median_confidence(each) for each in found]))
+
+    def _changed(self, models: Ensemble) -> Floats:
+        before, after = (self._classes(each) for each in (self._originals.original, models))
+        changed: Floats = (before != after).mean(axis=1)
+        return changed
+
+    def _classes(self, models: Ensemble) -> np.ndarray[Any, np.dtype[np.int64]]:
+        found: np.ndarray[Any, np.dtype[np.int64]] = (
+            self._pooled.logits(models, self._remaining).argmax(dim=2).numpy()
+        )
+        return found
+
+    @cached_property
+    def _remaining(self) -> Index:
+        """A sample of the rows of D_r."""
+        retain = self._sets.retain
+        order = permutation(derive_key(self.plan.seed, "remaining rows"), len(retain))
+        return np.sort(retain[order[:SAMPLE]])
+
+    def _planted(
+        self,
+        predicted: np.ndarray[Any, np.dtype[np.int64]],
+        labels: np.ndarray[Any, np.dtype[np.int64]],
+    ) -> Floats:
+        """Return the rate of planted labels on the canaries that each model forgot, ``[runs]``."""
+        if not self._pooled.agreement.unlearn[0].canaries:
+            return np.empty(0)
+        hits, learned = predicted == labels, self._sets.learned
+        rates: Floats = (hits & learned).sum(axis=1) / learned.sum(axis=1)
+        return rates
+
+    def _trigger_rates(self, row: StudyMethod) -> Floats:
+        """Return the excess success rate of the trigger of each model, ``[trigger runs]``."""
+        sets = self._triggered
+        if sets is None or sets.pooled.trigger is None:
+            return np.empty(0)
+        models = self._models(row, sets, self._trigger_originals).models
+        trigger, pooled = sets.pooled.trigger, sets.pooled
+        labels = pooled.labels.numpy()
+        rows = pooled.rows.test[labels[pooled.rows.test] != trigger.target]
+        stamped = replace(pooled, inputs={**pooled.inputs, trigger.party: trigger.stamped})
+        with_it, without = (
+            (each.logits(models, rows).argmax(dim=2) == trigger.target).double().mean(dim=1)
+            for each in (stamped, pooled)
+        )
+        return (with_it - without).numpy()
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """The models after a method."""
+
+    models: Ensemble
+    share: float  # rows whose embeddings crossed, as a share of those of Retrain
+
+
+def accuracies(pooled: PooledData, models: Ensemble, rows: Index) -> Floats:
+    """Return the accuracy of every model on ``rows``, ``[N]``."""
+    right = pooled.logits(models, rows).argmax(dim=2) == pooled.labels[rows]
+    found: Floats = right.double().mean(dim=1).numpy()
+    return found
+
+
+def _digest(values: object) -> str:
+    return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _save_models(path: Path, trained: TrainedPopulation) -> None:
+    copies = {"": trained.original} | {f"{share}/": each for share, each in trained.early.items()}
+    arrays = {
+        f"{prefix}{name}": value.detach().numpy()
+        for prefix, models in copies.items()
+        for name, value in models.parameters.items()
+    }
+    content = io.BytesIO()
+    np.savez(content, **arrays)
+    write_atomically(path, content.getvalue())
+
+
+def _load_models(path: Path, sets: ForgetSet) -> TrainedPopulation:
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: torch.from_numpy(file[name]) for name in file.files}
+    names = [str(run) for run in range(sets.runs)]
+    shape = sets.pooled.fresh(["shape"])
+
+    def models(prefix: str) -> Ensemble:
+        return shape.like({name: arrays[f"{prefix}{name}"] for name in shape.parameters})
+
+    shares = {name.split("/")[0] for name in arrays if "/" in name}
+    early = {float(each): models(f"{each}/") for each in shares}
+    rows = [sets.rows(run) for run in range(sets.runs)]
+    return TrainedPopulation(sets.pooled, rows, names, models(""), early)
