@@ -2,12 +2,15 @@
 
 Many models are trained; half of the models are trained with example x and then unlearn x. For each
 x and for each arm (group of models) a Gaussian is fitted to the models' confidences φ(x), and
-held-out models are scored by the logarithm of the likelihood ratio. The comparison of "unlearned"
-with "never seen" is U-LiRA (Hayes et al., arXiv 2403.01218); the comparison of "unlearned" with
-"retrained without x" tests the definition of unlearning. An AUC of 0.5 means no difference. An AUC
-below 0.5 is a difference too, because the sign of the scores can be reversed. The scores of
-several examples on one model are not independent. A bound of ε needs independent trials, so each
-model counts as one trial.
+held-out models are scored by the logarithm of the likelihood ratio. This is the per-row attack. The
+pooled attack fits one shift and one spread to all rows: it finds weak shifts that the rows have in
+common, and the per-row attack finds shifts that differ between rows. The result is the larger AUC.
+
+The comparison of "unlearned" with "never seen" is U-LiRA (Hayes et al., arXiv 2403.01218); the
+comparison of "unlearned" with "retrained without x" tests the definition of unlearning. An AUC of
+0.5 means no difference. The sign of the scores is fitted to other folds, so an AUC below 0.5 is
+chance and not a difference of the other sign. The scores of several examples on one model are not
+independent. A bound of ε needs independent trials, so each model counts as one trial.
 
 Shapes: ``values`` are φ, ``[runs, rows]``; ``taken`` marks the entries that belong to the arm.
 """
@@ -27,6 +30,7 @@ Runs = NDArray[np.int64]
 FOLDS = 4  # models are scored by Gaussians that were fitted to the other folds of both arms
 MIN_RUNS = 16  # per arm, for each example
 MIN_VARIANCE = 1e-3  # in squared units of φ
+PER_ROW, POOLED = 0, 1  # positions of the attacks on the first axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +80,42 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditLayout:
+    """Design of a likelihood-ratio audit: all that the estimator reads except the confidences.
+
+    ``first`` and ``second`` mark the entries that belong to each arm, ``[runs, rows]``. If
+    ``pairs`` is True, the models of the runs 2k and 2k + 1 were trained on the same rows; these two
+    runs are then put into the same fold. If ``same_models`` is True, the models of both arms are
+    the same, as in U-LiRA.
+    """
+
+    first: Mask
+    second: Mask
+    pairs: bool = True
+    same_models: bool = False
+
+    @classmethod
+    def vs_retrain(cls, learned: Mask, retrains: int) -> "AuditLayout":
+        """Return the layout of models that forgot ``learned``, ``[runs, rows]``, and of Retrains.
+
+        ``retrains`` is the number of Retrain models.
+        """
+        return cls(learned, np.ones((retrains, learned.shape[1]), np.bool_))
+
+    @classmethod
+    def u_lira(cls, learned: Mask) -> "AuditLayout":
+        """Return the layout of the rows ``learned``, ``[runs, rows]``, and all other rows."""
+        return cls(learned, ~learned, same_models=True)
+
+
+@dataclass(frozen=True, slots=True)
 class LiraResult:
     """Result of a likelihood-ratio audit."""
 
-    auc: float  # AUC of separating the first arm from the second
-    error: float  # standard error of the AUC, by bootstrap over models
+    auc: float  # AUC of separating the first arm from the second, by the stronger attack
+    per_row: float  # AUC of the attack with two Gaussians per row
+    pooled: float  # AUC of the attack with one shift and one spread for all rows
+    error: float  # standard error of ``auc``, by bootstrap over models
     balanced_accuracy: float  # balanced accuracy at the threshold 0 of the log ratio
     tpr: tuple[float, ...]  # true positive rate at each of the false positive rates ``rates``
     rates: tuple[float, ...]
@@ -100,7 +135,8 @@ def likelihood_ratio_audit(
     """Measure how well models of the ``first`` arm and of the ``second`` arm can be told apart.
 
     If ``pairs`` is True, the models of the runs 2k and 2k + 1 were trained on the same rows. These
-    two runs are then put into the same fold.
+    two runs are then put into the same fold. The AUC is biased towards 0.5, because the Gaussians
+    are fitted to few models; ``bias_curve`` measures the bias.
 
     Raises:
         ValueError: an example has fewer than ``MIN_RUNS`` runs in an arm, or the arms have
@@ -116,22 +152,78 @@ def likelihood_ratio_audit(
         raise ValueError(
             f"an example has {least} runs in one of the two arms; expected {MIN_RUNS} or more"
         )
-    folds = [_folds(len(arm.values), pairs) for arm in (first, second)]
-    scores = [_scored(first, second, *folds)]
-    drawn = (tuple(_resampled(fold, generator) for fold in folds) for _ in range(resamples))
-    aucs = [_auc(*_flat(_scored(first, second, a, b))) for a, b in drawn]
-    ours, theirs = _flat(scores[0])
+    layout = AuditLayout(first.taken, second.taken, pairs)
+    scores = _scores(first.values, second.values, layout)
+    aucs = _aucs(*scores, layout)
+    chosen = int(np.argmax(aucs))
+    ours, theirs = scores[0][chosen][first.taken], scores[1][chosen][second.taken]
     rates = (0.001, 0.01)
     return LiraResult(
-        auc=_auc(ours, theirs),
-        error=float(np.std(aucs, ddof=1)),
+        auc=float(aucs[chosen]),
+        per_row=float(aucs[PER_ROW]),
+        pooled=float(aucs[POOLED]),
+        error=_bootstrap_error(first, second, pairs, generator, resamples),
         balanced_accuracy=float(((ours > 0).mean() + (theirs <= 0).mean()) / 2),
         tpr=tuple(float((ours > np.quantile(theirs, 1 - rate)).mean()) for rate in rates),
         rates=rates,
-        worst=_worst(scores[0]),
+        worst=float(_worst(scores[0][PER_ROW], scores[1][PER_ROW], layout)),
         runs=least,
         rows=first.values.shape[1],
     )
+
+
+def attack_aucs(first: Floats, second: Floats, layout: AuditLayout) -> Floats:
+    """Return the AUCs of the per-row and of the pooled attack, ``[2, ...]``.
+
+    ``first`` and ``second`` are the confidences of both arms, ``[..., runs, rows]``: one
+    population, or several of the same layout.
+    """
+    return _aucs(*_scores(first, second, layout), layout)
+
+
+def stronger_auc(aucs: Floats) -> Floats:
+    """Return the larger AUC, ``[...]``, of the attacks' AUCs, ``[2, ...]``."""
+    stronger: Floats = aucs.max(axis=0)
+    return stronger
+
+
+def worst_row_aucs(first: Floats, second: Floats, layout: AuditLayout) -> Floats:
+    """Return ``LiraResult.worst`` of each population, ``[populations]``.
+
+    ``first`` and ``second`` are the confidences of both arms, ``[populations, runs, rows]``.
+    """
+    ours, theirs = _scores(first, second, layout)
+    pairs = zip(ours[PER_ROW], theirs[PER_ROW], strict=True)
+    return np.array([_worst(one, other, layout) for one, other in pairs])
+
+
+@dataclass(frozen=True, slots=True)
+class ExcessAuc:
+    """AUC on forgotten rows and on rows that the same models never saw, both against Retrain."""
+
+    forgotten: float
+    unseen: float
+
+    @property
+    def excess(self) -> float:
+        """The first AUC minus the second; 0 if the models treat both kinds of rows alike."""
+        return self.forgotten - self.unseen
+
+
+def excess_auc(forgot: Arm, retrains: Arm) -> ExcessAuc:
+    """Compare forgotten rows with the other rows of the pool, each with the Retrain models.
+
+    The entries of ``forgot``, ``[runs, rows]``, outside the arm are those that the model of the run
+    never saw. Both AUCs come from the same attack: the one whose two AUCs have the larger sum. The
+    choice does not depend on which rows are the forgotten ones, so the excess of models without
+    memory has mean 0.
+    """
+    aucs = np.array([
+        attack_aucs(forgot.values, retrains.values, AuditLayout(taken, retrains.taken))
+        for taken in (forgot.taken, ~forgot.taken)
+    ])  # [forgotten and unseen, attacks]
+    chosen = int(np.argmax(aucs.sum(axis=0)))
+    return ExcessAuc(float(aucs[0, chosen]), float(aucs[1, chosen]))
 
 
 def whole_model_counts(forgot: Arm, retrained: Arm) -> AttackCounts:
@@ -186,32 +278,100 @@ def wasserstein_distances(first: Arm, second: Arm) -> Floats:
     return distances
 
 
+def _fold_of(runs: int, pairs: bool) -> Runs:
+    return (np.arange(runs) // 2 if pairs else np.arange(runs)) % FOLDS
+
+
 def _folds(runs: int, pairs: bool) -> list[Runs]:
-    unit = np.arange(runs) // 2 if pairs else np.arange(runs)
-    return [np.flatnonzero(unit % FOLDS == fold) for fold in range(FOLDS)]
+    return [np.flatnonzero(_fold_of(runs, pairs) == fold) for fold in range(FOLDS)]
 
 
-def _resampled(folds: Sequence[Runs], generator: np.random.Generator) -> list[Runs]:
-    """Draw runs with replacement within each fold, so that no model is scored by its own fit."""
-    return [generator.choice(fold, len(fold)) for fold in folds]
+def _bootstrap_error(
+    first: Arm, second: Arm, pairs: bool, generator: np.random.Generator, resamples: int
+) -> float:
+    """Return the standard deviation of the stronger attack's AUC over resampled models."""
+    arms = (first, second)
+    folds = [_folds(len(arm.values), pairs) for arm in arms]
+    places = [np.repeat(np.arange(FOLDS), [len(fold) for fold in each]) for each in folds]
+    found = []
+    for _ in range(resamples):
+        # Models are drawn within their fold, so that no model is scored by its own fit.
+        runs = [np.concatenate([generator.choice(fold, len(fold)) for fold in e]) for e in folds]
+        ours, theirs = (arm.of(drawn) for arm, drawn in zip(arms, runs, strict=True))
+        layout = AuditLayout(ours.taken, theirs.taken)
+        scores = _scores_by_fold(ours.values, theirs.values, layout, places[0], places[1])
+        found.append(stronger_auc(_aucs(*scores, layout)))
+    return float(np.std(found, ddof=1))
 
 
-_Scores = list[tuple[Floats, Mask, Floats, Mask]]
+def _scores(first: Floats, second: Floats, layout: AuditLayout) -> tuple[Floats, Floats]:
+    """Return both attacks' held-out scores of both arms, each ``[2, ..., runs, rows]``."""
+    places = [_fold_of(values.shape[-2], layout.pairs) for values in (first, second)]
+    return _scores_by_fold(first, second, layout, places[0], places[1])
 
 
-def _scored(first: Arm, second: Arm, ours: Sequence[Runs], theirs: Sequence[Runs]) -> _Scores:
-    """Return each fold's log ratios by Gaussians of the other folds, and which of them count."""
-    found: _Scores = []
-    for fold in range(FOLDS):
-        rest = [
-            np.concatenate([part for place, part in enumerate(parts) if place != fold])
-            for parts in (ours, theirs)
-        ]
-        a, b = first.of(rest[0]).gaussians(), second.of(rest[1]).gaussians()
-        held = (first.of(ours[fold]), second.of(theirs[fold]))
-        ratios = [_log_ratio(arm.values, a, b) for arm in held]
-        found.append((ratios[0], held[0].taken, ratios[1], held[1].taken))
-    return found
+def _scores_by_fold(
+    first: Floats, second: Floats, layout: AuditLayout, ours: Runs, theirs: Runs
+) -> tuple[Floats, Floats]:
+    """Return the scores if run n of the arms is in the fold ``ours[n]`` or ``theirs[n]``."""
+    # The centre changes no score; it keeps the sums of squares small.
+    count = layout.second.sum(axis=0)
+    centre = np.where(layout.second, second, 0.0).sum(axis=-2, keepdims=True) / count
+    first, second = first - centre, second - centre
+    a = _moments_of_other_folds(first, layout.first, ours)
+    b = _moments_of_other_folds(second, layout.second, theirs)
+    shift, scale = _pooled_fit(a, b)
+    found = []
+    for values, places in ((first, ours), (second, theirs)):
+        mean_a, var_a = a.mean[..., places, :], a.variance[..., places, :]
+        mean_b, var_b = b.mean[..., places, :], b.variance[..., places, :]
+        own = _log_ratio(values, (mean_a, var_a), (mean_b, var_b))
+        centred = (values - mean_b) / scale.row[..., places, :]
+        moved = (shift[..., places, None], scale.first[..., places, None])
+        still = (np.zeros(1), scale.second[..., places, None])
+        found.append(np.stack([own, _log_ratio(centred, moved, still)]))
+    return found[0], found[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Moments:
+    """Moments of an arm over all folds but one, each ``[..., folds, rows]``."""
+
+    count: Floats
+    mean: Floats
+    variance: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """Scale of the pooled attack: per row, and the variance of each arm in units of the scale."""
+
+    row: Floats  # [..., folds, rows]
+    first: Floats  # [..., folds]
+    second: Floats  # [..., folds]
+
+
+def _moments_of_other_folds(values: Floats, taken: Mask, places: Runs) -> _Moments:
+    others = (places != np.arange(FOLDS)[:, None]).astype(np.float64)  # [folds, runs]
+    kept = np.where(taken, values, 0.0)
+    count = np.maximum(others @ taken, 1)
+    mean = others @ kept / count
+    square = others @ (kept * kept) - count * mean * mean
+    variance = np.maximum(square / np.maximum(count - 1, 1), MIN_VARIANCE)
+    return _Moments(np.broadcast_to(count, mean.shape), mean, variance)
+
+
+def _pooled_fit(first: _Moments, second: _Moments) -> tuple[Floats, _Scale]:
+    """Return the common shift, ``[..., folds]``, in units of the scale, and the scale."""
+    ours, theirs = np.maximum(first.count - 1, 1), np.maximum(second.count - 1, 1)
+    variance = (ours * first.variance + theirs * second.variance) / (ours + theirs)
+    row = np.sqrt(variance)
+    shift = ((first.mean - second.mean) / row * first.count).sum(axis=-1)
+    spread = [
+        (degrees * arm.variance / variance).sum(axis=-1) / degrees.sum(axis=-1)
+        for degrees, arm in ((ours, first), (theirs, second))
+    ]
+    return shift / first.count.sum(axis=-1), _Scale(row, spread[0], spread[1])
 
 
 def _log_ratio(
@@ -227,24 +387,36 @@ def _log_ratio(
     return ratios
 
 
-def _flat(scores: _Scores) -> tuple[Floats, Floats]:
-    ours = np.concatenate([ratio[taken] for ratio, taken, _, _ in scores])
-    theirs = np.concatenate([ratio[taken] for _, _, ratio, taken in scores])
-    return ours, theirs
+def _aucs(ours: Floats, theirs: Floats, layout: AuditLayout) -> Floats:
+    """Return the AUC of each score table, ``[...]``, over the entries of both arms.
+
+    ``ours`` and ``theirs`` have the shape ``[..., runs, rows]``.
+    """
+    batch = ours.shape[:-2]
+    first = np.sort(ours[..., layout.first].reshape(-1, layout.first.sum()))
+    second = np.sort(theirs[..., layout.second].reshape(-1, layout.second.sum()))
+    each = [_auc(one, other) for one, other in zip(first, second, strict=True)]
+    return np.array(each).reshape(batch)
 
 
 def _auc(ours: Floats, theirs: Floats) -> float:
-    """Return the probability that one of ``ours`` is above one of ``theirs``; a tie counts half."""
-    order = np.sort(theirs)
-    below = np.searchsorted(order, ours, "left") + np.searchsorted(order, ours, "right")
-    return float(below.mean() / (2 * len(order)))
+    """Return the probability that one of ``ours`` is above one of ``theirs``, both sorted.
+
+    A tie counts half.
+    """
+    below = np.searchsorted(theirs, ours, "left").sum()
+    below += np.searchsorted(theirs, ours, "right").sum()
+    return float(below / (2 * len(ours) * len(theirs)))
 
 
-def _worst(scores: _Scores) -> float:
-    """Return the AUC of single examples at the 90th percentile of their distance from 0.5."""
-    rows = scores[0][0].shape[1]
-    each = [
-        _auc(*_flat([tuple(part[:, [row]] for part in fold) for fold in scores]))  # type: ignore[misc]
-        for row in range(rows)
-    ]
-    return 0.5 + float(np.quantile(np.abs(np.array(each) - 0.5), 0.9))
+def _worst(ours: Floats, theirs: Floats, layout: AuditLayout) -> Floats:
+    """Return the AUC of single examples at the 90th percentile of their distance from 0.5.
+
+    ``ours`` and ``theirs`` are the scores of the per-row attack, ``[runs, rows]``.
+    """
+    first = np.where(layout.first, ours, np.nan)[:, None]
+    second = np.where(layout.second, theirs, np.nan)[None]
+    above = (first > second).sum(axis=(0, 1)) + 0.5 * (first == second).sum(axis=(0, 1))
+    each = above / (layout.first.sum(axis=0) * layout.second.sum(axis=0))
+    worst: Floats = 0.5 + np.quantile(np.abs(each - 0.5), 0.9)
+    return worst
