@@ -7,7 +7,13 @@ from statistics import fmean, stdev
 
 from parties.report.comparison import chosen_method, find_method, method_title
 from parties.report.method_names import ORIGINAL
-from parties.report.quantities import NOT_RUN, format_difference, format_number, format_percent
+from parties.report.quantities import (
+    NOT_RUN,
+    format_difference,
+    format_number,
+    format_percent,
+    join_words,
+)
 from parties.report.record import Audits, Figure, JsonObject, Request
 
 TITLES = {
@@ -51,6 +57,7 @@ TITLES = {
     "backdoor_success": "backdoor, success rate",
     "backdoor_base": "backdoor, success rate without the trigger",
     "backdoor_excess": "backdoor, success rate above that without the trigger",
+    "canary_auc": "canaries against unseen rows with wrong labels, AUC of the loss",
 }
 _FAMILIES = {
     "kl": "KL divergence, ",
@@ -74,6 +81,7 @@ HEADLINES = (
     "js_forgotten",
     "energy_p",
     "backdoor_excess",
+    "canary_auc",
 )
 
 
@@ -192,18 +200,31 @@ def _shown(value: float | None, digits: int = 3) -> str:
 def audit_sentences(request: Request) -> list[str]:
     """Return the sentences about the audits of a request.
 
-    They are about the backdoor, audits that were not run, reconstruction, and forgotten rows that
-    are left after the purge.
+    They are about the scale of the logits, the backdoor, audits that were not run, reconstruction,
+    and forgotten rows that are left after the purge.
     """
     audits = request.audits
     if audits is None:
         return []
     return [
+        *_calibration(request),
         *_backdoor(audits.backdoor),
         *_not_run(audits),
         *_reconstruction(audits),
         *_residues(request),
     ]
+
+
+def _calibration(request: Request) -> Iterator[str]:
+    """Say which logits were scaled, because the scale changes confidences, losses and distances."""
+    factors = {each.title: each.details.get("calibration") for each in request.methods}
+    scaled = [f"{name}’s by {factor:.3g}" for name, factor in factors.items() if factor]
+    if scaled:
+        yield (
+            f"Calibration: these logits are multiplied as part of the method: {join_words(scaled)} "
+            "(median log-odds of the predicted class on validation rows, matched to the "
+            "original’s). The logits of all other methods and of the Retrains are not scaled."
+        )
 
 
 def _backdoor(backdoor: JsonObject | None) -> Iterator[str]:

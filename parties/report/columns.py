@@ -86,6 +86,12 @@ REMAINING_CLASSES = _accuracy("test_remaining_classes", "test, remaining classes
 FORGOTTEN_ACCURACY = _accuracy("forgotten", "forgotten rows", "forget\nacc.", forgets=True)
 BALANCED_ATTACK = _attack("balanced_accuracy", "balanced accuracy", "attack\nbal.")
 ATTACK_AUC = _attack("auc", "AUC", "attack\nAUC")
+TRIGGER_RATE = Column(
+    "Planted rows", "trigger rate", ("figure", "backdoor_success"), "trigger\nrate", forgets=True
+)
+CANARY_AUC = Column(
+    "Planted rows", "canary AUC", ("figure", "canary_auc"), "canary\nAUC", Unit.NUMBER, 3, True
+)
 FORGOTTEN_RATIO = _ratio("forgotten", "forgotten rows", "JS\nforget", forgets=True)
 VERTICAL_COLUMNS = (
     TEST_ACCURACY,
@@ -93,10 +99,14 @@ VERTICAL_COLUMNS = (
     FORGOTTEN_ACCURACY,
     BALANCED_ATTACK,
     ATTACK_AUC,
+    TRIGGER_RATE,
+    CANARY_AUC,
     FORGOTTEN_RATIO,
     _ratio("retained", "remaining rows", "JS\nremain"),
     _ratio("test", "test rows", "JS\ntest"),
 )
+# Columns of the vertical mode that are visible only if a model has a value.
+OF_SOME_REQUESTS = (REMAINING_CLASSES, TRIGGER_RATE, CANARY_AUC)
 
 
 def _forgets(title: str, figure: str, short: str = "", *, digits: int | None = None) -> Column:
@@ -169,9 +179,9 @@ def is_vertical(request: Request) -> bool:
 def visible_columns(request: Request) -> list[Column]:
     """Return the columns of a request's method table.
 
-    In the vertical mode all columns are visible; the accuracy on the remaining classes is visible
-    only if a whole class was forgotten. In the federated modes a column is visible if at least one
-    model has a value.
+    In the vertical mode all columns are visible, except the accuracy on the remaining classes, the
+    trigger rate and the AUC on canaries, which some requests do not have. These columns, and all
+    columns of the federated modes, are visible if at least one model has a value.
     """
 
     def has_value(column: Column) -> bool:
@@ -179,7 +189,7 @@ def visible_columns(request: Request) -> list[Column]:
 
     if is_vertical(request):
         return [
-            each for each in VERTICAL_COLUMNS if each is not REMAINING_CLASSES or has_value(each)
+            each for each in VERTICAL_COLUMNS if each not in OF_SOME_REQUESTS or has_value(each)
         ]
     return [each for each in FEDERATED_COLUMNS if has_value(each)]
 

@@ -4,6 +4,9 @@ The reference of a metric is the mean of the metric over the independent Retrain
 is the standard deviation of the metric over these models, whose seeds differ. The report also gives
 each gap to the reference as a multiple of the spread. A metric of the delivered model is best if it
 equals the reference; a value below the reference is not better.
+
+A result is never a bare figure. It follows from the interval in which one further Retrain model
+would have its value: of all further Retrain models, also of the paired one, 2.5 % lie above it.
 """
 
 from dataclasses import dataclass
@@ -21,6 +24,7 @@ from parties.report.columns import (
 )
 from parties.report.method_names import ORIGINAL, is_independent_retrain, is_retrain
 from parties.report.record import MethodRecord, Request
+from unlearning.audit.intervals import difference_margin, distance_spread, further_value_margin
 
 _ROUNDING = 1e-12  # a smaller standard deviation cannot be a unit
 
@@ -29,7 +33,8 @@ _ROUNDING = 1e-12  # a smaller standard deviation cannot be a unit
 class Reference:
     """Mean and standard deviation of a metric over the Retrain models.
 
-    If there is only one Retrain model, ``spread``, the standard deviation, is None.
+    ``spread``, the standard deviation over models, is None if there are too few Retrain models:
+    fewer than two, or for a JS ratio fewer than three.
     """
 
     mean: float
@@ -43,13 +48,20 @@ class Reference:
         return (value - self.mean) / self.spread
 
 
+    @property
+    def margin(self) -> float | None:
+        """How far a further Retrain may lie from the mean; None without a deviation."""
+        return None if self.spread is None else further_value_margin(self.spread, self.seeds)
+
+
 class ComparisonResult(Enum):
     """Result of a request: how close the delivered model is to Retrain on the forgotten rows."""
 
-    REACHED = "On the forgotten rows as near to a Retrain as another Retrain"
-    NEARER = "Nearer to a Retrain than the original, but farther than another Retrain"
-    NO_NEARER = "No nearer to a Retrain than the original"
-    UNINFORMATIVE = "Proves nothing here: the original is as near to a Retrain as another Retrain"
+    REACHED = "On the forgotten rows within the interval of another Retrain"
+    NEARER = "Nearer to a Retrain than the original, but outside the interval of another Retrain"
+    NO_NEARER = "Not clearly nearer to a Retrain than the original"
+    UNINFORMATIVE = "Proves nothing here: the original is within the interval of another Retrain"
+    UNDECIDED = "Not decided: the interval of another Retrain needs three independent Retrains"
     UNKNOWN = "Not compared with a Retrain"
     GUARANTEED = "Guaranteed by the method, not measured: see the figures of the guarantee"
 
@@ -87,16 +99,31 @@ def ordered_methods(request: Request) -> list[MethodRecord]:
 
 
 def retrain_reference(request: Request, column: Column) -> Reference | None:
-    """Return a metric's mean and spread over the Retrain models; None if no model has a value."""
+    """Return a metric's mean and spread over the Retrain models; None if no model has a value.
+
+    A Retrain's JS ratio is measured to the other Retrains, so the ratios of the Retrains vary less
+    than the ratio of a further Retrain; the spread of a JS ratio is corrected for this.
+    """
     values = _at_retrains(request, column)
     if not values:
         return None
-    return Reference(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
+    if column.unit is Unit.RATIO:
+        spread = distance_spread(values)
+    else:
+        spread = stdev(values) if len(values) > 1 else None
+    return Reference(fmean(values), spread, len(values))
 
 
-def largest_retrain_ratio(request: Request) -> float:
-    """Return the largest JS ratio of the Retrain models on the forgotten rows, but at least 1."""
-    return max([1.0, *_at_retrains(request, FORGOTTEN_RATIO)])
+def largest_ratio(request: Request) -> float | None:
+    """Return the largest JS ratio of a further Retrain on the forgotten rows.
+
+    It is the upper end of an interval, which 2.5 % of all further Retrains exceed. The result is
+    None with fewer than three independent Retrains.
+    """
+    at_retrain = retrain_reference(request, FORGOTTEN_RATIO)
+    if at_retrain is None or at_retrain.margin is None:
+        return None
+    return at_retrain.mean + at_retrain.margin
 
 
 def _at_retrains(request: Request, column: Column) -> list[float]:
@@ -106,23 +133,29 @@ def _at_retrains(request: Request, column: Column) -> list[float]:
 
 
 def comparison_result(request: Request) -> ComparisonResult:
-    """Return the result of a request; JS ratios are compared after rounding to one decimal."""
+    """Return the result of a request, which follows from the JS ratios on the forgotten rows.
+
+    The original and the delivered model are compared with the interval of a further Retrain. The
+    delivered model is nearer than the original if their difference is larger than that of two
+    Retrains would be.
+    """
     before = method_value(request, ORIGINAL, FORGOTTEN_RATIO)
     after = method_value(request, request.chosen, FORGOTTEN_RATIO)
+    at_retrain = retrain_reference(request, FORGOTTEN_RATIO)
     if _is_guaranteed(request):
         return ComparisonResult.GUARANTEED
-    if after is None or before is None:
+    if after is None or before is None or at_retrain is None:
         return ComparisonResult.UNKNOWN
-    near = round(largest_retrain_ratio(request), 1)
-    if round(before, 1) <= near:
+    if at_retrain.spread is None or at_retrain.margin is None:
+        return ComparisonResult.UNDECIDED
+    limit = at_retrain.mean + at_retrain.margin
+    if before <= limit:
         return ComparisonResult.UNINFORMATIVE
-    if round(after, 1) <= near:
+    if after <= limit:
         return ComparisonResult.REACHED
-    return (
-        ComparisonResult.NEARER
-        if round(after, 1) < round(before, 1)
-        else ComparisonResult.NO_NEARER
-    )
+    clearly = difference_margin(at_retrain.spread, at_retrain.seeds)
+    nearer = before - after > clearly
+    return ComparisonResult.NEARER if nearer else ComparisonResult.NO_NEARER
 
 
 def _is_guaranteed(request: Request) -> bool:
@@ -137,21 +170,16 @@ def _is_guaranteed(request: Request) -> bool:
 def original_meets(request: Request, column: Column) -> bool | None:
     """Return whether a metric of the original model is near the Retrain models; None if unknown.
 
-    The metric is near if it differs from the mean of the Retrain models by at most two standard
-    deviations of the Retrain models. A JS ratio is near if it is at most the largest ratio of the
-    Retrain models, after both ratios are rounded to one decimal. In the vertical mode, a score of
-    the membership attack is also near if the confidence interval of the original model's AUC
-    contains the mean AUC of the Retrain models.
+    The metric is near if it lies in the interval in which a further Retrain model would lie; a JS
+    ratio has no lower limit. In the vertical mode, a score of the membership attack is also near if
+    the confidence interval of the original model's AUC contains the mean AUC of the Retrain models.
     """
     before = method_value(request, ORIGINAL, column)
-    if column.unit is Unit.RATIO:
-        return (
-            None if before is None else round(before, 1) <= round(largest_retrain_ratio(request), 1)
-        )
     at_retrain = retrain_reference(request, column)
-    if before is None or at_retrain is None or at_retrain.spread is None:
+    if before is None or at_retrain is None or at_retrain.margin is None:
         return None
-    near = abs(before - at_retrain.mean) <= 2 * at_retrain.spread
+    gap = before - at_retrain.mean
+    near = (gap if column.unit is Unit.RATIO else abs(gap)) <= at_retrain.margin
     return near or (column.source[0] == "membership" and _interval_contains_retrain(request))
 
 

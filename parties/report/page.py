@@ -54,6 +54,7 @@ SIGNS = {
     ComparisonResult.NEARER: "◐",
     ComparisonResult.NO_NEARER: "○",
     ComparisonResult.UNINFORMATIVE: "∅",
+    ComparisonResult.UNDECIDED: "?",
     ComparisonResult.UNKNOWN: "?",
     ComparisonResult.GUARANTEED: "■",
 }

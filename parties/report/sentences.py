@@ -13,6 +13,7 @@ from parties.report.comparison import (
     chosen_method,
     comparison_result,
     first_proof,
+    largest_ratio,
     method_title,
     method_value,
     original_meets,
@@ -52,7 +53,9 @@ def gap_text(column: Column, value: float | None, at_retrain: Reference | None) 
 def reference_text(column: Column, at_retrain: Reference | None) -> tuple[str, str]:
     """Return two texts: the mean and the standard deviation of a metric over the Retrain models."""
     if column.unit is Unit.RATIO:
-        return format_ratio(1.0), "by definition"
+        margin = at_retrain.margin if at_retrain else None
+        known = "by definition" if margin is None else f"another: up to {format_ratio(1 + margin)}"
+        return format_ratio(1.0), known
     if at_retrain is None:
         return "–", ""
     scale, digits = (100, 1) if column.unit is Unit.SHARE else (1, column.digits)
@@ -72,9 +75,10 @@ def proof_text(request: Request, column: Column) -> str:
     if not column.forgets:
         return "not its purpose"
     if met is None:
-        return "unknown: needs the original and two Retrains"
+        needed = "three" if column.unit is Unit.RATIO else "two"
+        return f"unknown: needs the original and {needed} Retrains"
     return (
-        "no: the original is as near to Retrain"
+        "no: the original is within the interval of a Retrain"
         if met
         else f"yes: original {_off(request, column)}"
     )
@@ -99,7 +103,7 @@ def closing_sentence(request: Request) -> str:
     parts = [_distance(request), _utility(request), _effort(request)]
     sentence = "; ".join(part for part in parts if part) + "."
     if comparison_result(request) is ComparisonResult.UNINFORMATIVE:
-        sentence += " The original is as near to a Retrain, so this figure proves nothing here."
+        sentence += " The original is below this limit, too, so this figure proves nothing here."
     return sentence
 
 
@@ -133,9 +137,11 @@ def _distance(request: Request) -> str:
     after = method_value(request, request.chosen, FORGOTTEN_RATIO)
     if after is None:
         return f"{name}'s outputs on the forgotten rows were not compared with a Retrain's"
+    limit = largest_ratio(request)
+    further = "" if limit is None else f"a further Retrain: up to {format_number(limit, 1)}; "
     return (
         f"{name}'s outputs on the forgotten rows are {format_number(after, 1)} times as far from "
-        f"a Retrain as another Retrain is (original: {format_number(before, 1)})"
+        f"a Retrain as another Retrain is ({further}original: {format_number(before, 1)})"
     )
 
 

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -88,6 +89,37 @@ def test_rows_as_at_a_retrain_are_not_flagged() -> None:
 def test_a_streisand_check_with_one_retrain_is_refused() -> None:
     with pytest.raises(ValueError, match="2 or more"):
         streisand_check(FLAT, FLAT, [MIXED])
+
+
+def logits_of_entropy(entropy: float, rows: int) -> torch.Tensor:
+    """Logits of two classes, of which every row has the entropy ``entropy`` (linearised)."""
+    # H(p) of p = 1/2 + d is log 2 − 2 d² up to fourth order, so that normal entropies need small d.
+    return torch.tensor([[math.sqrt(8 * (math.log(2) - entropy)), 0.0]] * rows)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_perfect_methods_are_flagged_at_the_stated_rate(count: int) -> None:
+    """A perfect method is one more Retrain; the old limit of two deviations flagged 11 % of 3."""
+    generator = np.random.default_rng(count)
+    runs = 800
+    flags = 0
+    for _ in range(runs):
+        means = math.log(2) - 0.01 + 0.0005 * generator.standard_normal(count + 1)
+        ours, *retrains = (logits_of_entropy(each, 2) for each in means)
+        flags += streisand_check(ours, FLAT[:2], retrains).flagged
+    assert flags / runs == pytest.approx(0.025, abs=0.012)
+
+
+def test_rows_of_perfect_methods_stand_out_at_the_stated_rate() -> None:
+    """Forgotten and unseen rows have the same distribution, and the Retrains leave a wide limit."""
+    generator = torch.Generator().manual_seed(1)
+    wide = [SHARP[:2], FLAT[:2]]
+    runs = 800
+    flags = 0
+    for _ in range(runs):
+        ours, unseen = torch.randn(2, 30, 2, generator=generator)
+        flags += streisand_check(ours, unseen, wide).flagged
+    assert flags / runs == pytest.approx(0.025, abs=0.012)
 
 
 def test_the_entropy_auc_is_of_low_entropy() -> None:

@@ -5,6 +5,7 @@ of all other rows.
 """
 
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,10 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from unlearning.audit.intervals import ConfidenceInterval, Z, auc_chance_error, auc_variance
+
 Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
 MIN_NEGATIVES = 100  # with fewer, one false positive is more than 1 %
 FOLDS = 5
 
@@ -35,6 +39,37 @@ def auc(positives: Floats, negatives: Floats) -> float:
     """
     truth = np.repeat([1, 0], [len(positives), len(negatives)])
     return float(roc_auc_score(truth, np.concatenate([positives, negatives])))
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRows:
+    """An attack's scores of one group of rows, with the classes of these rows."""
+
+    scores: Floats  # [rows]
+    labels: Labels  # [rows]
+
+
+def within_class_auc(positives: ScoredRows, negatives: ScoredRows) -> ConfidenceInterval | None:
+    """Return the AUC over pairs of rows of the same class, with its 95 % confidence interval.
+
+    A score that depends on the class only gives 0.5, whatever the class mixes of the two groups.
+    Rows of a class that is missing in the other group are not compared; ``n`` of the result counts
+    the positive rows that are compared. The result is None if the groups have no common class.
+    """
+    parts = []
+    for label in np.intersect1d(positives.labels, negatives.labels):
+        sides = [each.scores[each.labels == label] for each in (positives, negatives)]
+        parts.append((auc(*sides), len(sides[0]), len(sides[1])))
+    if not parts:
+        return None
+    # van Elteren 1960: classes are weighted by the inverse of their variance without a difference.
+    weights = np.array([auc_chance_error(n, m) ** -2 for _, n, m in parts])
+    weights /= weights.sum()
+    value = float(weights @ [each for each, _, _ in parts])
+    variance = float(weights**2 @ [auc_variance(value, n, m) for _, n, m in parts])
+    half = Z * sqrt(variance)
+    rows = sum(n for _, n, _ in parts)
+    return ConfidenceInterval(value, max(0.0, value - half), min(1.0, value + half), rows)
 
 
 def distinguishability(auc: float) -> Distinguishability:

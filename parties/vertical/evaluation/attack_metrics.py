@@ -6,6 +6,8 @@ already knows which rows were forgotten. The party-view metric therefore concern
 sees the embeddings, but does not know the forgotten rows.
 """
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -13,16 +15,18 @@ from parties.common.shared_randomness import Index
 from parties.vertical.evaluation.compare import MethodOutcome
 from parties.vertical.evaluation.model_outputs import ModelOutputs
 from unlearning.audit.backdoor import BackdoorSuccess, backdoor_success, learned_trigger
-from unlearning.audit.intervals import auc_interval, share_interval
+from unlearning.audit.intervals import share_interval
 from unlearning.audit.membership import MembershipResult, membership_features
 from unlearning.audit.metric import Direction, Measurement
 from unlearning.audit.scores import (
     FOLDS,
     MIN_NEGATIVES,
     Floats,
-    auc,
+    Labels,
+    ScoredRows,
     cross_fitted_scores,
     distinguishability,
+    within_class_auc,
 )
 from unlearning.audit.update_difference import change_features, output_change_features
 
@@ -64,15 +68,29 @@ def attack_metrics(prefix: str, result: MembershipResult) -> dict[str, Measureme
 
 
 def _retained(models: ModelOutputs, outcome: MethodOutcome) -> Measurement:
-    """The same attack, trained on one half of the members and scored on the other half."""
+    """The same attack, trained on one half of the members and scored on the other half.
+
+    Members are compared with unseen rows of the same class: the class mixes of D_r and of the test
+    rows differ.
+    """
     members = models.outputs(outcome, "retained", models.held_back_members)
-    unseen = models.outputs(outcome, "test", models.row_groups.matched)
+    unseen = models.outputs(outcome, "test", models.row_groups.unseen)
     positives, negatives = (
-        models.half_trained_attack.predict_proba(membership_features(side))[:, 1]
+        ScoredRows(
+            models.half_trained_attack.predict_proba(membership_features(side))[:, 1],
+            side.labels.numpy(),
+        )
         for side in (members, unseen)
     )
-    value = auc(positives, negatives)
-    return Measurement(value, len(positives), auc_interval(value, len(positives), len(negatives)))
+    return _within_classes(positives, negatives)
+
+
+def _within_classes(positives: ScoredRows, negatives: ScoredRows) -> Measurement:
+    """The AUC over pairs of rows of the same class."""
+    found = within_class_auc(positives, negatives)
+    if found is None:
+        return Measurement(None, len(positives.labels), note="the two kinds have no common class")
+    return Measurement(found.value, found.n, (found.low, found.high))
 
 
 def update_difference_metrics(
@@ -81,19 +99,23 @@ def update_difference_metrics(
     """Metrics of attacks that recognise forgotten rows (D_u) by the change of the model's outputs.
 
     One attack compares D_u with retained rows (D_r), and the other compares D_u with test rows.
+    Both attacks are trained on rows with the same class mix, and compare rows of the same class.
     """
     before, after = models.original.logits, outcome.logits
 
-    def features(part: str, rows: Index) -> Floats:
-        return output_change_features(before[part][rows], after[part][rows])
+    def rows(part: str, chosen: Index) -> AttackedRows:
+        features = output_change_features(before[part][chosen], after[part][chosen])
+        return AttackedRows(features, models.row_groups.labels[part][chosen].numpy())
 
-    forgotten = features("forgotten", models.attacked_forgotten)
+    forgotten, retained = models.attacked_pairs
     return {
         "update_auc_retained": _update_attack(
-            models, forgotten, features("retained", models.attacked_retained)
+            models, rows("forgotten", forgotten), rows("retained", retained)
         ),
         "update_auc_unseen": _update_attack(
-            models, forgotten, features("test", models.attacked_unseen)
+            models,
+            rows("forgotten", models.attacked_forgotten),
+            rows("test", models.attacked_unseen),
         ),
     }
 
@@ -104,28 +126,39 @@ def party_view_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str
     There is one attack per party; it compares the forgotten rows with test rows.
     """
     before, after = _by_party(models, models.original), _by_party(models, outcome)
+
+    def rows(name: str, part: str, chosen: Index) -> AttackedRows:
+        features = change_features(before[name][part][chosen], after[name][part][chosen])
+        return AttackedRows(features, models.row_groups.labels[part][chosen].numpy())
+
     return {
         f"view_auc_{name}": _update_attack(
             models,
-            change_features(
-                before[name]["forgotten"][models.attacked_forgotten],
-                after[name]["forgotten"][models.attacked_forgotten],
-            ),
-            change_features(
-                before[name]["test"][models.attacked_unseen],
-                after[name]["test"][models.attacked_unseen],
-            ),
+            rows(name, "forgotten", models.attacked_forgotten),
+            rows(name, "test", models.attacked_unseen),
         )
         for name in before  # in the agreement's order; a set has another in every process
         if name in after
     }
 
 
-def _update_attack(models: ModelOutputs, forgotten: Floats, others: Floats) -> Measurement:
-    if min(len(forgotten), len(others)) < FOLDS:
-        return Measurement(None, len(forgotten), note=f"fewer than {FOLDS} rows of a kind")
-    value = auc(*cross_fitted_scores(forgotten, others, models.row_groups.seed))
-    return Measurement(value, len(forgotten), auc_interval(value, len(forgotten), len(others)))
+@dataclass(frozen=True, slots=True)
+class AttackedRows:
+    """Rows of one kind in an attack that is trained on each model."""
+
+    features: Floats  # [rows, features]
+    labels: Labels  # [rows]
+
+
+def _update_attack(
+    models: ModelOutputs, forgotten: AttackedRows, others: AttackedRows
+) -> Measurement:
+    if min(len(forgotten.labels), len(others.labels)) < FOLDS:
+        return Measurement(None, len(forgotten.labels), note=f"fewer than {FOLDS} rows of a kind")
+    scores = cross_fitted_scores(forgotten.features, others.features, models.row_groups.seed)
+    return _within_classes(
+        ScoredRows(scores[0], forgotten.labels), ScoredRows(scores[1], others.labels)
+    )
 
 
 def _by_party(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, dict[str, Tensor]]:

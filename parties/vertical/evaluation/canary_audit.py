@@ -8,59 +8,96 @@ from typing import Any
 
 from parties.report.method_names import RETRAIN
 from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.evaluation.compare import Comparison
-from parties.vertical.evaluation.model_outputs import js_ratio_to_retrains, ratio_or_none
-from parties.vertical.evaluation.row_groups import RowGroups
+from parties.vertical.evaluation.compare import MethodOutcome
+from parties.vertical.evaluation.model_outputs import (
+    ModelOutputs,
+    js_ratio_to_retrains,
+    ratio_or_none,
+)
 from unlearning.audit.divergence import JsRatio
+from unlearning.audit.intervals import auc_interval, distance_spread, further_value_margin
 from unlearning.audit.membership import Outputs, canary_loss_auc, class_matched_rows
+from unlearning.audit.metric import Measurement
 
 
-def canary_audit(comparison: Comparison, groups: RowGroups, title: str) -> dict[str, Any]:
-    """Compare the loss of canaries with the loss of test rows that were given wrong labels.
+def canary_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
+    """The AUC of the attack that classifies rows with a small loss as canaries.
+
+    Canaries are compared with test rows that were given wrong labels in the same way. Without
+    canaries the result is empty.
+    """
+    groups = models.row_groups
+    if not len(groups.canaries):
+        return {}
+    wrong = (groups.labels["test"] + 1) % outcome.logits["test"].shape[1]
+    truth = groups.labels["forgotten"][groups.canaries]
+    matched = class_matched_rows(truth, wrong, groups.generator)
+    value = canary_loss_auc(
+        Outputs(outcome.logits["forgotten"][groups.canaries], truth),
+        Outputs(outcome.logits["test"][matched], wrong[matched]),
+    )
+    interval = auc_interval(value, len(truth), len(matched))
+    return {"canary_auc": Measurement(value, len(truth), interval)}
+
+
+def canary_audit(models: ModelOutputs, title: str) -> dict[str, Any]:
+    """Compare the models' losses on canaries, and their distances from Retrain on canaries.
 
     ``title`` is the name of the chosen method in the report.
     """
-    classes = comparison.outcome(ORIGINAL).logits["test"].shape[1]
-    wrong = (groups.labels["test"] + 1) % classes
+    comparison, canaries = models.comparison, models.row_groups.canaries
 
-    def auc(name: str) -> float:
-        outcome = comparison.outcome(name)
-        truth = groups.labels["forgotten"][groups.canaries]
-        generator = groups.generator
-        matched = class_matched_rows(truth, wrong, generator)
-        return canary_loss_auc(
-            Outputs(outcome.logits["forgotten"][groups.canaries], truth),
-            Outputs(outcome.logits["test"][matched], wrong[matched]),
-        )
+    def ratio(outcome: MethodOutcome) -> JsRatio:
+        return js_ratio_to_retrains(outcome, comparison, "forgotten", canaries)
 
-    def ratio(name: str) -> JsRatio:
-        return js_ratio_to_retrains(
-            comparison.outcome(name), comparison, "forgotten", groups.canaries
-        )
-
-    found = {name: ratio(name) for name in (ORIGINAL, comparison.chosen)}
+    compared = {name: comparison.outcome(name) for name in (ORIGINAL, comparison.chosen, RETRAIN)}
+    found = {name: ratio(compared[name]) for name in (ORIGINAL, comparison.chosen)}
     ratios = {name: ratio_or_none(each) for name, each in found.items()}
+    limit = _ratio_limit([ratio(each) for each in models.retrains])
     return {
-        "count": len(groups.canaries),
+        "count": len(canaries),
         "between_retrains": found[ORIGINAL].between_retrains,
-        "auc": {name: auc(name) for name in (ORIGINAL, comparison.chosen, RETRAIN)},
+        "auc": {
+            name: canary_metrics(models, each)["canary_auc"].value
+            for name, each in compared.items()
+        },
         "ratio": ratios,
+        "limit": limit,
         "js": {name: each.to_retrain for name, each in found.items()},
-        "result": canary_result(ratios[ORIGINAL], ratios[comparison.chosen], title),
+        "result": canary_result(ratios[ORIGINAL], ratios[comparison.chosen], limit, title),
     }
 
 
-def canary_result(before: float | None, after: float | None, title: str) -> str:
+def _ratio_limit(retrains: list[JsRatio]) -> float | None:
+    """The largest ratio of a further Retrain; None with fewer than three or with equal Retrains."""
+    spread = distance_spread([each.to_retrain for each in retrains])
+    if spread is None or not retrains[0].between_retrains:
+        return None
+    margin = further_value_margin(spread, len(retrains))
+    return 1 + margin / retrains[0].between_retrains
+
+
+def canary_result(
+    before: float | None, after: float | None, limit: float | None, title: str
+) -> str:
     """A sentence for the report: how near the delivered model is to Retrain on the canaries.
 
     Args:
         before: JS ratio of the original on the canaries.
         after: JS ratio of the delivered model on the canaries.
+        limit: largest JS ratio of a further Retrain on the canaries.
         title: name of the delivered model's method in the report.
     """
     if before is None or after is None:
         return "the Retrains do not differ on the canaries, so the ratio has no unit"
-    if before < 2:
-        return "the original is too near to Retrain on the canaries: this run shows nothing"
-    word = "at most" if after <= before / 2 else "more than"
-    return f"{title}'s distance to Retrain on the canaries is {word} half of the original's"
+    if limit is None:
+        return "the interval of a further Retrain needs three or more independent Retrains"
+    if before <= limit:
+        return (
+            f"on the canaries the original is within the interval of a further Retrain (up to "
+            f"{limit:.1f}): this run shows nothing"
+        )
+    word = "within" if after <= limit else "outside"
+    return (
+        f"on the canaries {title} is {word} the interval of a further Retrain (up to {limit:.1f})"
+    )

@@ -32,7 +32,7 @@ from parties.vertical.evaluation.attack_metrics import (
     update_difference_metrics,
 )
 from parties.vertical.evaluation.audits import request_audits
-from parties.vertical.evaluation.canary_audit import canary_audit
+from parties.vertical.evaluation.canary_audit import canary_audit, canary_metrics
 from parties.vertical.evaluation.compare import Comparison, MethodOutcome
 from parties.vertical.evaluation.label_attack import label_attack
 from parties.vertical.evaluation.model_outputs import (
@@ -96,7 +96,7 @@ def request_record(
             **request_audits(models),
             entropy=_entropies(comparison, groups),
             label_attack=label_attack(split_model, comparison),
-            canaries=canary_audit(comparison, groups, METHODS[comparison.chosen].label.title)
+            canaries=canary_audit(models, METHODS[comparison.chosen].label.title)
             if len(groups.canaries)
             else None,
         ),
@@ -245,6 +245,7 @@ _OF_ALL: tuple[MetricGroup, ...] = (
     distance_metrics,
     two_sample_metrics,
     backdoor_metrics,
+    canary_metrics,
 )
 _OF_UPDATES: tuple[MetricGroup, ...] = (update_difference_metrics, party_view_metrics)
 

@@ -20,6 +20,7 @@ from unlearning.audit.divergence import JsRatio, js_divergence, js_ratio
 from unlearning.audit.membership import (
     MembershipResult,
     Outputs,
+    class_matched_rows,
     fit_attack,
     fit_shadow_attack,
     score_attack,
@@ -100,9 +101,20 @@ class ModelOutputs:
         return self.row_groups.generator.permutation(self.row_groups.forgotten)[:MOST_ATTACKED]
 
     @cached_property
-    def attacked_retained(self) -> Index:
-        """Rows of D_r, as positions in D_r, [rows], for attacks that are trained on each model."""
-        return self.row_groups.members[:MOST_ATTACKED]
+    def attacked_pairs(self) -> tuple[Index, Index]:
+        """Positions in D_u and in D_r, [rows] each, for attacks that are trained on each model.
+
+        Both sides have the same class mix, which is that of D_u over the classes that also remain
+        in D_r. Both sides are empty if no class of D_u remains.
+        """
+        groups, forgotten = self.row_groups, self.attacked_forgotten
+        wanted = groups.labels["forgotten"][forgotten]
+        pool = groups.labels["retained"][groups.members]
+        common = torch.isin(wanted, pool)
+        if not common.any():
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        matched = class_matched_rows(wanted[common], pool, groups.generator)
+        return forgotten[common.numpy()], groups.members[matched]
 
     @property
     def attacked_unseen(self) -> Index:

@@ -31,6 +31,11 @@ class RowGroups:
     seed: int  # seed of ``generator``
 
     @property
+    def unseen(self) -> Index:
+        """Positions of all test rows that are not in ``non_members``, [rows]."""
+        return np.setdiff1d(np.arange(len(self.labels["test"])), self.non_members)
+
+    @property
     def generator(self) -> np.random.Generator:
         """A new random generator with the seed ``seed``; each one draws equal numbers."""
         return np.random.default_rng(self.seed)

@@ -129,8 +129,7 @@ class FedoraSettings(MethodSettings):
     # under the trained model and under the current model. proxy: the score under a small reference
     # model. uniform: the score of a nearly uniform prediction.
     policy: Literal["present", "heldout", "proxy", "uniform"] = "present"
-    # Number of standard errors by which γ is below the score of held-out rows; calibrate uses the
-    # same number.
+    # Number of standard errors by which γ is below the score of held-out rows.
     margin: Annotated[float, Field(ge=0)] = 2.0
     # scalar: one dual variable at the active party. literal: one per parameter (paper, Eq. 25).
     dual: Literal["scalar", "literal"] = "scalar"
@@ -694,8 +693,9 @@ def heldout_gammas(run: VerticalRun, logits: Sequence[Tensor]) -> list[float]:
 def calibrate_top(run: VerticalRun, original: Sequence[Tensor]) -> float | None:
     """Scale the logits to restore the original model's confidence on validation rows.
 
-    Only validation rows of unaffected classes are used; a class is unaffected if it has no
-    forgotten row. On the other classes, Retrain is less confident than the original model.
+    The confidence is the median log-odds of the predicted class. Only validation rows of unaffected
+    classes are used; a class is unaffected if it has no forgotten row. On the other classes,
+    Retrain is less confident than the original model.
 
     Args:
         run: the models.
@@ -725,8 +725,7 @@ def _calibrate(
     present = run.logits(vfl_pb2.VALIDATION)
     if not run.finite:
         return [1.0] * len(present)
-    margin = run.settings(FedoraSettings).margin
     triples = zip(present, original, chosen, strict=True)
-    factors = [calibration_factor(now[rows], then[rows], margin) for now, then, rows in triples]
+    factors = [calibration_factor(now[rows], then[rows]) for now, then, rows in triples]
     run.scale_logits(factors)
     return factors

@@ -31,4 +31,4 @@ def test_equal_retrains_give_no_ratio() -> None:
 
 
 def test_canary_audit_without_a_unit_reports_it() -> None:
-    assert "no unit" in canary_result(None, None, "FedORA")
+    assert "no unit" in canary_result(None, None, None, "FedORA")
