@@ -7,6 +7,7 @@ from pydantic import Field, create_model, model_validator
 
 from configs.evaluation import BackdoorSettings, EvaluationSettings, check_backdoors
 from configs.exact_methods import NewtonSettings, ShardingSettings
+from configs.local_start import LocalStartSettings
 from configs.privacy import PrivacySettings
 from configs.table import ConfigTable, Count, Fraction, Name, Pin, Positive
 from configs.unlearning import UnlearningSettings
@@ -160,6 +161,11 @@ class TrainingSettings(ConfigTable):
     # micro-batches, and the gradient is the same except for rounding. pipeline: the next batch is
     # requested before the current batch ends, so gradients are one step late.
     overlap: Literal["none", "microbatch", "pipeline"] = "none"
+    # How training starts. random: from random weights. local: every party first fits its bottom
+    # model alone, then the active party fits the top model, and few joint epochs follow; the keys
+    # 'epochs' and 'patience' have no effect then.
+    start: Literal["random", "local"] = "random"
+    local: LocalStartSettings = LocalStartSettings()  # settings of start = "local"
 
     @model_validator(mode="after")
     def _micro_batches_are_equal(self) -> Self:
@@ -326,6 +332,17 @@ class VerticalAgreement(ConfigTable):
         return self
 
     @model_validator(mode="after")
+    def _local_start_is_possible(self) -> Self:
+        if self.training.start == "local":
+            require_local_start(self, "training.start = 'local'")
+            if self.sharding.shards > 1:
+                raise ValueError(
+                    "training.start = 'local' does not support shards: remove sharding.shards, or "
+                    "set training.start = 'random'"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _requests_name_known_classes(self) -> Self:
         for request in self.unlearn:
             for unknown in set(request.classes) - set(self.labels.classes):
@@ -353,6 +370,26 @@ class VerticalAgreement(ConfigTable):
         planted = [request.backdoor for request in self.unlearn if request.backdoor]
         check_backdoors(planted, self.passive, self.labels.classes)
         return self
+
+
+def require_local_start(plan: VerticalAgreement, user: str) -> None:
+    """Refuse settings under which no local start is possible; ``user`` names what needs one.
+
+    Raises:
+        ValueError: the message names the key to change.
+    """
+    if plan.training.optimiser == "newton-cg":
+        raise ValueError(f"{user} needs training.optimiser 'adam' or 'sgd': set one of the two")
+    if plan.top.kind == "sum":
+        raise ValueError(
+            f"{user} needs a top model that learns from embeddings, but top.kind = 'sum' adds "
+            "votes: set top = { kind = 'mlp' }"
+        )
+    if plan.privacy.embed_once:
+        raise ValueError(
+            f"{user} fits bottom models, but privacy.embed_once keeps their random weights: "
+            "remove one of the two"
+        )
 
 
 def _refuse_broken_guarantees(plan: VerticalAgreement) -> None:

@@ -57,6 +57,22 @@ class Ensemble:
     def _one(self, parameters: dict[str, Tensor], inputs: list[Tensor]) -> Any:
         return functional_call(self._shape, parameters, (inputs,))
 
+    def part(self, name: str, inputs: Tensor) -> Tensor:
+        """Return the outputs of the submodule ``name`` of each model, ``[N, batch, ...]``.
+
+        ``inputs`` are ``[N, batch, ...]``, one batch for each model.
+        """
+        shape, prefix = self._shape.get_submodule(name), f"{name}."
+        own = {
+            key.removeprefix(prefix): value
+            for key, value in self.parameters.items()
+            if key.startswith(prefix)
+        }
+        found: Tensor = vmap(lambda values, batch: functional_call(shape, values, (batch,)))(
+            own, inputs
+        )
+        return found
+
     def copy(self) -> "Ensemble":
         """Return a copy that shares no parameters with this ensemble."""
         return Ensemble(self._shape, self.parameters)

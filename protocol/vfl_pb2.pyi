@@ -58,6 +58,12 @@ class OptimiserKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PLAIN: _ClassVar[OptimiserKind]
     ADAM: _ClassVar[OptimiserKind]
     SGD: _ClassVar[OptimiserKind]
+
+class Codes(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CODES_UNSPECIFIED: _ClassVar[Codes]
+    SVD: _ClassVar[Codes]
+    PROJECTION: _ClassVar[Codes]
 TASK_UNSPECIFIED: Task
 JOIN: Task
 ALIGN: Task
@@ -94,6 +100,9 @@ OPTIMISER_UNSPECIFIED: OptimiserKind
 PLAIN: OptimiserKind
 ADAM: OptimiserKind
 SGD: OptimiserKind
+CODES_UNSPECIFIED: Codes
+SVD: Codes
+PROJECTION: Codes
 ABSENT_IF_FIELD_NUMBER: _ClassVar[int]
 absent_if: _descriptor.FieldDescriptor
 BOUNDS_FIELD_NUMBER: _ClassVar[int]
@@ -433,7 +442,7 @@ class Resumed(_message.Message):
     def __init__(self, digest: _Optional[bytes] = ...) -> None: ...
 
 class ModelCommand(_message.Message):
-    __slots__ = ("initialise", "restore_copy", "keep_copy", "drop_copy", "report_norms", "primal_step", "ascent_step", "write_checkpoint", "prune_checkpoints", "search_residue", "shrink", "test_reconstruction", "report_privacy_spent", "newton", "use_ensemble", "report_digest")
+    __slots__ = ("initialise", "restore_copy", "keep_copy", "drop_copy", "report_norms", "primal_step", "ascent_step", "write_checkpoint", "prune_checkpoints", "search_residue", "shrink", "test_reconstruction", "report_privacy_spent", "newton", "use_ensemble", "report_digest", "fit_bottom")
     INITIALISE_FIELD_NUMBER: _ClassVar[int]
     RESTORE_COPY_FIELD_NUMBER: _ClassVar[int]
     KEEP_COPY_FIELD_NUMBER: _ClassVar[int]
@@ -450,6 +459,7 @@ class ModelCommand(_message.Message):
     NEWTON_FIELD_NUMBER: _ClassVar[int]
     USE_ENSEMBLE_FIELD_NUMBER: _ClassVar[int]
     REPORT_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    FIT_BOTTOM_FIELD_NUMBER: _ClassVar[int]
     initialise: Initialise
     restore_copy: RestoreCopy
     keep_copy: KeepCopy
@@ -466,7 +476,8 @@ class ModelCommand(_message.Message):
     newton: Newton
     use_ensemble: UseEnsemble
     report_digest: ReportDigest
-    def __init__(self, initialise: _Optional[_Union[Initialise, _Mapping]] = ..., restore_copy: _Optional[_Union[RestoreCopy, _Mapping]] = ..., keep_copy: _Optional[_Union[KeepCopy, _Mapping]] = ..., drop_copy: _Optional[_Union[DropCopy, _Mapping]] = ..., report_norms: _Optional[_Union[ReportNorms, _Mapping]] = ..., primal_step: _Optional[_Union[PrimalStep, _Mapping]] = ..., ascent_step: _Optional[_Union[AscentStep, _Mapping]] = ..., write_checkpoint: _Optional[_Union[WriteCheckpoint, _Mapping]] = ..., prune_checkpoints: _Optional[_Union[PruneCheckpoints, _Mapping]] = ..., search_residue: _Optional[_Union[SearchResidue, _Mapping]] = ..., shrink: _Optional[_Union[Shrink, _Mapping]] = ..., test_reconstruction: _Optional[_Union[TestReconstruction, _Mapping]] = ..., report_privacy_spent: _Optional[_Union[ReportPrivacySpent, _Mapping]] = ..., newton: _Optional[_Union[Newton, _Mapping]] = ..., use_ensemble: _Optional[_Union[UseEnsemble, _Mapping]] = ..., report_digest: _Optional[_Union[ReportDigest, _Mapping]] = ...) -> None: ...
+    fit_bottom: FitBottom
+    def __init__(self, initialise: _Optional[_Union[Initialise, _Mapping]] = ..., restore_copy: _Optional[_Union[RestoreCopy, _Mapping]] = ..., keep_copy: _Optional[_Union[KeepCopy, _Mapping]] = ..., drop_copy: _Optional[_Union[DropCopy, _Mapping]] = ..., report_norms: _Optional[_Union[ReportNorms, _Mapping]] = ..., primal_step: _Optional[_Union[PrimalStep, _Mapping]] = ..., ascent_step: _Optional[_Union[AscentStep, _Mapping]] = ..., write_checkpoint: _Optional[_Union[WriteCheckpoint, _Mapping]] = ..., prune_checkpoints: _Optional[_Union[PruneCheckpoints, _Mapping]] = ..., search_residue: _Optional[_Union[SearchResidue, _Mapping]] = ..., shrink: _Optional[_Union[Shrink, _Mapping]] = ..., test_reconstruction: _Optional[_Union[TestReconstruction, _Mapping]] = ..., report_privacy_spent: _Optional[_Union[ReportPrivacySpent, _Mapping]] = ..., newton: _Optional[_Union[Newton, _Mapping]] = ..., use_ensemble: _Optional[_Union[UseEnsemble, _Mapping]] = ..., report_digest: _Optional[_Union[ReportDigest, _Mapping]] = ..., fit_bottom: _Optional[_Union[FitBottom, _Mapping]] = ...) -> None: ...
 
 class Initialise(_message.Message):
     __slots__ = ("stream", "preprocessing_rows", "shard", "rule", "sample")
@@ -503,6 +514,26 @@ class UpdateRule(_message.Message):
     weight_decay: float
     proximal: float
     def __init__(self, optimiser: _Optional[_Union[OptimiserKind, str]] = ..., learning_rate: _Optional[float] = ..., momentum: _Optional[float] = ..., weight_decay: _Optional[float] = ..., proximal: _Optional[float] = ...) -> None: ...
+
+class FitBottom(_message.Message):
+    __slots__ = ("rows", "steps", "fit")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    FIT_FIELD_NUMBER: _ClassVar[int]
+    rows: Rows
+    steps: int
+    fit: LocalFit
+    def __init__(self, rows: _Optional[_Union[Rows, str]] = ..., steps: _Optional[int] = ..., fit: _Optional[_Union[LocalFit, _Mapping]] = ...) -> None: ...
+
+class LocalFit(_message.Message):
+    __slots__ = ("codes", "epochs", "batch")
+    CODES_FIELD_NUMBER: _ClassVar[int]
+    EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    codes: Codes
+    epochs: int
+    batch: int
+    def __init__(self, codes: _Optional[_Union[Codes, str]] = ..., epochs: _Optional[int] = ..., batch: _Optional[int] = ...) -> None: ...
 
 class RestoreCopy(_message.Message):
     __slots__ = ("slot", "stream", "rule", "sample")
@@ -721,8 +752,10 @@ class Gradient(_message.Message):
     def __init__(self, descend: _Optional[_Union[Descend, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., primal_step: _Optional[_Union[PrimalStep, _Mapping]] = ..., accumulate: _Optional[_Union[Accumulate, _Mapping]] = ..., add_to_held: _Optional[_Union[AddToHeld, _Mapping]] = ...) -> None: ...
 
 class Descend(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("scale",)
+    SCALE_FIELD_NUMBER: _ClassVar[int]
+    scale: float
+    def __init__(self, scale: _Optional[float] = ...) -> None: ...
 
 class Hold(_message.Message):
     __slots__ = ()

@@ -25,7 +25,7 @@ def is_independent_retrain(name: str) -> bool:
 
 def is_retrain(name: str) -> bool:
     """Return whether ``name`` names a Retrain model (trained without the forgotten rows)."""
-    return name == RETRAIN or name.startswith(f"{RETRAIN}-")
+    return name != ORIGINAL and (name in REFERENCES or is_independent_retrain(name))
 
 
 def method_label(name: str, own: Label | None = None) -> Label:

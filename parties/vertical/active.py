@@ -38,11 +38,11 @@ from parties.vertical.engine.train import (
     EpochResult,
     accuracy_on_rows,
     best_epoch,
-    train_model,
 )
 from parties.vertical.evaluation.compare import compare_methods
 from parties.vertical.evaluation.metrics import empty_request_record, request_record
 from parties.vertical.evaluation.row_groups import select_row_groups
+from parties.vertical.methods.local_start import train_model
 from parties.vertical.methods.registry import early_checkpoint_share, vertical_method
 from parties.vertical.privacy.claims import claims_summary, collect_spending, privacy_claims
 from parties.vertical.privacy.ledger import PrivacySpending

@@ -11,16 +11,18 @@ from math import isclose
 import numpy as np
 
 from configs.agreement import VerticalAgreement
+from configs.local_start import LocalStartSettings
 from parties.common.shared_randomness import Index
 from parties.session.checkpoint import Checkpoints
 from parties.vertical.engine.features import planned_backdoor
 from parties.vertical.engine.local_model import TaskState
+from parties.vertical.engine.local_start import LocalFit, first_rule, fit_rule
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.party_state import PartyState
 from parties.vertical.engine.rows import Sample
-from parties.vertical.engine.train import release_noise, training_rule
+from parties.vertical.engine.train import release_noise
 from parties.vertical.engine.training_loop import largest_batch
-from parties.vertical.methods.orders import Start, training_batches
+from parties.vertical.methods.orders import Orders, Start, training_orders
 from parties.vertical.methods.registry import agreed_orders
 from protocol import vfl_pb2
 from protocol.dataclass_codec import decode
@@ -38,6 +40,10 @@ _LEARNED = {
 }
 
 
+# The rows to which a bottom model may be fitted; no local fit reads D_u of the current request.
+_FITTED = {vfl_pb2.TRAIN: _LEARNED[vfl_pb2.TRAIN], vfl_pb2.UNLEARN: (vfl_pb2.RETAIN,)}
+
+
 class OrderCheck:
     """Checks each order of the active party against the agreement and this party's state.
 
@@ -52,6 +58,7 @@ class OrderCheck:
         self._agreement, self._name = agreement, name
         self._state, self._checkpoints = state, checkpoints
         self._orders = agreed_orders(agreement)
+        self._training = training_orders(agreement)
 
     # --- batches and gradients -------------------------------------------------------------------
 
@@ -81,11 +88,11 @@ class OrderCheck:
         self._state.batches.rows_of(request)
 
     def _require_epoch(self, request: vfl_pb2.BatchRequest, task: vfl_pb2.Task) -> None:
-        agreed, relearn = self._agreement, self._agreement.evaluation.relearn
+        relearn = self._agreement.evaluation.relearn
         batches: Sequence[tuple[int, int]] = ()
         match task:
             case vfl_pb2.TRAIN:
-                batches = training_batches(agreed, agreed.training.epochs)
+                batches = self._training.batches
             case vfl_pb2.UNLEARN:
                 batches = [each for orders in self._orders for each in orders.batches]
             case vfl_pb2.RELEARN if relearn is not None:
@@ -105,6 +112,8 @@ class OrderCheck:
         match gradient.WhichOneof("use"):
             case "descend" if self._task.optimiser is None:
                 raise _refusal("an optimiser step", "a step of a task with an optimiser")
+            case "descend" if gradient.descend.HasField("scale") and not self._local(place.task):
+                raise _refusal("a scaled learning rate", "the whole learning rate")
             case "hold" if place.microbatch:
                 self._require_held("to add a gradient")
             case "add_to_held":
@@ -134,14 +143,12 @@ class OrderCheck:
                 self._ascent_step(command.ascent_step.step_size, task)
             case "shrink":
                 self._shrink(command.shrink, task)
+            case "fit_bottom":
+                self._fit_bottom(command.fit_bottom, task)
             case "newton":
                 self._newton(command.newton, task)
             case "use_ensemble":
                 self._ensemble(command.use_ensemble.slots)
-            case "report_privacy_spent":
-                self._require_model("a report of the privacy loss")
-                if self._agreement.privacy.embed_once is None:
-                    raise _refusal("a report of the privacy loss", "none without embed_once")
             case _:
                 self._copy_command(command)
 
@@ -162,6 +169,10 @@ class OrderCheck:
                 self._require_copy(command.test_reconstruction.slot)
             case "report_norms":
                 self._norms(command.report_norms)
+            case "report_privacy_spent":
+                self._require_model("a report of the privacy loss")
+                if self._agreement.privacy.embed_once is None:
+                    raise _refusal("a report of the privacy loss", "none without embed_once")
             case "write_checkpoint" | "prune_checkpoints":
                 self._checkpoint(command)
 
@@ -193,7 +204,10 @@ class OrderCheck:
             legal = start in self._training_starts and rows in _LEARNED[vfl_pb2.TRAIN]
         else:
             fresh_starts = [each for orders in self._orders for each in orders.fresh]
-            legal = rows == vfl_pb2.SAMPLE and start in fresh_starts
+            legal = (rows == vfl_pb2.SAMPLE and start in fresh_starts) or (
+                rows == vfl_pb2.RETAIN
+                and start in [(first_rule(plan), None) for plan in self._local(task)]
+            )
         if not legal:
             raise _refusal(
                 f"a new model with the rule {start[0]}, the sample {start[1]} and preprocessing "
@@ -208,7 +222,9 @@ class OrderCheck:
     def _training_starts(self) -> list[tuple[UpdateRule | None, Sample | None]]:
         """No rule for a model that takes no optimiser steps, or the rule of the training."""
         newton = self._agreement.training.optimiser == "newton-cg"
-        return [(None, None)] + ([] if newton else [(training_rule(self._agreement), None)])
+        local = [(first_rule(plan), None) for plan in self._local(vfl_pb2.TRAIN)]
+        trained = [*self._training.starts, *local]
+        return [(None, None), *([] if newton else trained)]
 
     def _restore(self, command: vfl_pb2.RestoreCopy, task: vfl_pb2.Task) -> None:
         self._require_copy(command.slot)
@@ -268,6 +284,33 @@ class OrderCheck:
                 f"to shrink bottom models by {shrink.bottom} and the top by {shrink.top}",
                 _listed(f"{bottom} and {top}" for bottom, top in shares),
             )
+
+    def _fit_bottom(self, order: vfl_pb2.FitBottom, task: vfl_pb2.Task) -> None:
+        self._require_model("a local fit")
+        legal = _FITTED.get(task, ())
+        if order.rows not in legal:
+            raise _refusal(
+                f"a local fit to the rows {vfl_pb2.Rows.Name(order.rows)} in the task "
+                f"{_name(task)}",
+                _listed(vfl_pb2.Rows.Name(each) for each in legal),
+            )
+        fit, count = decode(order.fit, LocalFit), len(self._state.rows.select(order.rows))
+        agreed = [LocalFit.agreed(plan, self._agreement, count) for plan in self._local(task)]
+        if fit not in agreed:
+            raise _refusal(f"the local fit {fit}", _listed(each for each in agreed if each))
+        rule = self._task.rule
+        if self._task.task != task or rule not in [fit_rule(plan) for plan in self._local(task)]:
+            raise _refusal("a local fit", "a new model with the rule of the fit before it")
+        if (end := self._task.fitted + order.steps) > (steps := fit.steps(count)):
+            raise _refusal(f"the local fit's step {end}", f"at most {steps} steps")
+
+    def _local(self, task: vfl_pb2.Task) -> list[LocalStartSettings]:
+        """The agreed settings of trainings with a local start in a task."""
+        orders: dict[int, list[Orders]] = {
+            vfl_pb2.TRAIN: [self._training],
+            vfl_pb2.UNLEARN: self._orders,
+        }
+        return [each.local for each in orders.get(task, []) if each.local is not None]
 
     def _newton(self, newton: vfl_pb2.Newton, task: vfl_pb2.Task) -> None:
         name, agreed = newton.WhichOneof("command"), self._agreement

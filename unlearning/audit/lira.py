@@ -15,7 +15,6 @@ independent. A bound of ε needs independent trials, so each model counts as one
 Shapes: ``values`` are φ, ``[runs, rows]``; ``taken`` marks the entries that belong to the arm.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -218,10 +217,12 @@ def excess_auc(forgot: Arm, retrains: Arm) -> ExcessAuc:
     choice does not depend on which rows are the forgotten ones, so the excess of models without
     memory has mean 0.
     """
-    aucs = np.array([
-        attack_aucs(forgot.values, retrains.values, AuditLayout(taken, retrains.taken))
-        for taken in (forgot.taken, ~forgot.taken)
-    ])  # [forgotten and unseen, attacks]
+    aucs = np.array(
+        [
+            attack_aucs(forgot.values, retrains.values, AuditLayout(taken, retrains.taken))
+            for taken in (forgot.taken, ~forgot.taken)
+        ]
+    )  # [forgotten and unseen, attacks]
     chosen = int(np.argmax(aucs.sum(axis=0)))
     return ExcessAuc(float(aucs[0, chosen]), float(aucs[1, chosen]))
 

@@ -14,8 +14,7 @@ from parties.cli.options import DataOption, DebugOption
 
 if TYPE_CHECKING:
     from parties.experiments.population.part import Describe, StudyPlace
-    from parties.experiments.population.plan import Study
-    from parties.experiments.population.study import MeasuredPart, PopulationSummary
+    from parties.experiments.population.study import MeasuredPart
     from parties.experiments.provenance import Provenance
 
 STUDY = Path(__file__).parents[3] / "configs" / "bench" / "forgetting.toml"
@@ -90,7 +89,7 @@ def forgetting_command(  # noqa: PLR0913  one parameter per option
     console.run(lambda: _measure(options, seeds, console))
 
 
-def forgetting_search_command(  # noqa: PLR0913  one parameter per option
+def forgetting_search_command(
     *,
     data: DataOption = None,
     study: StudyOption = STUDY,

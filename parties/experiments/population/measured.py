@@ -49,7 +49,6 @@ class Measured:
             arrays = {name: file[name].astype(np.float64) for name in ARRAYS}
             return cls(**arrays, facts=json.loads(str(file["facts"])))
 
-
     @classmethod
     def nothing(cls, facts: dict[str, Any]) -> Self:
         """Return the facts of a method that gave no models."""

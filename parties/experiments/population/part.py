@@ -116,9 +116,7 @@ class StudyPart:
     def _read(self, changes: Sequence[str]) -> PooledData:
         population = self.plan.population
         config = self._place.configs / population.config
-        return read_pooled_data(
-            config, self._place.data, self._changes(changes), population.rows
-        )
+        return read_pooled_data(config, self._place.data, self._changes(changes), population.rows)
 
     def _changes(self, further: Sequence[str]) -> tuple[str, ...]:
         return (f"seed={self.plan.seed}", *self.plan.population.changes, *further)

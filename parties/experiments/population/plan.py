@@ -51,7 +51,7 @@ class Population(ConfigTable):
     runs: Annotated[int, Field(ge=32, multiple_of=2)]
     rows: Count | None = None  # number of training rows; None: all
     changes: tuple[str, ...] = ()  # of settings, in the form of --set
-    rows_of: tuple[str, ...] = ()  # names of the only methods to audit; empty: all others
+    rows_of: tuple[str, ...] = ()  # names of the methods to audit; empty: all methods
     without: tuple[str, ...] = ()  # names of methods not to audit
     trigger: TriggerPopulation | None = None  # None: no rate of triggers is measured
 
@@ -166,7 +166,13 @@ class Study(ConfigTable):
     def _require_rivals(self, population: Population) -> None:
         """Refuse a table without the cheap exact methods, or without a method's dual off."""
         rows = self.rows(population)
-        lacking = [name for name, has in RIVALS.items() if not any(map(has, rows))]
+        # A top model that adds votes has no parameters to fit after a local start.
+        votes = any('kind="sum"' in each for each in population.changes)
+        lacking = [
+            name
+            for name, has in RIVALS.items()
+            if not any(map(has, rows)) and not (votes and "retrain-local" in name)
+        ]
         names = {row.name for row in rows}
         off = {row.dual_off_of for row in rows}
         lacking += [
@@ -203,8 +209,7 @@ class Study(ConfigTable):
         """Return the methods that are audited on a population."""
         if population.rows_of:
             return [row for row in self.row if row.name in population.rows_of]
-        kept = {name for each in self.population for name in each.rows_of} | {*population.without}
-        return [row for row in self.row if row.name not in kept]
+        return [row for row in self.row if row.name not in population.without]
 
 
 def read_study(path: Path) -> Study:

@@ -16,8 +16,8 @@ from models.initialisation import build_seeded
 from parties.common.shared_randomness import Index, derive_key, permutation, torch_seed
 from parties.data import preprocess
 from parties.data.holding import Holding, read_holding
-from parties.vertical.alignment.row_order import order_ids
 from parties.data.preprocess import FittedPreprocessing
+from parties.vertical.alignment.row_order import order_ids
 from parties.vertical.engine.features import DTYPES, make_trigger
 from parties.vertical.engine.networks import ActiveNetwork, build_bottom
 from parties.vertical.engine.requests import poisoned_rows

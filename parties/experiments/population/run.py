@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TypeVar
 
 import numpy as np
@@ -17,7 +18,8 @@ from parties.common.progress import ProgressReporter
 from parties.experiments.population.forget_sets import ForgetSet
 from parties.experiments.population.trained import TrainedPopulation
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT, ORIGINAL
-from parties.vertical.engine.optimiser import UpdateRule, build_optimiser
+from parties.vertical.engine.local_start import LocalFit, code_seed, flat_then_cosine
+from parties.vertical.engine.optimiser import UpdateRule, build_optimiser, step_with_rate
 from parties.vertical.engine.rows import (
     Batches,
     RowSets,
@@ -26,7 +28,7 @@ from parties.vertical.engine.rows import (
     shuffled_requests,
 )
 from parties.vertical.methods.epochs import train_epoch
-from parties.vertical.methods.fedora import FedoraSettings
+from parties.vertical.methods.local_start import TOP, LocalStart
 from parties.vertical.methods.run import (
     PLAIN,
     Act,
@@ -84,6 +86,7 @@ class PopulationRun:
         self._rule: UpdateRule = PLAIN
         self._optimiser: torch.optim.Optimizer | None = None
         self._top_optimiser: torch.optim.Optimizer | None = None
+        self._codes: dict[str, Tensor] = {}  # of the local fit, by party, ``[N, rows, width]``
         self._anchor: list[Tensor] = []
         self._held: list[Tensor] = []
         self._mark: list[Tensor] = []
@@ -158,8 +161,51 @@ class PopulationRun:
         self.models.blend(fresh, shares.top, "top.")
         self._use(self.models)
 
+    def change_rule(self, rule: UpdateRule) -> None:
+        """Continue with the present parameters and batch order, by another update rule."""
+        self._rule = rule
+        self._use(self.models)
+
+    def fit_bottoms(self, rows: vfl_pb2.Rows, fit: LocalFit, epoch: int) -> None:
+        """Carry out one epoch of the local fit of all bottom models of all models."""
+        if not self._codes:
+            self._codes = self._all_codes(rows, fit)
+        chosen = np.stack([sets.select(rows) for sets in self.sets])
+        bottoms, count = self.models.with_prefix("bottoms."), self.row_count(rows)
+        first, whole = (epoch - 1) * fit.steps_of_epoch(count), fit.steps(count)
+        for step, request in enumerate(self.epoch_requests(rows, epoch, fit.batch), first):
+            found = np.stack([each.rows_of(request) for each in self._batches])
+            pairs = zip(chosen, found, strict=True)
+            places = torch.from_numpy(np.stack([np.searchsorted(*pair) for pair in pairs]))
+            features = self._pooled.batch(torch.from_numpy(found))
+            loss = torch.zeros(())
+            for name, batch in zip(self._pooled.inputs, features, strict=True):
+                codes = self._codes[name]
+                targets = codes.gather(1, places[..., None].expand(-1, -1, codes.shape[2]))
+                errors = (self.models.part(f"bottoms.{name}", batch) - targets).square()
+                loss = loss + errors.mean(dim=(1, 2)).sum()
+            rate = flat_then_cosine(step, whole) * self._rule.learning_rate
+            _take_step(self._optimiser, rate, loss, bottoms)
+
+    def _all_codes(self, rows: vfl_pb2.Rows, fit: LocalFit) -> dict[str, Tensor]:
+        """The codes of each party for each model's rows, ``[N, rows, width]``."""
+        found, agreed = {}, self.agreement
+        for name, values in self._pooled.inputs.items():
+            width = agreed.parties[name].width or 0
+            found[name] = torch.stack(
+                [
+                    fit.code(
+                        values[torch.from_numpy(sets.select(rows))],
+                        width,
+                        code_seed(agreed, batches.stream, name),
+                    )
+                    for sets, batches in zip(self.sets, self._batches, strict=True)
+                ]
+            )
+        return found
+
     def _use(self, models: Ensemble) -> None:
-        self.models = models
+        self.models, self._codes = models, {}
         self._optimiser = build_optimiser(self._rule, models.with_prefix())
         self._top_optimiser = None
         self._anchor = [each.detach().clone() for each in models.with_prefix()]
@@ -186,15 +232,25 @@ class PopulationRun:
         yield from shuffled_requests(rows, self.row_count(rows), epoch, size)
 
     def run_epoch(
-        self, rows: vfl_pb2.Rows, epoch: int, size: int, act: Act, *, only_top: bool = False
+        self,
+        rows: vfl_pb2.Rows,
+        epoch: int,
+        size: int,
+        act: Act,
+        *,
+        only_top: bool = False,
+        steps: int | None = None,
     ) -> None:
-        """Carry out one shuffled epoch; with ``only_top``, train only the top models."""
+        """Carry out one shuffled epoch, or its first ``steps``.
+
+        With ``only_top``, train only the top models.
+        """
         chosen = self.models.with_prefix("top.") if only_top else self.models.with_prefix()
         if only_top and self._top_optimiser is None:
             self._top_optimiser = build_optimiser(self._rule, chosen)
         optimiser = self._top_optimiser if only_top else self._optimiser
         embedded = self.rows_embedded
-        for request in self.epoch_requests(rows, epoch, size):
+        for request in islice(self.epoch_requests(rows, epoch, size), steps):
             self._step(request, act, chosen, optimiser)
         if only_top:  # the embeddings cross once, before the first epoch
             self.rows_embedded = embedded + (self.row_count(rows) if epoch == 1 else 0)
@@ -223,18 +279,19 @@ class PopulationRun:
         logits = self.models(self._pooled.batch(rows))
         self.rows_embedded += rows.shape[1]
         loss = act(Batch(request, rows, logits, self.labels[rows], self.norms))
-        match loss.use_of(0).WhichOneof("use"):
+        use = loss.use_of(0)
+        match use.WhichOneof("use"):
             case "descend" if optimiser is not None:
-                optimiser.zero_grad()
-                loss.values.sum().backward(inputs=chosen)  # type: ignore[no-untyped-call]
-                optimiser.step()
+                scale = use.descend.scale if use.descend.HasField("scale") else 1.0
+                rate = scale * self._rule.learning_rate
+                _take_step(optimiser, rate, loss.values.sum(), chosen)
             case "hold":
                 self._hold(self._gradients(loss.values), request.index)
             case "primal_step":
                 steps = [loss.use_of(n).primal_step for n in range(len(self.models))]
                 self._primal(steps, self._gradients(loss.values))
-            case use:
-                raise LookupError(f"a population cannot use a gradient for {use!r}")
+            case other:
+                raise LookupError(f"a population cannot use a gradient for {other!r}")
 
     def _gradients(self, values: Tensor) -> list[Tensor]:
         """Return each model's gradient of its own entry of ``values``, ``[N]``."""
@@ -319,6 +376,17 @@ class PopulationRun:
         self.models.scale(numbers, f"top.perceptron.{last}.")
 
 
+def _take_step(
+    optimiser: torch.optim.Optimizer | None, rate: float, loss: Tensor, chosen: Sequence[Tensor]
+) -> None:
+    """One step along the gradient of ``loss``, a sum over models, of the ``chosen`` parameters."""
+    if optimiser is None:
+        raise LookupError("the present update rule takes no optimiser steps")
+    optimiser.zero_grad()
+    loss.backward(inputs=chosen)  # type: ignore[no-untyped-call]
+    step_with_rate(optimiser, rate)
+
+
 def _refuse_absent(absent: Collection[str]) -> None:
     if absent:
         raise PolicyError(
@@ -337,14 +405,33 @@ def train_originals(
     plan = draw.pooled.agreement.training
     fresh = draw.pooled.fresh([f"{purpose} {name}" for name in names])
     sets = [draw.rows(run) for run in range(draw.runs)]
-    run = PopulationRun(TrainedPopulation(draw.pooled, sets, names, fresh, {}))
+    untrained = TrainedPopulation(draw.pooled, sets, names, fresh, {})
+    run = PopulationRun(untrained)
+    if plan.start == "local":
+        models, without_joint = _train_with_local_start(run, rows, purpose)
+        kept = dict.fromkeys(early, without_joint)
+        return replace(untrained, original=models, early=kept)
     run.start(ORIGINAL, purpose, UpdateRule.like_training(plan, plan.learning_rate))
-    kept: dict[float, Ensemble] = {}
+    kept = {}
     for epoch in range(1, plan.epochs + 1):
         train_epoch(run, rows, epoch)
         due = [each for each in early if epoch == max(1, round(each * plan.epochs))]
         kept |= {each: run.models.copy() for each in due}
     return TrainedPopulation(draw.pooled, sets, names, run.models, kept)
+
+
+def _train_with_local_start(
+    run: PopulationRun, rows: vfl_pb2.Rows, stream: str
+) -> tuple[Ensemble, Ensemble]:
+    """Train with a local start; return the models, and their copies before the joint epochs."""
+    training = LocalStart(run, run.agreement.training.local, rows, stream)
+    training.begin()
+    early = run.models
+    for number in range(training.epochs):
+        training.epoch(number)
+        if training.ends(TOP, number):
+            early = run.models.copy()
+    return run.models, early
 
 
 def with_agreement(trained: TrainedPopulation, agreement: VerticalAgreement) -> TrainedPopulation:

@@ -17,7 +17,6 @@ from scipy.stats import qmc
 from configs.errors import ConfigError
 from parties.common.atomic_file import write_atomically
 from parties.experiments.population.audit import leak
-from parties.experiments.population.measured import Measured
 from parties.experiments.population.part import (
     RETRAIN,
     Describe,
@@ -50,7 +49,9 @@ class Choice:
     population: str
     row: str
     settings: dict[str, Any]
-    useful: bool  # whether a trial was within the limit of accuracy; else the most accurate is taken
+    useful: (
+        bool  # whether a trial was within the limit of accuracy; else the most accurate is taken
+    )
     trials: list[Trial]
 
 
@@ -104,17 +105,14 @@ def _trial(tried: tuple[StudyMethod, dict[str, Any]], parts: Sequence[StudyPart]
     if failures:
         return Trial(settings, 1.0, -1.0, 0.0, seconds, failures[0])
     lost = fmean(
-        each.validation.mean() - part.measured(RETRAIN).validation.mean()
-        for part, each in measured
+        each.validation.mean() - part.measured(RETRAIN).validation.mean() for part, each in measured
     )
     leaks = fmean(leak(each, part.learned) for part, each in measured)
     share = fmean(each.facts["rows_of_retrain"] for each in found)
     return Trial(settings, leaks, lost, share, seconds)
 
 
-def choose(
-    study: Study, population: Population, row: StudyMethod, trials: list[Trial]
-) -> Choice:
+def choose(study: Study, population: Population, row: StudyMethod, trials: list[Trial]) -> Choice:
     """Return the trial with the lowest leak among the useful ones, else the most accurate one."""
     useful = [each for each in trials if each.utility >= -study.search.utility]
     best = (
@@ -139,9 +137,7 @@ def read_choices(path: Path) -> Mapping[tuple[str, str], dict[str, Any]]:
     """Return the chosen settings by population and row; empty without a file."""
     if not path.exists():
         return {}
-    return {
-        (each["population"], each["row"]): each["settings"] for each in _read(path)["choices"]
-    }
+    return {(each["population"], each["row"]): each["settings"] for each in _read(path)["choices"]}
 
 
 def with_choices(
@@ -154,7 +150,9 @@ def with_choices(
     Raises:
         ConfigError: the settings of a method were not searched yet.
     """
-    lacking = [row.name for row in rows if row.search and (population.name, row.name) not in choices]
+    lacking = [
+        row.name for row in rows if row.search and (population.name, row.name) not in choices
+    ]
     if lacking:
         raise ConfigError(
             f"population {population.name!r}: the settings of these rows are not chosen yet: "

@@ -150,8 +150,7 @@ class _Summary:
     def summary(self) -> PopulationSummary:
         """Return the null, and all methods in the order of the tables."""
         curves = {
-            name: BiasCurve.mean([each[name] for each in self._curves])
-            for name in self._curves[0]
+            name: BiasCurve.mean([each[name] for each in self._curves]) for name in self._curves[0]
         }
         names = [name for name in self._parts[0].rows if name != RETRAIN.name]
         methods = [self._null(), *(self._method(name) for name in names)]
@@ -183,9 +182,7 @@ class _Summary:
         worst = {audit: fmean(each.worst[audit] for each in found) for audit in AUDITS}
         return self._row(name, name, auc, worst, found)
 
-    def _corrected(
-        self, audit: str, curve: str, found: Sequence[SeedEstimates]
-    ) -> CorrectedAuc:
+    def _corrected(self, audit: str, curve: str, found: Sequence[SeedEstimates]) -> CorrectedAuc:
         estimates = [each.auc[audit] for each in found]
         return corrected_auc(estimates, [each[curve] for each in self._curves])
 
@@ -219,9 +216,9 @@ class _Summary:
             models=len(first.test),
             training_rows=first.facts["training_rows"],
             bound=epsilon_bound(taken),
-            equivalent=None if same else equivalence_over_seeds(
-                [a.test for a, _ in pairs], [b.test for _, b in pairs]
-            ),
+            equivalent=None
+            if same
+            else equivalence_over_seeds([a.test for a, _ in pairs], [b.test for _, b in pairs]),
         )
 
 

@@ -5,20 +5,23 @@ from dataclasses import asdict, dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import mse_loss
 
 from configs.agreement import VerticalAgreement
 from models import arithmetic
-from parties.common.device import device_of
+from parties.common.device import device_of, embed
 from parties.common.errors import NoCopy
 from parties.common.json_codec import Tensors
 from parties.session.checkpoint import CheckpointContent
 from parties.vertical.engine.features import ModelInputs
+from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.newton_block import NewtonBlock
 from parties.vertical.engine.optimiser import (
     UpdateRule,
     build_optimiser,
     load_optimiser_tensors,
     optimiser_tensors,
+    step_with_rate,
 )
 from protocol import vfl_pb2
 from protocol.dataclass_codec import decode
@@ -70,6 +73,9 @@ class TaskState:
     # The literal dual of FedORA, one multiplier for each element of each parameter.
     dual: LiteralDual | None = None
     solver: NewtonBlock | None = None  # this party's part of a Newton-CG step
+    fitted: int = 0  # steps of the local fit that were taken
+    # [rows, width], codes of the rows of the local fit; None: to be computed.
+    codes: Tensor | None = None
 
 
 class ModelCopies(dict[str, tuple[PartyNetwork, Block]]):
@@ -200,7 +206,8 @@ class LocalModel:
         """
         match gradient.WhichOneof("use"):
             case "descend":
-                self._descend()
+                scale = gradient.descend.scale if gradient.descend.HasField("scale") else 1.0
+                self._descend(scale)
             case "hold":
                 self._hold(part)
             case "primal_step":
@@ -270,6 +277,7 @@ class LocalModel:
             "dual": work.dual and [work.dual.threshold, work.dual.maximum],
             "ended": list(self._ended),
             "members": list(self.ensemble),
+            "steps of fit": work.fitted,
         }
         networks = {f"network {i}": each.network.state_dict() for i, each in enumerate(models)}
         copies = {f"copy {name}": _named(block) for name, (_, block) in self._slots.items()}
@@ -306,18 +314,50 @@ class LocalModel:
         work.anchor, work.held, work.mark = (
             _block(tensors[f"work {name}"], device) for name in ("anchor", "held", "mark")
         )
-        work.change_square = values["moved"]
+        work.change_square, work.fitted = values["moved"], values["steps of fit"]
         if values["dual"]:
             threshold, cap = values["dual"]
             prices = _block(tensors["work prices"], device)
             work.dual = LiteralDual(threshold=threshold, maximum=cap, multipliers=prices)
         load_optimiser_tensors(work.optimiser, tensors["optimiser"])
 
-    def _descend(self) -> None:
-        """One optimiser step along the gradients of the last backward pass."""
+    def codes(self, compute: Callable[[], Tensor]) -> Tensor:
+        """The codes of the rows of the local fit, [rows, width]; computed once for each task."""
+        if self._task.codes is None:
+            self._task.codes = compute()
+        return self._task.codes
+
+    def fit_step(self, features: Tensor, codes: Tensor, scale: float) -> None:
+        """One step of the local fit: lower the mean squared error of the embeddings of a batch.
+
+        Args:
+            features: [batch, ...].
+            codes: [batch, width], the targets of the embeddings.
+            scale: factor of the learning rate.
+        """
+        network = self.model.network
+        found = (
+            network.embed(features)
+            if isinstance(network, ActiveNetwork)
+            else embed(network, features)
+        )
+        mse_loss(found, codes).backward()  # type: ignore[no-untyped-call]
+        self._descend(scale)
+        self._task.fitted += 1
+
+    def _descend(self, scale: float = 1.0) -> None:
+        """One optimiser step along the gradients of the last backward pass.
+
+        ``scale`` is the factor of the learning rate of the rule.
+        """
+        rule = self._task.rule
+        self._step(scale * rule.learning_rate if rule else 0.0)
+
+    def _step(self, rate: float) -> None:
+        """One optimiser step with the learning rate ``rate``."""
         if self._task.optimiser is None:
             raise LookupError("the current task takes no optimiser steps")
-        self._task.optimiser.step()
+        step_with_rate(self._task.optimiser, rate)
         self._task.optimiser.zero_grad()
 
     def _hold(self, part: int) -> None:
@@ -397,9 +437,7 @@ class LocalModel:
         directions = primal_direction(block, retain, terms, proximal)
         for parameter, direction in zip(block, directions, strict=True):
             parameter.grad = direction
-        for group in descent.param_groups:
-            group["lr"] = step.step_size
-        self._descend()
+        self._step(step.step_size)
 
     @property
     def _proximal(self) -> float:

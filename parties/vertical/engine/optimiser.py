@@ -48,6 +48,13 @@ def build_optimiser(
     return torch.optim.Adam(block, rate, weight_decay=decay, fused=True)
 
 
+def step_with_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """One step of an optimiser with the learning rate ``rate``."""
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+    optimiser.step()
+
+
 def optimiser_tensors(optimiser: torch.optim.Optimizer | None) -> Tensors:
     """The state tensors of an optimiser, by parameter number and name.
 

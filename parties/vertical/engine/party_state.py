@@ -18,6 +18,7 @@ from parties.vertical.engine.features import (
     planned_backdoor,
 )
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT, LocalModel, PartyNetwork
+from parties.vertical.engine.local_start import LocalFit, code_seed, flat_then_cosine
 from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.party import VerticalParty
@@ -86,6 +87,9 @@ class PartyState:
                 return None
             case "shrink":
                 self._shrink(command.shrink)
+                return None
+            case "fit_bottom":
+                self._fit_bottom(command.fit_bottom)
                 return None
             case "test_reconstruction":
                 return reconstruction_report(
@@ -232,6 +236,32 @@ class PartyState:
         rule = decode(fresh.rule, UpdateRule) if fresh.HasField("rule") else None
         network = PartyNetwork(self._build(fresh.stream, inputs), inputs)
         self.local_model.initialise(network, task, rule)
+
+    def _fit_bottom(self, order: vfl_pb2.FitBottom) -> None:
+        """Take the next steps of the local fit; a party without features has no bottom model."""
+        model, fit = self.local_model, decode(order.fit, LocalFit)
+        inputs = model.model.inputs
+        if inputs is None:
+            return
+        rows = self.rows.select(order.rows)
+        codes = model.codes(lambda: self._codes(inputs.values[torch.from_numpy(rows)], fit))
+        per_epoch, whole = fit.steps_of_epoch(len(rows)), fit.steps(len(rows))
+        for step in range(model.task.fitted, model.task.fitted + order.steps):
+            request = vfl_pb2.BatchRequest(
+                rows=order.rows,
+                order=vfl_pb2.SHUFFLED,
+                epoch=1 + step // per_epoch,
+                size=fit.batch,
+                index=step % per_epoch,
+            )
+            targets = codes[np.searchsorted(rows, self.batches.rows_of(request))]
+            model.fit_step(self.batch_features(request), targets, flat_then_cosine(step, whole))
+
+    def _codes(self, features: Tensor, fit: LocalFit) -> Tensor:
+        """The codes, [rows, width], of this party's ``features``, [rows, ...]."""
+        agreement, name = self._party.agreement, self._party.name
+        seed = code_seed(agreement, self.batches.stream, name)
+        return fit.code(features, agreement.parties[name].width or 0, seed)
 
     def _set_rows(self, rows: RowSets, stream: str) -> None:
         self._rows = rows

@@ -12,6 +12,7 @@ from parties.common.shared_randomness import Index
 from parties.session.checkpoint import CheckpointContent, Checkpoints
 from parties.session.journal import Journal, recorded_value
 from parties.vertical.engine.local_model import LocalModel
+from parties.vertical.engine.local_start import STEPS, LocalFit
 from parties.vertical.engine.networks import build_active_network
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.party import SECONDS_PER_ROW, VerticalParty
@@ -313,6 +314,31 @@ class SplitModel:
         """
         step = vfl_pb2.Shrink(stream=stream, bottom=bottom, top=top)
         self._change_all(task, vfl_pb2.ModelCommand(shrink=step))
+
+    def fit_bottoms(
+        self, rows: vfl_pb2.Rows, fit: LocalFit, epoch: int, task: vfl_pb2.Task
+    ) -> None:
+        """Let every party take the steps of one epoch of its local fit; all parties work at once.
+
+        Args:
+            rows: the row set of the fit.
+            fit: the fit.
+            epoch: number of the epoch, from 1.
+            task: the current task.
+        """
+        if self._journal.replaying:
+            return
+        self._hub.move_to(vfl_pb2.Place(task=task, epoch=epoch, step=0, microbatch=0))
+        remaining = fit.steps_of_epoch(self.loop.row_count(rows))
+        while remaining:
+            steps = min(STEPS, remaining)
+            order = vfl_pb2.FitBottom(rows=rows, steps=steps, fit=encode(fit, vfl_pb2.LocalFit))
+            command = vfl_pb2.ModelCommand(fit_bottom=order)
+            self._hub.broadcast(command)
+            self.state.execute(command, task)
+            self._hub.gather(self.time_limit + steps * self.loop.time_limit)
+            self.party.progress.step(steps)
+            remaining -= steps
 
     def report_norms(self, task: vfl_pb2.Task) -> list[vfl_pb2.BlockReport]:
         """The passive parties' reports, with norms of stored gradients and parameter changes."""

@@ -334,14 +334,14 @@ def add_release_noise(split_model: SplitModel, run: NewtonRun, reached: float) -
     return split_model.once(f"{run.name}, noise", bool, add_noise)
 
 
-def train_model(
+def train_from_random(
     split_model: SplitModel,
     rows: vfl_pb2.Rows,
     stream: str,
     name: str,
     early: int | None = None,
 ) -> list[EpochResult]:
-    """Initialise a model, and train it with the agreed optimiser and number of shards.
+    """Train a model from random weights, with the agreed optimiser and number of shards.
 
     Args:
         split_model: the model.

@@ -160,6 +160,7 @@ class TrainingLoop:
         epoch: int,
         size: int,
         act: Callable[[TrainingBatch], BatchLoss],
+        steps: int | None = None,
     ) -> None:
         """Run one shuffled epoch in the mode of ``training.overlap``.
 
@@ -169,6 +170,7 @@ class TrainingLoop:
             epoch: number of the epoch, which also seeds the order of the rows.
             size: number of rows per step.
             act: computes the loss of a batch, and chooses what the parties do with its gradient.
+            steps: only the first steps of the epoch; None: all steps.
 
         Raises:
             Diverged: the loss or a gradient is not finite in a task that must not diverge.
@@ -178,10 +180,11 @@ class TrainingLoop:
         overlap = self._agreement.training.overlap
         if overlap == "microbatch" and size % 2 == 0:
             halves = self.epoch_requests(rows, epoch, size // 2)
-            self._run_steps(task, iter(lambda: tuple(islice(halves, 2)), ()), act, 0)
+            pairs = iter(lambda: tuple(islice(halves, 2)), ())
+            self._run_steps(task, islice(pairs, steps), act, 0)
         else:
             groups = ((request,) for request in self.epoch_requests(rows, epoch, size))
-            self._run_steps(task, groups, act, int(overlap == "pipeline"))
+            self._run_steps(task, islice(groups, steps), act, int(overlap == "pipeline"))
 
     def run_batches(
         self,

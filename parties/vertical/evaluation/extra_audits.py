@@ -18,8 +18,9 @@ from configs.evaluation import RelearnSettings
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.engine.train import accuracy_on_rows, train_model
+from parties.vertical.engine.train import accuracy_on_rows
 from parties.vertical.engine.training_loop import DESCEND, BatchLoss, TrainingBatch
+from parties.vertical.methods.local_start import train_model
 from parties.vertical.methods.method import PAIRED
 from protocol import vfl_pb2
 from unlearning.audit.membership import Outputs, ShadowOutputs

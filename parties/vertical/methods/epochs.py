@@ -1,7 +1,8 @@
 """Methods whose steps are epochs of training; they differ in start model, rows and labels."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, ClassVar, cast
 
 from torch import Tensor
@@ -103,6 +104,8 @@ def train_epoch(
     size: int | None = None,
     *,
     only_top: bool = False,
+    steps: int | None = None,
+    scale: Callable[[int], float] | None = None,
 ) -> float:
     """Train all models for one epoch, and return the mean loss.
 
@@ -113,16 +116,24 @@ def train_epoch(
         labels: [N, common_rows], labels that replace the true labels.
         size: rows of a batch; None for the batch size of the training.
         only_top: whether only the top models are trained.
+        steps: only the first steps of the epoch; None for all steps.
+        scale: the factor of the learning rate in each step of the epoch, from 0; None for 1.
     """
     losses: list[tuple[float, int]] = []
+    taken = count()
 
     def descend(batch: Batch) -> Loss:
         loss = batch.cross_entropy(None if labels is None else labels.gather(1, batch.rows))
         losses.append((loss.detach().mean().item(), batch.rows.shape[1]))
         if batch.share < 1:
             loss = loss * batch.share
-        return Loss(loss, DESCEND if batch.last else ACCUMULATE)
+        if not batch.last:
+            return Loss(loss, ACCUMULATE)
+        if scale is None:
+            return Loss(loss, DESCEND)
+        factor = scale(next(taken))
+        return Loss(loss, vfl_pb2.Gradient(descend=vfl_pb2.Descend(scale=factor)))
 
     size = size or run.agreement.training.batch
-    run.run_epoch(rows, number, size, descend, only_top=only_top)
+    run.run_epoch(rows, number, size, descend, only_top=only_top, steps=steps)
     return sum(value * rows for value, rows in losses) / max(1, sum(rows for _, rows in losses))

@@ -11,12 +11,12 @@ from torch import Tensor
 from configs.unlearning import MethodSettings
 from models.tops import ConcatHead, SumHead
 from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.local_start import LocalFit
 from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.rows import RowSets, Sample
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.training_loop import (
-    DESCEND,
     BatchLoss,
     SentGradients,
     TrainingBatch,
@@ -25,9 +25,9 @@ from parties.vertical.engine.training_loop import (
 from parties.vertical.methods.run import LAST_GOOD, PLAIN, Act, Batch, Norms, ShrinkShares, Votes
 from protocol import vfl_pb2
 
+PRESENT = "present model"  # slot of a copy that only changes the update rule
 T = TypeVar("T")
 Settings = TypeVar("Settings", bound=MethodSettings)
-TASK = vfl_pb2.UNLEARN
 
 
 class NetworkRun:
@@ -41,8 +41,10 @@ class NetworkRun:
 
     stops_early = True
 
-    def __init__(self, split_model: SplitModel) -> None:
+    def __init__(self, split_model: SplitModel, task: vfl_pb2.Task = vfl_pb2.UNLEARN) -> None:
+        """Change ``split_model`` in the task ``task``, which every message names."""
         self.split_model, self.agreement = split_model, split_model.agreement
+        self._task = task
         self.progress = split_model.party.progress
         self._frozen: Tensor | None = None  # embeddings of an epoch's rows, [rows, width]
 
@@ -100,34 +102,44 @@ class NetworkRun:
         """Restore the last good model: the kept copy, or the original model."""
         good = LAST_GOOD in self.split_model.local_model.slots
         slot = LAST_GOOD if good else ORIGINAL
-        self.split_model.restore_copy(slot, self.split_model.stream, TASK)
+        self.split_model.restore_copy(slot, self.split_model.stream, self._task)
 
     def drop_good(self) -> None:
         """Delete the kept copy."""
         if LAST_GOOD in self.split_model.local_model.slots:
-            self.split_model.drop_copy(LAST_GOOD, TASK)
+            self.split_model.drop_copy(LAST_GOOD, self._task)
 
     def start(
         self, slot: str, stream: str, rule: UpdateRule = PLAIN, sample: Sample | None = None
     ) -> None:
         """Restore the copy with the name ``slot``; the steps that follow use ``rule``."""
         self._frozen = None
-        self.split_model.restore_copy(slot, stream, TASK, rule, sample)
+        self.split_model.restore_copy(slot, stream, self._task, rule, sample)
 
     def initialise(
         self, stream: str, rows: vfl_pb2.Rows, rule: UpdateRule, sample: Sample | None = None
     ) -> None:
         """Start with a fresh model, whose preprocessing is fitted on ``rows``."""
         self._frozen = None
-        self.split_model.initialise(stream, rows, TASK, None, rule, sample)
+        self.split_model.initialise(stream, rows, self._task, None, rule, sample)
 
     def shrink(self, shares: ShrinkShares, stream: str) -> None:
         """Move all parameters towards fresh values of the stream, and start the rule again."""
-        self.split_model.shrink(shares.bottom, shares.top, stream, TASK)
+        self.split_model.shrink(shares.bottom, shares.top, stream, self._task)
 
     def keep(self, slot: str) -> None:
         """Keep a copy of the model in ``slot``."""
-        self.split_model.keep_copy(slot, TASK)
+        self.split_model.keep_copy(slot, self._task)
+
+    def change_rule(self, rule: UpdateRule) -> None:
+        """Continue with the present parameters and batch order, by another update rule."""
+        self.keep(PRESENT)
+        self.start(PRESENT, self.split_model.stream, rule)
+        self.split_model.drop_copy(PRESENT, self._task)
+
+    def fit_bottoms(self, rows: vfl_pb2.Rows, fit: LocalFit, epoch: int) -> None:
+        """Carry out one epoch of the local fit of all bottom models; no embedding is sent."""
+        self.split_model.fit_bottoms(rows, fit, epoch, self._task)
 
     # --- passes over rows ------------------------------------------------------------------------
 
@@ -150,32 +162,39 @@ class NetworkRun:
     ) -> None:
         """Carry out one step for each request; the parties ``absent`` take no part."""
         loop = self._loop(absent)
-        loop.run_batches(TASK, requests, self._on_network(act))
+        loop.run_batches(self._task, requests, self._on_network(act))
         self._take_over(loop)
 
     def run_epoch(
-        self, rows: vfl_pb2.Rows, epoch: int, size: int, act: Act, *, only_top: bool = False
+        self,
+        rows: vfl_pb2.Rows,
+        epoch: int,
+        size: int,
+        act: Act,
+        *,
+        only_top: bool = False,
+        steps: int | None = None,
     ) -> None:
-        """Carry out one shuffled epoch, in the agreed mode of overlap.
+        """Carry out one shuffled epoch, or its first ``steps``, in the agreed mode of overlap.
 
         With ``only_top``, only the top model is trained, on embeddings that were sent once.
         """
         loop = self.split_model.loop
         if not only_top:
-            loop.run_epoch(TASK, rows, epoch, size, self._on_network(act))
+            loop.run_epoch(self._task, rows, epoch, size, self._on_network(act), steps)
             return
         if self._frozen is None:
-            self._frozen = loop.read(rows, TASK).embeddings
+            self._frozen = loop.read(rows, self._task).embeddings
         self._run_top_epoch(self._frozen, rows, epoch, size, act)
 
     def logits(self, rows: vfl_pb2.Rows) -> list[Tensor]:
         """The logits of a row set in index order, [rows, classes]."""
-        return [self.split_model.logits(rows, TASK)]
+        return [self.split_model.logits(rows, self._task)]
 
     def votes(self, rows: vfl_pb2.Rows, absent: Collection[str] = ()) -> list[Votes]:
         """The votes of all parties but ``absent`` on a row set in index order."""
         loop = self._loop(absent)
-        outputs = loop.read(rows, TASK)
+        outputs = loop.read(rows, self._task)
         self._take_over(loop)
         names = [name for name in self.agreement.feature_parties if name not in absent]
         parts = torch.split(outputs.embeddings, outputs.logits.shape[1], dim=1)
@@ -224,22 +243,23 @@ class NetworkRun:
         widths = [party.width or 0 for party in self.agreement.feature_parties.values()]
         for index, start in enumerate(range(0, len(order), size)):
             part = order[start : start + size]
-            found = embeddings[np.searchsorted(chosen, part)]
+            inputs = embeddings[np.searchsorted(chosen, part)]
             batch = Batch(
                 vfl_pb2.BatchRequest(
                     rows=rows, order=vfl_pb2.SHUFFLED, epoch=epoch, size=size, index=index
                 ),
                 torch.from_numpy(part)[None],
-                self._network(list(torch.split(found, widths, dim=1)))[None],
+                self._network(list(torch.split(inputs, widths, dim=1)))[None],
                 self.labels[part][None],
                 list,
             )
-            loss = act(batch).values.sum()
+            found = act(batch)
+            loss = found.values.sum()
             if not math.isfinite(loss.item()):
                 model.loop.diverged = True
                 return
             loss.backward()  # type: ignore[no-untyped-call]
-            model.local_model.use(DESCEND, 0)
+            model.local_model.use(found.use_of(0), 0)
             self.progress.step()
 
     @property
@@ -257,7 +277,7 @@ class NetworkRun:
         """
         ask = vfl_pb2.ReportNorms(anchor=anchor, proximal=None if anchor is None else proximal)
         command = vfl_pb2.ModelCommand(report_norms=ask)
-        return self._sum(list(self.split_model.command_all(TASK, command).values()))
+        return self._sum(list(self.split_model.command_all(self._task, command).values()))
 
     def _sum(self, reports: Sequence[vfl_pb2.BlockReport]) -> list[Norms]:
         """The norms over the parts of all parties."""
@@ -272,11 +292,11 @@ class NetworkRun:
 
     def ascend(self, factors: Sequence[float]) -> None:
         """Add the held gradient to the parameters, times the factor."""
-        self.split_model.ascent_step(factors[0], TASK)
+        self.split_model.ascent_step(factors[0], self._task)
 
     def primal_step(self, steps: Sequence[vfl_pb2.PrimalStep]) -> None:
         """Take a primal step without retained rows."""
-        self.split_model.primal_step(steps[0], TASK)
+        self.split_model.primal_step(steps[0], self._task)
 
     def scale_logits(self, factors: Sequence[float]) -> None:
         """Multiply the logits by the factor, in the last layer of the top model."""

@@ -1,9 +1,12 @@
 """What an unlearning method may order the passive parties to do, with which numbers."""
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Self
 
 from configs.agreement import VerticalAgreement
+from configs.local_start import LocalStartSettings
+from parties.vertical.engine.local_start import joint_batch, joint_rule, top_rule
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.rows import Sample
 
@@ -37,6 +40,8 @@ class Orders:
     # Limits of a primal step; None: the method takes no such step.
     primal: PrimalLimits | None = None
     proximal: float = 0.0  # weight ρ of the proximal term in a report of norms
+    # Settings of the training with a local start of fresh models on D_r; None: no such training.
+    local: LocalStartSettings | None = None
 
     @classmethod
     def of_training(
@@ -50,6 +55,23 @@ class Orders:
         rule = UpdateRule.like_training(agreement.training, learning_rate)
         batches = training_batches(agreement, epochs)
         return cls(starts=((rule, None),), batches=batches, shrinks=shrinks)
+
+    @classmethod
+    def of_local_start(cls, agreement: VerticalAgreement, plan: LocalStartSettings) -> Self:
+        """Training of a fresh model on D_r with a local start."""
+        rules = (top_rule(plan), joint_rule(plan, agreement))
+        size, epochs = joint_batch(plan, agreement), ceil(plan.epochs_together)
+        sizes = [size] if agreement.training.overlap != "microbatch" else [size, size // 2]
+        batches = tuple((each, epochs) for each in sizes if each and epochs)
+        return cls(starts=tuple((rule, None) for rule in rules), batches=batches, local=plan)
+
+
+def training_orders(agreement: VerticalAgreement) -> Orders:
+    """The orders of the agreed training, in the task TRAIN."""
+    plan = agreement.training
+    if plan.start == "local":
+        return Orders.of_local_start(agreement, plan.local)
+    return Orders.of_training(agreement, plan.learning_rate, plan.epochs)
 
 
 def training_batches(agreement: VerticalAgreement, epochs: int) -> tuple[tuple[int, int], ...]:

@@ -22,8 +22,10 @@ from parties.vertical.methods.newton_cg import NewtonCgMethod
 from parties.vertical.methods.orders import Orders
 from parties.vertical.methods.relabel import RelabelMethod
 from parties.vertical.methods.retrain import RetrainMethod
+from parties.vertical.methods.retrain_local import RetrainLocalMethod
 from parties.vertical.methods.scrub import ScrubMethod
 from parties.vertical.methods.sharded import ShardedMethod
+from parties.vertical.methods.short_retrain import ShortRetrainMethod
 from parties.vertical.methods.shrink_perturb import ShrinkPerturbMethod
 from parties.vertical.methods.top_only import TopOnlyMethod
 
@@ -50,12 +52,15 @@ BASELINES: Final[tuple[AnyMethod, ...]] = (
     IcoLikeMethod(),
     CvfuMethod(),
     ScrubMethod(),
+    ShortRetrainMethod(),
+    RetrainLocalMethod(),
 )
 METHODS: Final[Mapping[str, AnyMethod]] = MappingProxyType(
     {each.name: each for each in (FedOraMethod(), *EXACT, *BASELINES)}
 )
 ALWAYS: Final = ("fine-tune", "relabel")  # trivial baselines, in every comparison
-NOT_BY_DEFAULT: Final = ("cvfu", "scrub")  # cvfu needs top.kind = 'sum'
+# cvfu needs top.kind = 'sum', retrain-local another top model.
+NOT_BY_DEFAULT: Final = ("cvfu", "scrub", "retrain-local")
 AGREEMENT: Final = vertical_agreement(
     unlearning_table(
         {name: each.settings for name, each in METHODS.items()},

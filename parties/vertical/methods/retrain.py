@@ -12,8 +12,8 @@ from parties.vertical.engine.train import (
     distance_to_copy,
     kept_points,
     run_newton,
-    train_model,
 )
+from parties.vertical.methods.local_start import train_model
 from parties.vertical.methods.method import NEWTON_CG
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.single import SingleState, SingleStepMethod

@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy
 from configs.agreement import VerticalAgreement
 from configs.unlearning import MethodSettings, ShrinkTop
 from parties.requests.driver import Run
+from parties.vertical.engine.local_start import LocalFit
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.rows import RowSets, Sample
 from parties.vertical.engine.training_loop import HOLD, SentGradients
@@ -205,10 +206,26 @@ class VerticalRun(Run, Protocol):
     ) -> None:
         """Carry out one step for each request; the parties ``absent`` take no part."""
 
+    def change_rule(self, rule: UpdateRule) -> None:
+        """Continue with the present parameters and batch order, by another update rule."""
+
+    def fit_bottoms(self, rows: vfl_pb2.Rows, fit: LocalFit, epoch: int) -> None:
+        """Carry out one epoch of the local fit of all bottom models, on the rows of ``rows``.
+
+        No embedding, gradient or label is exchanged. The first epoch has the number 1.
+        """
+
     def run_epoch(
-        self, rows: vfl_pb2.Rows, epoch: int, size: int, act: Act, *, only_top: bool = False
+        self,
+        rows: vfl_pb2.Rows,
+        epoch: int,
+        size: int,
+        act: Act,
+        *,
+        only_top: bool = False,
+        steps: int | None = None,
     ) -> None:
-        """Carry out one shuffled epoch, in the agreed mode of overlap.
+        """Carry out one shuffled epoch, or its first ``steps``, in the agreed mode of overlap.
 
         With ``only_top``, only the top models are trained. Then the embeddings of ``rows`` are sent
         once, and later epochs send no message.

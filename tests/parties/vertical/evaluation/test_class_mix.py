@@ -161,9 +161,7 @@ def test_every_model_has_the_auc_on_canaries() -> None:
     models = outputs(original, model("fedora", 2), *(model(n, 9 + len(n)) for n in RETRAINS))
     assert canary_metrics(models, original) == {}
     planted = outputs(*models.comparison.outcomes, canaries=10)
-    figures = [
-        canary_metrics(planted, each)["canary_auc"] for each in planted.comparison.outcomes
-    ]
+    figures = [canary_metrics(planted, each)["canary_auc"] for each in planted.comparison.outcomes]
     assert all(each.n == 10 and each.ci95 is not None for each in figures)
     audit = canary_audit(planted, "FedORA")
     assert audit["auc"]["original"] == figures[0].value

@@ -1,0 +1,204 @@
+"""Training with a local start: local fits, a top model on sent embeddings, few joint epochs.
+
+1. Every party alone fits a fresh bottom model to codes of its own rows (``models/codes.py``).
+2. The embeddings of all rows are sent once, and the active party fits a fresh top model to them.
+3. All parties train together for few epochs, with small batches and a falling learning rate.
+
+For n rows and m joint epochs, (1 + m) n embeddings are sent; ordinary training sends n per epoch.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from math import ceil
+
+from configs.local_start import LocalStartSettings
+from parties.common.errors import Diverged
+from parties.vertical.engine.local_model import EARLY_CHECKPOINT
+from parties.vertical.engine.local_start import (
+    LocalFit,
+    cosine,
+    fit_rule,
+    flat_then_cosine,
+    joint_batch,
+    joint_rule,
+    top_rule,
+)
+from parties.vertical.engine.optimiser import UpdateRule
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.train import EpochResult, train_from_random, validation_metrics
+from parties.vertical.methods.epochs import train_epoch
+from parties.vertical.methods.network_run import NetworkRun
+from parties.vertical.methods.run import VerticalRun
+from protocol import vfl_pb2
+
+FIT, TOP, JOINT = "local fit", "top model", "joint training"  # the phases, in this order
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A phase of the training with a local start."""
+
+    name: str  # FIT, TOP or JOINT
+    epochs: int  # number of epochs; a joint epoch may be the first part of an epoch
+    rule: UpdateRule  # the update rule
+    batch: int  # rows of a step
+    steps: int  # number of steps of all epochs
+
+
+class LocalStart:
+    """The training of a model with a local start, epoch by epoch.
+
+    Attributes:
+        phases: the phases that have epochs, in order.
+    """
+
+    def __init__(
+        self, run: VerticalRun, plan: LocalStartSettings, rows: vfl_pb2.Rows, stream: str
+    ) -> None:
+        """Train on the row set ``rows``; ``stream`` draws weights, codes and batch order."""
+        self._run, self._plan, self._rows, self._stream = run, plan, rows, stream
+        self._count = run.row_count(rows)
+        self._fit = LocalFit.agreed(plan, run.agreement, self._count)
+        training = run.agreement.training
+        of_fit = plan.epochs_of_fit(self._count)
+        phases = (
+            self._phase(FIT, of_fit, fit_rule(plan), training.batch),
+            self._phase(TOP, plan.top_epochs, top_rule(plan), training.batch),
+            self._phase(
+                JOINT,
+                plan.epochs_together,
+                joint_rule(plan, run.agreement),
+                joint_batch(plan, run.agreement),
+            ),
+        )
+        self.phases = [each for each in phases if each.epochs]
+
+    @property
+    def epochs(self) -> int:
+        """The number of epochs of all phases."""
+        return sum(each.epochs for each in self.phases)
+
+    @property
+    def steps(self) -> int:
+        """The number of optimiser steps of all phases."""
+        return sum(each.steps for each in self.phases)
+
+    def begin(self) -> None:
+        """Initialise all parties' parts of the model."""
+        self._run.initialise(self._stream, self._rows, self.phases[0].rule)
+
+    def epoch(self, number: int) -> tuple[Phase, float | None]:
+        """Carry out epoch ``number``, from 0, of all phases.
+
+        Returns:
+            The phase of the epoch, and the mean loss; None for the loss in the local fit.
+
+        Raises:
+            Diverged: a number is not finite.
+        """
+        phase, within = self._at(number)
+        if number and not within:
+            self._run.change_rule(phase.rule)
+        if phase.name == FIT and self._fit is not None:
+            self._run.fit_bottoms(self._rows, self._fit, within + 1)
+            return phase, None
+        loss = self._descend(phase, within)
+        if number == self.epochs - 1:
+            self._run.verify()
+        if not self._run.finite:
+            raise Diverged(
+                f"{phase.name}: the loss, a gradient or a parameter is not finite",
+                "lower joint_rate or the learning rates of the local start",
+            )
+        return phase, loss
+
+    def ends(self, name: str, number: int) -> bool:
+        """Whether epoch ``number``, from 0, is the last one of the phase ``name``."""
+        phase, within = self._at(number)
+        return phase.name == name and within == phase.epochs - 1
+
+    def _at(self, number: int) -> tuple[Phase, int]:
+        """The phase of epoch ``number``, and the number of the epoch within its phase."""
+        for phase in self.phases:
+            if number < phase.epochs:
+                return phase, number
+            number -= phase.epochs
+        raise LookupError("the training has no further epoch")
+
+    def _phase(self, name: str, epochs: float, rule: UpdateRule, batch: int) -> Phase:
+        per_epoch = ceil(self._count / batch)
+        steps = ceil(round(epochs * self._count / batch, 6))
+        if epochs == int(epochs):
+            steps = int(epochs) * per_epoch
+        return Phase(name, ceil(steps / per_epoch), rule, batch, steps)
+
+    def _descend(self, phase: Phase, within: int) -> float:
+        """Train one epoch of ``phase``, from 0; return the mean loss."""
+        begun, joint = within * ceil(self._count / phase.batch), phase.name == JOINT
+
+        def scale(step: int) -> float:
+            if joint:
+                return cosine(begun + step, phase.steps, self._plan.joint_floor)
+            return flat_then_cosine(begun + step, phase.steps)
+
+        steps = phase.steps - begun if joint else None
+        return train_epoch(
+            self._run,
+            self._rows,
+            within + 1,
+            size=phase.batch,
+            only_top=not joint,
+            steps=steps,
+            scale=scale,
+        )
+
+
+def train_model(
+    split_model: SplitModel,
+    rows: vfl_pb2.Rows,
+    stream: str,
+    name: str,
+    early: int | None = None,
+) -> list[EpochResult]:
+    """Initialise a model, and train it with the agreed start, optimiser and number of shards.
+
+    Args:
+        split_model: the model.
+        rows: the row set for preprocessing and training.
+        stream: random stream of the weights and the batch order.
+        name: name in the progress display and in the journal.
+        early: the epoch after which every party keeps the early checkpoint; with a local start,
+            the checkpoint is kept before the joint epochs. None: no checkpoint.
+    """
+    if split_model.agreement.training.start == "random":
+        return train_from_random(split_model, rows, stream, name, early)
+    run = NetworkRun(split_model, vfl_pb2.TRAIN)
+    training = LocalStart(run, split_model.agreement.training.local, rows, stream)
+    split_model.party.progress.phase(name, training.steps)
+    training.begin()
+    epochs: list[EpochResult] = []
+    for number in range(training.epochs):
+        work = partial(_validated_epoch, split_model, training, number)
+        record = split_model.once(f"{name}, epoch {number + 1}", EpochRecord, work)
+        if record.loss is not None:
+            epochs.append(EpochResult(len(epochs) + 1, record.loss, *record.validation))
+        if early is not None and training.ends(TOP, number):
+            split_model.keep_copy(EARLY_CHECKPOINT, vfl_pb2.TRAIN)
+    return epochs
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRecord:
+    """The result of one epoch of a training with a local start."""
+
+    loss: float | None  # mean cross entropy of the batches; None in the local fit
+    # Cross entropy and accuracy on the validation rows; both None if the model was not validated.
+    validation: tuple[float | None, float | None] = (None, None)
+
+
+def _validated_epoch(split_model: SplitModel, training: LocalStart, number: int) -> EpochRecord:
+    """One epoch; the model is validated after its top model was fitted."""
+    phase, loss = training.epoch(number)
+    if phase.name == JOINT or training.ends(TOP, number):
+        return EpochRecord(loss, validation_metrics(split_model))
+    return EpochRecord(loss)
