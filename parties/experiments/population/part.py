@@ -292,7 +292,7 @@ def _save_models(path: Path, trained: TrainedPopulation) -> None:
         for name, value in models.parameters.items()
     }
     content = io.BytesIO()
-    np.savez(content, **arrays)
+    np.savez(content, allow_pickle=False, **arrays)
     write_atomically(path, content.getvalue())
 
 

@@ -110,11 +110,11 @@ def test_population_method_equals_the_method_between_parties(tmp_path: Path, met
             [split_model.rows] * 2,
             ["", ""],
             Ensemble.of([original, original]),
-            Ensemble.of([early[0], early[0]]),
+            {0.2: Ensemble.of([early[0], early[0]])},
         )
         carry_out(vertical_method(name), NetworkRun(split_model))
         expected = Ensemble.of([whole_model(split_model, sessions)]).parameters
-        models = run_population_method(trained, name)  # type: ignore[arg-type]
+        models = run_population_method(trained, name).models  # type: ignore[arg-type]
         moved = 0.0
         for each, tensor in models.parameters.items():
             assert (tensor - expected[each]).abs().max() < ROUNDING.get(method, 1e-8), each

@@ -10,9 +10,11 @@ import torch
 from configs.agreement import RowRequest
 from models.ensemble import Ensemble
 from parties.common.errors import PolicyError
-from parties.experiments.population.audit import PopulationAudit, population_accuracies
+from parties.experiments.population.audit import U_LIRA, VS_RETRAIN, PopulationAudit, leak
 from parties.experiments.population.forget_sets import ForgetSet, draw_forget_sets
+from parties.experiments.population.measured import Measured
 from parties.experiments.population.methods import run_population_method
+from parties.experiments.population.part import accuracies
 from parties.experiments.population.pooled_data import PooledData
 from parties.experiments.population.run import train_originals
 from parties.experiments.population.trained import TrainedPopulation
@@ -67,15 +69,23 @@ def populations() -> tuple[ForgetSet, TrainedPopulation, TrainedPopulation]:
     drawn = draw_forget_sets(pooled(), REQUEST, RUNS)
     return (
         drawn,
-        train_originals(drawn, "original", vfl_pb2.TRAIN_ROWS),
+        train_originals(drawn, "original", vfl_pb2.TRAIN_ROWS, (0.2,)),
         train_originals(drawn, "retrain", vfl_pb2.RETAIN),
     )
+
+
+def measured(models: Ensemble) -> Measured:
+    """Return the confidences of models on the pool; no calibration, so both kinds are equal."""
+    drawn, empty = populations()[0], np.empty(0)
+    logits = drawn.pooled.logits(models, drawn.pool)
+    values = label_log_odds(logits, drawn.pooled.labels[drawn.pool]).numpy()
+    return Measured(values, values, empty, empty, empty, empty, empty, {})
 
 
 @cache
 def population_audit() -> PopulationAudit:
     drawn, _, retrained = populations()
-    return PopulationAudit(drawn, retrained)
+    return PopulationAudit(drawn.learned, measured(retrained.original))
 
 
 def test_each_run_trains_on_half_of_the_pool_and_pairs_are_complements() -> None:
@@ -103,42 +113,52 @@ def test_retrains_are_indistinguishable_from_retrains() -> None:
 
 
 def test_the_original_is_flagged_by_both_audits() -> None:
-    audit = population_audit().audit_method(populations()[1].original)
-    assert audit.vs_retrain.auc > 0.6
-    assert audit.u_lira.auc > 0.5 + 5 * audit.u_lira.error
-    assert audit.confidence_gap > 0
-    assert epsilon_bound(audit.taken).epsilon > 1.0  # a perfect attack would prove 2.1
+    found = population_audit().estimates(measured(populations()[1].original))
+    assert found.auc[VS_RETRAIN] > 0.6
+    assert found.auc[U_LIRA] > 0.56  # of equal arms: 0.505, with a deviation of 0.01
+    assert found.excess > 0.05
+    assert epsilon_bound(found.taken).epsilon > 1.0  # a perfect attack would prove 2.1
 
 
-def test_epsilon_bound_of_retrains_is_zero() -> None:
-    assert epsilon_bound(population_audit().null_counts()).epsilon == 0
-    assert (
-        epsilon_bound(population_audit().audit_method(populations()[2].original).taken).epsilon == 0
-    )
+def test_audits_of_retrains_find_nothing() -> None:
+    """The null of each audit is at the level that its bias curve expects of equal arms."""
+    audit, retrained = population_audit(), measured(populations()[2].original)
+    curves, null = audit.curves(), audit.null()
+    assert epsilon_bound(null.taken).epsilon == 0
+    assert epsilon_bound(audit.estimates(retrained).taken).epsilon == 0
+    assert null.auc[VS_RETRAIN] == pytest.approx(curves["null"].estimate[0], abs=0.05)
+    assert leak(retrained, populations()[0].learned) == pytest.approx(0.5, abs=0.04)
+    assert audit.estimates(retrained).excess == pytest.approx(0.0, abs=0.03)
 
 
 def test_fedora_is_closer_to_retrain_than_the_original() -> None:
-    original = populations()[1]
-    before, after = (
-        population_audit().audit_method(original.original),
-        population_audit().audit_method(run_population_method(original, "fedora")),
-    )
-    assert after.u_lira.auc < before.u_lira.auc - 0.05
-    assert after.distance[0] < before.distance[0]
+    drawn, original, _ = populations()
+    before = measured(original.original)
+    after = measured(run_population_method(original, "fedora").models)
+    assert leak(after, drawn.learned) < leak(before, drawn.learned) - 0.05
+    audit = population_audit()
+    assert audit.estimates(after).distance < audit.estimates(before).distance
 
 
-def test_random_models_lose_accuracy_and_are_distinguishable_from_retrains() -> None:
-    fresh = pooled().fresh([f"random {run}" for run in range(RUNS)])
-    audit = population_audit().audit_method(fresh)
-    assert audit.gap < -0.1
-    assert audit.vs_retrain.auc > 0.8
-    assert audit.u_lira.auc == pytest.approx(0.5, abs=0.05)  # it never saw any row
+def test_random_models_are_distinguishable_from_retrains_but_leak_nothing() -> None:
+    fresh = measured(pooled().fresh([f"random {run}" for run in range(RUNS)]))
+    assert population_audit().estimates(fresh).auc[VS_RETRAIN] > 0.8
+    assert leak(fresh, populations()[0].learned) == pytest.approx(0.5, abs=0.05)  # never seen
 
 
 def test_uniform_outputs_are_distinguishable_from_retrains() -> None:
     flat = populations()[1].original.copy()
     flat.scale(torch.full((RUNS,), 0.01), "top.")
-    assert population_audit().audit_method(flat).vs_retrain.auc > 0.9
+    assert population_audit().estimates(measured(flat)).auc[VS_RETRAIN] > 0.9
+
+
+@pytest.mark.parametrize("way", ["short-retrain", "retrain-local"])
+def test_exact_methods_leak_nothing_at_a_tenth_of_the_rows(way: str) -> None:
+    drawn, original, _ = populations()
+    done = run_population_method(original, way)
+    assert leak(measured(done.models), drawn.learned) == pytest.approx(0.5, abs=0.05)
+    epochs = drawn.pooled.agreement.training.epochs
+    assert done.rows_embedded <= 0.11 * epochs * len(drawn.retain)
 
 
 def test_canaries_have_their_wrong_label_in_every_run() -> None:
@@ -185,7 +205,7 @@ def test_accuracy_covers_every_model() -> None:
         constant.parameters["top.perceptron.2.bias"][:] = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     data = pooled()
     share = float((data.labels[data.rows.test] == 0).double().mean())
-    assert population_accuracies(data, constant) == pytest.approx((share, 1 - share))
+    assert accuracies(data, constant, data.rows.test) == pytest.approx((share, 1 - share))
 
 
 def test_ensemble_refuses_models_with_buffers() -> None:

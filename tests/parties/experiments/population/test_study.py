@@ -1,186 +1,151 @@
-"""Tests of the summary of a study over seeds, its table and its checks."""
+"""Tests of the summary of a study over seeds, its tables and its checks, on models of known AUC."""
 
-import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from parties.common.errors import PolicyError
+from parties.experiments.population import study as study_module
+from parties.experiments.population.audit import U_LIRA, VS_RETRAIN
 from parties.experiments.population.checks import (
+    COLUMNS,
     draw_study,
     study_checks,
     study_points,
     study_table,
 )
-from parties.experiments.population.plan import Study
+from parties.experiments.population.measured import Measured
+from parties.experiments.population.part import ORIGINAL, RETRAIN, PartPlan, StudyPlace
+from parties.experiments.population.plan import Population, StudyMethod
 from parties.experiments.population.study import (
-    MethodSummary,
-    StudyPlace,
-    run_study_parts,
+    NULL,
+    MeasuredPart,
+    PopulationSummary,
     summarise_study,
 )
-from unlearning.audit.epsilon import EpsilonBound
+
+RUNS, ROWS = 32, 40
+POPULATION = Population(name="digits", config="some.toml", runs=RUNS)
 
 
-def figure(auc: float) -> dict[str, Any]:
-    return {"auc": auc, "error": 0.01}
+def measured(name: str, values: Any, accuracy: float, generator: np.random.Generator) -> Measured:
+    accuracies = accuracy + 0.01 * generator.standard_normal(RUNS)
+    facts = {
+        "row": {"name": name, "way": name, "settings": {"epochs": 3}},
+        "rows_of_retrain": 0.25,
+        "training_rows": 1234,
+        "failure": None,
+    }
+    rates, empty = np.full(8, 0.5), np.empty(0)
+    changed = np.full(RUNS, 0.02)
+    return Measured(values, values, accuracies, accuracies, changed, empty, rates, facts)
 
 
-def row(auc: float, hits: int) -> dict[str, Any]:
-    taken = {"hits": hits, "members": 32, "alarms": 1, "others": 32}
-    audited = {"vs_retrain": figure(auc), "u_lira": figure(auc)}
-    accuracies = [0.9, 0.91, 0.92, 0.93] * 8
-    known = {"gap": -0.002, "distance": [0.3, 0.5], "taken": taken, "accuracies": accuracies}
-    return audited | known
+def part(seed: int) -> MeasuredPart:
+    """Return models that remember (shifted confidences), models that do not, and Retrains."""
+    generator = np.random.default_rng(seed)
+    learned = np.zeros((RUNS, ROWS), np.bool_)
+    for run in range(0, RUNS, 2):
+        learned[run, generator.permutation(ROWS)[: ROWS // 2]] = True
+        learned[run + 1] = ~learned[run]
+    draws = {
+        name: generator.standard_normal((RUNS, ROWS)) for name in ("original", "retrain", "exact")
+    }
+    draws["original"] = draws["original"] + 1.5 * learned
+    rows = {
+        name: measured(name, values, 0.95 if name == "original" else 0.94, generator)
+        for name, values in draws.items()
+    }
+    return MeasuredPart(POPULATION, seed, learned, rows)
 
 
-def record(seed: int) -> dict[str, Any]:
-    null = figure(0.5) | {"taken": {"hits": 8, "members": 16, "alarms": 8, "others": 16}}
-    rows = {"original": row(0.7, 32), "FedORA": row(0.52, 8), "fine-tune": row(0.6, 24)}
-    scale = {"runs": 32, "learned": 1234}
-    retrained = {"retrain_accuracies": [0.905, 0.915, 0.925, 0.935] * 8}
-    known = {"population": "digits", "seed": seed, "null": null, "rows_judged": rows}
-    return known | scale | retrained
+@cache
+def summary() -> PopulationSummary:
+    (found,) = summarise_study([part(seed) for seed in range(4)])
+    return found
 
 
-def test_epsilon_bound_pools_the_models_of_all_seeds() -> None:
-    summaries = {each.name: each for each in summarise_study([record(seed) for seed in range(5)])}
-    original, null = summaries["original"].bound, summaries["Retrain against Retrain"].bound
-    assert original.trials == (160, 160)
-    # 155 of 160 are spared and none is missed: log(0.929 / 0.0228) at 95 %.
-    assert (original.epsilon, original.ceiling) == pytest.approx((3.71, 3.76), abs=0.01)
-    assert (null.epsilon, null.trials) == (0.0, (80, 80))
+def test_models_with_a_memory_are_found_and_models_without_are_not() -> None:
+    """A shift of 1.5 deviations has a true AUC of Φ(1.5 / √2) = 0.856 against equal models."""
+    found = summary()
+    for audit in (U_LIRA, VS_RETRAIN):
+        assert found.method("original").auc[audit].value == pytest.approx(0.856, abs=0.03)
+        assert not found.method("original").auc[audit].holds_half
+        for name in (NULL, "exact"):
+            assert found.method(name).auc[audit].value == pytest.approx(0.5, abs=0.05)
+    assert found.method("original").excess.mean > 0.2
+    assert found.method("original").bound.epsilon > 2
+    assert found.method("exact").bound.epsilon == 0
 
 
-def test_table_shows_the_bound_its_confidence_and_the_maximum() -> None:
-    text = study_table(list(summarise_study([record(seed) for seed in range(5)])))
-    head, _, null, original, *_ = lines = text.splitlines()[4:]
-    assert "32 models and 32 Retrains per seed; each model was trained on 1,234 rows" in text
-    assert head.endswith("| ε at least (95 %) |")
-    assert null.startswith("| Retrain against Retrain")
-    assert null.endswith("| 0.00 of 3.05 |")
-    assert original.endswith("| 3.71 of 3.76 |")
+def test_summary_has_the_figures_of_the_method_beside_those_of_retrain() -> None:
+    found = summary().method("original")
+    assert found.gap.mean == pytest.approx(1.0, abs=0.3)
+    assert found.gap.error > 0
+    assert (found.changed.mean, found.rows) == (pytest.approx(2.0), 0.25)
+    assert found.triggered is not None
+    assert found.triggered.mean == pytest.approx(50.0)
+    assert found.planted is None
+    assert summary().method(NULL).equivalent is None
+
+
+def test_null_column_tells_how_far_from_one_half_single_rows_are_by_chance() -> None:
+    """With 16 models a row, the worst rows of equal arms are far from 0.5."""
+    null = summary().method(NULL).worst[U_LIRA]
+    assert 0.6 < null < summary().method("original").worst[U_LIRA]
+
+
+def test_tables_have_every_method_and_the_curve_of_the_audits() -> None:
+    text = study_table([summary()])
+    table, curve = text.split("Mean estimate of each audit")
+    lines = [line for line in table.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in lines}) == 1
+    assert [line.split(" |")[0] for line in lines[2:]] == [f"| {NULL}", "| original", "| exact"]
+    assert "32 models and 32 Retrains per seed; each model was trained on 1,234 rows" in table
+    assert all(column in lines[0] for column in COLUMNS)
+    assert "| true AUC | 0.500 |" in curve
 
 
-def test_the_checks_carry_the_bound_without_a_demand() -> None:
-    rows = [each for each in study_checks(summed(5)) if "ε" in each.name]
-    assert [each.name for each in rows] == [
-        "digits: ε of original at least",
-        "digits: ε of FedORA at least",
-    ]
-    assert all(each.ok is None and "95 %" in each.unit for each in rows)
+def test_only_models_without_the_rows_must_pass_the_verdict() -> None:
+    checks = {each.name: each.ok for each in study_checks([summary()])}
+    assert checks == {f"digits: leak of {NULL}": summary().method(NULL).auc[U_LIRA].holds_half}
 
 
-def test_test_accuracy_is_compared_over_all_models_of_all_seeds() -> None:
-    """A gap of 0.005 is within one deviation of Retrain (0.0112), shown by 160 models a side."""
-    other = record(9)  # another split, on which all models do better
-    other["retrain_accuracies"] = [each + 0.05 for each in other["retrain_accuracies"]]
-    for each in other["rows_judged"].values():
-        each["accuracies"] = [accuracy + 0.05 for accuracy in each["accuracies"]]
-    summaries = list(summarise_study([*(record(seed) for seed in range(4)), other]))
-    null, fedora = summaries[0], next(each for each in summaries if each.name == "FedORA")
-    assert null.equivalent is None
-    assert fedora.equivalent is not None
-    assert fedora.equivalent.difference == pytest.approx(-0.005)
-    assert (fedora.equivalent.runs, fedora.equivalent.shown) == (160, True)
-    assert "| -0.20 | yes, p < 0.001 |" in study_table(summaries)
-    assert any("TOST" in each.name for each in study_checks(summaries))
+def test_plot_shows_the_points(tmp_path: Path) -> None:
+    points = study_points([summary()])
+    assert [each.name for each in points] == [NULL, "original", "exact"]
+    draw_study(points, tmp_path / "study.png")
+    assert (tmp_path / "study.png").stat().st_size > 10_000
 
 
-def test_part_of_an_earlier_version_is_computed_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "some.toml").write_text("")
-    population = {"name": "digits", "config": "some.toml", "runs": 32}
-    study = Study.model_validate({"population": [population], "row": []}, strict=False)
-    monkeypatch.setattr(
-        "parties.experiments.population.study.audit_population", lambda *_: record(0)
-    )
-    place = StudyPlace(tmp_path, None, tmp_path / "parts")
-    (part,) = run_study_parts(study, study.population, place, 1)
-    part(lambda _: None)
-    (part_file,) = (tmp_path / "parts").iterdir()
-    older = {name: each for name, each in record(0).items() if name != "retrain_accuracies"}
-    part_file.write_text(json.dumps(older))
-    assert part(lambda _: None) == record(0)
-    assert json.loads(part_file.read_text()) == record(0)
+def test_measurements_are_read_from_their_file(tmp_path: Path) -> None:
+    own = part(0).rows["original"]
+    own.save(tmp_path / "own.npz")
+    found = Measured.load(tmp_path / "own.npz")
+    assert found.facts == own.facts
+    np.testing.assert_allclose(found.confidences, own.confidences, rtol=1e-6)
 
 
-def summed(seeds: int) -> list[MethodSummary]:
-    return list(summarise_study([record(seed) for seed in range(seeds)]))
+def test_diverged_method_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = Measured.nothing({"failure": "the parameters of a model are not finite"})
 
+    class Part:
+        name, learned = "digits, seed 3", np.empty((0, 0))
 
-NULL = "Retrain against Retrain"
+        def __init__(self, *_: object) -> None:
+            pass
 
+        def measured(self, row: StudyMethod) -> Measured:
+            return failed if row.name == "steep" else part(0).rows[row.name]
 
-def summary(name: str, auc: float, *, error: float = 0.01, place: str = "digits") -> MethodSummary:
-    both = ("vs_retrain",) if name == NULL else ("vs_retrain", "u_lira")
-    aucs, errors = dict.fromkeys(both, auc), dict.fromkeys(both, error)
-    return MethodSummary(
-        place, name, aucs, errors, -0.2, 0.3, 32, 1234, EpsilonBound(0.0, (32, 32), 3.0, 0.95)
-    )
-
-
-def audited(*changed: MethodSummary) -> dict[str, tuple[float, bool | None]]:
-    """Return the checks on a population, with these summaries in place of the usual ones."""
-    usual = [
-        summary(NULL, 0.5),
-        summary("original", 0.7),
-        summary("FedORA", 0.52),
-        summary("fine-tune", 0.6),
-    ]
-    rows = {(each.population, each.name): each for each in (*usual, *changed)}
-    checks = study_checks(list(rows.values()))
-    return {each.name.removeprefix("digits: "): (each.value, each.ok) for each in checks}
-
-
-@pytest.mark.parametrize("audit", ["vs-Retrain AUC", "U-LiRA AUC"])
-@pytest.mark.parametrize(("auc", "ok"), [(0.55, True), (0.56, False), (0.45, True), (0.44, False)])
-def test_method_must_be_indistinguishable_from_retrain_in_both_directions(
-    audit: str, auc: float, *, ok: bool
-) -> None:
-    value, held = audited(summary("FedORA", auc))[f"{audit} of FedORA"]
-    assert (value, held) == (pytest.approx(max(auc, 1 - auc)), ok)
-
-
-def test_method_proves_nothing_if_the_original_is_hardly_detected() -> None:
-    checks = audited(summary("original", 0.59))
-    proves = "vs-Retrain AUC of FedORA (the original is below 0.6: proves nothing)"
-    assert checks[proves] == (pytest.approx(0.52), None)
-    assert "vs-Retrain AUC of FedORA" not in checks
-
-
-@pytest.mark.parametrize(
-    ("rival", "error", "ok"),
-    [(0.53, 0.01, True), (0.51, 0.01, True), (0.5, 0.01, False), (0.48, 0.01, True)],
-)
-def test_best_baseline_may_lead_by_one_standard_error(
-    rival: float, error: float, *, ok: bool
-) -> None:
-    """A gap of 0.02 exceeds √2 · 0.01; an AUC of 0.48 is as far from chance as 0.52."""
-    checks = audited(summary("fine-tune", rival, error=error))
-    name = "vs-Retrain AUC of FedORA minus that of the best rival (fine-tune)"
-    assert checks[name] == (pytest.approx(0.52 - max(rival, 1 - rival)), ok)
-
-
-def test_baseline_of_another_architecture_counts() -> None:
-    votes = summary("CVFU", 0.5, place="digits, votes")
-    assert "vs-Retrain AUC of FedORA minus that of the best rival (CVFU)" in audited(votes)
-
-
-def test_metric_of_votes_alone_is_plotted(tmp_path: Path) -> None:
-    """Votes are drawn in the panel of their population, even without its other results."""
-    draw_study(study_points([summary("CVFU", 0.9, place="digits, votes")]), tmp_path / "votes.png")
-    assert (tmp_path / "votes.png").stat().st_size > 10_000
-
-
-@pytest.mark.parametrize(
-    ("auc", "error", "ok"),
-    [(0.515, 0.01, True), (0.485, 0.01, True), (0.515, 0.005, False), (0.525, 0.05, False)],
-)
-def test_null_auc_is_within_two_errors_and_a_fiftieth_of_one_half(
-    auc: float, error: float, *, ok: bool
-) -> None:
-    checks = audited(summary(NULL, auc, error=error))
-    assert checks["null, distance of its AUC from 0.5"] == (pytest.approx(abs(auc - 0.5)), ok)
+    monkeypatch.setattr(study_module, "StudyPart", Part)
+    place = StudyPlace(tmp_path, None, tmp_path)
+    plan = PartPlan(POPULATION, 3, (), {})
+    with pytest.raises(PolicyError, match="digits, seed 3, method 'steep'"):
+        study_module._measured_part(
+            plan, [StudyMethod(name="steep", way="fine-tune")], place, lambda _: None
+        )
+    assert {ORIGINAL.name, RETRAIN.name} <= part(0).rows.keys()

@@ -1,0 +1,81 @@
+"""Tests of the search: one rule for all methods, resumed trials, and refusal of unchosen settings."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configs.errors import ConfigError
+from parties.experiments.population.plan import Population, SearchRange, Study, StudyMethod
+from parties.experiments.population.search import (
+    Choice,
+    Trial,
+    choose,
+    read_choices,
+    tried_rows,
+    with_choices,
+    write_choices,
+)
+from parties.experiments.provenance import Provenance
+
+PLACE = Population(name="digits", config="some.toml", runs=32)
+ROW = StudyMethod(
+    name="fine-tune",
+    way="fine-tune",
+    search={"epochs": SearchRange(low=1, high=20, whole=True), "learning_rate": SearchRange(low=1)},
+)
+STUDY = Study.model_construct(population=(PLACE,), row=(ROW,))
+
+
+def trial(epochs: int, leak: float, utility: float) -> Trial:
+    return Trial({"epochs": epochs}, leak, utility, 0.1, 1.0)
+
+
+def test_every_method_gets_the_same_number_of_trials_and_the_defaults_first() -> None:
+    tried = tried_rows(STUDY, ROW, 0.01)
+    assert len(tried) == 20
+    assert tried[0] == (ROW, {})
+    assert [settings for _, settings in tried] == [each for _, each in tried_rows(STUDY, ROW, 0.01)]
+    epochs = [row.settings["epochs"] for row, _ in tried[1:]]
+    assert (min(epochs), max(epochs)) == (1, 19)
+
+
+def test_rule_takes_the_lowest_leak_among_useful_settings() -> None:
+    trials = [trial(1, 0.60, 0.0), trial(2, 0.52, -0.009), trial(3, 0.50, -0.011)]
+    found = choose(STUDY, PLACE, ROW, trials)
+    assert (found.settings, found.useful) == ({"epochs": 2}, True)
+
+
+def test_rule_takes_the_most_accurate_settings_if_none_is_useful() -> None:
+    found = choose(STUDY, PLACE, ROW, [trial(1, 0.5, -0.3), trial(2, 0.6, -0.1)])
+    assert (found.settings, found.useful) == ({"epochs": 2}, False)
+
+
+def choice(population: str, epochs: int) -> Choice:
+    return Choice(population, "fine-tune", {"epochs": epochs}, True, [trial(epochs, 0.5, 0.0)])
+
+
+def test_choices_of_one_population_keep_those_of_another(tmp_path: Path) -> None:
+    path = tmp_path / "search.json"
+    assert read_choices(path) == {}
+    write_choices(path, [choice("digits", 1), choice("income", 2)], Provenance())
+    write_choices(path, [choice("digits", 3)], Provenance())
+    assert read_choices(path) == {
+        ("income", "fine-tune"): {"epochs": 2}, ("digits", "fine-tune"): {"epochs": 3},
+    }  # fmt: skip
+
+
+def test_study_with_unchosen_settings_is_refused() -> None:
+    chosen: dict[tuple[str, str], dict[str, Any]] = {("digits", "fine-tune"): {"epochs": 7}}
+    (row,) = with_choices([ROW], PLACE, chosen)
+    assert row.settings == {"epochs": 7}
+    with pytest.raises(ConfigError, match="these rows are not chosen yet: fine-tune") as error:
+        with_choices([ROW], PLACE, {})
+    assert error.value.hint is not None
+    assert "vfl bench forgetting-search" in error.value.hint
+
+
+def test_damaged_file_of_choices_is_named(tmp_path: Path) -> None:
+    (tmp_path / "search.json").write_text("{")
+    with pytest.raises(ConfigError, match="search.json is not a file of chosen settings"):
+        read_choices(tmp_path / "search.json")
