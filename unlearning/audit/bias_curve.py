@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
 from statistics import fmean, stdev
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +28,19 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 from scipy.stats import t as student
 
-from unlearning.audit.lira import AuditLayout, attack_aucs, stronger_auc, worst_row_aucs
+from unlearning.audit.lira import (
+    AuditLayout,
+    LiraResult,
+    attack_aucs,
+    stronger_auc,
+    worst_row_aucs,
+)
 
 Floats = NDArray[np.float64]
 
-TRUE_AUCS = (0.5, 0.525, 0.55, 0.575, 0.6, 0.65, 0.7, 0.8, 0.9)
-COMMON_SHARE = 0.5  # share of the mean squared shift that is common to all rows
+TRUE_AUCS = (0.5, 0.525, 0.55, 0.6, 0.65, 0.7, 0.8, 0.9)
+SHARES = (0.0, 0.25, 0.5, 1.0)  # of the mean squared shift, common to all rows
+COMMON_SHARE = 0.5  # if there is no shift
 SIMULATIONS = 40  # synthetic populations per curve
 CONFIDENCE = 0.95
 _STEPS = np.linspace(0.5, 1.0, 2001)  # at which the curve is inverted
@@ -115,68 +123,92 @@ def draw_arms(
 
 @dataclass(frozen=True, slots=True)
 class BiasCurve:
-    """Mean estimate of an audit by true AUC, for one layout or the mean over several."""
+    """Mean estimate of an audit by true AUC, for one layout or the mean over several.
+
+    The bias depends on how the shift is divided: a shift of random sign is harder to find than a
+    shift that the rows have in common. So there is one curve for each share of the mean squared
+    shift that is common to all rows.
+    """
 
     true: tuple[float, ...]
-    estimate: tuple[float, ...]  # mean over the synthetic populations
-    error: tuple[float, ...]  # standard errors of these means
+    shares: tuple[float, ...]
+    estimates: tuple[tuple[float, ...], ...]  # means over synthetic populations, [shares, true]
+    errors: tuple[tuple[float, ...], ...]  # standard errors of these means, [shares, true]
     worst: float  # mean of ``LiraResult.worst`` at the true AUC 0.5
 
     @classmethod
     def mean(cls, curves: Sequence["BiasCurve"]) -> "BiasCurve":
-        """Return the mean curve of several seeds, which have the same true AUCs."""
+        """Return the mean curve of several seeds."""
+        estimates = np.mean([curve.estimates for curve in curves], axis=0)
+        errors = np.sqrt(np.sum(np.square([curve.errors for curve in curves]), axis=0))
         return cls(
             curves[0].true,
-            tuple(np.mean([curve.estimate for curve in curves], axis=0).tolist()),
-            tuple((np.linalg.norm([c.error for c in curves], axis=0) / len(curves)).tolist()),
+            curves[0].shares,
+            tuple(map(tuple, estimates.tolist())),
+            tuple(map(tuple, (errors / len(curves)).tolist())),
             fmean(curve.worst for curve in curves),
         )
 
-    def corrected(self, estimate: float) -> float:
+    def corrected(self, estimate: float, share: float) -> float:
         """Return the true AUC at which the mean estimate is ``estimate``.
 
         An estimate below the mean estimate at 0.5 gives a value below 0.5, by symmetry. So the
         corrected value of two equal arms is as often below as above 0.5.
         """
-        level = self.estimate[0]
+        level = self.estimates[0][0]
         if estimate < level:
-            return 1 - self.corrected(2 * level - estimate)
-        rising = np.maximum.accumulate((*self.estimate, 1.0))
+            return 1 - self.corrected(2 * level - estimate, share)
+        rising = np.maximum.accumulate((*self._at(self.estimates, share), 1.0))
         means = PchipInterpolator((*self.true, 1.0), rising)(_STEPS)
         return float(np.interp(estimate, means, _STEPS))
 
-    def error_at(self, estimate: float) -> float:
+    def error(self, estimate: float, share: float) -> float:
         """Return the standard error of the curve where the mean estimate is ``estimate``."""
-        level = self.estimate[0]
-        return float(np.interp(abs(estimate - level) + level, self.estimate, self.error))
+        level = self.estimates[0][0]
+        rising = np.maximum.accumulate(self._at(self.estimates, share))
+        place = abs(estimate - level) + level
+        return float(np.interp(place, rising, self._at(self.errors, share)))
+
+    def _at(self, table: Sequence[Sequence[float]], share: float) -> Floats:
+        columns = zip(*table, strict=True)
+        return np.array([np.interp(share, self.shares, column) for column in columns])
 
 
 def bias_curve(
     layout: AuditLayout,
     correlation: RowCorrelation,
     generator: np.random.Generator,
-    *,
-    share: float = COMMON_SHARE,
     simulations: int = SIMULATIONS,
 ) -> BiasCurve:
-    """Measure the curve of a layout on ``simulations`` synthetic populations.
-
-    The bias depends on how the shift is divided: ``share`` of the mean squared shift is common to
-    all rows, the rest differs between rows. Shifts of random sign are harder to find.
-    """
+    """Measure the curves of a layout on ``simulations`` synthetic populations."""
     first, second = draw_arms(layout, correlation, simulations, generator)
     rows = first.shape[-1]
-    order = generator.permuted(np.tile(np.arange(rows), (simulations, 1)), axis=1)
-    found = []
-    for auc in TRUE_AUCS:
-        shifts = shifts_of_auc(rows, share, auc)[order][:, None]
-        found.append(stronger_auc(attack_aucs(first + shifts, second, layout)))
+    order = generator.permuted(np.tile(np.arange(rows), (simulations, 1)), axis=1)[:, None]
+    null = stronger_auc(attack_aucs(first, second, layout))
+    found = np.array([
+        [null]
+        + [
+            stronger_auc(attack_aucs(first + shifts_of_auc(rows, share, auc)[order], second, layout))
+            for auc in TRUE_AUCS[1:]
+        ]
+        for share in SHARES
+    ])  # [shares, true, simulations]
+    errors = found.std(axis=2, ddof=1) / sqrt(simulations)
     return BiasCurve(
         TRUE_AUCS,
-        tuple(float(each.mean()) for each in found),
-        tuple(float(each.std(ddof=1) / sqrt(simulations)) for each in found),
+        SHARES,
+        tuple(map(tuple, found.mean(axis=2).tolist())),
+        tuple(map(tuple, errors.tolist())),
         float(worst_row_aucs(first, second, layout).mean()),
     )
+
+
+class SeedEstimate(NamedTuple):
+    """What the correction reads of an audit: fields of ``LiraResult``."""
+
+    auc: float
+    shift: float
+    common_shift: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +219,7 @@ class CorrectedAuc:
     low: float
     high: float
     estimate: float  # mean over seeds before the correction
+    share: float  # share of the mean squared shift that is common to all rows
     seeds: int
 
     @property
@@ -195,8 +228,10 @@ class CorrectedAuc:
         return self.low <= 0.5 <= self.high
 
 
-def corrected_auc(estimates: Sequence[float], curves: Sequence[BiasCurve]) -> CorrectedAuc:
-    """Correct the mean of ``estimates``, one per seed, by the mean of the seeds' curves.
+def corrected_auc(
+    audits: Sequence[LiraResult | SeedEstimate], curves: Sequence[BiasCurve]
+) -> CorrectedAuc:
+    """Correct the mean AUC of ``audits``, one per seed, by the mean of the seeds' curves.
 
     The seeds are independent, and each has its own models. The spread over seeds therefore contains
     the error from few models, and the interval is that of Student's t over seeds. Its ends are
@@ -205,11 +240,18 @@ def corrected_auc(estimates: Sequence[float], curves: Sequence[BiasCurve]) -> Co
     Raises:
         ValueError: there are fewer than two seeds.
     """
-    n = len(estimates)
+    n = len(audits)
     if n < 2:
         raise ValueError(f"an interval over seeds needs 2 or more seeds (got {n})")
-    curve, mean = BiasCurve.mean(curves), fmean(estimates)
-    error = sqrt(stdev(estimates) ** 2 / n + curve.error_at(mean) ** 2)
+    estimates, curve = [audit.auc for audit in audits], BiasCurve.mean(curves)
+    share, mean = _common_share(audits), fmean(estimates)
+    error = sqrt(stdev(estimates) ** 2 / n + curve.error(mean, share) ** 2)
     half = float(student.ppf((1 + CONFIDENCE) / 2, n - 1)) * error
-    value, low, high = (curve.corrected(mean + offset) for offset in (0.0, -half, half))
-    return CorrectedAuc(value, low, high, mean, n)
+    value, low, high = (curve.corrected(mean + offset, share) for offset in (0.0, -half, half))
+    return CorrectedAuc(value, low, high, mean, share, n)
+
+
+def _common_share(audits: Sequence[LiraResult | SeedEstimate]) -> float:
+    total = fmean(audit.shift for audit in audits)
+    common = max(0.0, fmean(audit.common_shift for audit in audits))
+    return min(1.0, common / total) if total > 0 else COMMON_SHARE

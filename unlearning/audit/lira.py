@@ -115,6 +115,10 @@ class LiraResult:
     per_row: float  # AUC of the attack with two Gaussians per row
     pooled: float  # AUC of the attack with one shift and one spread for all rows
     error: float  # standard error of ``auc``, by bootstrap over models
+    # Unbiased estimates, which may be negative, in squared standard deviations of φ: mean over rows
+    # of the squared shift between both arms, and square of the mean shift.
+    shift: float
+    common_shift: float
     balanced_accuracy: float  # balanced accuracy at the threshold 0 of the log ratio
     tpr: tuple[float, ...]  # true positive rate at each of the false positive rates ``rates``
     rates: tuple[float, ...]
@@ -157,11 +161,14 @@ def likelihood_ratio_audit(
     chosen = int(np.argmax(aucs))
     ours, theirs = scores[0][chosen][first.taken], scores[1][chosen][second.taken]
     rates = (0.001, 0.01)
+    shift, common = squared_shifts(first.values, second.values, layout)
     return LiraResult(
         auc=float(aucs[chosen]),
         per_row=float(aucs[PER_ROW]),
         pooled=float(aucs[POOLED]),
         error=_bootstrap_error(first, second, pairs, generator, resamples),
+        shift=shift,
+        common_shift=common,
         balanced_accuracy=float(((ours > 0).mean() + (theirs <= 0).mean()) / 2),
         tpr=tuple(float((ours > np.quantile(theirs, 1 - rate)).mean()) for rate in rates),
         rates=rates,
@@ -184,6 +191,33 @@ def stronger_auc(aucs: Floats) -> Floats:
     """Return the larger AUC, ``[...]``, of the attacks' AUCs, ``[2, ...]``."""
     stronger: Floats = aucs.max(axis=0)
     return stronger
+
+
+def squared_shifts(first: Floats, second: Floats, layout: AuditLayout) -> tuple[float, float]:
+    """Return ``LiraResult.shift`` and ``LiraResult.common_shift``.
+
+    ``first`` and ``second`` are the confidences of both arms, ``[runs, rows]``.
+    """
+    means, squares, degrees = [], np.zeros(first.shape[1]), np.zeros(first.shape[1])
+    for values, taken in ((first, layout.first), (second, layout.second)):
+        places = _fold_of(len(values), layout.pairs)
+        own = (places == np.arange(FOLDS)[:, None]).astype(np.float64)
+        count = own @ taken
+        means.append(own @ np.where(taken, values, 0.0) / np.maximum(count, 1))
+        squares += np.where(taken, (values - means[-1][places]) ** 2, 0.0).sum(axis=0)
+        degrees += np.maximum(count - 1, 0).sum(axis=0)
+    # The variance within folds does not depend on the signs of the folds' shifts. The mean of the
+    # inverse of a variance with ν degrees of freedom is ν / (ν − 2) times the inverse.
+    variance = np.maximum(squares / np.maximum(degrees - 2, 1), MIN_VARIANCE)
+    shifts = (means[0] - means[1]) / np.sqrt(variance)  # [folds, rows]
+    # The folds are independent, so products of two folds have the square of the shift as mean.
+    return float(_products_of_folds(shifts).mean()), float(_products_of_folds(shifts.mean(axis=1)))
+
+
+def _products_of_folds(shifts: Floats) -> Floats:
+    """Return the mean product of two different folds, ``[...]``, of ``[folds, ...]``."""
+    products: Floats = shifts.sum(axis=0) ** 2 - (shifts**2).sum(axis=0)
+    return products / (FOLDS * (FOLDS - 1))
 
 
 def worst_row_aucs(first: Floats, second: Floats, layout: AuditLayout) -> Floats:
