@@ -1,28 +1,40 @@
 """Tests of the comparison with Retrain: references, gaps and results, computed by hand."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from sample_metrics import sample
+from torch.nn.functional import log_softmax
 
 from parties.report import quantities
 from parties.report.columns import (
     ATTACK_AUC,
     BALANCED_ATTACK,
+    CANARY_AUC,
     FORGOTTEN_ACCURACY,
     FORGOTTEN_RATIO,
     TEST_ACCURACY,
+    TRIGGER_RATE,
     Column,
+    visible_columns,
 )
 from parties.report.comparison import (
     ComparisonResult,
     Reference,
     comparison_result,
+    largest_ratio,
+    method_value,
     original_meets,
     retrain_reference,
 )
-from parties.report.record import Request
+from parties.report.method_table import method_table
+from parties.report.record import Divergence, Request, read_record
 from parties.report.sentences import closing_sentence, gap_text, proof_text, reference_text
+from unlearning.audit.divergence import js_ratio
+from unlearning.audit.intervals import distance_spread, further_value_margin
 
 
 @pytest.fixture
@@ -78,11 +90,16 @@ def test_a_gap_is_in_points_and_in_spreads() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        (4.1, 1.1, ComparisonResult.REACHED),  # the farthest Retrain is at 1.08, printed 1.1
-        (4.1, 1.16, ComparisonResult.NEARER),
-        (4.1, 4.06, ComparisonResult.NO_NEARER),  # as printed
+        # The ratios of the Retrains are 0.94, 1.08 and 0.98; twice their deviation is 0.1442. A
+        # further Retrain is at most at 1 + 4.303 √(4/3) 0.1442 = 1.716, two Retrains differ by at
+        # most 4.303 √2 0.1442 = 0.877.
+        (4.1, 1.71, ComparisonResult.REACHED),
+        (4.1, 1.72, ComparisonResult.NEARER),
+        (4.1, 3.22, ComparisonResult.NEARER),
+        (4.1, 3.23, ComparisonResult.NO_NEARER),
         (4.1, 5.0, ComparisonResult.NO_NEARER),
-        (1.1, 1.0, ComparisonResult.UNINFORMATIVE),
+        (1.71, 1.0, ComparisonResult.UNINFORMATIVE),
+        (1.72, 1.0, ComparisonResult.REACHED),
         (None, 1.0, ComparisonResult.UNKNOWN),
         (4.1, None, ComparisonResult.UNKNOWN),
     ],
@@ -95,9 +112,70 @@ def test_result_of_a_comparison(
     assert comparison_result(typed(request_)) is expected
 
 
+def test_two_retrains_decide_nothing(request_: Any) -> None:
+    drop(request_, "retrain-3")
+    assert comparison_result(typed(request_)) is ComparisonResult.UNDECIDED
+    assert largest_ratio(typed(request_)) is None
+    assert "needs the original and three Retrains" in proof_text(typed(request_), FORGOTTEN_RATIO)
+    assert "a further Retrain" not in closing_sentence(typed(request_))
+
+
+def verdict_on(request: Request, name: str) -> ComparisonResult:
+    """The result as if the model ``name`` were delivered, and the original far away."""
+    methods = [
+        each.model_copy(update={"divergence": {"forgotten": Divergence(js=1.0, ratio=99.0)}})
+        if each.name == "original"
+        else each
+        for each in request.methods
+    ]
+    return comparison_result(request.model_copy(update={"chosen": name, "methods": methods}))
+
+
+def test_paired_retrain_of_the_demo_passes_the_verdict_of_its_run() -> None:
+    """The ratio of the paired Retrain is above FedORA's: no bare ratio can be a verdict."""
+    content = json.loads((Path(__file__).parents[3] / "docs" / "demo.json").read_text())
+    request = read_record(content["metrics"]).requests[0]
+    ratios = {
+        name: method_value(request, name, FORGOTTEN_RATIO)
+        for name in ("retrain", "retrain-2", "retrain-3", "retrain-paired", "fedora")
+    }
+    limit = largest_ratio(request)
+    assert limit is not None
+    assert all(each is not None and each < limit for each in ratios.values())
+    for name in ("retrain-paired", "fedora"):
+        assert verdict_on(request, name) is ComparisonResult.REACHED
+    assert max(ratios["retrain"], ratios["retrain-2"], ratios["retrain-3"]) < ratios["fedora"]
+    assert comparison_result(request) is ComparisonResult.UNINFORMATIVE
+    assert f"original: {method_value(request, 'original', FORGOTTEN_RATIO):.1f}" in (
+        closing_sentence(request)
+    )
+
+
+def test_paired_retrains_pass_at_the_stated_rate() -> None:
+    """A further Retrain is outside the interval of three in about 2.5 % of the runs, or fewer."""
+    generator, passed, runs = torch.Generator().manual_seed(0), 0, 400
+    for _ in range(runs):
+        scales = torch.rand(4, generator=generator) + 0.5
+        logits = 2 * torch.randn(40, 5, generator=generator)
+        models = [
+            log_softmax(logits + scale * torch.randn(40, 5, generator=generator), dim=1)
+            for scale in scales
+        ]
+        retrains, paired = models[:3], models[3]
+        own = js_ratio(paired, retrains)
+        others = [
+            js_ratio(each, retrains).to_retrain * 3 / 2 / own.between_retrains for each in retrains
+        ]  # the distance from itself is 0, so the mean over three is two thirds of that over two
+        spread = distance_spread(others)
+        assert spread is not None
+        passed += own.value <= 1 + further_value_margin(spread, 3)
+    assert 0.96 <= passed / runs
+
+
 def test_metric_of_the_original_close_to_retrain_is_uninformative(request_: Any) -> None:
     put(request_, "original", FORGOTTEN_RATIO, 1.0)
-    assert proof_text(typed(request_), FORGOTTEN_RATIO) == "no: the original is as near to Retrain"
+    proof = proof_text(typed(request_), FORGOTTEN_RATIO)
+    assert proof == "no: the original is within the interval of a Retrain"
     assert closing_sentence(typed(request_)).endswith("so this figure proves nothing here.")
 
 
@@ -111,22 +189,47 @@ def test_metric_of_the_original_far_from_retrain_is_informative(request_: Any) -
 def test_attack_with_retrain_in_its_interval_is_uninformative(
     request_: Any, column: Column
 ) -> None:
+    put(request_, "original", column, 0.611)
     assert original_meets(typed(request_), column) is False
     request_["methods"][0]["membership"]["interval"] = [0.5, 0.7]
     assert original_meets(typed(request_), column) is True
 
 
-def test_gap_within_two_spreads_is_close(request_: Any) -> None:
-    put(request_, "original", FORGOTTEN_ACCURACY, 0.9327 + 2 * 0.0094)
+@pytest.mark.parametrize("side", [-1, 1])
+def test_gap_within_the_interval_of_a_further_retrain_is_close(request_: Any, side: int) -> None:
+    # 4.303 √(4/3) times the deviation 0.009504 is 0.04722.
+    put(request_, "original", FORGOTTEN_ACCURACY, 0.93267 + side * 0.0470)
     assert original_meets(typed(request_), FORGOTTEN_ACCURACY)
-    put(request_, "original", FORGOTTEN_ACCURACY, 0.9327 + 2 * 0.0096)
+    put(request_, "original", FORGOTTEN_ACCURACY, 0.93267 + side * 0.0475)
     assert not original_meets(typed(request_), FORGOTTEN_ACCURACY)
+
+
+def test_mean_line_has_the_largest_ratio_of_a_further_retrain(request_: Any) -> None:
+    reference = retrain_reference(typed(request_), FORGOTTEN_RATIO)
+    texts = ("1.0\u202f×", "another: up to 1.7\u202f×")
+    assert reference_text(FORGOTTEN_RATIO, reference) == texts
+    assert reference_text(FORGOTTEN_RATIO, Reference(1.0, None, 2))[1] == "by definition"
+
+
+@pytest.mark.parametrize("name", ["backdoor_success", "canary_auc"])
+def test_planted_rows_have_a_column_only_where_they_were_planted(request_: Any, name: str) -> None:
+    column = TRIGGER_RATE if name == "backdoor_success" else CANARY_AUC
+    assert column not in visible_columns(typed(request_))
+    for method in request_["methods"]:
+        shown = {"name": name, "value": 0.75, "n": 9, "direction": "retrain", "status": "ok"}
+        empty = dict.fromkeys(("ci95", "retrain_mean", "retrain_sd", "gap", "gap_in_sd"))
+        method["figures"] = [*method["figures"], {**shown, **empty, "note": ""}]
+    columns = visible_columns(typed(request_))
+    assert columns.index(column) + 1 == columns.index(FORGOTTEN_RATIO)
+    table = method_table(typed(request_))
+    text = "75.0\u202f%" if name == "backdoor_success" else "0.750"
+    assert {line.cells[columns.index(column)].value for line in table.lines} == {text}
 
 
 def test_the_closing_sentence(request_: Any) -> None:
     assert closing_sentence(typed(request_)) == (
         "FedORA's outputs on the forgotten rows are 1.3 times as far from a Retrain as another "
-        "Retrain is (original: 4.1); test accuracy 0.4 points below Retrain; "
+        "Retrain is (a further Retrain: up to 1.7; original: 4.1); test accuracy 0.4 points below Retrain; "
         "18\u202f% of Retrain's rows exchanged."
     )
 
