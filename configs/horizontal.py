@@ -1,6 +1,7 @@
 """Agreement of a horizontal run: clients hold different rows with the same columns."""
 
 from functools import cache
+from operator import not_
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, create_model, model_validator
@@ -65,7 +66,7 @@ class Gpfl(ConfigTable):
     """GPFL: a small network (the conditional valve) separates global and personal features."""
 
     kind: Literal["gpfl"]
-    # Weight of the distance between features and class embeddings.
+    # Weight of the distance between the features of a batch and the embeddings of their classes.
     weight: Annotated[float, Field(ge=0)] = 0.01
 
 
@@ -87,7 +88,11 @@ class Iid(ConfigTable):
 
 
 class Pathological(ConfigTable):
-    """Every client holds rows of some classes only, such as 20 % of the classes (Pat-20)."""
+    """Every client holds rows of some classes only, such as 20 % of the classes (Pat-20).
+
+    If the clients together hold fewer classes than there are, the rows of the last classes are used
+    by no client; the run's record and its report name these classes.
+    """
 
     kind: Literal["pathological"]
     share: Fraction = 0.2  # fraction of the classes that each client holds
@@ -99,6 +104,9 @@ class Dirichlet(ConfigTable):
     kind: Literal["dirichlet"]
     concentration: Positive = 0.1  # concentration ζ of the distribution
     min_rows: Count = 20  # smallest number of rows of a client
+    # Whether all clients get equally many rows: a client that has its part of all rows gets no more
+    # rows.
+    balanced: bool = Field(default=False, exclude_if=not_)
 
 
 Partition: TypeAlias = Annotated[
@@ -118,7 +126,9 @@ class HorizontalRoundSettings(RoundSettings):
 class TriggerSettings(ConfigTable):
     """A backdoor in the leaving client's rows; the run tests whether unlearning removes it."""
 
-    # Pattern of 3x3 pixels at the bottom right.
+    # Pixels that the trigger changes, of 3x3 pixels at the bottom right. random: about half of
+    # them, to grey 2/3, as in FedOSD's code. square: all of them, to white. cross: both diagonals,
+    # to white.
     pattern: Literal["square", "random", "cross"] = "random"
     share: Fraction = 0.8  # fraction of the leaving client's rows that get the trigger
     shift: Count = 5  # a row of class y is trained as class y + shift, modulo the number of classes

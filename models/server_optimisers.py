@@ -7,7 +7,7 @@ changed. The adaptive rules have three forms:
 
 * ``paper`` (Oblivionis, paper 000, Eq 24-33): m is Δ in the first round, and v is computed from Δ².
 * ``reddi`` (Reddi et al., arXiv 2003.00295, Alg 2): m starts at 0, and v is computed from Δ².
-* ``code`` (the code of Oblivionis' authors): m starts at 0, and v is computed from m².
+* ``code`` (the code of Oblivionis' authors): m is Δ in the first round, and v is computed from m².
 """
 
 from collections.abc import Mapping
@@ -104,7 +104,7 @@ class FedAdam:
 
     def _first_moment(self, change: Tensor) -> Tensor:
         if self.m is None:
-            return change if self.form == "paper" else (1 - self.beta1) * change
+            return (1 - self.beta1) * change if self.form == "reddi" else change
         return self.beta1 * self.m + (1 - self.beta1) * change
 
 

@@ -25,53 +25,76 @@ def iid_partition(labels: Index, clients: int, seed: int) -> list[Index]:
     return [np.sort(part) for part in np.array_split(order, clients)]
 
 
-def pathological_partition(labels: Index, clients: int, share: float, seed: int) -> list[Index]:
-    """Return each client's row indices, ``[part]``; each client has rows of only some classes.
+def class_holders(classes: int, clients: int, share: float) -> list[Index]:
+    """Return the clients that hold each class in a pathological partition, ``[holders]`` by class.
 
     ``share`` is the fraction of the classes that each client gets. The classes are assigned one
-    after the other, as in McMahan et al. 2017: each class is split into equal parts, which go to
-    the first clients that do not have all their classes yet. ``labels`` has shape ``[rows]``.
+    after the other, as in McMahan et al. 2017: each class goes to the first clients that do not
+    have all their classes yet. A class that comes after every client has all its classes has no
+    holder.
+    """
+    per_client = max(1, round(share * classes))
+    most, missing = ceil(clients * per_client / classes), np.full(clients, per_client)
+    holders = []
+    for _ in range(classes):
+        holders.append(np.flatnonzero(missing > 0)[:most])
+        missing[holders[-1]] -= 1
+    return holders
+
+
+def pathological_partition(
+    labels: Index, classes: int, clients: int, share: float, seed: int
+) -> list[Index]:
+    """Return each client's row indices, ``[part]``; each client has rows of only some classes.
+
+    Each class is split into equal parts, one for each of its ``class_holders``. The rows of a class
+    without a holder belong to no client. ``labels``, ``[rows]``, are numbers below ``classes``.
 
     Raises:
         PolicyError: there are too few classes, so that a client would have no rows.
     """
-    classes = np.unique(labels)
-    per_client = max(1, round(share * len(classes)))
-    holders = ceil(clients * per_client / len(classes))
-    missing, parts = np.full(clients, per_client), [list[Index]() for _ in range(clients)]
-    for label in classes:
-        chosen = np.flatnonzero(missing > 0)[:holders]
-        if not len(chosen):
-            break
+    parts = [list[Index]() for _ in range(clients)]
+    for label, holders in enumerate(class_holders(classes, clients, share)):
+        if not len(holders):
+            continue
         rows = np.flatnonzero(labels == label)
-        rows = rows[permutation(derive_key(seed, "partition", "class", int(label)), len(rows))]
-        for client, part in zip(chosen, np.array_split(rows, len(chosen)), strict=True):
+        rows = rows[permutation(derive_key(seed, "partition", "class", label), len(rows))]
+        for client, part in zip(holders, np.array_split(rows, len(holders)), strict=True):
             parts[client].append(part)
-            missing[client] -= 1
     return _join_parts(parts)
 
 
 def dirichlet_partition(
-    labels: Index, clients: int, concentration: float, least: int, seed: int
+    labels: Index,
+    clients: int,
+    concentration: float,
+    least: int,
+    seed: int,
+    *,
+    balanced: bool = False,
 ) -> list[Index]:
     """Return each client's row indices, ``[part]``, sampled with a Dirichlet distribution.
 
     The rows of each class in ``labels`` ``[rows]`` are split among the clients in proportions
-    sampled from a Dirichlet distribution (Hsu et al. 2019). Sampling is repeated until every client
-    has at least ``least`` rows.
+    sampled from a Dirichlet distribution (Hsu et al. 2019). If ``balanced`` is set, no client gets
+    more than its equal part of all rows. Sampling is repeated until every client has at least
+    ``least`` rows.
 
     Raises:
         PolicyError: none of 1000 sampled partitions gives every client ``least`` rows.
     """
     generator = np.random.default_rng(torch_seed(seed, "partition", "dirichlet"))
     classes = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    equal = np.array([len(part) for part in np.array_split(labels, clients)])
     for _ in range(TRIES):
         parts = [list[Index]() for _ in range(clients)]
         for rows in classes:
-            cuts = _cuts(generator.dirichlet(np.full(clients, concentration)), len(rows))
+            shares = generator.dirichlet(np.full(clients, concentration))
+            room = equal - _sizes(parts) if balanced else None
+            cuts = _counts(shares, len(rows), room).cumsum()[:-1]
             for client, part in enumerate(np.split(generator.permutation(rows), cuts)):
                 parts[client].append(part)
-        if min(sum(map(len, part)) for part in parts) >= least:
+        if _sizes(parts).min() >= least:
             return _join_parts(parts)
     raise PolicyError(
         f"none of {TRIES} sampled partitions of {len(labels)} rows gives every client {least} rows",
@@ -79,12 +102,27 @@ def dirichlet_partition(
     )
 
 
-def _cuts(shares: NDArray[np.float64], rows: int) -> Index:
-    return (shares.cumsum()[:-1] * rows).round().astype(np.int64)
+def _counts(shares: NDArray[np.float64], rows: int, room: Index | None = None) -> Index:
+    """The rows of a class that each client gets, ``[clients]``; at most ``room``, if given."""
+    if room is None:
+        cuts = (shares.cumsum()[:-1] * rows).round().astype(np.int64)
+        return np.diff(cuts, prepend=0, append=rows)
+    # As in PFLlib, a client without room has the share 0, and the other shares grow. Unlike there,
+    # a client whose share exceeds its room gets its room only, and the rest is split again.
+    counts = np.zeros_like(room)
+    while rest := rows - int(counts.sum()):
+        free = np.where(counts < room, shares, 0.0)
+        free = free if free.any() else (counts < room).astype(np.float64)
+        counts += np.minimum(_counts(free / free.sum(), rest), room - counts)
+    return counts
+
+
+def _sizes(parts: Sequence[Sequence[Index]]) -> Index:
+    return np.array([sum(map(len, part)) for part in parts])
 
 
 def _join_parts(parts: Sequence[Sequence[Index]]) -> list[Index]:
-    if not all(sum(map(len, part)) for part in parts):
+    if not _sizes(parts).all():
         raise PolicyError(
             "the partition leaves a client without rows: the data has too few classes for so many "
             "clients",

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
-from torch.nn.utils import vector_to_parameters
 
 from configs.horizontal import HorizontalAgreement
 from parties.common.shared_randomness import Index
@@ -16,7 +15,8 @@ from parties.horizontal.engine.training_plan import network_training_plan
 from parties.horizontal.evaluation.metrics import request_metrics
 from parties.horizontal.evaluation.outcome import ModelOutcome, Scores, evaluate_model
 from parties.horizontal.evaluation.whole_model import WholeModelEvaluation
-from parties.horizontal.local.client_data import requested_rows
+from parties.horizontal.local.client_data import left_out_classes, requested_rows
+from parties.horizontal.local.local_training import load_vector
 from parties.horizontal.local.network_client import NetworkClientTask
 from parties.horizontal.local.networks import build_whole_network, initial_parameters
 from parties.horizontal.local.personalisation import has_personal_parameters, personalisation_of
@@ -25,6 +25,7 @@ from parties.horizontal.methods.method import AnyClientMethod
 from parties.horizontal.party import HorizontalParty
 from parties.horizontal.registry import training_clusters, unlearning_methods
 from parties.horizontal.task import ServerTask
+from parties.report.sentences import left_out_sentence
 from unlearning.audit.metric import Metric
 
 
@@ -74,6 +75,7 @@ class NetworkServerTask(ServerTask):
         agreement = self._agreement
         return {
             "partition": agreement.partition.kind,
+            "left_out": left_out_classes(agreement),
             "personal": agreement.personal.kind,
             "revert": agreement.evaluation.revert,
             "aggregation": horizontal_aggregation_claim(agreement),
@@ -82,7 +84,7 @@ class NetworkServerTask(ServerTask):
     def named_tensors(self, model: Tensor) -> dict[str, Tensor]:
         """Return a model, ``[d]``, as tensors by name, of any shape."""
         network = build_whole_network(self._agreement, "shape")
-        vector_to_parameters(model.clone(), network.parameters())
+        load_vector(network, model)
         return dict(network.state_dict())
 
 
@@ -102,7 +104,9 @@ def whole_model_evaluation(
 
 
 def network_server_task(party: HorizontalParty) -> NetworkServerTask:
-    """Return the server's part of a run that trains networks on rows."""
+    """Return the server's part of a run that trains networks on rows; warn of unused classes."""
+    if classes := left_out_classes(party.agreement):
+        party.progress.warn(left_out_sentence(classes))
     return NetworkServerTask(party.agreement)
 
 

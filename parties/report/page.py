@@ -43,6 +43,7 @@ from parties.report.quantities import (
 from parties.report.record import Request, RunFacts, Step, Training, read_record
 from parties.report.sentences import (
     closing_sentence,
+    left_out_sentence,
     page_headline,
     privacy_claims_of,
     request_sentence,
@@ -150,6 +151,7 @@ def _templates() -> Environment:
         size=format_size,
     )
     environment.globals["method_title"] = method_title
+    environment.globals["left_out_sentence"] = left_out_sentence
     return environment
 
 

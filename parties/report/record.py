@@ -255,6 +255,8 @@ class RunFacts(_Part):
     rule: str | None = None  # federated modes: rule of the server
     share: float | None = None  # federated modes: share of the clients in a round
     partition: str | None = None  # federated modes: partition of the rows
+    # Horizontal mode: classes whose rows the partition gives to no client.
+    left_out: tuple[str, ...] | None = None
     personal: str | None = None  # federated modes: personal parameters of clients
     revert: int | None = None  # federated modes: rounds of the reverting test
     tuning: str | None = None  # LLM mode: what is trained

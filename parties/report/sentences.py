@@ -1,5 +1,7 @@
 """Texts of the report: table cells, gaps to Retrain, and the sentences about a request."""
 
+from collections.abc import Sequence
+
 from parties.report.columns import (
     FORGOTTEN_RATIO,
     Column,
@@ -211,6 +213,15 @@ def _holders(names: list[str], role: str) -> str:
     """Return which data the parties of a role hold, as text."""
     data = HOLDINGS.get(role, f"the part of {role}")
     return f"{join_words(names)} {'holds' if len(names) == 1 else 'hold'} {data}"
+
+
+def left_out_sentence(classes: Sequence[str]) -> str:
+    """Return the sentence about the ``classes`` whose rows the partition gives to no client."""
+    named, these = ("class", "this class") if len(classes) == 1 else ("classes", "these classes")
+    return (
+        f"The partition gives {named} {join_words([*classes])} to no client: no row of {these} is "
+        "used in training or in tests."
+    )
 
 
 def request_sentence(request: Request, run: RunFacts) -> str:

@@ -17,6 +17,7 @@ from parties.report.quantities import NARROW, format_count, format_seconds, form
 from parties.report.record import PhaseTraffic, Request, read_record
 from parties.report.sentences import (
     closing_sentence,
+    left_out_sentence,
     privacy_claims_of,
     request_sentence,
     run_sentence,
@@ -39,6 +40,8 @@ def report_tables(metrics: Any, width: int = FULL_WIDTH) -> RenderableType:
     shown: list[RenderableType] = [Text(run_sentence(record))]
     if privacy := privacy_claims_of(record.run):
         shown.append(Text(f"Privacy: {privacy.summary}."))
+    if record.run.left_out:
+        shown.append(Text(left_out_sentence(record.run.left_out)))
     for request in record.requests:
         shown.append(Text(f"\n{request_sentence(request, record.run)}\n"))
         shown += [_methods(request, width), *_audits(request), Text(_summary(request))]

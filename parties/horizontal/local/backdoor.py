@@ -1,11 +1,13 @@
 """Backdoor audit: the leaving client puts a trigger of 3x3 pixels into its training rows.
 
 Notation: y = the class, C = number of classes. A row with the trigger has the label (y + shift) mod
-C (FedOSD, paper 001, §4.1), or one fixed class. The trigger covers the pixels in rows and columns
--4 to -2 of an image, counted from the end, and sets each of them to 0 or 1.
+C (FedOSD, paper 001, §4.1), or one fixed class. A pattern is a mask of 3x3 pixels in rows and
+columns -4 to -2 of an image, counted from the end. The trigger sets the pixels where the mask is 1
+to a grey value, in all channels, and leaves all other pixels as they are.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -60,29 +62,41 @@ def apply_trigger(agreement: HorizontalAgreement, trigger: TriggerSettings, rows
             "a request has a trigger, which is a pattern of pixels, but the rows are not images",
             "remove the key 'trigger' from the request, or use image data",
         )
-    inputs = rows.inputs.clone()
-    inputs[:, :, _PLACE, _PLACE] = _PATTERNS[trigger.pattern](agreement.seed).to(inputs.dtype)
+    inputs, pattern = rows.inputs.clone(), _PATTERNS[trigger.pattern]
+    # FedOSD's code: x ← (1 − mask) x + mask · grey.
+    inputs[:, :, _PLACE, _PLACE].masked_fill_(pattern.mask(agreement.seed), pattern.grey)
     classes = agreement.labels.classes
     if trigger.target is not None:
         return Rows(inputs, torch.full_like(rows.labels, classes.index(trigger.target)))
     return Rows(inputs, (rows.labels + trigger.shift) % len(classes))
 
 
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """The mask and the grey value of a trigger."""
+
+    mask: Callable[[int], Tensor]  # (seed of the agreement) -> mask, ``[3, 3]``, boolean
+    grey: float  # grey value of the changed pixels; 0 is black, 1 is white
+
+
 def _random(seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(torch_seed(seed, "trigger", "pattern"))
-    return torch.randint(0, 2, (3, 3), generator=generator)
+    mask = torch.zeros(3, 3).bool()
+    while not mask.any():  # an empty mask would be no trigger
+        mask = torch.randint(0, 2, (3, 3), generator=generator).bool()
+    return mask
 
 
 def _square(_seed: int) -> Tensor:
-    return torch.ones(3, 3)
+    return torch.ones(3, 3).bool()
 
 
 def _cross(_seed: int) -> Tensor:
-    return torch.eye(3).maximum(torch.eye(3).flip(1))
+    return torch.eye(3).maximum(torch.eye(3).flip(1)).bool()
 
 
-_PATTERNS: dict[str, Callable[[int], Tensor]] = {
-    "random": _random,
-    "square": _square,
-    "cross": _cross,
+_PATTERNS: dict[str, _Pattern] = {
+    "random": _Pattern(_random, 2 / 3),  # FedOSD's code: 255 / 1.5 of 255
+    "square": _Pattern(_square, 1.0),  # Mimir (paper 003), §VI-A: a white square
+    "cross": _Pattern(_cross, 1.0),
 }

@@ -12,7 +12,12 @@ from configs.horizontal import ClientRequest, Dirichlet, HorizontalAgreement, Ii
 from parties.common.errors import DataError, PolicyError
 from parties.common.shared_randomness import Index, derive_key, id_fractions, permutation
 from parties.data.holding import Holding, read_holding
-from parties.data.partition import dirichlet_partition, iid_partition, pathological_partition
+from parties.data.partition import (
+    class_holders,
+    dirichlet_partition,
+    iid_partition,
+    pathological_partition,
+)
 from parties.data.preprocess import declared_preprocessing
 from parties.data.sources.arrays import Mask, Progress
 from parties.data.sources.source import DataSettings
@@ -95,11 +100,23 @@ def partition_by_client(agreement: HorizontalAgreement, labels: Index) -> list[I
         case Iid():
             return iid_partition(labels, clients, seed)
         case Pathological(share=share):
-            return pathological_partition(labels, clients, share, seed)
-        case Dirichlet(concentration=concentration, min_rows=least):
-            return dirichlet_partition(labels, clients, concentration, least, seed)
+            classes = len(agreement.labels.classes)
+            return pathological_partition(labels, classes, clients, share, seed)
+        case Dirichlet(concentration=concentration, min_rows=least, balanced=balanced):
+            return dirichlet_partition(
+                labels, clients, concentration, least, seed, balanced=balanced
+            )
         case _:
             return [np.arange(len(labels))] * clients
+
+
+def left_out_classes(agreement: HorizontalAgreement) -> tuple[str, ...]:
+    """Return the classes whose rows the agreed partition gives to no client."""
+    if not isinstance(agreement.partition, Pathological):
+        return ()
+    classes = agreement.labels.classes
+    holders = class_holders(len(classes), len(agreement.spokes), agreement.partition.share)
+    return tuple(name for name, each in zip(classes, holders, strict=True) if not len(each))
 
 
 def requested_rows(

@@ -153,7 +153,7 @@ class LocalTask:
     steps: int | None = None  # largest number of steps; None: all steps of all epochs
     proximal: float = 0.0  # weight of the proximal term: μ of FedProx, or λ of ``elastic``
     clip: float | None = None  # largest norm of a step's gradient; None: no bound
-    teacher_mode: TeacherMode = "clean_teacher"  # mode of FedForget, for the aim ``teachers``
+    teacher_mode: TeacherMode = "literal"  # mode of FedForget, for the aim ``teachers``
     # Weights of the models ``teacher`` and ``second``, for the aim ``teachers``.
     teacher_weights: tuple[float, float] = (1.0, 0.0)
     temperature: float = 1.0  # τ, for the aim ``teachers``

@@ -41,11 +41,17 @@ class ClientNetwork:
 
     def load(self, model: Tensor) -> None:
         """Load a model, ``[d]``, into the network, but keep the client's personal parameters."""
-        vector = model.clone()
         if self.personal is not None:
             place = parameter_mask(self.network, self.personalisation.prefixes)
-            vector[place] = self.personal[place]
-        vector_to_parameters(vector, self.network.parameters())
+            model = torch.where(place, self.personal, model)
+        load_vector(self.network, model)
+
+
+def load_vector(network: nn.Module, vector: Tensor) -> None:
+    """Copy a parameter vector, ``[d]``, into the network, and GPFL's conditions with it."""
+    vector_to_parameters(vector.clone(), network.parameters())
+    if isinstance(network, GpflNetwork):
+        network.freeze_embeddings()
 
 
 def train_locally(
@@ -225,7 +231,7 @@ def _add_penalty(
 
 @torch.no_grad()
 def _predictions(network: nn.Module, vector: Tensor, rows: Rows) -> Tensor:
-    vector_to_parameters(vector.clone(), network.parameters())
+    load_vector(network, vector)
     return torch.cat([network(part) for part in torch.split(rows.inputs, TEACHER_BATCH)])
 
 

@@ -1,9 +1,10 @@
 """FedForget: two teachers guide the leaving client; its update has extra weight in the mean.
 
-Notation as in ``unlearning.horizontal.fedforget``. In the algorithm as printed in the paper (mode
-``literal``), both teachers were trained on the rows that must be forgotten. By default, the
-remaining clients train teacher B from random weights, so teacher B was never trained on the rows
-that must be forgotten. The training of teacher B is part of the method's cost.
+Notation as in ``unlearning.horizontal.fedforget``. The default is the algorithm as printed in the
+paper (mode ``literal``). In this mode both teachers were trained on the rows that must be
+forgotten, so the model forgets little. In the mode ``clean_teacher``, the remaining clients train
+teacher B from random weights, so teacher B was never trained on these rows. The training of teacher
+B is part of the method's cost.
 """
 
 from dataclasses import dataclass, field, replace
@@ -40,10 +41,11 @@ class FedForgetSettings(ClientMethodSettings):
     # weights.
     teacher_b: StageSettings = StageSettings()
     recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
-    # Loss and teacher B. literal: the loss as printed in the paper. repel: the loss of the authors'
-    # code. clean_teacher: a teacher that was trained without the forgotten rows. bad_teacher: a
-    # teacher with random weights. ga: gradient ascent without teacher B.
-    mode: TeacherMode = "clean_teacher"
+    # Loss and teacher B. literal: the loss as printed in the paper, with a teacher that was trained
+    # on the forgotten rows; it forgets little. repel: the loss of the authors' code. clean_teacher:
+    # a teacher that was trained without the forgotten rows. bad_teacher: a teacher with random
+    # weights. ga: gradient ascent without teacher B.
+    mode: TeacherMode = "literal"
     # Weight α of teacher A, the trained model; unused with mode = "bad_teacher".
     weight_a: Positive = 0.93
     weight_b: Positive = 0.245  # weight of teacher B

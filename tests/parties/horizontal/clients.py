@@ -50,7 +50,7 @@ def client_tasks(share: float | None = 0.4, forgotten: int = 0) -> dict[str, Net
     parts = (
         iid_partition(labels, 5, 0)
         if share is None
-        else pathological_partition(labels, 5, share, 0)
+        else pathological_partition(labels, 10, 5, share, 0)
     )
     tasks = {}
     for name, part in zip(CLIENTS, parts, strict=True):

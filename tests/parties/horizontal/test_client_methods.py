@@ -159,7 +159,8 @@ def test_every_method_keeps_the_accuracy_of_remaining_clients(method: AnyClientM
 def test_clean_teacher_is_trained_by_remaining_clients_only() -> None:
     """The clean teacher starts at random weights; only remaining clients train it."""
     cohort = RecordingCohort(share=0.2)  # no other client has the classes of the first one
-    method = FedForget(round_plan(1), round_plan(8, 0.1), round_plan(0))
+    plan = FedForgetSettings(mode="clean_teacher")
+    method = FedForget(round_plan(1), round_plan(8, 0.1), round_plan(0), plan)
     unlearned_model(method, replace(context([], 0.2), cohort=cohort))
     assert torch.equal(cohort.calls[0][2]["model"], fresh("fedforget"))
     assert all(names == OTHERS for names, _, _ in cohort.calls[:8])
@@ -168,6 +169,18 @@ def test_clean_teacher_is_trained_by_remaining_clients_only() -> None:
     assert torch.equal(slots["teacher"], trained(0.2))
     assert accuracy(slots["second"], OWN, 0.2) == 0
     assert accuracy(slots["second"], OTHERS, 0.2) > 0.8
+
+
+def test_fedforget_is_the_printed_algorithm_by_default() -> None:
+    """The leaving client alone trains teacher B, from the original model, and imitates it."""
+    cohort = RecordingCohort()
+    method = FedForget(round_plan(1), round_plan(2), round_plan(0))
+    unlearned_model(method, replace(context([]), cohort=cohort))
+    assert [names for names, _, _ in cohort.calls] == [OWN, OWN, OWN, OTHERS]
+    assert torch.equal(cohort.calls[0][2]["model"], trained())
+    task = cohort.calls[2][1]
+    assert (task.aim, task.teacher_mode) == ("teachers", "literal")
+    assert task.teacher_weights == (0.93, 0.245)
 
 
 def test_bad_teacher_is_used_by_the_leaving_client_only() -> None:

@@ -136,6 +136,19 @@ def row_order(client: NetworkClientTask, stream: str) -> Tensor:
     )
 
 
+def test_gpfl_freezes_the_class_embeddings_of_the_model_that_a_client_receives() -> None:
+    client = personalised("gpfl")[CLIENTS[0]]
+    net = client.network
+    assert isinstance(net, GpflNetwork)
+    start = parameters_to_vector(net.parameters()).detach() + 0.01
+    client.run_task("learn", LOCAL_TASK, {"model": start})
+    trained_classes = net.classes.weight.detach().clone()
+    frozen = net.get_buffer("_frozen").clone()
+    client.evaluate("test", start)
+    assert torch.equal(frozen, net.classes.weight)
+    assert not torch.equal(trained_classes, frozen)
+
+
 def test_gpfl_depends_on_the_label_frequencies() -> None:
     net = build("gpfl")
     assert isinstance(net, GpflNetwork)

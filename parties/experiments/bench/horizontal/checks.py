@@ -113,16 +113,16 @@ def fu_pga_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def fedforget_checks(results: Results) -> Iterator[ReproductionCheck]:
-    """R13: FedForget 'literal' forgets no more than fine-tuning; FedForget 'repel' loses accuracy.
+    """R13: FedForget forgets no more than fine-tuning; FedForget's mode 'repel' loses accuracy.
 
     The ratio of Retrain's time to FedForget's time is reported without a requirement.
     """
     place = "MNIST, FedForget"
     rest = seed_differences(
-        _series(results, place, "literal", "forgotten"),
+        _series(results, place, "fedforget", "forgotten"),
         _series(results, place, "fine-tune", "forgotten"),
     )
-    title = "R13: accuracy on D_u, literal minus fine-tune"
+    title = "R13: accuracy on D_u, FedForget minus fine-tune"
     yield judge_mean(title, rest, (0.0, math.inf), "at least 0: it forgets no more")
     lost = seed_differences(
         _series(results, place, "original", "test"), _series(results, place, "repel", "test")

@@ -36,11 +36,10 @@ EXPECTED["MNIST, IBM"] = {
 }
 EXPECTED["MNIST, FedForget"] = {
     "original": {"test": 0.95},
-    "literal": {"forgotten": 0.96},
     "fine-tune": {"forgotten": 0.88},
     "repel": {"test": 0.90},
     "retrain": {"seconds": 300.0},
-    "fedforget": {"seconds": 100.0},
+    "fedforget": {"forgotten": 0.96, "seconds": 100.0},
 }
 
 
@@ -86,8 +85,8 @@ def test_two_seeds_give_no_check() -> None:
         ((PAT_50, "m5", "asr2", 0.02), {"R9: ASR² of M5 minus FedOSD's"}),
         (("MNIST, IBM", "original", "test", 0.96), {"R10: test accuracy of original"}),
         (("MNIST, IBM", "fu-pga", "stamped", 0.13), {"R10: trigger on test rows, fu-pga"}),
-        (("MNIST, FedForget", "literal", "forgotten", 0.8),
-         {"R13: accuracy on D_u, literal minus fine-tune"}),
+        (("MNIST, FedForget", "fedforget", "forgotten", 0.8),
+         {"R13: accuracy on D_u, FedForget minus fine-tune"}),
         (("MNIST, FedForget", "repel", "test", 0.94), {"R13: test accuracy, original minus repel"}),
     ],
 )  # fmt: skip
