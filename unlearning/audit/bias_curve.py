@@ -185,14 +185,18 @@ def bias_curve(
     rows = first.shape[-1]
     order = generator.permuted(np.tile(np.arange(rows), (simulations, 1)), axis=1)[:, None]
     null = stronger_auc(attack_aucs(first, second, layout))
-    found = np.array([
-        [null]
-        + [
-            stronger_auc(attack_aucs(first + shifts_of_auc(rows, share, auc)[order], second, layout))
-            for auc in TRUE_AUCS[1:]
+    found = np.array(
+        [
+            [null]
+            + [
+                stronger_auc(
+                    attack_aucs(first + shifts_of_auc(rows, share, auc)[order], second, layout)
+                )
+                for auc in TRUE_AUCS[1:]
+            ]
+            for share in SHARES
         ]
-        for share in SHARES
-    ])  # [shares, true, simulations]
+    )  # [shares, true, simulations]
     errors = found.std(axis=2, ddof=1) / sqrt(simulations)
     return BiasCurve(
         TRUE_AUCS,

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.experiments.population.measured import Measured
-from unlearning.audit.bias_curve import BiasCurve, RowCorrelation, bias_curve
+from unlearning.audit.bias_curve import BiasCurve, RowCorrelation, SeedEstimate, bias_curve
 from unlearning.audit.epsilon import AttackCounts
 from unlearning.audit.lira import (
     Arm,
     AuditLayout,
     attack_aucs,
     excess_auc,
+    squared_shifts,
     stronger_auc,
     wasserstein_distances,
     whole_model_counts,
@@ -34,7 +35,7 @@ AUDITS: Final[Mapping[str, str]] = MappingProxyType(
 class SeedEstimates:
     """The audits of one method on the models of one seed, before any correction."""
 
-    auc: dict[str, float]  # by audit; of the stronger of two attacks
+    auc: dict[str, SeedEstimate]  # by audit; AUC of the stronger of two attacks, and the shifts
     worst: dict[str, float]  # by audit; ``LiraResult.worst``
     # vs-Retrain AUC on forgotten rows minus that on rows that the same models never saw.
     excess: float
@@ -68,7 +69,7 @@ class PopulationAudit:
             U_LIRA: (method.confidences, method.confidences),
         }
         return SeedEstimates(
-            {name: _stronger(*values[name], layout[name]) for name in AUDITS},
+            {name: _estimate(*values[name], layout[name]) for name in AUDITS},
             {name: _worst(*values[name], layout[name]) for name in AUDITS},
             excess_auc(forgot, self._retrains).excess,
             float(wasserstein_distances(forgot, self._retrains).mean()),
@@ -80,7 +81,7 @@ class PopulationAudit:
         first, second = self._halves()
         layout = AuditLayout(first.taken, second.taken)
         return SeedEstimates(
-            {VS_RETRAIN: _stronger(first.values, second.values, layout)},
+            {VS_RETRAIN: _estimate(first.values, second.values, layout)},
             {VS_RETRAIN: _worst(first.values, second.values, layout)},
             0.0,
             0.0,
@@ -116,11 +117,12 @@ def leak(method: Measured, learned: Mask) -> float:
     ``learned`` marks the rows that each run forgot, ``[runs, pool]``.
     """
     values, layout = method.confidences, AuditLayout.u_lira(learned)
-    return 0.5 + abs(_stronger(values, values, layout) - 0.5)
+    return 0.5 + abs(_estimate(values, values, layout).auc - 0.5)
 
 
-def _stronger(first: Floats, second: Floats, layout: AuditLayout) -> float:
-    return float(stronger_auc(attack_aucs(first, second, layout)))
+def _estimate(first: Floats, second: Floats, layout: AuditLayout) -> SeedEstimate:
+    auc = float(stronger_auc(attack_aucs(first, second, layout)))
+    return SeedEstimate(auc, *squared_shifts(first, second, layout))
 
 
 def _worst(first: Floats, second: Floats, layout: AuditLayout) -> float:

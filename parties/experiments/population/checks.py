@@ -118,12 +118,14 @@ def _curve_table(curves: Mapping[str, BiasCurve]) -> str:
     """The mean estimate of each audit by true AUC, in the layout of the table above."""
     true = curves[U_LIRA].true
     lines = [
-        "Mean estimate of each audit on synthetic models with a known AUC, before the correction:\n",
+        "Mean estimate of each audit on synthetic models with a known AUC, before the correction; "
+        "the rows have a part of the squared shift in common:\n",
         f"| true AUC | {' | '.join(f'{each:.3f}' for each in true)} |",
         f"|{'---|' * (len(true) + 1)}",
         *(
-            f"| {AUDITS[name]} | {' | '.join(f'{each:.3f}' for each in curves[name].estimate)} |"
+            f"| {AUDITS[name]}, {share:.0%} in common | {' | '.join(f'{e:.3f}' for e in row)} |"
             for name in AUDITS
+            for share, row in zip(curves[name].shares, curves[name].estimates, strict=True)
         ),
     ]
     return "\n".join(lines) + "\n"

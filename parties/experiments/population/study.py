@@ -30,7 +30,7 @@ from parties.experiments.population.part import (
 from parties.experiments.population.plan import Population, Study, StudyMethod
 from unlearning.audit.bias_curve import BiasCurve, CorrectedAuc, corrected_auc
 from unlearning.audit.epsilon import AttackCounts, EpsilonBound, epsilon_bound
-from unlearning.audit.equivalence import SeedEquivalence, equivalence_over_seeds
+from unlearning.audit.equivalence import SeedEquivalence, seed_equivalence_test
 
 NULL: Final = "Retrain against Retrain"
 
@@ -183,8 +183,9 @@ class _Summary:
         return self._row(name, name, auc, worst, found)
 
     def _corrected(self, audit: str, curve: str, found: Sequence[SeedEstimates]) -> CorrectedAuc:
-        estimates = [each.auc[audit] for each in found]
-        return corrected_auc(estimates, [each[curve] for each in self._curves])
+        return corrected_auc(
+            [each.auc[audit] for each in found], [each[curve] for each in self._curves]
+        )
 
     def _row(
         self,
@@ -218,7 +219,7 @@ class _Summary:
             bound=epsilon_bound(taken),
             equivalent=None
             if same
-            else equivalence_over_seeds([a.test for a, _ in pairs], [b.test for _, b in pairs]),
+            else seed_equivalence_test([a.test for a, _ in pairs], [b.test for _, b in pairs]),
         )
 
 

@@ -75,7 +75,7 @@ def test_models_with_a_memory_are_found_and_models_without_are_not() -> None:
         assert found.method("original").auc[audit].value == pytest.approx(0.856, abs=0.03)
         assert not found.method("original").auc[audit].holds_half
         for name in (NULL, "exact"):
-            assert found.method(name).auc[audit].value == pytest.approx(0.5, abs=0.05)
+            assert found.method(name).auc[audit].holds_half
     assert found.method("original").excess.mean > 0.2
     assert found.method("original").bound.epsilon > 2
     assert found.method("exact").bound.epsilon == 0
