@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 CHUNK = 4096  # rows whose float64 copy is in memory at a time
-# A direction whose variance is a smaller part of the largest variance is rounding error.
-SMALLEST_VARIANCE = 1e-6
+# A direction with a smaller variance is left out: as a part of the largest variance, and, against
+# rounding errors of constant columns, as a part of the largest mean square of a column.
+SMALLEST_VARIANCE, ROUNDING = 1e-6, 1e-12
 FEATURES_PER_CODE = 4  # nonlinear features for each code that linear directions do not fill
 
 
@@ -67,9 +68,10 @@ def whitened(features: Tensor, most: int) -> Tensor:
     covariance = torch.zeros(len(mean), len(mean), dtype=torch.float64)
     for part in _chunks(features):
         covariance.addmm_((part - mean).T, part - mean, alpha=1 / len(features))
+    square = (mean.square() + covariance.diagonal()).max().item()
     variances, directions = torch.linalg.eigh(covariance)
     variances, directions = variances.flip(0)[:most], directions.flip(1)[:, :most]
-    real = variances > max(SMALLEST_VARIANCE * variances[0].item(), torch.finfo().tiny)
+    real = variances > max(SMALLEST_VARIANCE * variances[0].item(), ROUNDING * square)
     variances, directions = variances[real], directions[:, real]
     # The sign of an eigenvector is arbitrary: its largest element becomes positive.
     largest = directions.gather(0, directions.abs().argmax(dim=0, keepdim=True))

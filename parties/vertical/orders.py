@@ -16,9 +16,8 @@ from parties.common.shared_randomness import Index
 from parties.session.checkpoint import Checkpoints
 from parties.vertical.engine.features import planned_backdoor
 from parties.vertical.engine.local_model import TaskState
-from parties.vertical.engine.local_start import LocalFit, first_rule, fit_rule
-from parties.vertical.engine.optimiser import UpdateRule
-from parties.vertical.engine.party_state import PartyState
+from parties.vertical.engine.optimiser import UpdateRule, first_rule, fit_rule
+from parties.vertical.engine.party_state import LocalFit, PartyState
 from parties.vertical.engine.rows import Sample
 from parties.vertical.engine.train import release_noise
 from parties.vertical.engine.training_loop import largest_batch

@@ -77,7 +77,10 @@ RETRAINS = {
 
 def digits(folder: Path) -> Federation:
     """FedORA, the methods that train further, and Retrain."""
-    epochs = ("fine-tune", "relabel", "top-only", "shrink-perturb", "scrub", "gradient-ascent")
+    epochs = (
+        "fine-tune", "relabel", "top-only", "shrink-perturb", "scrub", "gradient-ascent",
+        "retrain-local",
+    )  # fmt: skip
     steps = {**kills("fedora", *epochs), "ico-like": ("ico-like 1", "ico-like 1"), **RETRAINS}
     return Federation(
         "digits", VERTICAL / "digits.toml", PARTIES, steps,

@@ -180,7 +180,8 @@ def open_split_model(
 def _compared(unlearning: Mapping[str, Any]) -> dict[str, Any]:
     """The table [unlearning], which also compares the methods that it has settings of."""
     default = AGREEMENT.model_fields["unlearning"].default.compare
-    named = tuple(each for each in ("cvfu", "scrub") if each in unlearning)
+    tables = {"cvfu": "cvfu", "scrub": "scrub", "retrain_local": "retrain-local"}
+    named = tuple(method for table, method in tables.items() if table in unlearning)
     return {"compare": [*default, *named], **unlearning}
 
 

@@ -78,6 +78,11 @@ COMMANDS = (
     pb.ModelCommand(report_digest=pb.ReportDigest(slot="original/0")),
     pb.ModelCommand(shrink=pb.Shrink(stream="third", bottom=0.3, top=1.0)),
     pb.ModelCommand(report_privacy_spent=pb.ReportPrivacySpent()),
+    pb.ModelCommand(
+        fit_bottom=pb.FitBottom(
+            rows=pb.RETAIN, steps=16, fit=pb.LocalFit(codes=pb.SVD, epochs=20, batch=32)
+        )
+    ),
 )
 REPORT = pb.BlockReport(held_square=1.5, change_square=0.5)
 

@@ -18,8 +18,13 @@ from parties.common.progress import ProgressReporter
 from parties.experiments.population.forget_sets import ForgetSet
 from parties.experiments.population.trained import TrainedPopulation
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT, ORIGINAL
-from parties.vertical.engine.local_start import LocalFit, code_seed, flat_then_cosine
-from parties.vertical.engine.optimiser import UpdateRule, build_optimiser, step_with_rate
+from parties.vertical.engine.optimiser import (
+    UpdateRule,
+    build_optimiser,
+    flat_then_cosine,
+    step_with_rate,
+)
+from parties.vertical.engine.party_state import LocalFit, code_seed
 from parties.vertical.engine.rows import (
     Batches,
     RowSets,

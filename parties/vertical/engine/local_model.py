@@ -9,12 +9,11 @@ from torch.nn.functional import mse_loss
 
 from configs.agreement import VerticalAgreement
 from models import arithmetic
-from parties.common.device import device_of, embed
+from parties.common.device import device_of
 from parties.common.errors import NoCopy
 from parties.common.json_codec import Tensors
 from parties.session.checkpoint import CheckpointContent
 from parties.vertical.engine.features import ModelInputs
-from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.newton_block import NewtonBlock
 from parties.vertical.engine.optimiser import (
     UpdateRule,
@@ -327,21 +326,15 @@ class LocalModel:
             self._task.codes = compute()
         return self._task.codes
 
-    def fit_step(self, features: Tensor, codes: Tensor, scale: float) -> None:
+    def fit_step(self, embeddings: Tensor, codes: Tensor, scale: float) -> None:
         """One step of the local fit: lower the mean squared error of the embeddings of a batch.
 
         Args:
-            features: [batch, ...].
+            embeddings: [batch, width], with their graph.
             codes: [batch, width], the targets of the embeddings.
             scale: factor of the learning rate.
         """
-        network = self.model.network
-        found = (
-            network.embed(features)
-            if isinstance(network, ActiveNetwork)
-            else embed(network, features)
-        )
-        mse_loss(found, codes).backward()  # type: ignore[no-untyped-call]
+        mse_loss(embeddings, codes).backward()  # type: ignore[no-untyped-call]
         self._descend(scale)
         self._task.fitted += 1
 

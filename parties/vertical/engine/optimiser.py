@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import cos, pi
 from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
-from configs.agreement import TrainingSettings
+from configs.agreement import TrainingSettings, VerticalAgreement
+from configs.local_start import LocalStartSettings
 from parties.common.json_codec import Tensors
 
 Kind: TypeAlias = Literal["plain", "adam", "sgd"]
@@ -31,6 +33,43 @@ class UpdateRule:
         if training.optimiser == "sgd":
             return cls("sgd", learning_rate, training.momentum, training.weight_decay)
         return cls("adam", learning_rate, 0.0, training.weight_decay)
+
+
+def fit_rule(plan: LocalStartSettings) -> UpdateRule:
+    """The update rule of the local fit."""
+    return UpdateRule("adam", plan.fit_learning_rate)
+
+
+def top_rule(plan: LocalStartSettings) -> UpdateRule:
+    """The update rule of the top model's epochs."""
+    return UpdateRule("adam", plan.top_learning_rate)
+
+
+def first_rule(plan: LocalStartSettings) -> UpdateRule:
+    """The update rule with which the parties initialise their models."""
+    return top_rule(plan) if plan.codes == "fixed" else fit_rule(plan)
+
+
+def joint_rule(plan: LocalStartSettings, agreement: VerticalAgreement) -> UpdateRule:
+    """The update rule of the joint epochs: the training's, with another learning rate."""
+    training = agreement.training
+    return UpdateRule.like_training(training, plan.joint_rate * training.learning_rate)
+
+
+def joint_batch(plan: LocalStartSettings, agreement: VerticalAgreement) -> int:
+    """The number of rows of a joint step."""
+    return max(1, round(plan.joint_batch * agreement.training.batch))
+
+
+def flat_then_cosine(step: int, steps: int) -> float:
+    """Factor of the learning rate in ``step``, from 0: 1, then in the second half a cosine to 0."""
+    after_middle = max(0.0, 2 * step / steps - 1)
+    return (1 + cos(pi * after_middle)) / 2
+
+
+def cosine(step: int, steps: int, floor: float) -> float:
+    """Factor of the learning rate in ``step``, from 0: a cosine from 1 to ``floor``."""
+    return floor + (1 - floor) * (1 + cos(pi * step / steps)) / 2
 
 
 def build_optimiser(

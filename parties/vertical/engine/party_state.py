@@ -1,13 +1,19 @@
 """The state of one party after alignment: rows, features and local model."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from parties.common.shared_randomness import Index, Words
+from configs.agreement import VerticalAgreement
+from configs.local_start import LocalStartSettings
+from models.codes import projection_codes, svd_codes
+from parties.common.device import embed
+from parties.common.shared_randomness import Index, Words, torch_seed
 from parties.data.preprocess import read_statistics
 from parties.session.checkpoint import CheckpointContent
 from parties.vertical.engine.features import (
@@ -18,9 +24,8 @@ from parties.vertical.engine.features import (
     planned_backdoor,
 )
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT, LocalModel, PartyNetwork
-from parties.vertical.engine.local_start import LocalFit, code_seed, flat_then_cosine
 from parties.vertical.engine.networks import ActiveNetwork
-from parties.vertical.engine.optimiser import UpdateRule
+from parties.vertical.engine.optimiser import UpdateRule, flat_then_cosine
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.rows import Batches, RowSets, Sample
 from protocol import vfl_pb2
@@ -32,6 +37,43 @@ from unlearning.sharding import shard_of
 # Builds a fresh network for a random stream and features.
 NetworkBuilder = Callable[[str, ModelInputs | None], nn.Module]
 COMPARED_ROWS = 1000  # rows of D_r with which the forgotten row is compared
+FIT_STEPS = 16  # of one command of a local fit: a party answers after at most so many steps
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFit:
+    """The fit of a bottom model to codes."""
+
+    codes: Literal["svd", "projection"]  # kind of the codes
+    epochs: int  # epochs over the rows of the fit
+    batch: int  # rows of a step
+
+    @classmethod
+    def agreed(
+        cls, plan: LocalStartSettings, agreement: VerticalAgreement, rows: int
+    ) -> "LocalFit | None":
+        """The fit on ``rows`` rows by these settings; None if the bottom models are fixed."""
+        if plan.codes == "fixed":
+            return None
+        return cls(plan.codes, plan.epochs_of_fit(rows), agreement.training.batch)
+
+    def steps_of_epoch(self, rows: int) -> int:
+        """The number of steps of one epoch over ``rows`` rows."""
+        return ceil(rows / self.batch)
+
+    def steps(self, rows: int) -> int:
+        """The number of steps of the whole fit on ``rows`` rows."""
+        return self.epochs * self.steps_of_epoch(rows)
+
+    def code(self, features: Tensor, width: int, seed: int) -> Tensor:
+        """The codes of ``features``, [rows, ...], of one party: [rows, width]."""
+        codes = svd_codes if self.codes == "svd" else projection_codes
+        return codes(features, width, seed)
+
+
+def code_seed(agreement: VerticalAgreement, stream: str, party: str) -> int:
+    """The seed of a party's codes, for the random stream of the model's weights."""
+    return torch_seed(agreement.seed, "codes", stream, party)
 
 
 class PartyState:
@@ -240,8 +282,9 @@ class PartyState:
     def _fit_bottom(self, order: vfl_pb2.FitBottom) -> None:
         """Take the next steps of the local fit; a party without features has no bottom model."""
         model, fit = self.local_model, decode(order.fit, LocalFit)
-        inputs = model.model.inputs
-        if inputs is None:
+        inputs, network = model.model.inputs, model.model.network
+        bottom = network.bottom if isinstance(network, ActiveNetwork) else network
+        if inputs is None or bottom is None:
             return
         rows = self.rows.select(order.rows)
         codes = model.codes(lambda: self._codes(inputs.values[torch.from_numpy(rows)], fit))
@@ -255,7 +298,8 @@ class PartyState:
                 index=step % per_epoch,
             )
             targets = codes[np.searchsorted(rows, self.batches.rows_of(request))]
-            model.fit_step(self.batch_features(request), targets, flat_then_cosine(step, whole))
+            embeddings = embed(bottom, self.batch_features(request))
+            model.fit_step(embeddings, targets, flat_then_cosine(step, whole))
 
     def _codes(self, features: Tensor, fit: LocalFit) -> Tensor:
         """The codes, [rows, width], of this party's ``features``, [rows, ...]."""

@@ -12,11 +12,10 @@ from parties.common.shared_randomness import Index
 from parties.session.checkpoint import CheckpointContent, Checkpoints
 from parties.session.journal import Journal, recorded_value
 from parties.vertical.engine.local_model import LocalModel
-from parties.vertical.engine.local_start import STEPS, LocalFit
 from parties.vertical.engine.networks import build_active_network
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.party import SECONDS_PER_ROW, VerticalParty
-from parties.vertical.engine.party_state import PartyState
+from parties.vertical.engine.party_state import FIT_STEPS, LocalFit, PartyState
 from parties.vertical.engine.rows import RowSets, Sample
 from parties.vertical.engine.training_loop import CachedTrainingLoop, RowOutputs, TrainingLoop
 from parties.vertical.privacy.labels import UsedLabels
@@ -331,7 +330,7 @@ class SplitModel:
         self._hub.move_to(vfl_pb2.Place(task=task, epoch=epoch, step=0, microbatch=0))
         remaining = fit.steps_of_epoch(self.loop.row_count(rows))
         while remaining:
-            steps = min(STEPS, remaining)
+            steps = min(FIT_STEPS, remaining)
             order = vfl_pb2.FitBottom(rows=rows, steps=steps, fit=encode(fit, vfl_pb2.LocalFit))
             command = vfl_pb2.ModelCommand(fit_bottom=order)
             self._hub.broadcast(command)

@@ -14,8 +14,8 @@ from math import ceil
 from configs.local_start import LocalStartSettings
 from parties.common.errors import Diverged
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT
-from parties.vertical.engine.local_start import (
-    LocalFit,
+from parties.vertical.engine.optimiser import (
+    UpdateRule,
     cosine,
     fit_rule,
     flat_then_cosine,
@@ -23,7 +23,7 @@ from parties.vertical.engine.local_start import (
     joint_rule,
     top_rule,
 )
-from parties.vertical.engine.optimiser import UpdateRule
+from parties.vertical.engine.party_state import LocalFit
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import EpochResult, train_from_random, validation_metrics
 from parties.vertical.methods.epochs import train_epoch
@@ -35,7 +35,7 @@ FIT, TOP, JOINT = "local fit", "top model", "joint training"  # the phases, in t
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class TrainingPhase:
     """A phase of the training with a local start."""
 
     name: str  # FIT, TOP or JOINT
@@ -87,7 +87,7 @@ class LocalStart:
         """Initialise all parties' parts of the model."""
         self._run.initialise(self._stream, self._rows, self.phases[0].rule)
 
-    def epoch(self, number: int) -> tuple[Phase, float | None]:
+    def epoch(self, number: int) -> tuple[TrainingPhase, float | None]:
         """Carry out epoch ``number``, from 0, of all phases.
 
         Returns:
@@ -117,7 +117,7 @@ class LocalStart:
         phase, within = self._at(number)
         return phase.name == name and within == phase.epochs - 1
 
-    def _at(self, number: int) -> tuple[Phase, int]:
+    def _at(self, number: int) -> tuple[TrainingPhase, int]:
         """The phase of epoch ``number``, and the number of the epoch within its phase."""
         for phase in self.phases:
             if number < phase.epochs:
@@ -125,14 +125,14 @@ class LocalStart:
             number -= phase.epochs
         raise LookupError("the training has no further epoch")
 
-    def _phase(self, name: str, epochs: float, rule: UpdateRule, batch: int) -> Phase:
+    def _phase(self, name: str, epochs: float, rule: UpdateRule, batch: int) -> TrainingPhase:
         per_epoch = ceil(self._count / batch)
         steps = ceil(round(epochs * self._count / batch, 6))
         if epochs == int(epochs):
             steps = int(epochs) * per_epoch
-        return Phase(name, ceil(steps / per_epoch), rule, batch, steps)
+        return TrainingPhase(name, ceil(steps / per_epoch), rule, batch, steps)
 
-    def _descend(self, phase: Phase, within: int) -> float:
+    def _descend(self, phase: TrainingPhase, within: int) -> float:
         """Train one epoch of ``phase``, from 0; return the mean loss."""
         begun, joint = within * ceil(self._count / phase.batch), phase.name == JOINT
 

@@ -11,9 +11,9 @@ from torch import Tensor
 from configs.unlearning import MethodSettings
 from models.tops import ConcatHead, SumHead
 from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.engine.local_start import LocalFit
 from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.optimiser import UpdateRule
+from parties.vertical.engine.party_state import LocalFit
 from parties.vertical.engine.rows import RowSets, Sample
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.training_loop import (

@@ -6,8 +6,7 @@ from typing import Self
 
 from configs.agreement import VerticalAgreement
 from configs.local_start import LocalStartSettings
-from parties.vertical.engine.local_start import joint_batch, joint_rule, top_rule
-from parties.vertical.engine.optimiser import UpdateRule
+from parties.vertical.engine.optimiser import UpdateRule, joint_batch, joint_rule, top_rule
 from parties.vertical.engine.rows import Sample
 
 Start = tuple[UpdateRule, Sample | None]

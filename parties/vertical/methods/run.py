@@ -16,8 +16,8 @@ from torch.nn.functional import cross_entropy
 from configs.agreement import VerticalAgreement
 from configs.unlearning import MethodSettings, ShrinkTop
 from parties.requests.driver import Run
-from parties.vertical.engine.local_start import LocalFit
 from parties.vertical.engine.optimiser import UpdateRule
+from parties.vertical.engine.party_state import LocalFit
 from parties.vertical.engine.rows import RowSets, Sample
 from parties.vertical.engine.training_loop import HOLD, SentGradients
 from protocol import vfl_pb2

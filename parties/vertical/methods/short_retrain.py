@@ -17,8 +17,7 @@ from parties.requests.driver import (
     StepResult,
     Stop,
 )
-from parties.vertical.engine.local_start import cosine
-from parties.vertical.engine.optimiser import UpdateRule
+from parties.vertical.engine.optimiser import UpdateRule, cosine
 from parties.vertical.methods.epochs import train_epoch
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.orders import Orders

@@ -37,9 +37,10 @@ from protocol.message import Body, Message
 from protocol.tensors import Tensor
 
 BACKDOOR = {"party": "left", "target": "a", "columns": ["x", "y"]}
+COMPARED = ("fine-tune", "relabel", "gradient-ascent", "shrink-perturb", "retrain-local")
 PLAN: dict[str, Any] = {
     "unlearn": [{"name": "some", "backdoor": BACKDOOR}],
-    "unlearning": {"fedora": PAPER},
+    "unlearning": {"fedora": PAPER, "compare": COMPARED, "retrain_local": {"fit_epochs": 2}},
 }
 RULE = UpdateRule("adam", 0.01)
 WIDTH = 4  # of the embeddings of the passive party
@@ -113,6 +114,18 @@ def primal(task: int = pb.UNLEARN, step_size: float = 0.1, **dual: Any) -> Order
     return command(task, primal_step=pb.PrimalStep(step_size=step_size, **dual))
 
 
+def start_fit(**changes: Any) -> Order:
+    """A new model, trained as the method retrain-local trains it."""
+    rule = encode(UpdateRule("adam", 2e-3), pb.UpdateRule)
+    return initialise(pb.UNLEARN, preprocessing_rows=pb.RETAIN, rule=rule, **changes)
+
+
+def fit(task: int = pb.UNLEARN, rows: int = pb.RETAIN, steps: int = 16, **changes: Any) -> Order:
+    agreed = {"codes": pb.SVD, "epochs": 2, "batch": 16}
+    wanted = pb.LocalFit(**(agreed | changes))
+    return command(task, fit_bottom=pb.FitBottom(rows=rows, steps=steps, fit=wanted))
+
+
 LIST = "invalid list of row indices"
 SETTINGS = "the settings of the agreement in the task"
 ORDERS = {
@@ -147,6 +160,39 @@ ORDERS = {
     ),
     "micro-batches that are not agreed": Wrong(
         TRAINED, "micro-batches", (batch(), gradient(16, WIDTH, accumulate=pb.Accumulate())),
+    ),
+    "a scaled step that is not agreed": Wrong(
+        TRAINED, "a scaled learning rate",
+        (batch(), gradient(16, WIDTH, descend=pb.Descend(scale=0.5))),
+    ),
+    "a step that is scaled up": Wrong(
+        TRAINED, "descend.scale", (batch(), gradient(16, WIDTH, descend=pb.Descend(scale=1.5))),
+    ),
+    # Local fits.
+    "a local fit that is not agreed": Wrong(TRAINED, "the local fit", (fit(pb.TRAIN, pb.RETAIN),)),
+    "a local fit to forgotten rows": Wrong(
+        UNLEARNING, "to the rows FORGOTTEN in the task unlearn; legal: RETAIN",
+        (start_fit(), fit(rows=pb.FORGOTTEN)),
+    ),
+    "a local fit to all training rows": Wrong(
+        UNLEARNING, "to the rows TRAIN_ROWS in the task unlearn", (fit(rows=pb.TRAIN_ROWS),)
+    ),
+    "a local fit in an evaluation": Wrong(TRAINED, "in the task evaluate", (fit(pb.EVALUATE),)),
+    "other codes": Wrong(UNLEARNING, "the local fit", (start_fit(), fit(codes=pb.PROJECTION))),
+    "a longer local fit": Wrong(UNLEARNING, "the local fit", (start_fit(), fit(epochs=3))),
+    "smaller batches of a local fit": Wrong(
+        UNLEARNING, "the local fit", (start_fit(), fit(batch=1))
+    ),
+    "a local fit of the trained model": Wrong(UNLEARNING, "with the rule of the fit", (fit(),)),
+    "a local fit without a model": Wrong(ALIGNED, "none was initialised", (fit(),)),
+    "steps beyond the end of a local fit": Wrong(
+        UNLEARNING, "the local fit's step 32; legal: at most", (start_fit(), fit(), fit())
+    ),
+    "a local fit without steps": Wrong(UNLEARNING, "fit_bottom.steps", (start_fit(), fit(steps=0))),
+    "too many steps at a time": Wrong(UNLEARNING, "fit_bottom.steps", (start_fit(), fit(steps=65))),
+    "a fresh model on forgotten rows": Wrong(
+        UNLEARNING, SETTINGS,
+        (initialise(pb.UNLEARN, preprocessing_rows=pb.FORGOTTEN, rule=wire_rule()),),
     ),
     # Models and update rules.
     "another learning rate": Wrong(
@@ -333,6 +379,7 @@ def legal_orders() -> Iterator[tuple[str, Order]]:
     yield UNLEARNING, primal(step_size=1.0, multiplier=1.0)
     yield UNLEARNING, command(pb.UNLEARN, shrink=pb.Shrink(stream="x", bottom=0.3, top=0.0))
     yield UNLEARNING, Order(pb.UNLEARN, pb.Purge())
+    yield UNLEARNING, start_fit()
 
 
 @pytest.mark.parametrize(("state", "order"), [*legal_orders()], ids=lambda each: str(each)[:40])

@@ -61,6 +61,30 @@ def test_three_processes_train_unlearn_and_equal_one_process(tmp_path: Path) -> 
     assert len(models) == 3
 
 
+LOCAL = (
+    "--set", 'training.start="local"',
+    "--set", 'unlearning.compare=["fine-tune", "relabel", "retrain-local"]',
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_local_start_in_three_processes_equals_one_process(tmp_path: Path) -> None:
+    for name, options in (("apart", ()), ("together", ("--in-process",))):
+        result = simulate(tmp_path / name, *LOCAL, *options)
+        assert result.returncode == 0, result.stderr
+    one, two = (
+        json.loads((tmp_path / name / "digits" / "metrics.json").read_text())
+        for name in ("apart", "together")
+    )
+    assert one["training"] == two["training"]
+    pairs = zip(one["requests"][0]["methods"], two["requests"][0]["methods"], strict=True)
+    found = {a["name"]: (a, b) for a, b in pairs}
+    for a, b in found.values():
+        assert a["accuracy"] == b["accuracy"]
+        assert a["cost"]["rows"] == b["cost"]["rows"]
+    assert found["retrain-local"][0]["guarantee"] == "exact"
+
+
 @pytest.mark.slow
 def test_failed_party_ends_the_simulation_with_its_exit_code(tmp_path: Path) -> None:
     failed = simulate(tmp_path, "--set", "psi.minimum=5000")

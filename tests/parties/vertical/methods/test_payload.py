@@ -22,6 +22,7 @@ from parties.vertical.methods.ico_like import IcoLikeMethod
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.relabel import RelabelMethod
 from parties.vertical.methods.retrain import RetrainMethod
+from parties.vertical.methods.retrain_local import RetrainLocalMethod
 from parties.vertical.methods.shrink_perturb import ShrinkPerturbMethod
 from parties.vertical.methods.top_only import TopOnlyMethod
 from protocol import vfl_pb2
@@ -43,6 +44,7 @@ UNLEARNING = {
     "relabel": {"epochs": 2},
     "shrink_perturb": {"epochs": 2},
     "ico_like": {"steps": 7, "share": 0.3},
+    "retrain_local": {"fit_epochs": 2},
 }
 
 
@@ -126,6 +128,16 @@ def test_top_only(split_model: SplitModel) -> None:
         split_model, lambda: carry_out(TopOnlyMethod(), NetworkRun(split_model))
     )
     assert payload_sent == formula(0, rows_shown=len(split_model.rows.retain))
+
+
+def test_retrain_local(split_model: SplitModel) -> None:
+    """D_r once forward, then one and a half epochs both ways with a quarter of the batch."""
+    count, size = len(split_model.rows.retain), BATCH // 4
+    payload_sent = payload_of(
+        split_model, lambda: carry_out(RetrainLocalMethod(), NetworkRun(split_model))
+    )
+    half = (ceil(1.5 * count / size) - ceil(count / size)) * size
+    assert payload_sent == formula(count + half, rows_shown=count)
 
 
 def test_relabel(split_model: SplitModel) -> None:
