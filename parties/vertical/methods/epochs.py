@@ -96,6 +96,15 @@ class EpochMethod(MethodDefaults):
         return MethodResult({"epochs": epochs}, stopped=stop.reason)
 
 
+@dataclass(frozen=True, slots=True)
+class RateSchedule:
+    """The learning rate of each step of an epoch, as a part of several epochs."""
+
+    begun: int  # number of steps before the epoch
+    steps: int  # number of steps of all epochs; the last epoch may end early
+    factor: Callable[[int], float]  # factor of the learning rate in each step, counted from 0
+
+
 def train_epoch(
     run: VerticalRun,
     rows: vfl_pb2.Rows,
@@ -104,8 +113,7 @@ def train_epoch(
     size: int | None = None,
     *,
     only_top: bool = False,
-    steps: int | None = None,
-    scale: Callable[[int], float] | None = None,
+    schedule: RateSchedule | None = None,
 ) -> float:
     """Train all models for one epoch, and return the mean loss.
 
@@ -116,11 +124,10 @@ def train_epoch(
         labels: [N, common_rows], labels that replace the true labels.
         size: rows of a batch; None for the batch size of the training.
         only_top: whether only the top models are trained.
-        steps: only the first steps of the epoch; None for all steps.
-        scale: the factor of the learning rate in each step of the epoch, from 0; None for 1.
+        schedule: the learning rate of each step; None for the rate of the update rule.
     """
     losses: list[tuple[float, int]] = []
-    taken = count()
+    taken = count() if schedule is None else count(schedule.begun)
 
     def descend(batch: Batch) -> Loss:
         loss = batch.cross_entropy(None if labels is None else labels.gather(1, batch.rows))
@@ -129,11 +136,12 @@ def train_epoch(
             loss = loss * batch.share
         if not batch.last:
             return Loss(loss, ACCUMULATE)
-        if scale is None:
+        if schedule is None:
             return Loss(loss, DESCEND)
-        factor = scale(next(taken))
+        factor = schedule.factor(next(taken))
         return Loss(loss, vfl_pb2.Gradient(descend=vfl_pb2.Descend(scale=factor)))
 
     size = size or run.agreement.training.batch
-    run.run_epoch(rows, number, size, descend, only_top=only_top, steps=steps)
+    left = None if schedule is None else schedule.steps - schedule.begun
+    run.run_epoch(rows, number, size, descend, only_top=only_top, steps=left)
     return sum(value * rows for value, rows in losses) / max(1, sum(rows for _, rows in losses))

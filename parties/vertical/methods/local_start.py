@@ -26,7 +26,7 @@ from parties.vertical.engine.optimiser import (
 from parties.vertical.engine.party_state import LocalFit
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import EpochResult, train_from_random, validation_metrics
-from parties.vertical.methods.epochs import train_epoch
+from parties.vertical.methods.epochs import RateSchedule, train_epoch
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.run import VerticalRun
 from protocol import vfl_pb2
@@ -136,20 +136,18 @@ class LocalStart:
         """Train one epoch of ``phase``, from 0; return the mean loss."""
         begun, joint = within * ceil(self._count / phase.batch), phase.name == JOINT
 
-        def scale(step: int) -> float:
+        def factor(step: int) -> float:
             if joint:
-                return cosine(begun + step, phase.steps, self._plan.joint_floor)
-            return flat_then_cosine(begun + step, phase.steps)
+                return cosine(step, phase.steps, self._plan.joint_floor)
+            return flat_then_cosine(step, phase.steps)
 
-        steps = phase.steps - begun if joint else None
         return train_epoch(
             self._run,
             self._rows,
             within + 1,
             size=phase.batch,
             only_top=not joint,
-            steps=steps,
-            scale=scale,
+            schedule=RateSchedule(begun, phase.steps, factor),
         )
 
 

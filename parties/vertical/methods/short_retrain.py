@@ -18,7 +18,7 @@ from parties.requests.driver import (
     Stop,
 )
 from parties.vertical.engine.optimiser import UpdateRule, cosine
-from parties.vertical.methods.epochs import train_epoch
+from parties.vertical.methods.epochs import RateSchedule, train_epoch
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.orders import Orders
 from parties.vertical.methods.run import VerticalRun
@@ -90,8 +90,7 @@ class ShortRetrainMethod(MethodDefaults):
             vfl_pb2.RETAIN,
             k + 1,
             size=size,
-            steps=steps - begun,
-            scale=lambda step: cosine(begun + step, steps, floor),
+            schedule=RateSchedule(begun, steps, lambda step: cosine(step, steps, floor)),
         )
         run.verify()
         if not run.finite:

@@ -49,6 +49,8 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "ico-like": ("ico-like", {"ico_like": {"steps": 9, "share": 0.5}}),
     "scrub": ("scrub", {"scrub": {"epochs": 2, "forget_epochs": 1}}),
     "cvfu": ("cvfu", {"cvfu": {"epochs": 3}}),
+    "short-retrain": ("short-retrain", {"short_retrain": {"rows": 0.6}}),
+    "fine-tune-rewind": ("fine-tune", {"fine_tune": {"start": "rewind"}}),
     "retrain-local": ("retrain-local", {"retrain_local": {"fit_epochs": 3, "top_epochs": 2}}),
     "retrain-local-projection": ("retrain-local", {"retrain_local": {"codes": "projection"}}),
     "retrain-local-fixed": ("retrain-local", {"retrain_local": {"codes": "fixed"}}),

@@ -1,4 +1,4 @@
-"""Tests of the search: one rule for all methods, resumed trials, and refusal of unchosen settings."""
+"""Tests of the search: one rule for all methods, and refusal of unchosen settings."""
 
 from pathlib import Path
 from typing import Any
@@ -77,5 +77,5 @@ def test_study_with_unchosen_settings_is_refused() -> None:
 
 def test_damaged_file_of_choices_is_named(tmp_path: Path) -> None:
     (tmp_path / "search.json").write_text("{")
-    with pytest.raises(ConfigError, match="search.json is not a file of chosen settings"):
+    with pytest.raises(ConfigError, match=r"search\.json is not a file of chosen settings"):
         read_choices(tmp_path / "search.json")
