@@ -15,7 +15,6 @@ independent. A bound of ε needs independent trials, so each model counts as one
 Shapes: ``values`` are φ, ``[runs, rows]``; ``taken`` marks the entries that belong to the arm.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -252,10 +251,12 @@ def excess_auc(forgot: Arm, retrains: Arm) -> ExcessAuc:
     choice does not depend on which rows are the forgotten ones, so the excess of models without
     memory has mean 0.
     """
-    aucs = np.array([
-        attack_aucs(forgot.values, retrains.values, AuditLayout(taken, retrains.taken))
-        for taken in (forgot.taken, ~forgot.taken)
-    ])  # [forgotten and unseen, attacks]
+    aucs = np.array(
+        [
+            attack_aucs(forgot.values, retrains.values, AuditLayout(taken, retrains.taken))
+            for taken in (forgot.taken, ~forgot.taken)
+        ]
+    )  # [forgotten and unseen, attacks]
     chosen = int(np.argmax(aucs.sum(axis=0)))
     return ExcessAuc(float(aucs[0, chosen]), float(aucs[1, chosen]))
 
@@ -438,9 +439,10 @@ def _auc(ours: Floats, theirs: Floats) -> float:
 
     A tie counts half.
     """
-    below = np.searchsorted(theirs, ours, "left").sum()
-    below += np.searchsorted(theirs, ours, "right").sum()
-    return float(below / (2 * len(ours) * len(theirs)))
+    below = np.searchsorted(theirs, ours, "left")
+    tied = theirs[np.minimum(below, len(theirs) - 1)] == ours
+    ties = np.searchsorted(theirs, ours[tied], "right") - below[tied]
+    return float((below.sum() + ties.sum() / 2) / (len(ours) * len(theirs)))
 
 
 def _worst(ours: Floats, theirs: Floats, layout: AuditLayout) -> Floats:

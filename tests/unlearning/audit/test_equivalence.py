@@ -49,9 +49,7 @@ def test_needed_seeds_reach_the_power() -> None:
     generator = np.random.default_rng(4)
     needed = seed_equivalence_test([[-1.0], [1.0]], [[-1.0, 1.0]] * 2).needed
     effects = generator.normal(0, sqrt(2), (STUDIES, needed, 1))  # the spread of the two seeds
-    shown = [
-        seed_equivalence_test(each, [[-1.0, 1.0]] * needed).shown for each in effects.tolist()
-    ]
+    shown = [seed_equivalence_test(each, [[-1.0, 1.0]] * needed).shown for each in effects.tolist()]
     assert 0.8 - 3 * sqrt(0.8 * 0.2 / STUDIES) < np.mean(shown) < 0.9
 
 
