@@ -26,6 +26,7 @@ from bench.scopes import SECTIONS  # noqa: E402
 from client_kills import client_kills  # noqa: E402
 from commands import commands  # noqa: E402
 from equality import equality  # noqa: E402
+from estimator import estimator  # noqa: E402
 from exact import certified, shards  # noqa: E402
 from forgetting import accuracy, adult, cost, digits, fashion  # noqa: E402
 from growth import growth  # noqa: E402
@@ -74,6 +75,7 @@ def sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]:
         "simulated": lambda report: simulated(data, report),
         "client kills": client_kills,
         "method kills": method_kills,
+        "estimator": estimator,
         "language models": lambda report: language_models(data, report),
     }
 

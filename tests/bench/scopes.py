@@ -86,6 +86,7 @@ SECTIONS: Mapping[str, Section] = {
         BENCH, (*CRASHES, *VERTICAL, *HORIZONTAL, "parties/language/methods/",
                 "parties/horizontal/client_store.py", "parties/vertical/resume.py"),
     ),
+    "estimator": Section(BENCH, ("unlearning/audit/bias_curve.py", "unlearning/audit/lira.py")),
     "language models": Section(LLM, (*LANGUAGE, "configs/llm/tofu.toml")),
     "house": Section(
         "docs/house.json", ("configs/", "models/", "parties/", "protocol/", "psi/", "unlearning/"),

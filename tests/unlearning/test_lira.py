@@ -4,13 +4,18 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from unlearning.audit.epsilon import AttackCounts
 from unlearning.audit.lira import (
     Arm,
+    AuditLayout,
+    attack_aucs,
+    excess_auc,
     likelihood_ratio_audit,
     wasserstein_distances,
     whole_model_counts,
+    worst_row_aucs,
 )
 
 
@@ -24,7 +29,7 @@ NO_TRIALS = AttackCounts(0, 0, 0, 0)
 
 
 def auc_and_error(first: Arm, second: Arm) -> tuple[float, float]:
-    result = likelihood_ratio_audit(first, second, np.random.default_rng(0))
+    result = likelihood_ratio_audit(first, second, np.random.default_rng(0), resamples=20)
     return result.auc, result.error
 
 
@@ -38,6 +43,89 @@ def test_a_shift_of_one_standard_deviation_is_found() -> None:
     auc, error = auc_and_error(normal_arm(1, 1), normal_arm(0, 2))
     assert 0.73 < auc < 0.765
     assert 0 < error < 0.02
+
+
+def random_halves(seed: int, runs: int = 64, rows: int = 50) -> np.ndarray:
+    order = np.random.default_rng(seed).permuted(np.tile(np.arange(rows), (runs // 2, 1)), axis=1)
+    return np.stack([order < rows // 2, order >= rows // 2], axis=1).reshape(runs, rows)
+
+
+def mean_attacks(shifts: np.ndarray) -> np.ndarray:
+    """Mean AUCs of the per-row and the pooled attack over 20 populations."""
+    found = []
+    for seed in range(20):
+        first, second = normal_arm(0, seed), normal_arm(0, 100 + seed)
+        layout = AuditLayout.vs_retrain(random_halves(seed), 64)
+        found.append(attack_aucs(first.values + shifts, second.values, layout))
+    return np.mean(found, axis=0)
+
+
+def test_the_pooled_attack_finds_a_weak_common_shift() -> None:
+    # Φ(0.2 / √2) = 0.556. The centres, fitted to 48 Retrain models, cost little.
+    own, pooled = mean_attacks(np.full(50, 0.2))
+    assert own < 0.535
+    assert pooled == pytest.approx(norm.cdf(0.2 / math.sqrt(2)), abs=0.006)
+
+
+def test_the_per_row_attack_finds_shifts_of_both_signs() -> None:
+    own, pooled = mean_attacks(np.where(np.arange(50) % 2, 0.6, -0.6))
+    assert own > 0.6
+    assert pooled == pytest.approx(0.5, abs=0.02)
+
+
+def test_the_result_is_the_larger_auc() -> None:
+    result = likelihood_ratio_audit(
+        normal_arm(0.2, 1), normal_arm(0, 2), np.random.default_rng(0), resamples=2
+    )
+    assert result.auc == max(result.per_row, result.pooled) == result.pooled
+
+
+def test_attacks_do_not_depend_on_the_scale_of_a_row() -> None:
+    layout = AuditLayout.u_lira(random_halves(0))
+    values, scale = normal_arm(0.5, 1).values, np.geomspace(0.5, 20, 50)
+    expected = attack_aucs(values, values + 0.1, layout)
+    assert attack_aucs(scale * values, scale * (values + 0.1), layout) == pytest.approx(expected)
+
+
+def test_several_populations_are_audited_as_one_by_one() -> None:
+    layout = AuditLayout.vs_retrain(random_halves(0), 64)
+    first = np.stack([normal_arm(shift, 1).values for shift in (0.0, 0.5)])
+    second = np.stack([normal_arm(0, seed).values for seed in (2, 3)])
+    one_by_one = [attack_aucs(*arms, layout) for arms in zip(first, second, strict=True)]
+    assert attack_aucs(first, second, layout).T == pytest.approx(np.array(one_by_one))
+
+
+def test_worst_row_of_equal_arms_is_above_one_half() -> None:
+    # An AUC of 32 against 64 models has the standard error √(97 / (12 · 32 · 64)) = 0.063; the 90th
+    # percentile of its distance from 0.5 is 1.645 standard errors. The folds' fits add noise.
+    layout = AuditLayout.vs_retrain(random_halves(0), 64)
+    first = np.stack([normal_arm(0, seed).values for seed in range(20)])
+    second = np.stack([normal_arm(0, 100 + seed).values for seed in range(20)])
+    worst = worst_row_aucs(first, second, layout)
+    assert worst.mean() == pytest.approx(0.5 + 1.645 * 0.063, abs=0.03)
+    single = likelihood_ratio_audit(
+        Arm(first[3], layout.first), Arm.whole(second[3]), np.random.default_rng(0), resamples=2
+    )
+    assert single.worst == pytest.approx(worst[3])
+
+
+def test_models_that_never_saw_any_row_have_no_excess() -> None:
+    # The models differ from the Retrains by their recipe, on all rows alike.
+    found = [
+        excess_auc(Arm(normal_arm(0.8, seed).values, random_halves(seed)), normal_arm(0, 50 + seed))
+        for seed in range(20)
+    ]
+    excess = np.array([each.excess for each in found])
+    assert min(each.unseen for each in found) > 0.65
+    assert excess.mean() == pytest.approx(0, abs=4 * excess.std() / math.sqrt(20))
+
+
+def test_remembered_rows_have_an_excess() -> None:
+    learned = random_halves(0)
+    values = normal_arm(0.4, 1).values + 0.4 * learned
+    found = excess_auc(Arm(values, learned), normal_arm(0, 2))
+    # Φ(0.8 / √2) − Φ(0.4 / √2) = 0.714 − 0.611.
+    assert found.excess == pytest.approx(0.103, abs=0.03)
 
 
 def test_a_population_of_larger_variance_is_found() -> None:

@@ -439,9 +439,10 @@ def _auc(ours: Floats, theirs: Floats) -> float:
 
     A tie counts half.
     """
-    below = np.searchsorted(theirs, ours, "left").sum()
-    below += np.searchsorted(theirs, ours, "right").sum()
-    return float(below / (2 * len(ours) * len(theirs)))
+    below = np.searchsorted(theirs, ours, "left")
+    tied = theirs[np.minimum(below, len(theirs) - 1)] == ours
+    ties = np.searchsorted(theirs, ours[tied], "right") - below[tied]
+    return float((below.sum() + ties.sum() / 2) / (len(ours) * len(theirs)))
 
 
 def _worst(ours: Floats, theirs: Floats, layout: AuditLayout) -> Floats:
