@@ -47,7 +47,6 @@ class Reference:
             return None
         return (value - self.mean) / self.spread
 
-
     @property
     def margin(self) -> float | None:
         """How far a further Retrain may lie from the mean; None without a deviation."""

@@ -117,9 +117,7 @@ def test_auc_within_classes_finds_a_shift_better_than_matched_rows() -> None:
         return result.value, auc(*matched), result.low <= 0.5 <= result.high
 
     generator = np.random.default_rng(1)
-    equal, moved = (
-        np.array([draw(shift, generator) for _ in range(80)]) for shift in (0.0, 0.3)
-    )
+    equal, moved = (np.array([draw(shift, generator) for _ in range(80)]) for shift in (0.0, 0.3))
     ours, theirs, covered = equal.mean(axis=0)
     assert ours == pytest.approx(0.5, abs=0.01)
     assert theirs == pytest.approx(0.5, abs=0.01)

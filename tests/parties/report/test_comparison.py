@@ -169,7 +169,7 @@ def test_paired_retrains_pass_at_the_stated_rate() -> None:
         spread = distance_spread(others)
         assert spread is not None
         passed += own.value <= 1 + further_value_margin(spread, 3)
-    assert 0.96 <= passed / runs
+    assert passed / runs >= 0.96
 
 
 def test_metric_of_the_original_close_to_retrain_is_uninformative(request_: Any) -> None:
@@ -229,8 +229,8 @@ def test_planted_rows_have_a_column_only_where_they_were_planted(request_: Any, 
 def test_the_closing_sentence(request_: Any) -> None:
     assert closing_sentence(typed(request_)) == (
         "FedORA's outputs on the forgotten rows are 1.3 times as far from a Retrain as another "
-        "Retrain is (a further Retrain: up to 1.7; original: 4.1); test accuracy 0.4 points below Retrain; "
-        "18\u202f% of Retrain's rows exchanged."
+        "Retrain is (a further Retrain: up to 1.7; original: 4.1); test accuracy 0.4 points "
+        "below Retrain; 18\u202f% of Retrain's rows exchanged."
     )
 
 

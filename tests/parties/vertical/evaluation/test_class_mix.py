@@ -54,14 +54,12 @@ def model(name: str, seed: int, remembered: tuple[str, ...] = ()) -> MethodOutco
     return MethodOutcome(name, logits, Cost(1.0, 1, 1))
 
 
-def outputs(
-    *outcomes: MethodOutcome, canaries: int = 0, forgotten_mix: slice = slice(None)
-) -> ModelOutputs:
+def outputs(*outcomes: MethodOutcome, canaries: int = 0) -> ModelOutputs:
     """The models with row groups as a run chooses them; the first ``canaries`` rows are planted."""
     generator, truth = np.random.default_rng(0), labels()
     halves = generator.permutation(len(truth["test"]))
     middle = len(halves) // 2
-    forgotten = np.arange(len(truth["forgotten"]))[forgotten_mix]
+    forgotten = np.arange(len(truth["forgotten"]))
     pool = truth["test"][halves[middle:]]
     matched = class_matched_rows(truth["forgotten"][forgotten], pool, generator)
     groups = RowGroups(
@@ -161,9 +159,7 @@ def test_every_model_has_the_auc_on_canaries() -> None:
     models = outputs(original, model("fedora", 2), *(model(n, 9 + len(n)) for n in RETRAINS))
     assert canary_metrics(models, original) == {}
     planted = outputs(*models.comparison.outcomes, canaries=10)
-    figures = [
-        canary_metrics(planted, each)["canary_auc"] for each in planted.comparison.outcomes
-    ]
+    figures = [canary_metrics(planted, each)["canary_auc"] for each in planted.comparison.outcomes]
     assert all(each.n == 10 and each.ci95 is not None for each in figures)
     audit = canary_audit(planted, "FedORA")
     assert audit["auc"]["original"] == figures[0].value
