@@ -35,7 +35,8 @@ class UnlearningSettings(ConfigTable):
 
     method: str  # method whose model is the result of the run
     compare: tuple[str, ...] = ()  # baselines to run besides the Retrains, in this order
-    retrains: Annotated[int, Field(ge=2, le=10)] = 3  # number of independent Retrains
+    # Number of independent Retrains; the result of a request needs three or more.
+    retrains: Annotated[int, Field(ge=2, le=10)] = 3
 
     def of(self, kind: type[Settings]) -> Settings:
         """The table of settings of the type ``kind``.

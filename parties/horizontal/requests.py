@@ -43,7 +43,8 @@ from parties.requests.driver import carry_out
 from unlearning.audit.metric import Metric
 
 RunFactory: TypeAlias = Callable[[], HorizontalRun]
-PER_QUESTION = ("ratios",)  # benchmark metrics of single questions, which are not recorded
+# Benchmark metrics of single questions, which are not recorded.
+PER_QUESTION = ("ratios", "geometric_ratios")
 KEPT = (
     "the source data of every client, from which the client must delete the rows itself",
     "copies of the model that clients or other parties made in earlier rounds",

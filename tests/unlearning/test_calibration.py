@@ -1,4 +1,4 @@
-"""Tests of calibration: the median log-odds of the predicted class, and the logits' factor."""
+"""Tests of calibration: median log-odds of the predicted class, and the factor on the logits."""
 
 import math
 

@@ -6,6 +6,7 @@ from typing import Any, assert_never
 
 import torch
 from torch import Tensor
+from torch.nn import ModuleList
 
 from parties.horizontal.local.local_task import LocalTaskError, TextTask
 from parties.language.engine.base_model import BaseModel
@@ -104,16 +105,14 @@ class TextObjective:
         forget, retain = batch.forget, batch.retain
         layers = int(self.base_model.model.config.num_hidden_layers)
         layer = plan.layer or (layers + 1) // 2
-        if layer > layers:
-            raise LocalTaskError(f"RMU needs layer {layer}, but the model has {layers} layers")
-        lost = _activations(self.base_model.model, forget, layer)
+        lost = layer_outputs(self.base_model.model, forget, layer)
         target = steering_vector(lost.shape[2], plan.steering, self.seed).to(lost)
         forget_term = rmu_forget_loss(lost, target, _has_label(forget, lost))
         if retain is None:
             return plan.gamma * forget_term
-        kept = _activations(self.base_model.model, retain, layer)
+        kept = layer_outputs(self.base_model.model, retain, layer)
         with torch.no_grad():
-            frozen = _activations(self._frozen, retain, layer)
+            frozen = layer_outputs(self._frozen, retain, layer)
         retained = rmu_retain_loss(kept, frozen, _has_label(retain, kept))
         return weighted_loss(forget_term, retained, plan.gamma, plan.alpha)
 
@@ -130,17 +129,37 @@ def batch_nll(model: Any, batch: TextBatch, *, gradients: bool = True) -> Sequen
         return sequence_nll(logits, batch.labels.to(logits.device))
 
 
-def _activations(model: Any, batch: TextBatch, layer: int) -> Tensor:
-    """Outputs of one layer, ``[batch, tokens, width]``."""
-    found: Tensor = _outputs(model, batch, output_hidden_states=True).hidden_states[layer]
-    return found
+def layer_outputs(model: Any, batch: TextBatch, layer: int) -> Tensor:
+    """Return the outputs of the layer ``layer``, counted from 1, ``[batch, tokens, width]``.
+
+    A hook reads the layer itself: the last of the hidden states that transformers returns is not
+    the output of the last layer, but the output of the normalisation that follows.
+
+    Raises:
+        LocalTaskError: the model does not have this layer, or no list of its layers.
+    """
+    layers = int(model.config.num_hidden_layers)
+    if layer > layers:
+        raise LocalTaskError(f"RMU needs layer {layer}, but the model has {layers} layers")
+    lists = (each for each in model.modules() if isinstance(each, ModuleList))
+    blocks = next((each for each in lists if len(each) == layers), None)
+    if blocks is None:
+        raise LocalTaskError(
+            f"RMU needs the layers of the model, but {type(model).__name__} has no list of its "
+            f"{layers} layers; use another method"
+        )
+    found: list[Any] = []
+    hook = blocks[layer - 1].register_forward_hook(lambda *call: found.append(call[2]))
+    try:
+        _outputs(model, batch)
+    finally:
+        hook.remove()
+    activations: Tensor = found[0][0] if isinstance(found[0], tuple) else found[0]
+    return activations
 
 
-def _outputs(model: Any, batch: TextBatch, **options: bool) -> Any:
+def _outputs(model: Any, batch: TextBatch) -> Any:
     device = next(model.parameters()).device
     return model(
-        input_ids=batch.ids.to(device),
-        attention_mask=batch.mask.to(device),
-        use_cache=False,
-        **options,
+        input_ids=batch.ids.to(device), attention_mask=batch.mask.to(device), use_cache=False
     )

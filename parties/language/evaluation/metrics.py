@@ -49,6 +49,13 @@ BENCHMARK_FIGURES = {
     "rounded_8_knowledge": Direction.RETRAIN,
     "rounded_4_knowledge": Direction.RETRAIN,
 }
+# Which tokens count: MUSE's own code generates texts, so their end is not compared.
+NOTES = {
+    "extraction_strength": "the end token of an answer counts",
+    "verbatim_memory": "texts are compared by words; no end token counts",
+    "forget_knowledge": "answers are compared by words; no end token counts",
+    "retain_knowledge": "answers are compared by words; no end token counts",
+}
 
 
 def language_metrics(outcomes: Sequence[ModelOutcome]) -> dict[str, list[Metric]]:
@@ -133,22 +140,8 @@ def _benchmark_against_retrain(
     marks: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
 ) -> dict[str, Measurement]:
     """TOFU's forget quality and MUSE's privacy leak against Retrain; means over the Retrains."""
-    found, ratios = dict[str, Measurement](), marks.get("ratios", ())
-    retrained = [each["ratios"] for each in others if each.get("ratios")]
-    if ratios and retrained:
-        ours, n = torch.tensor(ratios, dtype=torch.float64), len(ratios)
-        sides = [ours, *(torch.tensor(each, dtype=torch.float64) for each in retrained)]
-        if all(bool(torch.isfinite(each).all()) for each in sides):
-            each = [forget_quality(ours, theirs) for theirs in sides[1:]]
-            distance, log_p = fmean(e.distance for e in each), fmean(e.log10_p for e in each)
-            found["forget_distance"] = Measurement(
-                distance, n, direction=Direction.LOWER, note="KS"
-            )
-            found["forget_quality"] = Measurement(
-                log_p, n, direction=Direction.HIGHER, note="log10 p"
-            )
-        else:
-            found["forget_distance"] = Measurement(None, n, note="a truth ratio is not finite")
+    found = _forget_quality(marks, others, "ratios", "")
+    found |= _forget_quality(marks, others, "geometric_ratios", "geometric_")
     leaks = [each["leak_auc"] for each in others if "leak_auc" in each]
     if "leak_auc" in marks and leaks:
         reference, n = fmean(leaks), int(marks["leak_texts"])
@@ -159,5 +152,32 @@ def _benchmark_against_retrain(
     return found
 
 
+def _forget_quality(
+    marks: Mapping[str, Any], others: Sequence[Mapping[str, Any]], key: str, prefix: str
+) -> dict[str, Measurement]:
+    """Forget quality of the truth ratios ``key``; empty without a Retrain to compare with."""
+    ratios, retrained = marks.get(key, ()), [each[key] for each in others if each.get(key)]
+    if not ratios or not retrained:
+        return {}
+    n = len(ratios)
+    ours, *theirs = (torch.tensor(each, dtype=torch.float64) for each in (ratios, *retrained))
+    if not all(bool(torch.isfinite(each).all()) for each in (ours, *theirs)):
+        nothing = Measurement(None, n, note="a truth ratio is not finite")
+        return {f"{prefix}forget_distance": nothing}
+    found = [forget_quality(ours, each) for each in theirs]
+    distance, log_p = fmean(e.distance for e in found), fmean(e.log10_p for e in found)
+    return {
+        f"{prefix}forget_distance": Measurement(distance, n, direction=Direction.LOWER, note="KS"),
+        f"{prefix}forget_quality": Measurement(
+            log_p, n, direction=Direction.HIGHER, note="log10 p"
+        ),
+    }
+
+
 def _benchmark_figure(marks: Mapping[str, Any], name: str, direction: Direction) -> Measurement:
-    return Measurement(float(marks[name]), int(marks.get("questions", 0)), direction=direction)
+    return Measurement(
+        float(marks[name]),
+        int(marks.get("questions", 0)),
+        direction=direction,
+        note=NOTES.get(name, ""),
+    )

@@ -327,7 +327,7 @@ def test_scores_of_single_questions_are_not_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def benchmark_metrics(*_: object) -> dict[str, Any]:
-        return {"ratios": [0.25, 0.5], "questions": 2}
+        return {"ratios": [0.25, 0.5], "geometric_ratios": [0.2, 0.4], "questions": 2}
 
     monkeypatch.setattr(NetworkServerTask, "benchmark_metrics", benchmark_metrics)
     wards = prepare(tmp_path, CONFIG)

@@ -112,6 +112,8 @@ def test_tofu_measures_all_figures(config: Any, base_model: BaseModel) -> None:
     nlls = mean_nlls(base_model, encoder.answers([(first.question, each) for each in answers]), 8)
     likely = [math.exp(-float(each)) for each in nlls]
     assert metrics["ratios"][0] == pytest.approx(np.mean(likely[1:]) / likely[0], rel=1e-4)
+    geometric = math.exp(np.mean([math.log(each) for each in likely[1:]])) / likely[0]
+    assert metrics["geometric_ratios"][0] == pytest.approx(geometric, rel=1e-4)
     pairs = [(each.paraphrased_question, each.answer) for each in questions]
     reworded = (-mean_nlls(base_model, encoder.answers(pairs), 8)).exp().mean()
     assert metrics["forget_reworded_probability"] == pytest.approx(float(reworded), rel=1e-4)

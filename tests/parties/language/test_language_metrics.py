@@ -16,6 +16,11 @@ RATIOS = {
     "npo": [0.1, 0.2, 0.9, 1.0],
     "retrain": [0.8, 0.9, 1.0, 1.1],
 }
+GEOMETRIC = {
+    "original": [0.1, 0.2, 0.3, 0.4],
+    "npo": [0.75, 0.85, 0.95, 1.05],
+    "retrain": [0.8, 0.9, 1.0, 1.1],
+}
 LEAKS = {"original": 0.2, "npo": 0.5, "retrain": 0.4}
 RELEARNED = {"original": (0.5, 0.6), "npo": (0.1, 0.4), "retrain": (0.05, 0.2)}
 
@@ -35,6 +40,8 @@ def outcome(name: str, chance: float, right: int) -> ModelOutcome:
     }
     marks = {
         "ratios": RATIOS[name],
+        "geometric_ratios": GEOMETRIC[name],
+        "extraction_strength": 0.25,
         "leak_auc": LEAKS[name],
         "leak_texts": 3,
         "questions": 4,
@@ -72,6 +79,11 @@ def test_forget_quality_and_privacy_leak_compare_with_retrain(
 ) -> None:
     distances = [metrics[name]["forget_distance"].value for name in ("original", "npo")]
     assert distances == [1.0, 0.5]
+    geometric = [metrics[name]["geometric_forget_distance"].value for name in ("original", "npo")]
+    assert geometric == [1.0, 0.25]
+    assert metrics["npo"]["forget_quality"].value < metrics["npo"]["geometric_forget_quality"].value
+    assert "geometric_forget_quality" not in metrics["retrain"]
+    assert "end token of an answer counts" in metrics["npo"]["extraction_strength"].note
     assert metrics["npo"]["privacy_leak"].value == pytest.approx(100 * (0.5 - 0.4) / 0.4)
     assert "forget_distance" not in metrics["retrain"], "there is no other Retrain"
 

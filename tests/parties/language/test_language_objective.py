@@ -1,9 +1,11 @@
 """Losses of unlearning objectives, computed by hand from likelihoods; rounds of unlearning."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from math import exp, log1p
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,23 +14,25 @@ from local_run import WatchedRun, no_progress, unlearned_model
 from torch import Tensor
 
 from configs.config_file import read_config
+from models.language.trainable import enable_checkpointing
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import RoundRecord
-from parties.horizontal.local.local_task import LocalTask, RowMetrics, TextTask
+from parties.horizontal.local.local_task import LocalTask, LocalTaskError, RowMetrics, TextTask
 from parties.horizontal.local.score_histogram import score_histogram
 from parties.horizontal.simulation.simulated_data import ClientState
 from parties.language.engine.local_training import LanguageClientTask
 from parties.language.engine.micro_batches import MicroBatch
-from parties.language.engine.objective import TextObjective
+from parties.language.engine.objective import TextObjective, layer_outputs
 from parties.language.evaluation.benchmarks.inference import token_log_probs
 from parties.language.methods.loss_based import LossBasedUnlearning, model_slots, sample_members
 from parties.language.methods.primal_dual import PrimalDual, PrimalDualSettings
 from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.registry import text_method
 from parties.language.simulated_data import SimulatedTextClients
-from parties.language.texts.batches import training_batch
+from parties.language.texts.batches import TextBatch, training_batch
 from tests.parties.language.ferries import FULL, simulation_config
+from unlearning.llm.losses import steering_vector
 
 REQUEST = '[[unlearn]]\nname = "gone"\nrows = "flagged"\n'
 PLAN = TextTask(optimiser="sgd", gamma=0.3, alpha=0.7)
@@ -113,6 +117,73 @@ def test_the_loss_of_a_step(client: LanguageClientTask, plan: TextTask) -> None:
     ]
     result = TextObjective(base_model, plan, before, 0).loss(MicroBatch(*batches))
     assert result.item() == pytest.approx(expected, rel=1e-4)
+
+
+def activations(client: LanguageClientTask) -> tuple[TextBatch, list[Tensor], Tensor]:
+    """A batch, the hidden states that transformers returns, and the output of the last layer."""
+    base_model = client.base_model
+    base_model.load(base_model.initial)
+    model: Any = base_model.model.eval()
+    batch = training_batch(client.dataset.of("forgotten")[:3], base_model.pad_token)
+    seen: list[Tensor] = []
+    hook = model.model.norm.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    states = model(
+        input_ids=batch.ids, attention_mask=batch.mask, output_hidden_states=True
+    ).hidden_states
+    hook.remove()
+    return batch, [each.detach() for each in states], seen[0].detach()
+
+
+def test_rmu_reads_the_outputs_of_a_layer(client: LanguageClientTask) -> None:
+    batch, states, before_norm = activations(client)
+    inner, last = (
+        layer_outputs(client.base_model.model, batch, layer).detach() for layer in (1, 2)
+    )
+    assert torch.equal(inner, states[1])
+    assert torch.equal(last, before_norm)
+    assert float((last - states[2]).abs().max()) > 0.1, "that one follows the final norm"
+
+
+def test_rmu_at_the_last_layer_by_hand(client: LanguageClientTask) -> None:
+    """The mean squared distance of the last layer's outputs to the steering vector."""
+    batch, _, before_norm = activations(client)
+    plan = replace(PLAN, objective="rmu", layer=2, steering=20.0, gamma=1.0, alpha=0.0)
+    base_model = client.base_model
+    kept = MicroBatch(batch, training_batch(client.dataset.of("retained")[:3], 0))
+    result = TextObjective(base_model, plan, base_model.initial, 5).loss(kept)
+    target = steering_vector(before_norm.shape[2], 20.0, 5).float()
+    squares = (before_norm - target).square().mean(dim=2)
+    rows = [
+        float(row[mask].mean()) for row, mask in zip(squares, batch.labels != -100, strict=True)
+    ]
+    assert result.item() == pytest.approx(sum(rows) / len(rows), rel=1e-5)
+
+
+@pytest.mark.parametrize("layer", [1, 2])
+def test_rmu_has_the_same_gradients_with_checkpointing(
+    client: LanguageClientTask, layer: int
+) -> None:
+    batch, *_ = activations(client)
+    gradients = []
+    for checkpointing in (False, True):
+        model: Any = deepcopy(client.base_model.model).train()
+        model.zero_grad()
+        if checkpointing:
+            enable_checkpointing(model)
+        layer_outputs(model, batch, layer).square().mean().backward()
+        gradients.append(
+            torch.cat([each.grad.flatten() for each in model.parameters() if each.grad is not None])
+        )
+    assert float(gradients[0].abs().max()) > 0
+    torch.testing.assert_close(*gradients)
+
+
+def test_model_without_a_list_of_layers_is_refused(client: LanguageClientTask) -> None:
+    batch, *_ = activations(client)
+    model: Any = torch.nn.Linear(2, 2)
+    model.config = client.base_model.model.config
+    with pytest.raises(LocalTaskError, match="Linear has no list of its 2 layers"):
+        layer_outputs(model, batch, 2)
 
 
 def context(

@@ -83,6 +83,7 @@ def test_figures_match_values_computed_by_hand(benchmark: TofuQuestions) -> None
     second = (exp(-0.5) + exp(-1)) / 2 / exp(-1.5)
     assert result["ratios"] == pytest.approx([first, second])
     assert first < 1 < second
+    assert result["geometric_ratios"] == pytest.approx([exp(-2.5 + 1), exp(-0.75 + 1.5)])
     assert result["forget_truth_ratio"] == pytest.approx((first + 1 / second) / 2)
     assert result["forget_probability"] == pytest.approx((exp(-0.5) + exp(-2)) / 2)
     assert result["forget_reworded_probability"] == pytest.approx((exp(-1.2) + exp(-0.8)) / 2)

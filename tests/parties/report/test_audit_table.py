@@ -111,6 +111,18 @@ def test_an_invalid_backdoor_audit_is_reported() -> None:
     assert audit_sentences(Request(**request))[0].endswith("only: the audit is invalid.")
 
 
+def test_scaled_logits_are_named() -> None:
+    request = sample()["requests"][0]
+    assert not any("Calibration" in each for each in audit_sentences(Request(**request)))
+    request["methods"][1]["details"] = {"calibration": 1.0712}
+    request["methods"][2]["details"] = {"calibration": None}
+    sentence = audit_sentences(Request(**request))[0]
+    assert sentence.startswith(
+        "Calibration: these logits are multiplied as part of the method: FedORA’s by 1.07 (median"
+    )
+    assert sentence.endswith("of all other methods and of the Retrains are not scaled.")
+
+
 def test_page_folds_the_other_metrics() -> None:
     shown = report_page(sample())
     head, _, folded = shown.partition("<details>")

@@ -229,8 +229,8 @@ def test_planted_rows_have_a_column_only_where_they_were_planted(request_: Any, 
 def test_the_closing_sentence(request_: Any) -> None:
     assert closing_sentence(typed(request_)) == (
         "FedORA's outputs on the forgotten rows are 1.3 times as far from a Retrain as another "
-        "Retrain is (a further Retrain: up to 1.7; original: 4.1); test accuracy 0.4 points below Retrain; "
-        "18\u202f% of Retrain's rows exchanged."
+        "Retrain is (a further Retrain: up to 1.7; original: 4.1); test accuracy 0.4 points "
+        "below Retrain; 18\u202f% of Retrain's rows exchanged."
     )
 
 

@@ -178,6 +178,14 @@ def test_canaries_learn_a_wrong_label(tmp_path: Path) -> None:
     )
     assert request_result["audits"]["canaries"]["count"] == 8
     assert request_result["audits"]["canaries"]["result"]
+    measured = {
+        each["name"]: figure["value"]
+        for each in request_result["methods"]
+        for figure in each["figures"]
+        if figure["name"] == "canary_auc"
+    }
+    assert set(measured) == {each["name"] for each in request_result["methods"]}
+    assert request_result["audits"]["canaries"]["auc"].items() <= measured.items()
 
 
 def ids_of(folder: Path, name: str) -> list[str]:

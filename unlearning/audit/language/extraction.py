@@ -4,6 +4,12 @@ The extraction strength is defined by Carlini et al. 2021 and computed as in ope
 greedy token is the token that the model predicts from all *true* tokens before a position. From the
 position after the last wrong greedy token, greedy decoding generates the true text. Therefore the
 computation needs only the greedy token at each position.
+
+The mask decides whether the end token counts. The answers of TOFU are measured with their end
+token, so that 1 means: the model generates the answer and then stops. The code of open-unlearning
+leaves out the last label: the end token of an answer of TOFU, and the last token of a text of MUSE,
+which has no end token. Its strengths are therefore not comparable with those of this project: for
+an answer in which only the end token is wrong, this project gives 0, and open-unlearning gives 1.
 """
 
 import torch

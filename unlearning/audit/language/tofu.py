@@ -7,8 +7,8 @@ ratio. Probabilities of answers are per token, so answers of different lengths c
 The truth ratio has two definitions. The papers use the arithmetic mean of the probabilities of the
 answers ã_k. The code of TOFU and of open-unlearning uses their geometric mean: it averages the
 losses of the answers and then computes exp. The geometric mean is never larger than the arithmetic
-mean, so truth ratios of the two definitions cannot be compared. This module computes the arithmetic
-mean.
+mean, so truth ratios of the two definitions cannot be compared. Published figures come from the
+code, so forget quality is computed from both.
 
 A high p-value of forget quality means that the test cannot distinguish the two samples, not that
 the samples are equal. The test statistic D is the Kolmogorov-Smirnov distance of the two
@@ -71,6 +71,21 @@ def arithmetic_truth_ratio(paraphrased: Tensor, perturbed: Tensor) -> Tensor:
     true, false = paraphrased.detach().double(), perturbed.detach().double()
     log_mean = torch.logsumexp(-false, dim=1) - math.log(false.shape[1])
     return (log_mean + true).exp()
+
+
+def geometric_truth_ratio(paraphrased: Tensor, perturbed: Tensor) -> Tensor:
+    """Return the truth ratio R of each question with the geometric mean, ``[batch]``.
+
+    The arguments are those of ``arithmetic_truth_ratio``.
+
+    Raises:
+        ValueError: the shapes do not match, or there are no perturbed answers.
+    """
+    _check_options(paraphrased, perturbed)
+    # TOFU, aggregate_eval_stat.py: 1/R = exp(mean_k nll(ã_k) − nll(â)); the test of forget quality
+    # gives the same result for R and for 1/R.
+    true, false = paraphrased.detach().double(), perturbed.detach().double()
+    return (true - false.mean(dim=1)).exp()
 
 
 def forget_truth_ratio(ratios: Tensor) -> float:

@@ -40,8 +40,8 @@ class BenchmarkQuestions(Protocol):
     def measure(self, base_model: BaseModel, step: ProgressStep) -> dict[str, Any]:
         """Return the measured values of the benchmark by name.
 
-        The evaluation later compares two of the values, ``ratios`` (truth ratios) and
-        ``leak_auc``, with the values of the Retrain model.
+        The evaluation later compares some of the values with the values of the Retrain model: the
+        truth ratios ``ratios`` and ``geometric_ratios``, and ``leak_auc``.
         """
 
     def knowledge(self, base_model: BaseModel) -> float:

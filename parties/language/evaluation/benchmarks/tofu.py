@@ -1,7 +1,8 @@
 """TOFU benchmark (Maini et al. 2024): forget quality and model utility on TOFU's questions.
 
-The truth ratio R of a question uses the arithmetic mean over the false answers; the package
-``unlearning.audit.language`` computes R.
+The truth ratio R of a question uses the arithmetic mean over the false answers, and for a second
+forget quality the geometric mean; the package ``unlearning.audit.language`` computes R. The end
+token of an answer counts as a token of the answer in all figures.
 """
 
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ from unlearning.audit.language.tofu import (
     answer_probability,
     arithmetic_truth_ratio,
     forget_truth_ratio,
+    geometric_truth_ratio,
     model_utility,
     option_probability,
     retained_truth_ratio,
@@ -42,6 +44,16 @@ UTILITY_SPLITS = {
     "world_facts": "world_facts_perturbed",
 }
 MULTIPLE_CHOICE = ("real_authors", "world_facts")  # sets with probabilities among the options
+
+
+@dataclass(frozen=True, slots=True)
+class SetMeasurement:
+    """The measured values of one question set."""
+
+    scores: QuestionSetScores
+    ratios: Tensor  # R of each question, [questions]
+    geometric: Tensor  # R of each question with the geometric mean, [questions]
+    extraction_strength: float  # mean over the answers, each with its end token
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -97,21 +109,22 @@ class TofuQuestions:
     def measure(self, base_model: BaseModel, step: ProgressStep) -> dict[str, Any]:
         """Measure ``base_model`` on TOFU's questions, and return the values by name."""
         found = {name: self._measure_set(base_model, name, step) for name in self.sets}
-        _, ratios, strength = found["forget"]
+        forget = found["forget"]
         reworded = mean_nlls(base_model, self.sets["forget"].reworded, self.plan.batch, step)
         figures: dict[str, Any] = {
-            "ratios": ratios.tolist(),
-            "forget_truth_ratio": forget_truth_ratio(ratios),
+            "ratios": forget.ratios.tolist(),
+            "geometric_ratios": forget.geometric.tolist(),
+            "forget_truth_ratio": forget_truth_ratio(forget.ratios),
             "forget_reworded_probability": float(answer_probability(reworded).mean()),
-            "extraction_strength": strength,
-            "questions": len(ratios),
+            "extraction_strength": forget.extraction_strength,
+            "questions": len(forget.ratios),
         }
-        for name, (scores, _, _) in found.items():
-            figures[f"{name}_probability"] = scores.probability
-            figures[f"{name}_rouge"] = scores.rouge
+        for name, each in found.items():
+            figures[f"{name}_probability"] = each.scores.probability
+            figures[f"{name}_rouge"] = each.scores.rouge
             if name != "forget":
-                figures[f"{name}_truth_ratio"] = scores.truth_ratio
-        figures["model_utility"] = model_utility(*(found[name][0] for name in UTILITY_SPLITS))
+                figures[f"{name}_truth_ratio"] = each.scores.truth_ratio
+        figures["model_utility"] = model_utility(*(found[name].scores for name in UTILITY_SPLITS))
         return figures
 
     def knowledge(self, base_model: BaseModel) -> float:
@@ -119,10 +132,7 @@ class TofuQuestions:
         nlls = mean_nlls(base_model, self.forgotten, self.plan.batch)
         return float(answer_probability(nlls).mean())
 
-    def _measure_set(
-        self, base_model: BaseModel, name: str, step: ProgressStep
-    ) -> tuple[QuestionSetScores, Tensor, float]:
-        """The scores of a set, R of each question, ``[questions]``, and the extraction strength."""
+    def _measure_set(self, base_model: BaseModel, name: str, step: ProgressStep) -> SetMeasurement:
         part, size = self.sets[name], self.plan.batch
         log_p, mask, right = token_log_probs(base_model, part.answers, size, step)
         nll = -(log_p * mask).sum(dim=1) / mask.sum(dim=1)
@@ -141,7 +151,8 @@ class TofuQuestions:
             rouge=mean_rouge_l(answers, part.prompts.truths).recall,
             truth_ratio=retained_truth_ratio(ratios),
         )
-        return scores, ratios, _mean_extraction_strength(right, mask)
+        geometric = geometric_truth_ratio(paraphrased, perturbed)
+        return SetMeasurement(scores, ratios, geometric, _mean_extraction_strength(right, mask))
 
 
 def _encoded_set(

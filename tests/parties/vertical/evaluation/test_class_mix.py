@@ -54,14 +54,12 @@ def model(name: str, seed: int, remembered: tuple[str, ...] = ()) -> MethodOutco
     return MethodOutcome(name, logits, Cost(1.0, 1, 1))
 
 
-def outputs(
-    *outcomes: MethodOutcome, canaries: int = 0, forgotten_mix: slice = slice(None)
-) -> ModelOutputs:
+def outputs(*outcomes: MethodOutcome, canaries: int = 0) -> ModelOutputs:
     """The models with row groups as a run chooses them; the first ``canaries`` rows are planted."""
     generator, truth = np.random.default_rng(0), labels()
     halves = generator.permutation(len(truth["test"]))
     middle = len(halves) // 2
-    forgotten = np.arange(len(truth["forgotten"]))[forgotten_mix]
+    forgotten = np.arange(len(truth["forgotten"]))
     pool = truth["test"][halves[middle:]]
     matched = class_matched_rows(truth["forgotten"][forgotten], pool, generator)
     groups = RowGroups(

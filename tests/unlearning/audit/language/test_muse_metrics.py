@@ -122,6 +122,14 @@ def test_extraction_strength_by_hand() -> None:
     assert extraction_strength(greedy, truth, mask).tolist() == [1.0, 0.5, 0.0, 0.75]
 
 
+def test_the_mask_decides_whether_the_end_token_counts() -> None:
+    """Of the answer 1 2 3 with the end token 0, only the end token is wrong."""
+    truth, greedy = torch.tensor([[9, 1, 2, 3, 0]]), torch.tensor([[9, 1, 2, 3, 7]])
+    with_end, without_end = torch.tensor([[0, 1, 1, 1, 1]]), torch.tensor([[0, 1, 1, 1, 0]])
+    assert extraction_strength(greedy, truth, with_end).item() == 0.0
+    assert extraction_strength(greedy, truth, without_end).item() == 1.0
+
+
 def test_extraction_of_answers_of_different_length() -> None:
     truth, mask = torch.tensor([[1, 2, 0], [1, 2, 3]]), torch.tensor([[1, 1, 0], [1, 1, 1]])
     result = extraction_strength(torch.tensor([[0, 2, 7], [0, 0, 3]]), truth, mask)

@@ -17,6 +17,7 @@ from unlearning.audit.language.tofu import (
     arithmetic_truth_ratio,
     forget_quality,
     forget_truth_ratio,
+    geometric_truth_ratio,
     harmonic_mean,
     model_utility,
     option_probability,
@@ -53,7 +54,7 @@ def test_probability_among_very_unlikely_options() -> None:
 
 @pytest.mark.parametrize("wrong", [(2,), (1, 3), (2, 0)])
 def test_options_of_another_shape_are_refused(wrong: tuple[int, ...]) -> None:
-    for metric in (option_probability, arithmetic_truth_ratio):
+    for metric in (option_probability, arithmetic_truth_ratio, geometric_truth_ratio):
         with pytest.raises(ValueError, match="do not match"):
             metric(torch.ones(2), torch.ones(wrong))
 
@@ -64,6 +65,28 @@ def test_truth_ratios_by_hand() -> None:
     assert arithmetic.item() == pytest.approx(0.291667, abs=5e-7)
     assert forget_truth_ratio(arithmetic) == pytest.approx(0.291667, abs=5e-7)
     assert retained_truth_ratio(arithmetic) == pytest.approx(0.708333, abs=5e-7)
+
+
+def test_geometric_truth_ratio_is_the_inverse_of_that_of_the_public_code() -> None:
+    """TOFU's aggregate_eval_stat.py computes exp(mean of the perturbed losses - paraphrased)."""
+    result = geometric_truth_ratio(nll(PARAPHRASE), nll(PERTURBED))
+    public = (nll(PERTURBED).mean(dim=1) - nll(PARAPHRASE)).exp()
+    assert result.item() == pytest.approx(1 / public.item(), rel=1e-12)
+    product = float(torch.tensor(PERTURBED, dtype=torch.float64).prod()) ** (1 / 3)
+    assert result.item() == pytest.approx(product / 0.4, rel=1e-6)
+    assert result.item() < arithmetic_truth_ratio(nll(PARAPHRASE), nll(PERTURBED)).item()
+
+
+def test_the_two_truth_ratios_can_give_different_forget_qualities() -> None:
+    """Only the arithmetic mean of the second model is large: one of its false answers is likely."""
+    true = torch.ones(6)
+    even = torch.full((6, 2), 2.0) + 0.1 * torch.arange(6.0)[:, None]
+    uneven = even + torch.tensor([-1.5, 1.5])
+    distances = [
+        forget_quality(ratio(true, even), ratio(true, uneven)).distance
+        for ratio in (arithmetic_truth_ratio, geometric_truth_ratio)
+    ]
+    assert distances == pytest.approx([1.0, 0.0])
 
 
 def test_summaries_of_ratios_above_one() -> None:
