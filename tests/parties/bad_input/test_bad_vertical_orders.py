@@ -37,7 +37,7 @@ from protocol.message import Body, Message
 from protocol.tensors import Tensor
 
 BACKDOOR = {"party": "left", "target": "a", "columns": ["x", "y"]}
-COMPARED = ("fine-tune", "relabel", "gradient-ascent", "shrink-perturb", "retrain-local")
+COMPARED = ("fine-tune", "relabel", "shrink-perturb", "ico-like", "retrain-local")
 PLAN: dict[str, Any] = {
     "unlearn": [{"name": "some", "backdoor": BACKDOOR}],
     "unlearning": {"fedora": PAPER, "compare": COMPARED, "retrain_local": {"fit_epochs": 2}},
