@@ -219,7 +219,9 @@ class _Summary:
             bound=epsilon_bound(taken),
             equivalent=None
             if same
-            else seed_equivalence_test([a.test for a, _ in pairs], [b.test for _, b in pairs]),
+            else seed_equivalence_test(
+                [a.test.tolist() for a, _ in pairs], [b.test.tolist() for _, b in pairs]
+            ),
         )
 
 
