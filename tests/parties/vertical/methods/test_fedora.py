@@ -3,11 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from fixed_threshold import run_fedora
 from three_parties import PAPER, forget_some, open_split_model, start_training
 
+from parties.vertical.methods.fedora import calibrate_top
 from parties.vertical.methods.method import MethodResult
+from parties.vertical.methods.network_run import NetworkRun
 from protocol import vfl_pb2
 
 PLAN = PAPER | {"adaptive": False, "iterations": 4, "check_every": 9, "utility_loss": 1.0}
@@ -41,3 +45,23 @@ def test_only_a_score_of_at_least_the_threshold_ends_unlearning(
     """ω log C = 2.197 bounds the score; the second iteration is the first with a known change."""
     result = fedora(tmp_path, gamma, primal_step=1e-6)
     assert (len(result.iterations), result.stopped) == (iterations, stopped)
+
+
+@pytest.mark.parametrize("calibrate", [True, False])
+def test_calibration_restores_the_median_confidence(tmp_path: Path, calibrate: bool) -> None:
+    """The original's logits are 1.4 times as large, so the top model is scaled by 1.4.
+
+    All forgotten rows are of class 0, so the validation rows of the other classes are compared.
+    """
+    plan = {"fedora": PLAN | {"calibrate": calibrate}}
+    with open_split_model(tmp_path, unlearning=plan) as (split_model, _):
+        train = split_model.rows.train
+        split_model.forget(np.sort(train[(split_model.labels[train] == 0).numpy()][:5]))
+        start_training(split_model, "original")
+        run = NetworkRun(split_model)
+        before = run.logits(vfl_pb2.VALIDATION)[0]
+        factor = calibrate_top(run, [1.4 * before])
+        after = run.logits(vfl_pb2.VALIDATION)[0]
+    expected = 1.4 if calibrate else 1.0
+    assert factor == (pytest.approx(1.4, rel=1e-5) if calibrate else None)
+    torch.testing.assert_close(after, expected * before, rtol=1e-4, atol=1e-5)
