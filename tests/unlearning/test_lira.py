@@ -92,7 +92,8 @@ def test_several_populations_are_audited_as_one_by_one() -> None:
     first = np.stack([normal_arm(shift, 1).values for shift in (0.0, 0.5)])
     second = np.stack([normal_arm(0, seed).values for seed in (2, 3)])
     one_by_one = [attack_aucs(*arms, layout) for arms in zip(first, second, strict=True)]
-    assert pytest.approx(np.array(one_by_one)) == attack_aucs(first, second, layout).T
+    found = attack_aucs(first, second, layout)
+    assert found.T.tolist() == [pytest.approx(each.tolist()) for each in one_by_one]
 
 
 def test_worst_row_of_equal_arms_is_above_one_half() -> None:

@@ -38,7 +38,7 @@ from unlearning.audit.lira import (
 
 Floats = NDArray[np.float64]
 
-TRUE_AUCS = (0.5, 0.525, 0.55, 0.6, 0.7, 0.85)
+TRUE_AUCS = (0.5, 0.525, 0.55, 0.6, 0.65, 0.7, 0.85)
 SHARES = (0.0, 0.25, 0.5, 1.0)  # of the mean squared shift, common to all rows
 COMMON_SHARE = 0.5  # if there is no shift
 SIMULATIONS = 40  # synthetic populations per curve

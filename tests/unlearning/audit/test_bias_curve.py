@@ -21,7 +21,11 @@ from unlearning.audit.lira import AuditLayout, attack_aucs, squared_shifts, stro
 
 RUNS, ROWS, STUDIES = 32, 40, 40
 STRAIGHT = BiasCurve(
-    TRUE_AUCS, (0.0, 1.0), (TRUE_AUCS, TRUE_AUCS), ((0.01,) * 6, (0.01,) * 6), worst=0.6
+    TRUE_AUCS,
+    (0.0, 1.0),
+    (TRUE_AUCS, TRUE_AUCS),
+    ((0.01,) * len(TRUE_AUCS), (0.01,) * len(TRUE_AUCS)),
+    worst=0.6,
 )
 
 
@@ -107,9 +111,11 @@ def test_the_curve_shows_the_bias_and_rises() -> None:
 
 
 def test_an_estimate_on_the_curve_is_corrected_to_the_true_auc() -> None:
-    read = (0.51, 0.52, 0.53, 0.57, 0.68, 0.83)
-    flat = (0.51, 0.51, 0.51, 0.55, 0.66, 0.81)
-    curve = BiasCurve(TRUE_AUCS, (0.0, 1.0), (flat, read), ((0.01,) * 6,) * 2, worst=0.6)
+    read = (0.51, 0.52, 0.53, 0.57, 0.62, 0.68, 0.83)
+    flat = (0.51, 0.51, 0.51, 0.55, 0.60, 0.66, 0.81)
+    curve = BiasCurve(
+        TRUE_AUCS, (0.0, 1.0), (flat, read), ((0.01,) * len(TRUE_AUCS),) * 2, worst=0.6
+    )
     assert [curve.corrected(each, 1.0) for each in read] == pytest.approx(TRUE_AUCS, abs=1e-3)
     assert curve.corrected((0.57 + 0.55) / 2, 0.5) == pytest.approx(0.6, abs=1e-3)
     assert curve.corrected(0.50, 1.0) == pytest.approx(1 - 0.525, abs=1e-3)
@@ -118,10 +124,12 @@ def test_an_estimate_on_the_curve_is_corrected_to_the_true_auc() -> None:
 
 def test_curves_of_seeds_are_averaged() -> None:
     lower = tuple(each - 0.02 for each in TRUE_AUCS)
-    other = BiasCurve(TRUE_AUCS, (0.0, 1.0), (lower, lower), ((0.01,) * 6,) * 2, worst=0.7)
+    other = BiasCurve(
+        TRUE_AUCS, (0.0, 1.0), (lower, lower), ((0.01,) * len(TRUE_AUCS),) * 2, worst=0.7
+    )
     mean = BiasCurve.mean([STRAIGHT, other])
     assert mean.estimates[0] == pytest.approx([each - 0.01 for each in TRUE_AUCS])
-    assert mean.errors[1] == pytest.approx([0.01 / sqrt(2)] * 6)
+    assert mean.errors[1] == pytest.approx([0.01 / sqrt(2)] * len(TRUE_AUCS))
     assert mean.worst == pytest.approx(0.65)
 
 
