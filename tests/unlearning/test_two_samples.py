@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from unlearning.audit.equivalence import equivalence_test, needed_runs
 from unlearning.audit.two_samples import classifier_test, energy_test, holm_correction, ks_by_class
 
 
@@ -76,31 +75,3 @@ def test_a_classifier_separates_only_different_models() -> None:
 def test_too_few_rows_are_refused() -> None:
     with pytest.raises(ValueError, match="with 5 or more rows"):
         classifier_test(np.zeros((4, 1)), np.zeros((4, 1)), np.random.default_rng(0))
-
-
-def test_needed_runs_by_hand() -> None:
-    assert [needed_runs(margin) for margin in (1.0, 0.75, 0.5)] == [18, 31, 69]
-
-
-def test_few_runs_show_no_equivalence_and_many_do() -> None:
-    few = [0.0, 1.0, -1.0]
-    assert not equivalence_test(few, few).shown
-    many = [float(value) for value in np.random.default_rng(0).normal(size=40)]
-    assert equivalence_test(many, many).shown
-
-
-def test_equivalence_by_hand() -> None:
-    # Means 0 apart, sd 1 each, n = 3: t = 1 / √(2/3), 4 degrees of freedom.
-    result = equivalence_test([0.0, 1.0, -1.0], [0.0, 1.0, -1.0])
-    assert result.p == pytest.approx(0.14396, abs=1e-4)
-    assert (result.difference, result.margin, result.runs, result.needed) == (0.0, 1.0, 3, 18)
-
-
-def test_a_difference_beyond_the_margin_is_no_equivalence() -> None:
-    many = [float(value) for value in np.random.default_rng(0).normal(size=40)]
-    assert equivalence_test([value + 1.5 for value in many], many).p > 0.5
-
-
-def test_equal_retrains_are_refused() -> None:
-    with pytest.raises(ValueError, match="Retrain models that do not all have the same value"):
-        equivalence_test([1.0, 2.0], [1.0, 1.0])

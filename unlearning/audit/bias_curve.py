@@ -30,7 +30,6 @@ from scipy.stats import t as student
 
 from unlearning.audit.lira import (
     AuditLayout,
-    LiraResult,
     attack_aucs,
     stronger_auc,
     worst_row_aucs,
@@ -134,7 +133,7 @@ class BiasCurve:
     shares: tuple[float, ...]
     estimates: tuple[tuple[float, ...], ...]  # means over synthetic populations, [shares, true]
     errors: tuple[tuple[float, ...], ...]  # standard errors of these means, [shares, true]
-    worst: float  # mean of ``LiraResult.worst`` at the true AUC 0.5
+    worst: float  # mean of ``worst_row_aucs`` at the true AUC 0.5
 
     @classmethod
     def mean(cls, curves: Sequence["BiasCurve"]) -> "BiasCurve":
@@ -204,7 +203,7 @@ def bias_curve(
 
 
 class SeedEstimate(NamedTuple):
-    """What the correction reads of an audit: fields of ``LiraResult``."""
+    """What the correction reads of the audit of one seed: an AUC, and ``squared_shifts``."""
 
     auc: float
     shift: float
@@ -228,9 +227,7 @@ class CorrectedAuc:
         return self.low <= 0.5 <= self.high
 
 
-def corrected_auc(
-    audits: Sequence[LiraResult | SeedEstimate], curves: Sequence[BiasCurve]
-) -> CorrectedAuc:
+def corrected_auc(audits: Sequence[SeedEstimate], curves: Sequence[BiasCurve]) -> CorrectedAuc:
     """Correct the mean AUC of ``audits``, one per seed, by the mean of the seeds' curves.
 
     The seeds are independent, and each has its own models. The spread over seeds therefore contains
@@ -251,7 +248,7 @@ def corrected_auc(
     return CorrectedAuc(value, low, high, mean, share, n)
 
 
-def _common_share(audits: Sequence[LiraResult | SeedEstimate]) -> float:
+def _common_share(audits: Sequence[SeedEstimate]) -> float:
     total = fmean(audit.shift for audit in audits)
     common = max(0.0, fmean(audit.common_shift for audit in audits))
     return min(1.0, common / total) if total > 0 else COMMON_SHARE

@@ -9,31 +9,13 @@ over several seeds counts seeds and not models.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, sqrt
-from statistics import fmean, stdev, variance
+from math import sqrt
+from statistics import fmean
 
 import numpy as np
 from scipy.stats import t as student
 
 LEVEL = 0.05
-# z(.95) + z(.90): level 5 %, power 80 % at a true difference of 0, where both tests must reject.
-_QUANTILES = 2.926
-
-
-@dataclass(frozen=True, slots=True)
-class Equivalence:
-    """Result of the equivalence test, which consists of two one-sided tests."""
-
-    difference: float  # of the means
-    margin: float
-    p: float  # the larger of the two
-    runs: int  # of the smaller arm
-    needed: int  # runs of each arm for a power of 80 %
-
-    @property
-    def shown(self) -> bool:
-        """Whether equivalence is shown at the 5 % level; False does not prove a difference."""
-        return self.p < LEVEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,43 +34,7 @@ class SeedEquivalence:
         return self.p < LEVEL
 
 
-def needed_runs(margin: float) -> int:
-    """Return the number of runs that the method and Retrain each need for a power of 80 %.
-
-    ``margin`` is measured in standard deviations of the metric over the Retrain models.
-    """
-    # Sample size of a TOST at true difference 0: n = 2 ((z.95 + z.90) / margin)².
-    return ceil(2 * (_QUANTILES / margin) ** 2)
-
-
-def equivalence_test(
-    ours: Sequence[float], retrains: Sequence[float], margin: float = 1.0
-) -> Equivalence:
-    """Test whether the mean metrics of the method and of Retrain differ by less than a margin.
-
-    ``ours`` and ``retrains`` contain one value of the metric per run; ``margin`` is measured in
-    standard deviations of ``retrains``.
-
-    Raises:
-        ValueError: the method or Retrain has fewer than two runs, or all Retrain models have the
-            same value, so that their standard deviation is zero.
-    """
-    if min(len(ours), len(retrains)) < 2 or not stdev(retrains):
-        raise ValueError(
-            "an equivalence test needs 2 or more runs of the method, and 2 or more Retrain models "
-            "that do not all have the same value of the metric "
-            f"(got {len(ours)} runs and {len(retrains)} Retrain models)"
-        )
-    # TOST (Schuirmann 1987) with the t statistic and the degrees of freedom of Welch 1947.
-    bound, difference = margin * stdev(retrains), fmean(ours) - fmean(retrains)
-    a, b = variance(ours) / len(ours), variance(retrains) / len(retrains)
-    degrees = (a + b) ** 2 / (a * a / (len(ours) - 1) + b * b / (len(retrains) - 1))
-    nearer = (bound - abs(difference)) / sqrt(a + b)
-    p = float(student.sf(nearer, degrees))
-    return Equivalence(difference, bound, p, min(len(ours), len(retrains)), needed_runs(margin))
-
-
-def seed_equivalence_test(
+def equivalence_over_seeds(
     ours: Sequence[Sequence[float]], retrains: Sequence[Sequence[float]], margin: float = 1.0
 ) -> SeedEquivalence:
     """Test whether the mean metrics over seeds differ by less than a margin.

@@ -93,6 +93,24 @@ class AuditLayout:
     pairs: bool = True
     same_models: bool = False
 
+    def __post_init__(self) -> None:
+        """Check the numbers of runs and rows.
+
+        Raises:
+            ValueError: an example has fewer than ``MIN_RUNS`` runs in an arm, or the arms have
+                different numbers of rows.
+        """
+        if self.first.shape[1] != self.second.shape[1]:
+            raise ValueError(
+                "the two arms (groups of models) of a likelihood-ratio audit must have the same "
+                "rows, but have different numbers of rows"
+            )
+        least = int(min(arm.sum(axis=0).min() for arm in (self.first, self.second)))
+        if least < MIN_RUNS:
+            raise ValueError(
+                f"an example has {least} runs in one of the two arms; expected {MIN_RUNS} or more"
+            )
+
     @classmethod
     def vs_retrain(cls, learned: Mask, retrains: int) -> "AuditLayout":
         """Return the layout of models that forgot ``learned``, ``[runs, rows]``, and of Retrains.
@@ -105,77 +123,6 @@ class AuditLayout:
     def u_lira(cls, learned: Mask) -> "AuditLayout":
         """Return the layout of the rows ``learned``, ``[runs, rows]``, and all other rows."""
         return cls(learned, ~learned, same_models=True)
-
-
-@dataclass(frozen=True, slots=True)
-class LiraResult:
-    """Result of a likelihood-ratio audit."""
-
-    auc: float  # AUC of separating the first arm from the second, by the stronger attack
-    per_row: float  # AUC of the attack with two Gaussians per row
-    pooled: float  # AUC of the attack with one shift and one spread for all rows
-    error: float  # standard error of ``auc``, by bootstrap over models
-    # Unbiased estimates, which may be negative, in squared standard deviations of φ: mean over rows
-    # of the squared shift between both arms, and square of the mean shift.
-    shift: float
-    common_shift: float
-    balanced_accuracy: float  # balanced accuracy at the threshold 0 of the log ratio
-    tpr: tuple[float, ...]  # true positive rate at each of the false positive rates ``rates``
-    rates: tuple[float, ...]
-    worst: float  # 0.5 plus the 90th percentile over examples of |AUC of the example − 0.5|
-    runs: int  # smallest number of runs that an example has in one of the two arms
-    rows: int  # number of examples
-
-
-def likelihood_ratio_audit(
-    first: Arm,
-    second: Arm,
-    generator: np.random.Generator,
-    *,
-    resamples: int = 100,
-    pairs: bool = True,
-) -> LiraResult:
-    """Measure how well models of the ``first`` arm and of the ``second`` arm can be told apart.
-
-    If ``pairs`` is True, the models of the runs 2k and 2k + 1 were trained on the same rows. These
-    two runs are then put into the same fold. The AUC is biased towards 0.5, because the Gaussians
-    are fitted to few models; ``bias_curve`` measures the bias.
-
-    Raises:
-        ValueError: an example has fewer than ``MIN_RUNS`` runs in an arm, or the arms have
-            different numbers of rows.
-    """
-    if first.values.shape[1] != second.values.shape[1]:
-        raise ValueError(
-            "the two arms (groups of models) of a likelihood-ratio audit must have the same rows, "
-            "but have different numbers of rows"
-        )
-    least = min(first.least, second.least)
-    if least < MIN_RUNS:
-        raise ValueError(
-            f"an example has {least} runs in one of the two arms; expected {MIN_RUNS} or more"
-        )
-    layout = AuditLayout(first.taken, second.taken, pairs)
-    scores = _scores(first.values, second.values, layout)
-    aucs = _aucs(*scores, layout)
-    chosen = int(np.argmax(aucs))
-    ours, theirs = scores[0][chosen][first.taken], scores[1][chosen][second.taken]
-    rates = (0.001, 0.01)
-    shift, common = squared_shifts(first.values, second.values, layout)
-    return LiraResult(
-        auc=float(aucs[chosen]),
-        per_row=float(aucs[PER_ROW]),
-        pooled=float(aucs[POOLED]),
-        error=_bootstrap_error(first, second, pairs, generator, resamples),
-        shift=shift,
-        common_shift=common,
-        balanced_accuracy=float(((ours > 0).mean() + (theirs <= 0).mean()) / 2),
-        tpr=tuple(float((ours > np.quantile(theirs, 1 - rate)).mean()) for rate in rates),
-        rates=rates,
-        worst=float(_worst(scores[0][PER_ROW], scores[1][PER_ROW], layout)),
-        runs=least,
-        rows=first.values.shape[1],
-    )
 
 
 def attack_aucs(first: Floats, second: Floats, layout: AuditLayout) -> Floats:
@@ -194,7 +141,9 @@ def stronger_auc(aucs: Floats) -> Floats:
 
 
 def squared_shifts(first: Floats, second: Floats, layout: AuditLayout) -> tuple[float, float]:
-    """Return ``LiraResult.shift`` and ``LiraResult.common_shift``.
+    """Return the mean squared shift between both arms, and the square of the mean shift.
+
+    Both are unbiased estimates, which may be negative, in squared standard deviations of φ.
 
     ``first`` and ``second`` are the confidences of both arms, ``[runs, rows]``.
     """
@@ -221,7 +170,10 @@ def _products_of_folds(shifts: Floats) -> Floats:
 
 
 def worst_row_aucs(first: Floats, second: Floats, layout: AuditLayout) -> Floats:
-    """Return ``LiraResult.worst`` of each population, ``[populations]``.
+    """Return the AUC of the worst rows of each population, ``[populations]``.
+
+    It is 0.5 plus the 90th percentile over rows of |AUC of the row − 0.5|. With few models it is
+    high for two equal arms, too.
 
     ``first`` and ``second`` are the confidences of both arms, ``[populations, runs, rows]``.
     """
@@ -319,24 +271,6 @@ def _fold_of(runs: int, pairs: bool) -> Runs:
 
 def _folds(runs: int, pairs: bool) -> list[Runs]:
     return [np.flatnonzero(_fold_of(runs, pairs) == fold) for fold in range(FOLDS)]
-
-
-def _bootstrap_error(
-    first: Arm, second: Arm, pairs: bool, generator: np.random.Generator, resamples: int
-) -> float:
-    """Return the standard deviation of the stronger attack's AUC over resampled models."""
-    arms = (first, second)
-    folds = [_folds(len(arm.values), pairs) for arm in arms]
-    places = [np.repeat(np.arange(FOLDS), [len(fold) for fold in each]) for each in folds]
-    found = []
-    for _ in range(resamples):
-        # Models are drawn within their fold, so that no model is scored by its own fit.
-        runs = [np.concatenate([generator.choice(fold, len(fold)) for fold in e]) for e in folds]
-        ours, theirs = (arm.of(drawn) for arm, drawn in zip(arms, runs, strict=True))
-        layout = AuditLayout(ours.taken, theirs.taken)
-        scores = _scores_by_fold(ours.values, theirs.values, layout, places[0], places[1])
-        found.append(stronger_auc(_aucs(*scores, layout)))
-    return float(np.std(found, ddof=1))
 
 
 def _scores(first: Floats, second: Floats, layout: AuditLayout) -> tuple[Floats, Floats]:

@@ -36,7 +36,7 @@ class SeedEstimates:
     """The audits of one method on the models of one seed, before any correction."""
 
     auc: dict[str, SeedEstimate]  # by audit; AUC of the stronger of two attacks, and the shifts
-    worst: dict[str, float]  # by audit; ``LiraResult.worst``
+    worst: dict[str, float]  # by audit; ``worst_row_aucs``
     # vs-Retrain AUC on forgotten rows minus that on rows that the same models never saw.
     excess: float
     # For each row, a Gaussian is fitted to the confidences of the unlearned models and another to

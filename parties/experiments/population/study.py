@@ -30,7 +30,7 @@ from parties.experiments.population.part import (
 from parties.experiments.population.plan import Population, Study, StudyMethod
 from unlearning.audit.bias_curve import BiasCurve, CorrectedAuc, corrected_auc
 from unlearning.audit.epsilon import AttackCounts, EpsilonBound, epsilon_bound
-from unlearning.audit.equivalence import SeedEquivalence, seed_equivalence_test
+from unlearning.audit.equivalence import SeedEquivalence, equivalence_over_seeds
 
 NULL: Final = "Retrain against Retrain"
 
@@ -104,7 +104,7 @@ class MethodSummary:
     way: str  # name of the method in the study's file
     settings: dict[str, Any]  # settings that differ from the agreement's
     auc: dict[str, CorrectedAuc]  # by audit
-    worst: dict[str, float]  # by audit; mean over seeds of ``LiraResult.worst``
+    worst: dict[str, float]  # by audit; mean over seeds of ``worst_row_aucs``
     excess: Spread  # AUC against Retrain on forgotten rows minus that on rows never seen
     gap: Spread  # test accuracy minus that of the Retrain models, in percentage points
     changed: Spread  # remaining rows whose class differs from the original model's, in percent
@@ -219,7 +219,7 @@ class _Summary:
             bound=epsilon_bound(taken),
             equivalent=None
             if same
-            else seed_equivalence_test(
+            else equivalence_over_seeds(
                 [a.test.tolist() for a, _ in pairs], [b.test.tolist() for _, b in pairs]
             ),
         )
