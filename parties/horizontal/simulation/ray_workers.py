@@ -38,6 +38,8 @@ class RayWorkers:
     def __init__(self, plan: SimulationSettings) -> None:
         # Only this variable stops Ray from sending usage statistics to its developers.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        # Seconds for which Ray waits for its first process, which a busy machine starts slowly.
+        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "120")
         here = plan.address is None
         cores = (plan.workers or os.cpu_count() or 1) if here else None
         try:
