@@ -2,10 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
+PEERS := .venv-peers/installed
 # With bytecode, since parties are processes; one thread a test, since tests run side by side.
 PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --durations 30
 
-.PHONY: demo test test-all test-rest lint format-check types tests bench house docs pictures proto format hooks clean
+.PHONY: demo test test-all test-rest lint format-check types tests bench bench-peers house docs pictures proto format hooks clean
 
 demo: $(INSTALLED)  ## three organisations find their common rows, train, forget and compare
 	$(BIN)/vfl simulate configs/vertical/digits.toml
@@ -34,6 +35,9 @@ test-rest: $(INSTALLED)  ## the tests that `make test` leaves out
 bench: $(INSTALLED)  ## measure the figures whose code has changed; ARGS=--all: all figures, ARGS=NAME: one section
 	$(BIN)/python tests/bench $(ARGS)
 
+bench-peers: $(INSTALLED) $(PEERS)  ## compare the intersection with SecretFlow's spu, which needs 1 GB of disk
+	$(BIN)/python tests/bench peers
+
 house: $(INSTALLED)  ## measure the structure of the code; writes docs/house.json
 	$(BIN)/python tests/structure
 
@@ -54,10 +58,17 @@ proto: $(INSTALLED)  ## generate protocol/vfl_pb2.* from protocol/vfl.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. protocol/vfl.proto
 
 clean:
-	rm -rf .venv runs
+	rm -rf .venv .venv-peers runs
 
 $(INSTALLED): pyproject.toml constraints.txt parties/__init__.py
 	@echo "installing into .venv: a minute or two, once"
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $(INSTALLED)
+
+# In an environment of its own: spu needs another NumPy and another protobuf than this project.
+$(PEERS):
+	@echo "installing spu into .venv-peers: a minute or two, once"
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/pip install --quiet --disable-pip-version-check spu==0.9.5
+	touch $(PEERS)

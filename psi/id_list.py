@@ -8,6 +8,8 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from psi.shared_types import Bytes
+
 CHUNK_IDS = (
     1 << 16
 )  # IDs per buffer, and maximum number of Python objects at once while IDs are read
@@ -35,6 +37,18 @@ class IdList(Sequence[bytes]):
     def of(cls, ids: Iterable[bytes]) -> "IdList":
         """``ids`` as an IdList; an IdList is returned unchanged."""
         return ids if isinstance(ids, IdList) else cls(ids)
+
+    @classmethod
+    def from_text(cls, text: Bytes, ends: npt.NDArray[np.int64]) -> "IdList":
+        """The IDs in ``text`` [bytes] uint8, one after another; ``ends`` [n] are their ends."""
+        ids = cls(())
+        starts, bounds = np.concatenate([[0], ends[:-1]]), []
+        for first in range(0, len(ends), ids._each):
+            low, high = int(starts[first]), ends[first : first + ids._each]
+            ids._buffers.append(text[low : int(high[-1])].tobytes())
+            bounds.append(np.concatenate([[0], high - low]).astype(np.uint32))
+        ids._bounds = np.concatenate([ids._bounds, *bounds])
+        return ids
 
     @property
     def digest(self) -> bytes:

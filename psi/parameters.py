@@ -6,6 +6,7 @@ and σ = 40.
 """
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -94,10 +95,15 @@ def matrix_width(rows: int, leader_size: int, member_size: int) -> int:
     # `scale_words` may choose a position (1 + m/2³²) times too often.
     p = (1 - (1 + rows / 2**32) / rows) ** leader_size
     limit = -STATISTICAL_BITS * math.log(2) - math.log(member_size)
-    width = SECURITY_BITS
-    while _log_binomial_tail(width, p, SECURITY_BITS) > limit:
-        width += 1
-    return width
+
+    def keeps_secret(width: int) -> bool:
+        return _log_binomial_tail(width, p, SECURITY_BITS) <= limit
+
+    most = SECURITY_BITS
+    while not keeps_secret(most):
+        most *= 2
+    # The probability falls with the width, so a binary search finds the smallest one.
+    return bisect_left(range(most), True, lo=SECURITY_BITS, hi=most, key=keeps_secret)
 
 
 def _log_binomial_tail(trials: int, p: float, below: int) -> float:

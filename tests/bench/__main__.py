@@ -1,7 +1,8 @@
 """``make bench``: measure the promised figures, print a table, write the records in ``docs``.
 
 Without arguments only stale sections are measured: those that depend on code which has changed
-since. tests/bench/scopes.py lists the record of each section, and the code that it depends on.
+since. tests/bench/scopes.py lists the record of each section, and the code that it depends on. The
+section ``peers`` needs a second environment, which ``make bench-peers`` installs.
 """
 
 import argparse
@@ -34,6 +35,7 @@ from hardened import hardened  # noqa: E402
 from intersection import intersection, scale  # noqa: E402
 from language_models import language_models  # noqa: E402
 from method_kills import method_kills  # noqa: E402
+from peers import SPU, peers  # noqa: E402
 from resume import resume  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
@@ -57,6 +59,7 @@ def sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]:
         "transport": transport,
         "scale": scale,
         "hardened": hardened,
+        "peers": peers,
         "commands": commands,
         "bad input": bad_input,
         "wrong orders": wrong_orders,
@@ -93,8 +96,9 @@ def main() -> None:
     known = sections(data)
     if unknown := sorted(set(arguments.only) - set(known)):
         options.error(f"unknown sections: {', '.join(unknown)}; choose from: {', '.join(known)}")
-    stale = partial(Records.read().stale_sections, known, console.print)
-    chosen = arguments.only or list(known if arguments.all else stale())
+    installed = [name for name in known if name != "peers" or SPU.exists()]
+    stale = partial(Records.read().stale_sections, installed, console.print)
+    chosen = arguments.only or list(installed if arguments.all else stale())
     measured: list[Row] = []
     with console.status("measuring") as status:
         for name in chosen:

@@ -49,6 +49,10 @@ SECTIONS: Mapping[str, Section] = {
     "intersection": Section(BENCH, ALIGNMENT),
     "transport": Section(BENCH, CHANNEL),
     "scale": Section(BENCH, ALIGNMENT),
+    "peers": Section(
+        BENCH, (*ALIGNMENT, "parties/data/sources/collect.py",
+                "parties/data/sources/csv_source.py"),
+    ),
     "hardened": Section(BENCH, (*ALIGNMENT, "parties/common/workers.py")),
     "commands": Section(
         BENCH, (*_vertical("digits"), *ALIGNMENT, "parties/cli/", "parties/session/"),

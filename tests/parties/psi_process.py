@@ -153,6 +153,25 @@ def align(party: VerticalParty, port: int) -> Alignment:
             hub.close()
 
 
+def figures(party: VerticalParty, alignment: Alignment) -> dict[str, Any]:
+    """The size, the time, the traffic and the memory of a finished intersection."""
+    psi = next(each for each in party.traffic.by_phase() if each["phase"] == "psi")
+    ids = b"\n".join(party.holding.ids[row] for row in alignment.rows[:1000].tolist())
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    # Not used.ru_maxrss, which is at least that of the process that started this one.
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return {
+        "party": party.name,
+        "common": len(alignment),
+        "order": hashlib.sha256(ids).hexdigest(),
+        "seconds": psi["seconds"],
+        "bytes": psi["bytes"],
+        "stores": party.traffic.total("KeyValueStore").messages,
+        "rss": int(status["VmHWM"].split()[0]) * 1024,
+        "cpu": used.ru_utime + used.ru_stime,  # with making the IDs
+    }
+
+
 def main() -> None:
     """Run the intersection, and print the metrics."""
     folder, name, parties, count, port, bucket = sys.argv[1:]
@@ -164,22 +183,7 @@ def main() -> None:
     except ProtocolError as error:
         print(json.dumps({"event": "error", "party": name, "message": str(error)}), flush=True)
         sys.exit(1)
-    psi = next(each for each in party.traffic.by_phase() if each["phase"] == "psi")
-    ids = b"\n".join(party.holding.ids[row] for row in alignment.rows[:1000].tolist())
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    # Not used.ru_maxrss, which is at least that of the process that started this one.
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    figures = {
-        "party": name,
-        "common": len(alignment),
-        "order": hashlib.sha256(ids).hexdigest(),
-        "seconds": psi["seconds"],
-        "bytes": psi["bytes"],
-        "stores": party.traffic.total("KeyValueStore").messages,
-        "rss": int(status["VmHWM"].split()[0]) * 1024,
-        "cpu": used.ru_utime + used.ru_stime,  # with making the IDs
-    }
-    print(json.dumps({"event": "figures", **figures}), flush=True)
+    print(json.dumps({"event": "figures", **figures(party, alignment)}), flush=True)
 
 
 if __name__ == "__main__":

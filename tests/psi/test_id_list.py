@@ -31,6 +31,25 @@ def test_reading_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(compact.take(rows)) == [ids[row] for row in rows]
 
 
+@given(ids_strategy)
+def test_text_and_ends_give_the_same_list(ids: list[bytes]) -> None:
+    assert_same_from_text(ids)
+
+
+def test_text_and_ends_give_the_same_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psi.id_list.CHUNK_IDS", 3)
+    for count in (0, 1, 3, 4, 9, 10):
+        assert_same_from_text([b"%d" % number for number in range(count)])
+
+
+def assert_same_from_text(ids: list[bytes]) -> None:
+    """The list of a text and its ends equals the list of single IDs."""
+    text = np.frombuffer(b"".join(ids), np.uint8)
+    compact = IdList.from_text(text, np.cumsum([len(each) for each in ids], dtype=np.int64))
+    assert list(compact) == ids
+    assert compact.digest == IdList(ids).digest
+
+
 @pytest.mark.parametrize("at", [3, -4])
 def test_an_index_out_of_range_is_refused(at: int) -> None:
     with pytest.raises(IndexError):

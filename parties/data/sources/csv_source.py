@@ -6,8 +6,7 @@ import io
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
-from operator import itemgetter
+from itertools import chain, repeat
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from configs.party_settings import PathText
 from parties.common.errors import DataError, ResourceError
+from parties.data.sources.arrays import Index
 from parties.data.sources.cells import parse_numbers
 from parties.data.sources.collect import Chunk, ColumnRoles, TableSettings, collect_records
 from parties.data.sources.files import foreign_format, open_data_file
@@ -95,33 +95,61 @@ class _CsvSheet:
 
     def __init__(self, data: CsvData, name: str, file: BinaryIO) -> None:
         self.file, self._missing = name, frozenset({"", *data.missing})
-        blocks = _cut(name, _lines(name, file), data.comment)
-        lines, records = next(blocks, ([], []))
-        if data.names is not None:
-            self.columns = data.names
-        elif records:
-            self.columns = tuple(cell.strip() for cell in records[0])
-            lines, records = lines[1:], records[1:]
-        else:
-            raise DataError(f"{name} has no records", "the file is empty")
-        self._blocks = chain([(lines, records)], blocks)
+        self._comment = data.comment
+        self._blocks: Iterator[_Lines] = _lines(name, file)
+        self.columns = self._header() if data.names is None else data.names
 
     def chunks(self, roles: ColumnRoles) -> Iterator[Chunk]:
         """Return the records, one chunk per block. Raises ``DataError`` for invalid text."""
+        width = len(self.columns)
         at = {column: position for position, column in enumerate(self.columns)}
         texts = [column for use, column in roles.listed() if use != "numeric"]
-        pick = itemgetter(*(at[column] for column in roles.numeric)) if roles.numeric else None
-        for block in self._blocks:
-            lines, records, ragged = _even(*block, len(self.columns))
-            flat = [] if pick is None else map(pick, records)
-            cells = flat if len(roles.numeric) == 1 else chain.from_iterable(flat)
-            values = parse_numbers(list(map(str.strip, cells)), self._missing)
+        pick = [at[column] for column in roles.numeric]
+        for number, lines in self._blocks:
+            numbers, cells, ragged = self._cells(number, lines)
+            grid = np.array(cells, np.object_).reshape(len(numbers), width)[:, pick]
+            values = parse_numbers(list(map(str.strip, grid.ravel().tolist())), self._missing)
             yield Chunk(
-                numbers=np.array(lines, np.int64),
-                texts={column: [record[at[column]] for record in records] for column in texts},
-                numeric=values.reshape(len(records), len(roles.numeric)),
+                numbers=numbers,
+                texts={column: cells[at[column] :: width] for column in texts},
+                numeric=values.reshape(len(numbers), len(pick)),
                 ragged=ragged,
             )
+
+    def _header(self) -> tuple[str, ...]:
+        """Return the cells of the first record, and leave the lines behind it."""
+        for number, lines in self._blocks:
+            for passed, line in enumerate(lines, 1):
+                _, records = _parsed(self.file, number + passed - 1, [line], self._comment)
+                if records:
+                    rest = (number + passed, lines[passed:])
+                    self._blocks = chain([rest], self._blocks)
+                    return tuple(cell.strip() for cell in records[0])
+        raise DataError(f"{self.file} has no records", "the file is empty")
+
+    def _cells(self, number: int, lines: list[str]) -> tuple[Index, list[str], list[int]]:
+        """Return the numbers of the records, their cells row by row, and the ragged lines."""
+        width = len(self.columns)
+        cells = None if self._comment else _plain_cells(lines, width)
+        if cells is not None:
+            return np.arange(number, number + len(lines)), cells, []
+        numbers, records = _parsed(self.file, number, lines, self._comment)
+        numbers, records, ragged = _even(numbers, records, width)
+        return np.array(numbers, np.int64), list(chain.from_iterable(records)), ragged
+
+
+def _plain_cells(lines: list[str], width: int) -> list[str] | None:
+    """Return the cells of ``lines``, row by row; None unless each line is a record without quotes.
+
+    A list per record takes most of the time of the module ``csv``, because Python's garbage
+    collection visits these lists.
+    """
+    text = "\n".join(lines)
+    blank = width == 1 and (" " in text or "" in lines)  # perhaps a blank line, which is no record
+    if blank or '"' in text or set(map(str.count, lines, repeat(","))) != {width - 1}:
+        return None
+    cells = text.replace("\n", ",").split(",")
+    return None if max(map(len, cells)) > csv.field_size_limit() else cells
 
 
 def _even(
@@ -189,29 +217,27 @@ def _refuse_long(file: str, number: int, ends: Sequence[str], lines: int) -> Non
             )
 
 
-def _cut(
-    file: str, blocks: Iterator[_Lines], comment: str | None
-) -> Iterator[tuple[list[int], list[list[str]]]]:
-    """Yield line numbers and records. Raises ``DataError`` for a line that is no record.
+def _parsed(
+    file: str, number: int, block: list[str], comment: str | None
+) -> tuple[list[int], list[list[str]]]:
+    """Return line numbers and records. Raises ``DataError`` for a line that is no record.
 
     A record is one line, so that the error of an open quote names its line.
     """
-    for number, block in blocks:
-        lines = block
-        if comment:
-            lines = ["" if line.startswith(comment) else line for line in block]
-        try:
-            records = list(csv.reader(lines, skipinitialspace=True, strict=True))
-        except csv.Error:
-            records = []
-        if len(records) != len(lines):
-            raise _misquoted(file, number, lines)
-        numbered = list(range(number, number + len(lines)))
-        if [] in records or [""] in records:
-            kept = [at for at, record in enumerate(records) if record not in ([], [""])]
-            numbered, records = [numbered[at] for at in kept], [records[at] for at in kept]
-        if records:
-            yield numbered, records
+    lines = block
+    if comment:
+        lines = ["" if line.startswith(comment) else line for line in block]
+    try:
+        records = list(csv.reader(lines, skipinitialspace=True, strict=True))
+    except csv.Error:
+        records = []
+    if len(records) != len(lines):
+        raise _misquoted(file, number, lines)
+    numbered = list(range(number, number + len(lines)))
+    if [] in records or [""] in records:
+        kept = [at for at, record in enumerate(records) if record not in ([], [""])]
+        numbered, records = [numbered[at] for at in kept], [records[at] for at in kept]
+    return numbered, records
 
 
 def _misquoted(file: str, number: int, lines: Sequence[str]) -> DataError:

@@ -5,7 +5,7 @@ The temporary file has no name, so that the system deletes it when the process e
 
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, BinaryIO
 
@@ -95,20 +95,11 @@ class IdStore:
 
     def ids(self) -> IdList:
         """Return all IDs."""
-        return IdList(self._all_ids())
+        return IdList.from_text(self._text.array(), self._ends.array())
 
     def digest(self) -> bytes:
         """Return the SHA-256 of the IDs and their lengths."""
         return sha256(self._text.digest() + self._ends.digest()).digest()
-
-    def _all_ids(self) -> Iterator[bytes]:
-        text, ends, start = self._text.array(), self._ends.array(), 0
-        for first in range(0, len(ends), 10_000):
-            block_ends = ends[first : first + 10_000].tolist()
-            begin, block = start, text[start : block_ends[-1]].tobytes()
-            for end in block_ends:
-                yield block[start - begin : end - begin]
-                start = end
 
 
 def select_ids(ids: Sequence[bytes], rows: Index) -> IdList:

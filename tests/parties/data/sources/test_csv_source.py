@@ -38,6 +38,27 @@ def test_blanks_around_fields_are_removed(tmp_path: Path) -> None:
     assert (column(records, "c"), column(records, "d")) == (["Private"], ["a, b"])
 
 
+def test_quotes_in_one_line_change_no_record(tmp_path: Path) -> None:
+    lines = [f"p{row}, {row}.5,town {row % 3},{('no', ' yes ')[row % 2]}" for row in range(20)]
+    text = "id,x,town,y\n" + "\n".join(lines)
+    options = {"id": IdColumns(columns=("id",)), "categorical": ("town",), "label": "y"}
+    plain = read(tmp_path, text, **options)
+    quoted = read(tmp_path, text.replace("p7,", '"p7",'), **options)
+    assert plain.table is not None
+    assert quoted.table is not None
+    assert list(plain.ids) == list(quoted.ids) == [b"p%d" % row for row in range(20)]
+    assert column(plain, "x") == column(quoted, "x") == [row + 0.5 for row in range(20)]
+    assert column(plain, "town") == column(quoted, "town")
+    assert (plain.numbers == quoted.numbers).all()
+    assert plain.digest == quoted.digest
+
+
+@pytest.mark.parametrize("text", ["x\n1\n\n3\n", "x\n1\n  \n3\n", "x\n1\n\n3", 'x\n1\n\n"3"\n'])
+def test_blank_line_of_a_single_column_is_no_record(tmp_path: Path, text: str) -> None:
+    records = read(tmp_path, text)
+    assert (records.numbers.tolist(), column(records, "x")) == ([2, 4], [1, 3])
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_every_line_end_counts_lines_alike(tmp_path: Path, end: str) -> None:
     records = read(tmp_path, end.join(["x", "1", "", "2", ""]))
