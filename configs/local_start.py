@@ -20,7 +20,7 @@ class LocalStartSettings(ConfigTable):
     # Epochs of the fit; absent: 20, or 3 above 20,000 rows.
     fit_epochs: Count | None = None
     top_learning_rate: Positive = 2e-3  # of the fit of the top model, which adam carries out
-    top_epochs: Count = 20  # epochs of the top model on embeddings that are sent once
+    top_epochs: Count = 15  # epochs of the top model on embeddings that are sent once
     # Epochs of joint training that follow; a fraction is a part of an epoch.
     joint_epochs: Annotated[float, Field(ge=0, le=10_000)] = 1.5
     joint_batch: Fraction = 0.25  # rows of a joint step, as a fraction of training.batch
