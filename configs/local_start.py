@@ -24,7 +24,7 @@ class LocalStartSettings(ConfigTable):
     # Epochs of joint training that follow; a fraction is a part of an epoch.
     joint_epochs: Annotated[float, Field(ge=0, le=10_000)] = 1.5
     joint_batch: Fraction = 0.25  # rows of a joint step, as a fraction of training.batch
-    joint_rate: Positive = 2.5  # learning rate of the joint steps, as a multiple of the training's
+    joint_rate: Positive = 2.0  # learning rate of the joint steps, as a multiple of the training's
     # Last learning rate of the joint steps, as a fraction of the first one; it falls as a cosine.
     joint_floor: Fraction = 0.05
 
