@@ -1,7 +1,7 @@
 """Draw the pictures of the pages from the records; ``make pictures`` runs it.
 
 ``docs/demo.svg`` is drawn from docs/demo.json, ``docs/forgetting.png`` from docs/forgetting.json,
-and ``docs/*/figure-*.png`` from the ``tables.json`` beside them. A PNG contains the digest of the
+``docs/exact-methods.png`` from docs/exact-methods.json, and ``docs/*/figure-*.png`` from the ``tables.json`` beside them. A PNG contains the digest of the
 drawn values in the text chunk ``Record``; tests/test_figures.py compares it with the record.
 """
 
@@ -28,7 +28,8 @@ LISTS = DOCS.parent / "configs" / "bench"  # the experiments of each benchmark
 def main() -> None:
     """Draw all pictures."""
     (DOCS / "demo.svg").write_text(demo_picture(read(DOCS / "demo.json")))
-    draw_study(study_record(read(DOCS / "forgetting.json")), DOCS / "forgetting.png")
+    for study in ("forgetting", "exact-methods"):
+        draw_study(study_record(read(DOCS / f"{study}.json")), DOCS / f"{study}.png")
     for name, bench in BENCHES.items():
         draw_pictures(bench(LISTS / f"{name}.toml").pages, DOCS)
 

@@ -381,16 +381,21 @@ def test_every_picture_of_a_benchmark_has_a_record() -> None:
     assert set(DOCS.glob("*/figure-*.png")) == recorded
 
 
-def test_picture_of_the_study_shows_the_recorded_values(pictures: ModuleType) -> None:
-    points = json.loads((DOCS / "forgetting.json").read_text())["points"]
-    assert drawn_record(DOCS / "forgetting.png") == values_digest(points), "run make pictures"
+STUDIES = ("forgetting", "exact-methods")
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_picture_of_a_study_shows_the_recorded_values(study: str) -> None:
+    points, picture = json.loads((DOCS / f"{study}.json").read_text())["points"], f"{study}.png"
+    assert drawn_record(DOCS / picture) == values_digest(points), "run make pictures"
     points[0]["auc"]["u_lira"] += 0.001
-    assert drawn_record(DOCS / "forgetting.png") != values_digest(points)
+    assert drawn_record(DOCS / picture) != values_digest(points)
 
 
-def test_study_record_equals_the_page() -> None:
-    page = (DOCS / "forgetting.md").read_text()
-    for point in json.loads((DOCS / "forgetting.json").read_text())["points"]:
+@pytest.mark.parametrize("study", STUDIES)
+def test_record_of_a_study_equals_the_page(study: str) -> None:
+    page = (DOCS / f"{study}.md").read_text()
+    for point in json.loads((DOCS / f"{study}.json").read_text())["points"]:
         table = page.partition(f"### {point['population']}\n")[2].partition("\n### ")[0]
         cells = [
             f"{point['auc'][audit]:.3f} ({point['low'][audit]:.3f} to {point['high'][audit]:.3f})"

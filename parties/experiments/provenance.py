@@ -58,6 +58,10 @@ SCOPES: Final[Mapping[str, tuple[str, ...]]] = {
         "configs/vertical/digits.toml", "configs/vertical/income.toml",
         "configs/vertical/fashion.toml",
     ),
+    "exact-methods": (
+        *VERTICAL, "parties/experiments/population/", "configs/bench/exact-methods.toml",
+        "configs/vertical/income.toml", "configs/vertical/fashion.toml",
+    ),
     "horizontal tables": (*HORIZONTAL, "configs/bench/horizontal.toml", "configs/horizontal/"),
     "llm tables": (*LANGUAGE, "configs/bench/language.toml", "configs/llm/"),
 }  # fmt: skip

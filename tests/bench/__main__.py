@@ -34,6 +34,7 @@ from growth import growth  # noqa: E402
 from hardened import hardened  # noqa: E402
 from intersection import intersection, scale  # noqa: E402
 from language_models import language_models  # noqa: E402
+from local_start import local_start  # noqa: E402
 from method_kills import method_kills  # noqa: E402
 from peers import SPU, peers  # noqa: E402
 from resume import resume  # noqa: E402
@@ -79,6 +80,7 @@ def sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]:
         "client kills": client_kills,
         "method kills": method_kills,
         "estimator": estimator,
+        "local start": lambda report: local_start(data, report),
         "language models": lambda report: language_models(data, report),
     }
 

@@ -33,6 +33,7 @@ PICTURE = re.compile(r"!\[[^\]]*\]\(([^)]+)\)")
 PICTURES = {  # section of the record from which each picture is drawn
     "demo.svg": "demo",
     "forgetting.png": "forgetting",
+    "exact-methods.png": "exact-methods",
 }
 NOTHING = "*No recorded figure.*"
 HEADINGS = ("figure", "value", "wanted", "measured")

@@ -90,6 +90,12 @@ SECTIONS: Mapping[str, Section] = {
         BENCH, (*CRASHES, *VERTICAL, *HORIZONTAL, "parties/language/methods/",
                 "parties/horizontal/client_store.py", "parties/vertical/resume.py"),
     ),
+    "local start": Section(
+        BENCH,
+        (*SPLIT_MODEL, "models/codes.py", "configs/local_start.py",
+         "parties/vertical/methods/local_start.py", "parties/vertical/methods/epochs.py",
+         "configs/vertical/income.toml", "configs/vertical/fashion.toml"),
+    ),
     "estimator": Section(BENCH, ("unlearning/audit/bias_curve.py", "unlearning/audit/lira.py")),
     "language models": Section(LLM, (*LANGUAGE, "configs/llm/tofu.toml")),
     "house": Section(
@@ -98,6 +104,7 @@ SECTIONS: Mapping[str, Section] = {
     "demo": Section("docs/demo.json", (*_vertical("digits"), *ALIGNMENT)),
     "fedora tables": Section("docs/fedora/tables.json", SCOPES["fedora tables"]),
     "forgetting": Section(FEDORA, SCOPES["forgetting"]),
+    "exact-methods": Section(FEDORA, SCOPES["exact-methods"]),
     "horizontal tables": Section("docs/horizontal/tables.json", SCOPES["horizontal tables"]),
     "llm tables": Section("docs/llm/tables.json", SCOPES["llm tables"]),
 }  # fmt: skip

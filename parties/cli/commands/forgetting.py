@@ -55,11 +55,21 @@ class ForgettingOptions:
     only: tuple[str, ...]
     threads: int
 
+    def page(self, suffix: str) -> Path:
+        """Return the path of the page, the record or the picture: named like the study's file."""
+        return self.docs / f"{self.study.stem}{suffix}"
+
     def place(self) -> "StudyPlace":
         """Return the folders of the study."""
         from parties.experiments.population.part import StudyPlace
 
-        return StudyPlace(self.study.parent, self.data, self.out)
+        return StudyPlace(self.study.parent, self.data, self.out, self.scope())
+
+    def scope(self) -> tuple[str, ...]:
+        """Return the code that the figures depend on; a study of a user has no scope of its own."""
+        from parties.experiments.provenance import SCOPES
+
+        return SCOPES.get(self.study.stem, SCOPES["forgetting"])
 
 
 def forgetting_command(  # noqa: PLR0913  one parameter per option
@@ -123,11 +133,11 @@ def _search(options: ForgettingOptions, console: Console) -> None:
         search_steps,
         write_choices,
     )
-    from parties.experiments.provenance import SCOPES, Provenance
+    from parties.experiments.provenance import Provenance
 
     torch.set_num_threads(options.threads)
     study, path = read_study(options.study), options.docs / NAME
-    chosen, measured = study.chosen(options.only), Provenance.here(SCOPES["forgetting"])
+    chosen, measured = study.chosen(options.only), Provenance.here(options.scope())
     with _progress(console, "trials", search_steps(study, chosen)) as (describe, advance):
         for population in chosen:
             for choice in search_settings(study, population, options.place(), describe, advance):
@@ -161,19 +171,20 @@ def _measure(options: ForgettingOptions, seeds: int, console: Console) -> None:
     facts = [each.facts for part in parts for each in part.rows.values()]
     measured = Provenance.common(Provenance(**each["provenance"]) for each in facts)
     points = study_points(summaries)
-    _write(options, seeds, parts, study_table(summaries), measured)
+    searched = any(row.search for each in chosen for row in study.rows(each))
+    page = _page(options, seeds, parts, measured, SEARCHED if searched else DEFAULTS)
+    options.docs.mkdir(parents=True, exist_ok=True)
+    options.page(".md").write_text(page + study_table(summaries))
     content = {
         **asdict(measured),
         "points": [asdict(each) for each in points],
         "populations": [asdict(each) for each in summaries],
     }
-    (options.docs / "forgetting.json").write_text(
-        json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-    )
-    draw_study(points, options.docs / "forgetting.png")
+    options.page(".json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    draw_study(points, options.page(".png"))
     checks = [asdict(check) for check in study_checks(summaries)]
-    merge_rows(options.docs / "fedora.json", "forgetting", checks, measured)
-    console.print(f"page:    {options.docs / 'forgetting.md'}", event="result")
+    merge_rows(options.docs / "fedora.json", options.study.stem, checks, measured)
+    console.print(f"page:    {options.page('.md')}", event="result")
     console.print(f"figures: {options.docs / 'fedora.json'}", event="result")
 
 
@@ -215,31 +226,32 @@ def _progress(
         yield describe, lambda: progress.advance(bar)
 
 
-def _write(
+def _page(
     options: ForgettingOptions,
     seeds: int,
     parts: "Sequence[MeasuredPart]",
-    tables: str,
     measured: "Provenance",
-) -> None:
-    """Write the page."""
-    options.docs.mkdir(parents=True, exist_ok=True)
+    settings: str,
+) -> str:
+    """Return the page up to its tables; ``settings`` says how the settings were chosen."""
     hours = sum(each.facts["seconds"] for part in parts for each in part.rows.values()) / 3600
     first = min(part.seed for part in parts)
-    mixed = "" if measured.code else MIXED
-    command = f"vfl bench forgetting --seeds {seeds} --data DIR"
-    page = PAGE.format(
-        command=command, hours=hours, first=first, last=first + seeds - 1, mixed=mixed
-    )
-    (options.docs / "forgetting.md").write_text(page + tables)
+    study = "" if options.study == STUDY else f" --study {options.study.name}"
+    return PAGE.format(
+        command=f"vfl bench forgetting{study} --seeds {seeds} --data DIR",
+        hours=hours, first=first, last=first + seeds - 1, settings=settings,
+        mixed="" if measured.code else MIXED, name=options.study.stem,
+    )  # fmt: skip
 
 
+SEARCHED = """The settings of every method were chosen on other seeds by one
+rule, among 20 trials: the lowest leak with an accuracy on validation rows within one point of Retrain's
+(`vfl bench forgetting-search`, [forgetting-search.json](forgetting-search.json))."""
+DEFAULTS = """The methods have their default settings."""
 PAGE = """# Forgetting, measured per example
 
 Written by `{command}`; the methods took {hours:.1f} h, without the training of the models. The tables
-show means over seeds {first} to {last}. The settings of every method were chosen on other seeds by one
-rule, among 20 trials: the lowest leak with an accuracy on validation rows within one point of Retrain's
-(`vfl bench forgetting-search`, [forgetting-search.json](forgetting-search.json)).
+show means over seeds {first} to {last}. {settings}
 
 {mixed}| column | meaning |
 |---|---|
@@ -258,9 +270,9 @@ The attacks fit Gaussians to few models, so their AUC is biased towards 0.5. Eac
 attack with two Gaussians per row and an attack with one shift for all rows, corrected by the curve below
 each table; in parentheses, the 95 % interval over seeds.
 
-![AUC of both audits for every method](forgetting.png)
+![AUC of both audits for every method]({name}.png)
 
-<!-- state: forgetting -->
+<!-- state: {name} -->
 <!-- end -->
 
 """  # noqa: E501

@@ -28,7 +28,7 @@ from parties.experiments.population.plan import TRAINING, Population, Study, Stu
 from parties.experiments.population.pooled_data import PooledData, read_pooled_data
 from parties.experiments.population.run import train_originals
 from parties.experiments.population.trained import TrainedPopulation
-from parties.experiments.provenance import SCOPES, Provenance
+from parties.experiments.provenance import Provenance
 from parties.vertical.methods.registry import SCHEMA
 from protocol import vfl_pb2
 from unlearning.audit.forgetting import label_log_odds
@@ -48,6 +48,7 @@ class StudyPlace:
     configs: Path  # the folder of the study's file
     data: Path | None
     out: Path
+    scope: tuple[str, ...]  # the code that the figures depend on
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +179,7 @@ class StudyPart:
         facts = {
             "row": row.model_dump(mode="json", include={"name", "way", "settings"}),
             "training_rows": len(self._sets.rows(0).train),
-            "provenance": asdict(Provenance.here(SCOPES["forgetting"])),
+            "provenance": asdict(Provenance.here(self._place.scope)),
             "failure": None,
         }
         originals, began = self._originals, monotonic()

@@ -142,7 +142,7 @@ def test_diverged_method_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             return failed if row.name == "steep" else part(0).rows[row.name]
 
     monkeypatch.setattr(study_module, "StudyPart", Part)
-    place = StudyPlace(tmp_path, None, tmp_path)
+    place = StudyPlace(tmp_path, None, tmp_path, ())
     plan = PartPlan(POPULATION, 3, (), {})
     with pytest.raises(PolicyError, match="digits, seed 3, method 'steep'"):
         study_module._measured_part(
