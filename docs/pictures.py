@@ -1,8 +1,9 @@
 """Draw the pictures of the pages from the records; ``make pictures`` runs it.
 
-``docs/demo.svg`` is drawn from docs/demo.json, ``docs/forgetting.png`` from docs/forgetting.json,
-``docs/exact-methods.png`` from docs/exact-methods.json, and ``docs/*/figure-*.png`` from the ``tables.json`` beside them. A PNG contains the digest of the
-drawn values in the text chunk ``Record``; tests/test_figures.py compares it with the record.
+``docs/demo.svg`` is drawn from docs/demo.json, ``docs/forgetting.png`` and
+``docs/exact-methods.png`` from the records of the same name, and ``docs/*/figure-*.png`` from the
+``tables.json`` beside them. A PNG contains the digest of the drawn values in the text chunk
+``Record``; tests/test_figures.py compares it with the record.
 """
 
 import json

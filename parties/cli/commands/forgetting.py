@@ -244,9 +244,9 @@ def _page(
     )  # fmt: skip
 
 
-SEARCHED = """The settings of every method were chosen on other seeds by one
-rule, among 20 trials: the lowest leak with an accuracy on validation rows within one point of Retrain's
-(`vfl bench forgetting-search`, [forgetting-search.json](forgetting-search.json))."""
+SEARCHED = """The settings of every method were chosen on other seeds
+by one rule, among 20 trials: the lowest leak with an accuracy on validation rows within one point of
+Retrain's (`vfl bench forgetting-search`, [forgetting-search.json](forgetting-search.json))."""
 DEFAULTS = """The methods have their default settings."""
 PAGE = """# Forgetting, measured per example
 
