@@ -111,7 +111,7 @@ class OrderCheck:
         match gradient.WhichOneof("use"):
             case "descend" if self._task.optimiser is None:
                 raise _refusal("an optimiser step", "a step of a task with an optimiser")
-            case "descend" if gradient.descend.HasField("scale") and not self._local(place.task):
+            case "descend" if gradient.descend.HasField("scale") and not self._scales(place.task):
                 raise _refusal("a scaled learning rate", "the whole learning rate")
             case "hold" if place.microbatch:
                 self._require_held("to add a gradient")
@@ -203,10 +203,9 @@ class OrderCheck:
             legal = start in self._training_starts and rows in _LEARNED[vfl_pb2.TRAIN]
         else:
             fresh_starts = [each for orders in self._orders for each in orders.fresh]
-            legal = (rows == vfl_pb2.SAMPLE and start in fresh_starts) or (
-                rows == vfl_pb2.RETAIN
-                and start in [(first_rule(plan), None) for plan in self._local(task)]
-            )
+            fresh_starts += [(first_rule(plan), None) for plan in self._local(task)]
+            learned = vfl_pb2.RETAIN if start[1] is None else vfl_pb2.SAMPLE
+            legal = start in fresh_starts and rows == learned
         if not legal:
             raise _refusal(
                 f"a new model with the rule {start[0]}, the sample {start[1]} and preprocessing "
@@ -310,6 +309,12 @@ class OrderCheck:
             vfl_pb2.UNLEARN: self._orders,
         }
         return [each.local for each in orders.get(task, []) if each.local is not None]
+
+    def _scales(self, task: vfl_pb2.Task) -> bool:
+        """Whether a training of a task may scale the learning rate of a step."""
+        if task == vfl_pb2.TRAIN:
+            return self._training.scales
+        return task == vfl_pb2.UNLEARN and any(each.scales for each in self._orders)
 
     def _newton(self, newton: vfl_pb2.Newton, task: vfl_pb2.Task) -> None:
         name, agreed = newton.WhichOneof("command"), self._agreement

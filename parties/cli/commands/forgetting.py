@@ -245,7 +245,7 @@ def _page(
 
 
 SEARCHED = """The settings of every method were chosen on other seeds
-by one rule, among 20 trials: the lowest leak with an accuracy on validation rows within one point of
+by one rule, among 20 trials: the lowest leak with an accuracy on validation rows within a point of
 Retrain's (`vfl bench forgetting-search`, [forgetting-search.json](forgetting-search.json))."""
 DEFAULTS = """The methods have their default settings."""
 PAGE = """# Forgetting, measured per example

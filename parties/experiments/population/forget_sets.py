@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from configs.agreement import RowRequest
 from parties.common.errors import PolicyError
 from parties.common.shared_randomness import Index, derive_key, permutation
-from parties.experiments.population.pooled_data import PooledData, requested_rows
+from parties.experiments.population.pooled_data import PooledData, rows_of_classes
 from parties.vertical.engine.rows import RowSets
 from unlearning.audit.lira import MIN_RUNS
 
@@ -60,7 +60,7 @@ def draw_forget_sets(pooled: PooledData, request: RowRequest, runs: int) -> Forg
             f"a population has {runs} runs; expected an even number of at least {2 * MIN_RUNS}"
         )
     secret = derive_key(pooled.agreement.seed, "population", request.name, request.seed)
-    requested = requested_rows(pooled, request)
+    requested = rows_of_classes(pooled, request)
     requested = requested[permutation(secret, len(requested))]
     size = 2 * request.canaries or len(requested) // 2 * 2
     if not 2 <= size <= len(requested):
@@ -95,7 +95,7 @@ def draw_triggered(pooled: PooledData, runs: int) -> ForgetSet:
             "the models that measure triggers have no trigger",
             "give the first request of the population's changes a backdoor",
         )
-    requested = requested_rows(pooled, pooled.agreement.unlearn[0])
+    requested = rows_of_classes(pooled, pooled.agreement.unlearn[0])
     labels, inputs = pooled.labels.clone(), dict(pooled.inputs)
     labels[trigger.rows] = trigger.target
     inputs[trigger.party] = inputs[trigger.party].clone()

@@ -23,10 +23,9 @@ from parties.experiments.population.forget_sets import (
     draw_triggered,
 )
 from parties.experiments.population.measured import Floats, Measured
-from parties.experiments.population.methods import run_population_method
 from parties.experiments.population.plan import TRAINING, Population, Study, StudyMethod
 from parties.experiments.population.pooled_data import PooledData, read_pooled_data
-from parties.experiments.population.run import train_originals
+from parties.experiments.population.run import run_population_method, train_originals
 from parties.experiments.population.trained import TrainedPopulation
 from parties.experiments.provenance import Provenance
 from parties.vertical.methods.registry import SCHEMA

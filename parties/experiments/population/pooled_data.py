@@ -172,8 +172,8 @@ def read_pooled_data(
     return replace(pooled, trigger=trigger)
 
 
-def requested_rows(pooled: PooledData, request: RowRequest) -> Index:
-    """Return the training rows of the classes that the request names, as its fraction says."""
+def rows_of_classes(pooled: PooledData, request: RowRequest) -> Index:
+    """Return the fraction of the training rows of each requested class, ``[rows]``."""
     agreement, rows, labels = pooled.agreement, pooled.rows, pooled.labels.numpy()
     parts = []
     for name in request.classes:
@@ -196,7 +196,7 @@ def _trigger(
     if plan is None:
         return None
     name, request = plan.party, agreement.unlearn[0]
-    rows = poisoned_rows(agreement, request, requested_rows(pooled, request), pooled.labels)
+    rows = poisoned_rows(agreement, request, rows_of_classes(pooled, request), pooled.labels)
     train = places[name][pooled.rows.train]
     trigger = make_trigger(plan, holdings[name], train, rows)
     stamped = trigger.stamp(pooled.inputs[name], fitted[name])

@@ -1,9 +1,9 @@
 """N models in one process, as an unlearning method sees them; no message is sent."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from parties.common.errors import PolicyError
 from parties.common.progress import ProgressReporter
 from parties.experiments.population.forget_sets import ForgetSet
 from parties.experiments.population.trained import TrainedPopulation
+from parties.requests.driver import NOT_FINITE, Method, carry_out
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT, ORIGINAL
 from parties.vertical.engine.optimiser import (
     UpdateRule,
@@ -32,16 +33,11 @@ from parties.vertical.engine.rows import (
     ordered_requests,
     shuffled_requests,
 )
-from parties.vertical.methods.epochs import train_epoch
+from parties.vertical.methods.fedora import FedoraSettings
 from parties.vertical.methods.local_start import TOP, LocalStart
-from parties.vertical.methods.run import (
-    PLAIN,
-    Act,
-    Batch,
-    Norms,
-    ShrinkShares,
-    Votes,
-)
+from parties.vertical.methods.method import MethodResult
+from parties.vertical.methods.registry import METHODS
+from parties.vertical.methods.run import PLAIN, Act, Batch, Norms, ShrinkShares, Votes, train_epoch
 from protocol import vfl_pb2
 
 T = TypeVar("T")
@@ -442,3 +438,45 @@ def _train_with_local_start(
 def with_agreement(trained: TrainedPopulation, agreement: VerticalAgreement) -> TrainedPopulation:
     """Return the same models and rows, with the settings of another agreement."""
     return replace(trained, pooled=replace(trained.pooled, agreement=agreement))
+
+
+@dataclass(frozen=True, slots=True)
+class UnlearnedPopulation:
+    """The models after a method."""
+
+    models: Ensemble
+    # Number of rows of each model whose embeddings would cross the network, once for each time.
+    rows_embedded: int
+
+
+def run_population_method(
+    trained: TrainedPopulation, way: str, agreement: VerticalAgreement | None = None
+) -> UnlearnedPopulation:
+    """Return the models after one method; ``agreement`` has other settings of the method.
+
+    Raises:
+        PolicyError: a population does not support these settings of FedORA.
+        ValueError: the parameters of a model are not finite.
+    """
+    agreed = agreement or trained.pooled.agreement
+    if way == "fedora":
+        require_supported(agreed.unlearning.of(FedoraSettings))
+    method = cast("Method[PopulationRun, Any, MethodResult]", METHODS[way])
+    early = method.needs(agreed).early_checkpoint
+    run = PopulationRun(with_agreement(trained, agreed), early)
+    if carry_out(method, run).stopped == NOT_FINITE:
+        raise ValueError("the parameters of a model are not finite")
+    return UnlearnedPopulation(run.models, run.rows_embedded)
+
+
+def require_supported(plan: FedoraSettings) -> None:
+    """Refuse settings with a different step size, or a different vector of duals, per model.
+
+    Raises:
+        PolicyError: a population does not support these settings.
+    """
+    if plan.dual == "literal" or (plan.adaptive and plan.primal == "optimiser"):
+        raise PolicyError(
+            "a population does not support these settings of FedORA",
+            "set dual = 'scalar'; with primal = 'optimiser', also set adaptive = false",
+        )

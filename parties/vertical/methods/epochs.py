@@ -1,8 +1,7 @@
 """Methods whose steps are epochs of training; they differ in start model, rows and labels."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, ClassVar, cast
 
 from torch import Tensor
@@ -13,10 +12,9 @@ from configs.unlearning import MethodSettings
 from parties.requests.driver import JsonObject, MethodDefaults, StepRecord, StepResult, Stop
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
-from parties.vertical.engine.training_loop import ACCUMULATE, DESCEND
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.orders import Orders
-from parties.vertical.methods.run import Batch, Loss, ShrinkShares, VerticalRun
+from parties.vertical.methods.run import ShrinkShares, VerticalRun, train_epoch
 from protocol import vfl_pb2
 
 
@@ -94,54 +92,3 @@ class EpochMethod(MethodDefaults):
         unknown = {"validation_loss": None, "validation_accuracy": None}
         epochs = [each | unknown for each in records]
         return MethodResult({"epochs": epochs}, stopped=stop.reason)
-
-
-@dataclass(frozen=True, slots=True)
-class RateSchedule:
-    """The learning rate of each step of an epoch, as a part of several epochs."""
-
-    begun: int  # number of steps before the epoch
-    steps: int  # number of steps of all epochs; the last epoch may end early
-    factor: Callable[[int], float]  # factor of the learning rate in each step, counted from 0
-
-
-def train_epoch(
-    run: VerticalRun,
-    rows: vfl_pb2.Rows,
-    number: int,
-    labels: Tensor | None = None,
-    size: int | None = None,
-    *,
-    only_top: bool = False,
-    schedule: RateSchedule | None = None,
-) -> float:
-    """Train all models for one epoch, and return the mean loss.
-
-    Args:
-        run: the models.
-        rows: the row set.
-        number: number of the epoch, from 1.
-        labels: [N, common_rows], labels that replace the true labels.
-        size: rows of a batch; None for the batch size of the training.
-        only_top: whether only the top models are trained.
-        schedule: the learning rate of each step; None for the rate of the update rule.
-    """
-    losses: list[tuple[float, int]] = []
-    taken = count() if schedule is None else count(schedule.begun)
-
-    def descend(batch: Batch) -> Loss:
-        loss = batch.cross_entropy(None if labels is None else labels.gather(1, batch.rows))
-        losses.append((loss.detach().mean().item(), batch.rows.shape[1]))
-        if batch.share < 1:
-            loss = loss * batch.share
-        if not batch.last:
-            return Loss(loss, ACCUMULATE)
-        if schedule is None:
-            return Loss(loss, DESCEND)
-        factor = schedule.factor(next(taken))
-        return Loss(loss, vfl_pb2.Gradient(descend=vfl_pb2.Descend(scale=factor)))
-
-    size = size or run.agreement.training.batch
-    left = None if schedule is None else schedule.steps - schedule.begun
-    run.run_epoch(rows, number, size, descend, only_top=only_top, steps=left)
-    return sum(value * rows for value, rows in losses) / max(1, sum(rows for _, rows in losses))

@@ -36,11 +36,18 @@ from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.rows import RowSets, Sample
 from parties.vertical.engine.train import share_correct
 from parties.vertical.engine.training_loop import HOLD, SentGradients
-from parties.vertical.methods.epochs import train_epoch
 from parties.vertical.methods.kkt import ANCHOR, KktTerms, kkt_report
 from parties.vertical.methods.method import MethodResult, Threshold
 from parties.vertical.methods.orders import Orders, PrimalLimits, Start
-from parties.vertical.methods.run import FRESH_TOP, Batch, Loss, Norms, ShrinkShares, VerticalRun
+from parties.vertical.methods.run import (
+    FRESH_TOP,
+    Batch,
+    Loss,
+    Norms,
+    ShrinkShares,
+    VerticalRun,
+    train_epoch,
+)
 from protocol import vfl_pb2
 from unlearning import thresholds
 from unlearning.calibration import calibration_factor

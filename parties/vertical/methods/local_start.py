@@ -26,9 +26,8 @@ from parties.vertical.engine.optimiser import (
 from parties.vertical.engine.party_state import LocalFit
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import EpochResult, train_from_random, validation_metrics
-from parties.vertical.methods.epochs import RateSchedule, train_epoch
 from parties.vertical.methods.network_run import NetworkRun
-from parties.vertical.methods.run import VerticalRun
+from parties.vertical.methods.run import RateSchedule, VerticalRun, train_epoch
 from protocol import vfl_pb2
 
 FIT, TOP, JOINT = "local fit", "top model", "joint training"  # the phases, in this order

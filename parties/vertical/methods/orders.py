@@ -39,6 +39,7 @@ class Orders:
     # Limits of a primal step; None: the method takes no such step.
     primal: PrimalLimits | None = None
     proximal: float = 0.0  # weight ρ of the proximal term in a report of norms
+    scales: bool = False  # whether the learning rate of a step may be scaled by up to 1
     # Settings of the training with a local start of fresh models on D_r; None: no such training.
     local: LocalStartSettings | None = None
 
@@ -62,7 +63,8 @@ class Orders:
         size, epochs = joint_batch(plan, agreement), ceil(plan.epochs_together)
         sizes = [size] if agreement.training.overlap != "microbatch" else [size, size // 2]
         batches = tuple((each, epochs) for each in sizes if each and epochs)
-        return cls(starts=tuple((rule, None) for rule in rules), batches=batches, local=plan)
+        starts = tuple((rule, None) for rule in rules)
+        return cls(starts=starts, batches=batches, local=plan, scales=True)
 
 
 def training_orders(agreement: VerticalAgreement) -> Orders:

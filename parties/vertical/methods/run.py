@@ -7,6 +7,7 @@ written once for both.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Final, Protocol, TypeVar
 
 import torch
@@ -19,7 +20,7 @@ from parties.requests.driver import Run
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.party_state import LocalFit
 from parties.vertical.engine.rows import RowSets, Sample
-from parties.vertical.engine.training_loop import HOLD, SentGradients
+from parties.vertical.engine.training_loop import ACCUMULATE, DESCEND, HOLD, SentGradients
 from protocol import vfl_pb2
 
 T = TypeVar("T")
@@ -266,3 +267,54 @@ def hold_forget_gradient(run: VerticalRun) -> list[float]:
 
     run.run_batches(run.pass_requests(vfl_pb2.FORGOTTEN), forget_loss)
     return total.tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class RateSchedule:
+    """The learning rate of each step of an epoch, as a part of several epochs."""
+
+    begun: int  # number of steps before the epoch
+    steps: int  # number of steps of all epochs; the last epoch may end early
+    factor: Callable[[int], float]  # factor of the learning rate in each step, counted from 0
+
+
+def train_epoch(
+    run: VerticalRun,
+    rows: vfl_pb2.Rows,
+    number: int,
+    labels: Tensor | None = None,
+    size: int | None = None,
+    *,
+    only_top: bool = False,
+    schedule: RateSchedule | None = None,
+) -> float:
+    """Train all models for one epoch, and return the mean loss.
+
+    Args:
+        run: the models.
+        rows: the row set.
+        number: number of the epoch, from 1.
+        labels: [N, common_rows], labels that replace the true labels.
+        size: rows of a batch; None for the batch size of the training.
+        only_top: whether only the top models are trained.
+        schedule: the learning rate of each step; None for the rate of the update rule.
+    """
+    losses: list[tuple[float, int]] = []
+    taken = count() if schedule is None else count(schedule.begun)
+
+    def descend(batch: Batch) -> Loss:
+        loss = batch.cross_entropy(None if labels is None else labels.gather(1, batch.rows))
+        losses.append((loss.detach().mean().item(), batch.rows.shape[1]))
+        if batch.share < 1:
+            loss = loss * batch.share
+        if not batch.last:
+            return Loss(loss, ACCUMULATE)
+        if schedule is None:
+            return Loss(loss, DESCEND)
+        factor = schedule.factor(next(taken))
+        return Loss(loss, vfl_pb2.Gradient(descend=vfl_pb2.Descend(scale=factor)))
+
+    size = size or run.agreement.training.batch
+    left = None if schedule is None else schedule.steps - schedule.begun
+    run.run_epoch(rows, number, size, descend, only_top=only_top, steps=left)
+    return sum(value * rows for value, rows in losses) / max(1, sum(rows for _, rows in losses))

@@ -18,10 +18,9 @@ from parties.requests.driver import (
     Stop,
 )
 from parties.vertical.engine.optimiser import UpdateRule, cosine
-from parties.vertical.methods.epochs import RateSchedule, train_epoch
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.orders import Orders
-from parties.vertical.methods.run import VerticalRun
+from parties.vertical.methods.run import RateSchedule, VerticalRun, train_epoch
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
 
@@ -60,7 +59,7 @@ class ShortRetrainMethod(MethodDefaults):
         epochs = ceil(_plan(agreement).rows * agreement.training.epochs) + 1
         sizes = [size] if agreement.training.overlap != "microbatch" else [size, size // 2]
         batches = tuple((each, epochs) for each in sizes if each)
-        return Orders(fresh=((_rule(agreement), None),), batches=batches)
+        return Orders(fresh=((_rule(agreement), None),), batches=batches, scales=True)
 
     def count(self, run: VerticalRun) -> int:
         """The number of optimiser steps."""

@@ -9,8 +9,8 @@ import pytest
 from three_parties import agreement, forget_some, inputs, networks, open_split_model
 
 from models.ensemble import Ensemble
-from parties.experiments.population.methods import run_population_method
 from parties.experiments.population.pooled_data import PooledData, WholeModel
+from parties.experiments.population.run import run_population_method
 from parties.experiments.population.trained import TrainedPopulation
 from parties.requests.driver import carry_out
 from parties.vertical.engine.local_model import ORIGINAL
@@ -89,7 +89,10 @@ def votes() -> dict[str, Any]:
 def test_population_method_equals_the_method_between_parties(tmp_path: Path, method: str) -> None:
     name, unlearning = METHODS[method]
     changes = votes() if name == "cvfu" else {}
-    if name == "retrain-local":  # fits preprocessing to D_r, but a population has one for all rows
+    if name in (
+        "retrain-local",
+        "short-retrain",
+    ):  # fits preprocessing to D_r, but a population has one for all rows
         changes = {"preprocessing": "declared"}
     training = {"batch": BATCH, "learning_rate": RATE, "epochs": 2}
     with open_split_model(tmp_path, unlearning=unlearning, training=training, **changes) as opened:

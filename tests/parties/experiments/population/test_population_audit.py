@@ -13,10 +13,9 @@ from parties.common.errors import PolicyError
 from parties.experiments.population.audit import U_LIRA, VS_RETRAIN, PopulationAudit, leak
 from parties.experiments.population.forget_sets import ForgetSet, draw_forget_sets
 from parties.experiments.population.measured import Measured
-from parties.experiments.population.methods import run_population_method
 from parties.experiments.population.part import accuracies
 from parties.experiments.population.pooled_data import PooledData
-from parties.experiments.population.run import train_originals
+from parties.experiments.population.run import run_population_method, train_originals
 from parties.experiments.population.trained import TrainedPopulation
 from parties.vertical.engine.rows import RowSets
 from parties.vertical.methods.registry import AGREEMENT

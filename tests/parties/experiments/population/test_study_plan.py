@@ -9,8 +9,8 @@ from three_parties import agreement
 from configs.errors import ConfigError
 from parties.cli.commands.forgetting import STUDY
 from parties.common.errors import PolicyError
-from parties.experiments.population.methods import require_supported
 from parties.experiments.population.plan import SearchRange, Study, StudyMethod, read_study
+from parties.experiments.population.run import require_supported
 from parties.vertical.methods.fedora import FedoraSettings
 from parties.vertical.methods.registry import AGREEMENT
 

@@ -7,9 +7,9 @@ import pytest
 from three_parties import open_split_model, start_training
 
 from parties.vertical.evaluation.extra_audits import reconstruction_attacks
-from parties.vertical.methods.epochs import train_epoch
 from parties.vertical.methods.fine_tune import FineTuneMethod
 from parties.vertical.methods.network_run import NetworkRun
+from parties.vertical.methods.run import train_epoch
 from protocol import vfl_pb2
 
 

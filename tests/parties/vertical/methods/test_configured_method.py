@@ -37,7 +37,7 @@ def test_every_configured_name_is_a_method_name() -> None:
 
 def test_only_retrains_are_marked_exact() -> None:
     exact = {name for name in NAMES if vertical_method(name).guarantee is Guarantee.EXACT}
-    assert exact == {"retrain-paired", "retrain-local", "sharded"}
+    assert exact == {"retrain-paired", "retrain-local", "short-retrain", "sharded"}
     assert [each.name for each in independent_retrains(2)] == ["retrain", "retrain-2"]
 
 

@@ -16,7 +16,8 @@ from whole_run import QUICK, run
 from parties.common.json_files import canonical_json
 from parties.report.page import report_page
 from parties.requests.driver import carry_out
-from parties.vertical.engine.train import NewtonRun, distance_to_copy, run_newton, train_model
+from parties.vertical.engine.train import NewtonRun, distance_to_copy, run_newton
+from parties.vertical.methods.local_start import train_model
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.newton_cg import NewtonCgMethod
 from protocol import vfl_pb2
