@@ -454,7 +454,8 @@ class OrderCheck:
             )
 
     def _require_held(self, what: str) -> None:
-        if not self._task.held:
+        """Require a held gradient; with ``embed_once``, no bottom model has a gradient."""
+        if not self._task.held and self._agreement.privacy.embed_once is None:
             raise _refusal(what, "a held gradient before it")
 
 

@@ -225,3 +225,16 @@ def test_prediction_without_the_noise_of_training_is_refused(tmp_path: Path) -> 
     private_run(tmp_path, ONCE)
     with pytest.raises(ConfigError, match=r"another agreement, which differs in: privacy"):
         predict_rows(tmp_path, None, three_parties.agreement())
+
+
+def test_gradient_ascent_changes_the_top_model_above_one_time_embeddings(tmp_path: Path) -> None:
+    """The parties' bottom models are frozen: no party holds a gradient, and none refuses a step."""
+    plan = {"method": "gradient-ascent", "compare": ("fine-tune", "relabel"), "retrains": 2}
+    training = {"epochs": 60, "learning_rate": 0.05}
+    little = {"embed_once": {"noise_multiplier": 0.1}}
+    metrics = private_run(tmp_path, little, unlearn=FORGET, unlearning=plan, training=training)
+    method = metrics["requests"][0]["methods"][1]
+    assert method["name"] == "gradient-ascent"
+    losses = method["details"]["losses"]
+    assert len(losses) == 10
+    assert losses[0] < losses[-1]
