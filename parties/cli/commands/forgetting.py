@@ -172,7 +172,11 @@ def _measure(options: ForgettingOptions, seeds: int, console: Console) -> None:
     measured = Provenance.common(Provenance(**each["provenance"]) for each in facts)
     points = study_points(summaries)
     searched = any(row.search for each in chosen for row in study.rows(each))
-    page = _page(options, seeds, parts, measured, SEARCHED if searched else DEFAULTS)
+    rest = [each.name for each in study.population if each not in chosen]
+    settings = SEARCHED if searched else DEFAULTS
+    if rest:
+        settings += f"\n\n**Not measured:** the populations {', '.join(rest)} of the study."
+    page = _page(options, seeds, parts, measured, settings)
     options.docs.mkdir(parents=True, exist_ok=True)
     options.page(".md").write_text(page + study_table(summaries))
     content = {

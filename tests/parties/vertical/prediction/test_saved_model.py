@@ -12,7 +12,7 @@ import pytest
 import torch
 from prediction_parties import config, party_of, predict_rows, trained_parties
 from safetensors.torch import load, save
-from three_parties import agreement
+from three_parties import LIMITS, agreement
 from whole_run import run
 
 from configs.errors import ConfigError
@@ -190,7 +190,8 @@ def test_local_models_of_different_runs_are_refused_and_both_named(
     shutil.rmtree(model_file(trained, "right"))
     shutil.copytree(model_file(again, "right"), model_file(trained, "right"))
     with pytest.raises(RemoteProtocolError) as error:
-        predict_rows(trained, ["p1", "p2", "p3"])
+        # The passive parties dial the hub again for as long as they may join.
+        predict_rows(trained, ["p1", "p2", "p3"], agreement(limits=LIMITS | {"join_seconds": 6.0}))
     message = str(error.value)
     assert "the local models belong to different runs: hub uses the model of run" in message
     assert all(each.hex() in message for each in runs)
