@@ -29,7 +29,10 @@ LISTS = DOCS.parent / "configs" / "bench"  # the experiments of each benchmark
 def main() -> None:
     """Draw all pictures."""
     (DOCS / "demo.svg").write_text(demo_picture(read(DOCS / "demo.json")))
-    for study in ("forgetting", "exact-methods"):
+    measured = [
+        name for name in ("forgetting", "exact-methods") if (DOCS / f"{name}.json").exists()
+    ]
+    for study in measured:
         draw_study(study_record(read(DOCS / f"{study}.json")), DOCS / f"{study}.png")
     for name, bench in BENCHES.items():
         draw_pictures(bench(LISTS / f"{name}.toml").pages, DOCS)
