@@ -395,13 +395,12 @@ def test_picture_of_a_study_shows_the_recorded_values(study: str) -> None:
 @pytest.mark.parametrize("study", STUDIES)
 def test_record_of_a_study_equals_the_page(study: str) -> None:
     page = (DOCS / f"{study}.md").read_text()
-    for point in json.loads((DOCS / f"{study}.json").read_text())["points"]:
-        table = page.partition(f"### {point['population']}\n")[2].partition("\n### ")[0]
-        cells = [
-            f"{point['auc'][audit]:.3f} ({point['low'][audit]:.3f} to {point['high'][audit]:.3f})"
-            for audit in AUDITS
-        ]
-        assert f"| {point['name']} | {' | '.join(cells)} |" in table
+    for population in json.loads((DOCS / f"{study}.json").read_text())["populations"]:
+        table = page.partition(f"### {population['name']}\n")[2].partition("\n### ")[0]
+        for method in population["methods"]:
+            audits = [method["auc"][audit] for audit in AUDITS]
+            cells = [f"{a['value']:.3f} ({a['low']:.3f} to {a['high']:.3f})" for a in audits]
+            assert f"| {method['name']} | {' | '.join(cells)} |" in table
 
 
 def words_of(svg: str) -> list[str]:
