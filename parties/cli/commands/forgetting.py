@@ -173,9 +173,10 @@ def _measure(options: ForgettingOptions, seeds: int, console: Console) -> None:
     points = study_points(summaries)
     searched = any(row.search for each in chosen for row in study.rows(each))
     rest = [each.name for each in study.population if each not in chosen]
-    settings = SEARCHED if searched else DEFAULTS
+    hours = _hours_of_search(options.docs / NAME, [each.name for each in chosen])
+    settings = SEARCHED.format(hours=hours) if searched else DEFAULTS
     if rest:
-        settings += f"\n\n**Not measured:** the populations {', '.join(rest)} of the study."
+        settings += f"\n\n**Not measured:** the populations {'; '.join(rest)}."
     page = _page(options, seeds, parts, measured, settings)
     options.docs.mkdir(parents=True, exist_ok=True)
     options.page(".md").write_text(page + study_table(summaries))
@@ -230,6 +231,14 @@ def _progress(
         yield describe, lambda: progress.advance(bar)
 
 
+def _hours_of_search(path: Path, populations: Sequence[str]) -> float:
+    """Return the hours that the trials of these populations took, without training of models."""
+    choices = json.loads(path.read_text())["choices"] if path.exists() else []
+    own = [each for each in choices if each["population"] in populations]
+    seconds: float = sum(trial["seconds"] for each in own for trial in each["trials"])
+    return seconds / 3600
+
+
 def _page(
     options: ForgettingOptions,
     seeds: int,
@@ -250,7 +259,8 @@ def _page(
 
 SEARCHED = """The settings of every method were chosen on other seeds
 by one rule, among 20 trials: the lowest leak with an accuracy on validation rows within a point of
-Retrain's (`vfl bench forgetting-search`, [forgetting-search.json](forgetting-search.json))."""
+Retrain's (`vfl bench forgetting-search`, {hours:.1f} h,
+[forgetting-search.json](forgetting-search.json))."""
 DEFAULTS = """The methods have their default settings."""
 PAGE = """# Forgetting, measured per example
 
