@@ -49,9 +49,6 @@ class Federation:
 
 FEDERATIONS = (
     Federation("Adult", "income", {"bank": "active", "employer": "passive", "registry": "passive"}),
-    Federation(
-        "Fashion-MNIST", "fashion", {"shop": "active", "left": "passive", "right": "passive"}
-    ),
 )
 
 
@@ -129,10 +126,9 @@ def _far(federation: Federation, data: Path, changes: Sequence[str]) -> dict[str
             running.append(PartyProcess(command, ROOT))
         for each in running:
             with each.stdout as events:
-                for _ in events:
-                    pass
+                *_, last = events
             if each.wait():
-                raise RuntimeError(f"a party of {federation.name} failed over the delayed link")
+                raise RuntimeError(f"a party of {federation.name} failed: {last}")
         (path,) = (folder / "runs").rglob(METRICS)
         metrics: dict[str, Any] = json.loads(path.read_text())
         return metrics
