@@ -6,7 +6,9 @@ local start on validation rows. Both trainings then run between real processes, 
 """
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,6 +51,9 @@ class Federation:
 
 FEDERATIONS = (
     Federation("Adult", "income", {"bank": "active", "employer": "passive", "registry": "passive"}),
+    Federation(
+        "Fashion-MNIST", "fashion", {"shop": "active", "left": "passive", "right": "passive"}
+    ),
 )
 
 
@@ -124,14 +129,20 @@ def _far(federation: Federation, data: Path, changes: Sequence[str]) -> dict[str
             for change in _settings(changes):
                 command += ["--set", change]
             running.append(PartyProcess(command, ROOT))
-        for each in running:
-            with each.stdout as events:
-                *_, last = events
+        with ThreadPoolExecutor(len(running)) as pool:  # a full pipe would stop its party
+            ends = list(pool.map(_last_event, running))
+        for each, last in zip(running, ends, strict=True):
             if each.wait():
                 raise RuntimeError(f"a party of {federation.name} failed: {last}")
         (path,) = (folder / "runs").rglob(METRICS)
         metrics: dict[str, Any] = json.loads(path.read_text())
         return metrics
+
+
+def _last_event(process: PartyProcess) -> str:
+    """Read the output of a party until it ends; return the last line."""
+    with process.stdout as events:
+        return deque(events, maxlen=1).pop()
 
 
 def _round_trips(metrics: dict[str, Any], federation: Federation) -> float:

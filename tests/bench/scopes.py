@@ -94,7 +94,7 @@ SECTIONS: Mapping[str, Section] = {
         BENCH,
         (*SPLIT_MODEL, "models/codes.py", "configs/local_start.py",
          "parties/vertical/methods/local_start.py", "parties/vertical/methods/epochs.py",
-         "configs/vertical/income.toml"),
+         "configs/vertical/income.toml", "configs/vertical/fashion.toml"),
     ),
     "estimator": Section(BENCH, ("unlearning/audit/bias_curve.py", "unlearning/audit/lira.py")),
     "language models": Section(LLM, (*LANGUAGE, "configs/llm/tofu.toml")),
