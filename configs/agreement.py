@@ -9,6 +9,7 @@ from configs.evaluation import BackdoorSettings, EvaluationSettings, check_backd
 from configs.exact_methods import NewtonSettings, ShardingSettings
 from configs.local_start import LocalStartSettings
 from configs.privacy import PrivacySettings
+from configs.requests import RequestSettings
 from configs.table import ConfigTable, Count, Fraction, Name, Pin, Positive
 from configs.unlearning import UnlearningSettings
 
@@ -247,6 +248,7 @@ class VerticalAgreement(ConfigTable):
     parties: dict[Name, PartyEntry]
     labels: LabelSettings
     psi: PsiSettings = PsiSettings()
+    requests: RequestSettings = RequestSettings()
     split: SplitSettings = SplitSettings()
     top: Top = MlpTop()  # network over the embeddings, at the active party
     # fitted: statistics of the training rows. declared: ranges and vocabulary from the party

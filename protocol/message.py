@@ -38,6 +38,8 @@ Body: TypeAlias = (
     | vfl_pb2.Purge
     | vfl_pb2.PlantTrigger
     | vfl_pb2.Predict
+    | vfl_pb2.SyncJournal
+    | vfl_pb2.JournalEvents
     | vfl_pb2.Evaluate
     | vfl_pb2.Resume
     | vfl_pb2.Resumed

@@ -43,6 +43,7 @@ class Phase(Enum):
     READY = "ready"
     COMMANDED = "commanded"
     EVALUATING = "evaluating"
+    SYNCHRONISING = "synchronising journals"
     # Requests that wait for their embedding, and embeddings that wait for their gradient: at most
     # two together. Both sides may send at the same time here, and their messages may cross on the
     # way. So the table is a grid: in either order of arrival, both sides end in the same phase.
@@ -70,6 +71,7 @@ SentMessage: TypeAlias = tuple[Side, type[Body]]
 _COMMANDS: dict[SentMessage, Phase] = {
     (Side.HUB, pb.Evaluate): Phase.EVALUATING,
     (Side.HUB, pb.Predict): Phase.EVALUATING,
+    (Side.HUB, pb.SyncJournal): Phase.SYNCHRONISING,
     (Side.HUB, pb.ModelCommand): Phase.COMMANDED,
     (Side.HUB, pb.ForgetRows): Phase.COMMANDED,
     (Side.HUB, pb.Purge): Phase.COMMANDED,
@@ -141,6 +143,7 @@ _TABLE: dict[Phase, dict[SentMessage, Phase]] = {
     Phase.READY: {(Side.HUB, pb.BatchRequest): Phase.EMBEDDING, **_COMMANDS},
     Phase.COMMANDED: {(Side.SPOKE, pb.Done): Phase.READY},
     Phase.EVALUATING: {(Side.SPOKE, pb.Embedding): Phase.READY},
+    Phase.SYNCHRONISING: {(Side.SPOKE, pb.JournalEvents): Phase.READY},
     Phase.EMBEDDING: {
         (Side.SPOKE, pb.Embedding): Phase.EMBEDDED,
         (Side.HUB, pb.BatchRequest): Phase.EMBEDDING_TWO,

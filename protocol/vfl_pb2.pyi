@@ -64,6 +64,12 @@ class Codes(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CODES_UNSPECIFIED: _ClassVar[Codes]
     SVD: _ClassVar[Codes]
     PROJECTION: _ClassVar[Codes]
+
+class MadeBy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MADE_BY_UNSPECIFIED: _ClassVar[MadeBy]
+    TRAINING: _ClassVar[MadeBy]
+    REQUESTS: _ClassVar[MadeBy]
 TASK_UNSPECIFIED: Task
 JOIN: Task
 ALIGN: Task
@@ -103,6 +109,9 @@ SGD: OptimiserKind
 CODES_UNSPECIFIED: Codes
 SVD: Codes
 PROJECTION: Codes
+MADE_BY_UNSPECIFIED: MadeBy
+TRAINING: MadeBy
+REQUESTS: MadeBy
 ABSENT_IF_FIELD_NUMBER: _ClassVar[int]
 absent_if: _descriptor.FieldDescriptor
 BOUNDS_FIELD_NUMBER: _ClassVar[int]
@@ -127,7 +136,7 @@ class Bounds(_message.Message):
     def __init__(self, min: _Optional[float] = ..., max: _Optional[float] = ..., above: _Optional[float] = ..., finite: _Optional[bool] = ..., max_size: _Optional[int] = ...) -> None: ...
 
 class Header(_message.Message):
-    __slots__ = ("envelope", "tensors", "hello", "welcome", "accept", "abort", "goodbye", "start_alignment", "key_share", "key_shares", "ot_offer", "ot_answer", "oprf_matrix", "key_value_store", "match_tags", "aligned", "blinded_elements", "evaluated_elements", "evaluation_proof", "model_command", "done", "batch_request", "embedding", "step", "gradient", "forget_rows", "purge", "evaluate", "plant_trigger", "resume", "resumed", "predict", "load_vector", "run_task", "update", "local_update", "evaluate_rows", "metrics", "select_request", "switch_branch", "start_sum", "mask_keys", "member_keys", "sealed_shares", "share_seed", "present", "revealed_shares", "sealing_key", "share_key", "sum_key", "ciphertext_sum", "approve", "approvals", "decrypted_sum")
+    __slots__ = ("envelope", "tensors", "hello", "welcome", "accept", "abort", "goodbye", "start_alignment", "key_share", "key_shares", "ot_offer", "ot_answer", "oprf_matrix", "key_value_store", "match_tags", "aligned", "blinded_elements", "evaluated_elements", "evaluation_proof", "model_command", "done", "batch_request", "embedding", "step", "gradient", "forget_rows", "purge", "evaluate", "plant_trigger", "resume", "resumed", "predict", "sync_journal", "journal_events", "load_vector", "run_task", "update", "local_update", "evaluate_rows", "metrics", "select_request", "switch_branch", "start_sum", "mask_keys", "member_keys", "sealed_shares", "share_seed", "present", "revealed_shares", "sealing_key", "share_key", "sum_key", "ciphertext_sum", "approve", "approvals", "decrypted_sum")
     ENVELOPE_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
@@ -160,6 +169,8 @@ class Header(_message.Message):
     RESUME_FIELD_NUMBER: _ClassVar[int]
     RESUMED_FIELD_NUMBER: _ClassVar[int]
     PREDICT_FIELD_NUMBER: _ClassVar[int]
+    SYNC_JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_EVENTS_FIELD_NUMBER: _ClassVar[int]
     LOAD_VECTOR_FIELD_NUMBER: _ClassVar[int]
     RUN_TASK_FIELD_NUMBER: _ClassVar[int]
     UPDATE_FIELD_NUMBER: _ClassVar[int]
@@ -214,6 +225,8 @@ class Header(_message.Message):
     resume: Resume
     resumed: Resumed
     predict: Predict
+    sync_journal: SyncJournal
+    journal_events: JournalEvents
     load_vector: LoadVector
     run_task: RunTask
     update: Update
@@ -236,7 +249,7 @@ class Header(_message.Message):
     approve: Approve
     approvals: Approvals
     decrypted_sum: DecryptedSum
-    def __init__(self, envelope: _Optional[_Union[Envelope, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., start_alignment: _Optional[_Union[StartAlignment, _Mapping]] = ..., key_share: _Optional[_Union[KeyShare, _Mapping]] = ..., key_shares: _Optional[_Union[KeyShares, _Mapping]] = ..., ot_offer: _Optional[_Union[OtOffer, _Mapping]] = ..., ot_answer: _Optional[_Union[OtAnswer, _Mapping]] = ..., oprf_matrix: _Optional[_Union[OprfMatrix, _Mapping]] = ..., key_value_store: _Optional[_Union[KeyValueStore, _Mapping]] = ..., match_tags: _Optional[_Union[MatchTags, _Mapping]] = ..., aligned: _Optional[_Union[Aligned, _Mapping]] = ..., blinded_elements: _Optional[_Union[BlindedElements, _Mapping]] = ..., evaluated_elements: _Optional[_Union[EvaluatedElements, _Mapping]] = ..., evaluation_proof: _Optional[_Union[EvaluationProof, _Mapping]] = ..., model_command: _Optional[_Union[ModelCommand, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., batch_request: _Optional[_Union[BatchRequest, _Mapping]] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., forget_rows: _Optional[_Union[ForgetRows, _Mapping]] = ..., purge: _Optional[_Union[Purge, _Mapping]] = ..., evaluate: _Optional[_Union[Evaluate, _Mapping]] = ..., plant_trigger: _Optional[_Union[PlantTrigger, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., predict: _Optional[_Union[Predict, _Mapping]] = ..., load_vector: _Optional[_Union[LoadVector, _Mapping]] = ..., run_task: _Optional[_Union[RunTask, _Mapping]] = ..., update: _Optional[_Union[Update, _Mapping]] = ..., local_update: _Optional[_Union[LocalUpdate, _Mapping]] = ..., evaluate_rows: _Optional[_Union[EvaluateRows, _Mapping]] = ..., metrics: _Optional[_Union[Metrics, _Mapping]] = ..., select_request: _Optional[_Union[SelectRequest, _Mapping]] = ..., switch_branch: _Optional[_Union[SwitchBranch, _Mapping]] = ..., start_sum: _Optional[_Union[StartSum, _Mapping]] = ..., mask_keys: _Optional[_Union[MaskKeys, _Mapping]] = ..., member_keys: _Optional[_Union[MemberKeys, _Mapping]] = ..., sealed_shares: _Optional[_Union[SealedShares, _Mapping]] = ..., share_seed: _Optional[_Union[ShareSeed, _Mapping]] = ..., present: _Optional[_Union[Present, _Mapping]] = ..., revealed_shares: _Optional[_Union[RevealedShares, _Mapping]] = ..., sealing_key: _Optional[_Union[SealingKey, _Mapping]] = ..., share_key: _Optional[_Union[ShareKey, _Mapping]] = ..., sum_key: _Optional[_Union[SumKey, _Mapping]] = ..., ciphertext_sum: _Optional[_Union[CiphertextSum, _Mapping]] = ..., approve: _Optional[_Union[Approve, _Mapping]] = ..., approvals: _Optional[_Union[Approvals, _Mapping]] = ..., decrypted_sum: _Optional[_Union[DecryptedSum, _Mapping]] = ...) -> None: ...
+    def __init__(self, envelope: _Optional[_Union[Envelope, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., start_alignment: _Optional[_Union[StartAlignment, _Mapping]] = ..., key_share: _Optional[_Union[KeyShare, _Mapping]] = ..., key_shares: _Optional[_Union[KeyShares, _Mapping]] = ..., ot_offer: _Optional[_Union[OtOffer, _Mapping]] = ..., ot_answer: _Optional[_Union[OtAnswer, _Mapping]] = ..., oprf_matrix: _Optional[_Union[OprfMatrix, _Mapping]] = ..., key_value_store: _Optional[_Union[KeyValueStore, _Mapping]] = ..., match_tags: _Optional[_Union[MatchTags, _Mapping]] = ..., aligned: _Optional[_Union[Aligned, _Mapping]] = ..., blinded_elements: _Optional[_Union[BlindedElements, _Mapping]] = ..., evaluated_elements: _Optional[_Union[EvaluatedElements, _Mapping]] = ..., evaluation_proof: _Optional[_Union[EvaluationProof, _Mapping]] = ..., model_command: _Optional[_Union[ModelCommand, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., batch_request: _Optional[_Union[BatchRequest, _Mapping]] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., forget_rows: _Optional[_Union[ForgetRows, _Mapping]] = ..., purge: _Optional[_Union[Purge, _Mapping]] = ..., evaluate: _Optional[_Union[Evaluate, _Mapping]] = ..., plant_trigger: _Optional[_Union[PlantTrigger, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., predict: _Optional[_Union[Predict, _Mapping]] = ..., sync_journal: _Optional[_Union[SyncJournal, _Mapping]] = ..., journal_events: _Optional[_Union[JournalEvents, _Mapping]] = ..., load_vector: _Optional[_Union[LoadVector, _Mapping]] = ..., run_task: _Optional[_Union[RunTask, _Mapping]] = ..., update: _Optional[_Union[Update, _Mapping]] = ..., local_update: _Optional[_Union[LocalUpdate, _Mapping]] = ..., evaluate_rows: _Optional[_Union[EvaluateRows, _Mapping]] = ..., metrics: _Optional[_Union[Metrics, _Mapping]] = ..., select_request: _Optional[_Union[SelectRequest, _Mapping]] = ..., switch_branch: _Optional[_Union[SwitchBranch, _Mapping]] = ..., start_sum: _Optional[_Union[StartSum, _Mapping]] = ..., mask_keys: _Optional[_Union[MaskKeys, _Mapping]] = ..., member_keys: _Optional[_Union[MemberKeys, _Mapping]] = ..., sealed_shares: _Optional[_Union[SealedShares, _Mapping]] = ..., share_seed: _Optional[_Union[ShareSeed, _Mapping]] = ..., present: _Optional[_Union[Present, _Mapping]] = ..., revealed_shares: _Optional[_Union[RevealedShares, _Mapping]] = ..., sealing_key: _Optional[_Union[SealingKey, _Mapping]] = ..., share_key: _Optional[_Union[ShareKey, _Mapping]] = ..., sum_key: _Optional[_Union[SumKey, _Mapping]] = ..., ciphertext_sum: _Optional[_Union[CiphertextSum, _Mapping]] = ..., approve: _Optional[_Union[Approve, _Mapping]] = ..., approvals: _Optional[_Union[Approvals, _Mapping]] = ..., decrypted_sum: _Optional[_Union[DecryptedSum, _Mapping]] = ...) -> None: ...
 
 class Envelope(_message.Message):
     __slots__ = ("version", "session", "agreement", "sender", "receiver", "incarnation", "seq", "transcript", "place")
@@ -281,7 +294,7 @@ class TensorShape(_message.Message):
     def __init__(self, dtype: _Optional[_Union[DType, str]] = ..., dims: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("oldest_version", "newest_version", "nonce", "agreement", "clock", "software", "run", "checkpoints", "prediction")
+    __slots__ = ("oldest_version", "newest_version", "nonce", "agreement", "clock", "software", "run", "checkpoints", "prediction", "serves", "kept")
     OLDEST_VERSION_FIELD_NUMBER: _ClassVar[int]
     NEWEST_VERSION_FIELD_NUMBER: _ClassVar[int]
     NONCE_FIELD_NUMBER: _ClassVar[int]
@@ -291,6 +304,8 @@ class Hello(_message.Message):
     RUN_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
     PREDICTION_FIELD_NUMBER: _ClassVar[int]
+    SERVES_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
     oldest_version: int
     newest_version: int
     nonce: bytes
@@ -300,7 +315,9 @@ class Hello(_message.Message):
     run: bytes
     checkpoints: _containers.RepeatedScalarFieldContainer[int]
     prediction: Prediction
-    def __init__(self, oldest_version: _Optional[int] = ..., newest_version: _Optional[int] = ..., nonce: _Optional[bytes] = ..., agreement: _Optional[str] = ..., clock: _Optional[float] = ..., software: _Optional[str] = ..., run: _Optional[bytes] = ..., checkpoints: _Optional[_Iterable[int]] = ..., prediction: _Optional[_Union[Prediction, _Mapping]] = ...) -> None: ...
+    serves: bool
+    kept: int
+    def __init__(self, oldest_version: _Optional[int] = ..., newest_version: _Optional[int] = ..., nonce: _Optional[bytes] = ..., agreement: _Optional[str] = ..., clock: _Optional[float] = ..., software: _Optional[str] = ..., run: _Optional[bytes] = ..., checkpoints: _Optional[_Iterable[int]] = ..., prediction: _Optional[_Union[Prediction, _Mapping]] = ..., serves: _Optional[bool] = ..., kept: _Optional[int] = ...) -> None: ...
 
 class Prediction(_message.Message):
     __slots__ = ("run",)
@@ -608,16 +625,34 @@ class AscentStep(_message.Message):
     def __init__(self, step_size: _Optional[float] = ...) -> None: ...
 
 class WriteCheckpoint(_message.Message):
-    __slots__ = ("checkpoint",)
+    __slots__ = ("checkpoint", "version")
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     checkpoint: int
-    def __init__(self, checkpoint: _Optional[int] = ...) -> None: ...
+    version: Version
+    def __init__(self, checkpoint: _Optional[int] = ..., version: _Optional[_Union[Version, _Mapping]] = ...) -> None: ...
+
+class Version(_message.Message):
+    __slots__ = ("made_by", "made_at", "parent", "requests", "method")
+    MADE_BY_FIELD_NUMBER: _ClassVar[int]
+    MADE_AT_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    made_by: MadeBy
+    made_at: str
+    parent: int
+    requests: _containers.RepeatedScalarFieldContainer[str]
+    method: str
+    def __init__(self, made_by: _Optional[_Union[MadeBy, str]] = ..., made_at: _Optional[str] = ..., parent: _Optional[int] = ..., requests: _Optional[_Iterable[str]] = ..., method: _Optional[str] = ...) -> None: ...
 
 class PruneCheckpoints(_message.Message):
-    __slots__ = ("checkpoint",)
+    __slots__ = ("checkpoint", "versions")
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
     checkpoint: int
-    def __init__(self, checkpoint: _Optional[int] = ...) -> None: ...
+    versions: bool
+    def __init__(self, checkpoint: _Optional[int] = ..., versions: _Optional[bool] = ...) -> None: ...
 
 class ReportPrivacySpent(_message.Message):
     __slots__ = ()
@@ -732,10 +767,12 @@ class Evaluate(_message.Message):
     def __init__(self, batch: _Optional[_Union[BatchRequest, _Mapping]] = ...) -> None: ...
 
 class Embedding(_message.Message):
-    __slots__ = ("report",)
+    __slots__ = ("report", "withheld")
     REPORT_FIELD_NUMBER: _ClassVar[int]
+    WITHHELD_FIELD_NUMBER: _ClassVar[int]
     report: BlockReport
-    def __init__(self, report: _Optional[_Union[BlockReport, _Mapping]] = ...) -> None: ...
+    withheld: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, report: _Optional[_Union[BlockReport, _Mapping]] = ..., withheld: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Gradient(_message.Message):
     __slots__ = ("descend", "hold", "primal_step", "accumulate", "add_to_held")
@@ -798,8 +835,10 @@ class Step(_message.Message):
     def __init__(self, gradient: _Optional[_Union[Gradient, _Mapping]] = ..., next_batch: _Optional[_Union[BatchRequest, _Mapping]] = ...) -> None: ...
 
 class ForgetRows(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("requests",)
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    requests: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, requests: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Purge(_message.Message):
     __slots__ = ()
@@ -812,6 +851,32 @@ class PlantTrigger(_message.Message):
 class Predict(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class SyncJournal(_message.Message):
+    __slots__ = ("counts",)
+    class CountsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    counts: _containers.ScalarMap[str, int]
+    def __init__(self, counts: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class JournalEvents(_message.Message):
+    __slots__ = ("counts",)
+    class CountsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    counts: _containers.ScalarMap[str, int]
+    def __init__(self, counts: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class LoadVector(_message.Message):
     __slots__ = ("slot", "start", "size")

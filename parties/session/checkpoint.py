@@ -41,6 +41,9 @@ class CheckpointContent:
 class Checkpoints:
     """The checkpoints of one party in one folder.
 
+    Attributes:
+        sealed: whether the files are encrypted.
+
     Args:
         folder: folder of the checkpoints; ``write`` creates the folder if it is absent.
         party: name of the party.
@@ -48,6 +51,8 @@ class Checkpoints:
             between two starts.
         data: digest of the party's own data.
     """
+
+    sealed = False
 
     def __init__(self, folder: Path, *, party: str, agreement: str, data: str) -> None:
         self.folder, self.party, self.agreement, self.data = folder, party, agreement, data

@@ -44,6 +44,7 @@ class CheckpointOffer:
     # ID of the run that wrote the checkpoints, 16 bytes; empty if there is no checkpoint.
     run: bytes = b""
     numbers: tuple[int, ...] = ()  # numbers of the checkpoints, ascending
+    kept: int | None = None  # number of the newest file in the store of models; None: none
 
 
 NO_CHECKPOINTS = CheckpointOffer()
@@ -146,6 +147,8 @@ def _hello(party: PartyContext, nonce: bytes, offer: CheckpointOffer) -> vfl_pb2
         run=offer.run or None,
         checkpoints=offer.numbers,
         prediction=vfl_pb2.Prediction(run=party.model_run) if party.model_run else None,
+        serves=True if party.serves else None,
+        kept=offer.kept,
     )
 
 
@@ -312,7 +315,8 @@ def _exchange_proofs(
         raise IdentityError(
             f"the Accept was signed by {signer}; expected the signature of {channel.terms.peer}"
         )
-    return CheckpointOffer(hello.run, tuple(hello.checkpoints))
+    kept = hello.kept if hello.HasField("kept") else None
+    return CheckpointOffer(hello.run, tuple(hello.checkpoints), kept)
 
 
 def _check_hello(party: PartyContext, channel: Channel, hello: vfl_pb2.Hello) -> None:
@@ -327,7 +331,7 @@ def _check_hello(party: PartyContext, channel: Channel, hello: vfl_pb2.Hello) ->
             f"but {party.name} supports only version {PROTOCOL_VERSION}",
             "install the same version of vfl at both parties",
         )
-    _check_purpose(party, peer, hello.prediction.run)
+    _check_purpose(party, peer, hello.prediction.run, serves=hello.serves)
     try:
         found = agreement_differences(party.canonical_agreement, hello.agreement)
     except ConfigError as error:
@@ -349,12 +353,12 @@ def _check_hello(party: PartyContext, channel: Channel, hello: vfl_pb2.Hello) ->
     _compare_software(party, peer, hello.software)
 
 
-def _check_purpose(party: PartyContext, peer: str, theirs: bytes) -> None:
-    """Check that both parties train, or that both predict with the model of one run."""
-    if bool(theirs) is not bool(party.model_run):
-        predicts, trains = (party.name, peer) if party.model_run else (peer, party.name)
+def _check_purpose(party: PartyContext, peer: str, theirs: bytes, *, serves: bool) -> None:
+    """Check that both parties train, both serve, or both predict with the model of one run."""
+    ours = _purpose(party.model_run, serves=party.serves)
+    if (found := _purpose(theirs, serves=serves)) != ours:
         raise RemoteProtocolError(
-            f"{predicts} was started to predict, but {trains} was started to train",
+            f"{party.name} was started to {ours}, but {peer} was started to {found}",
             "start both parties with the same command",
         )
     if theirs != party.model_run:
@@ -363,6 +367,12 @@ def _check_purpose(party: PartyContext, peer: str, theirs: bytes) -> None:
             f"{party.model_run.hex()}, {peer} uses the model of run {theirs[:16].hex()}",
             "give both parties the files of the same training run",
         )
+
+
+def _purpose(model_run: bytes, *, serves: bool) -> str:
+    if serves:
+        return "serve a kept model"
+    return "predict" if model_run else "train"
 
 
 def _compare_software(party: PartyContext, peer: str, theirs: str) -> None:

@@ -11,6 +11,7 @@ from configs.config_file import AnyAgreement, agreement_digest, canonical_agreem
 from configs.party_settings import PartySettingsBase
 from parties.common.progress import ProgressReporter
 from parties.common.traffic import TrafficCounter
+from parties.session.sealing import KeyFile
 from protocol.credentials import Trust
 from protocol.envelope import SEND_SECONDS, ChannelTerms
 from protocol.keyring import Keyring
@@ -32,6 +33,14 @@ class StartedParty:
     traffic: TrafficCounter  # counts messages and bytes
     # Whether the party waits for others without a limit; see ``StartOptions``.
     supervised: bool = False
+    master_key: bytes | None = None  # wraps the keys in the party's key file; None: not wrapped
+    # Whether the party carries out requests with a kept model; otherwise it trains or predicts.
+    serves: bool = False
+
+    @property
+    def keys(self) -> KeyFile:
+        """Return the keys of the party's sealed files."""
+        return KeyFile(self.state, self.master_key)
 
     def values(self) -> dict[str, Any]:
         """Return the attributes by name, for the constructor of a mode's party."""
@@ -67,8 +76,8 @@ class PartyContext(StartedParty):
 
     @property
     def purpose(self) -> bytes:
-        """Return the bytes that the handshake signs: the agreement's digest and ``model_run``."""
-        return self.digest + self.model_run
+        """Return the bytes that the handshake signs: the agreement's digest and what follows."""
+        return self.digest + (b"serve" if self.serves else self.model_run)
 
     @property
     def canonical_agreement(self) -> str:

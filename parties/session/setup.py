@@ -30,6 +30,8 @@ class StartOptions:
     # Whether ``vfl simulate`` started this party on the machine of all parties. ``vfl simulate``
     # notices when a party ends, so a supervised party waits without a limit.
     supervised: bool = False
+    master_key: Path | None = None  # file of the key that wraps the keys of sealed files
+    serves: bool = False  # whether the party carries out requests with a kept model
 
 
 def data_folder(config: Path, settings: "PartySettingsBase", given: Path | None) -> Path:

@@ -13,6 +13,7 @@ from parties.common.progress import ProgressListener, ProgressReporter
 from parties.common.traffic import TrafficCounter
 from parties.session.identity import PartyIdentity, open_identity
 from parties.session.party import StartedParty
+from parties.session.sealing import read_master_key
 from parties.session.setup import StartOptions, data_folder
 
 
@@ -50,6 +51,8 @@ class PartyStart:
             progress=self.progress,
             traffic=TrafficCounter(self.progress.add_bytes),
             supervised=self.options.supervised,
+            master_key=read_master_key(self.options.master_key),
+            serves=self.options.serves,
         )
 
 

@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -42,6 +42,12 @@ from parties.vertical.engine.train import (
 from parties.vertical.evaluation.compare import compare_methods
 from parties.vertical.evaluation.metrics import empty_request_record, request_record
 from parties.vertical.evaluation.row_groups import select_row_groups
+from parties.vertical.kept_model import (
+    next_version,
+    party_models,
+    state_digest,
+    version_of_training,
+)
 from parties.vertical.methods.local_start import train_model
 from parties.vertical.methods.registry import early_checkpoint_share, vertical_method
 from parties.vertical.privacy.claims import claims_summary, collect_spending, privacy_claims
@@ -100,10 +106,12 @@ def _run_session(
     party: VerticalParty, hub: Hub, offers: Mapping[str, CheckpointOffer], publish: Publish
 ) -> dict[str, Any]:
     with report_and_close(hub):
-        return _run(start_split_model(party, hub, offers), publish)
+        number = next_version(party_models(party), offers.values())
+        return _run(start_split_model(party, hub, offers), publish, number)
 
 
-def _run(split_model: SplitModel, publish: Publish) -> dict[str, Any]:
+def _run(split_model: SplitModel, publish: Publish, number: int) -> dict[str, Any]:
+    """Train, unlearn and report; then keep the model as version ``number``."""
     party, parts, began = split_model.party, FinishedParts(), split_model.party.now()
     try:
         _train_and_unlearn(split_model, parts)
@@ -118,6 +126,9 @@ def _run(split_model: SplitModel, publish: Publish) -> dict[str, Any]:
     spent = collect_spending(split_model)
     metrics = _record(split_model, began, parts, spent).plain()
     save_local_model(party, split_model.state, split_model.run)
+    if party.agreement.requests.keep == "model":
+        facts = replace(version_of_training(party), own={"after": state_digest(split_model.state)})
+        split_model.keep_version(party_models(party), number, facts)
     publish(metrics)
     split_model.goodbye()
     return metrics
@@ -154,7 +165,8 @@ def _train_and_unlearn(split_model: SplitModel, parts: FinishedParts) -> None:
 def _early_checkpoint_epoch(agreement: VerticalAgreement) -> int | None:
     """The epoch after which the early checkpoint is kept; None without an early checkpoint."""
     share = early_checkpoint_share(agreement)
-    if not agreement.unlearn or share is None:
+    wanted = agreement.unlearn or agreement.requests.keep == "model"
+    if not wanted or share is None:
         return None
     return max(1, round(share * agreement.training.epochs))
 

@@ -4,16 +4,17 @@ A passive party carries out an order only if the agreement allows the order, and
 state can carry it out. ``vfl.proto`` has the bounds that hold for every agreement.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import isclose
+from typing import TypeAlias
 
 import numpy as np
 
 from configs.agreement import VerticalAgreement
 from configs.local_start import LocalStartSettings
 from parties.common.shared_randomness import Index
-from parties.session.checkpoint import Checkpoints
+from parties.session.model_store import CheckpointStore
 from parties.vertical.engine.features import planned_backdoor
 from parties.vertical.engine.local_model import TaskState
 from parties.vertical.engine.optimiser import UpdateRule, first_rule, fit_rule
@@ -43,6 +44,10 @@ _LEARNED = {
 _FITTED = {vfl_pb2.TRAIN: _LEARNED[vfl_pb2.TRAIN], vfl_pb2.UNLEARN: (vfl_pb2.RETAIN,)}
 
 
+# Rows, [rows], of journaled requests that may be carried out now; None: one of them may not.
+StartedRequests: TypeAlias = Callable[[Sequence[str]], Index | None]
+
+
 class OrderCheck:
     """Checks each order of the active party against the agreement and this party's state.
 
@@ -51,11 +56,20 @@ class OrderCheck:
     """
 
     def __init__(
-        self, agreement: VerticalAgreement, name: str, state: PartyState, checkpoints: Checkpoints
+        self,
+        agreement: VerticalAgreement,
+        name: str,
+        state: PartyState,
+        checkpoints: CheckpointStore,
+        started: StartedRequests | None = None,
     ) -> None:
-        """Check the orders to the passive party ``name``, which has this state."""
+        """Check the orders to the passive party ``name``, which has this state.
+
+        ``started`` returns the rows, [rows], of journaled requests that may be carried out; None
+        in a training, which carries out the requests of the agreement.
+        """
         self._agreement, self._name = agreement, name
-        self._state, self._checkpoints = state, checkpoints
+        self._state, self._checkpoints, self._started = state, checkpoints, started
         self._orders = agreed_orders(agreement)
         self._training = training_orders(agreement)
 
@@ -179,14 +193,18 @@ class OrderCheck:
         """Check the number of a checkpoint to write, or of the oldest one to keep."""
         numbers = self._checkpoints.offer().numbers
         if command.HasField("prune_checkpoints"):
+            if command.prune_checkpoints.versions and not self._checkpoints.sealed:
+                raise _refusal("to erase versions of the model", "none in a training")
             if (oldest := command.prune_checkpoints.checkpoint) not in numbers:
                 raise _refusal(
                     f"to delete the checkpoints before {oldest}",
                     f"the number of a checkpoint that {self._name} stores",
                 )
             return
-        written, following = command.write_checkpoint.checkpoint, max(numbers, default=0) + 1
-        if written != following:
+        write = command.write_checkpoint
+        written, following = write.checkpoint, max(numbers, default=0) + 1
+        own = not write.HasField("version") or self._checkpoints.sealed
+        if own and written != following:
             raise _refusal(f"to write checkpoint {written}", f"checkpoint {following}")
 
     def _initialise(self, fresh: vfl_pb2.Initialise, task: vfl_pb2.Task) -> None:
@@ -368,15 +386,25 @@ class OrderCheck:
 
     # --- rows ------------------------------------------------------------------------------------
 
-    def forget(self, rows: Index, task: vfl_pb2.Task) -> None:
-        """Check the rows of a request, [rows].
+    def forget(self, rows: Index, task: vfl_pb2.Task, requests: Sequence[str] = ()) -> None:
+        """Check the rows of a request, [rows], and the IDs of the journaled ``requests``.
 
         Raises:
-            RemoteProtocolError: no request is agreed or the last one is not purged, the list is
-                not a list of common rows, or no training row would remain.
+            RemoteProtocolError: no request is agreed, or this party did not journal and approve the
+                requests, or the last request is not purged, the list is not a list of common rows,
+                or no training row would remain.
         """
         self._require_task("a request", task, vfl_pb2.UNLEARN)
         self._require_rows(rows, "forget")
+        if self._started is not None:
+            journaled = self._started(requests)
+            if journaled is None or not np.array_equal(np.setdiff1d(rows, journaled), []):
+                raise _refusal(
+                    f"to forget {len(rows)} rows for the requests {', '.join(requests) or 'none'}",
+                    "the rows of requests that this party journaled and approved",
+                )
+        elif requests:
+            raise _refusal("to forget rows for journaled requests", "the agreement's in training")
         if len(self._state.rows.forgotten):
             raise _refusal("a second request", "the purge of the first request before it")
         if np.isin(self._state.rows.train, rows).all():
@@ -436,7 +464,7 @@ class OrderCheck:
         agreed = self._agreement
         if task not in legal:
             raise _refusal(f"{what} in the task {_name(task)}", _listed(map(_name, legal)))
-        if task == vfl_pb2.UNLEARN and not agreed.unlearn:
+        if task == vfl_pb2.UNLEARN and not agreed.unlearn and self._started is None:
             raise _refusal(f"{what} to unlearn", "none, because the agreement has no request")
         if task == vfl_pb2.RELEARN and agreed.evaluation.relearn is None:
             raise _refusal(f"{what} to relearn", "none without evaluation.relearn")

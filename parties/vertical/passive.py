@@ -2,7 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -15,18 +17,22 @@ from parties.common.device import device_of, embed
 from parties.common.shared_randomness import Index, torch_seed
 from parties.common.traffic import report_phase
 from parties.session import handshake
-from parties.session.checkpoint import CheckpointContent, Checkpoints
+from parties.session.checkpoint import CheckpointContent
+from parties.session.model_store import CheckpointStore, VersionFacts
 from parties.session.reconnect import Reconnect, report_and_close
 from parties.vertical.engine.features import ModelInputs
 from parties.vertical.engine.networks import build_bottom
 from parties.vertical.engine.party import VerticalParty
-from parties.vertical.orders import OrderCheck
+from parties.vertical.engine.party_state import NetworkBuilder, PartyState
+from parties.vertical.kept_model import digest_before, party_models, state_digest
+from parties.vertical.orders import OrderCheck, StartedRequests
 from parties.vertical.privacy.embedding_release import FROZEN, EmbeddingRelease
 from parties.vertical.purge import residues
 from parties.vertical.resume import newest_checkpoint, party_checkpoints, start_party_state
 from parties.vertical.saved_model import save_local_model
 from protocol import vfl_pb2
 from protocol.channel import Channel
+from protocol.dataclass_codec import decode
 from protocol.envelope import task_name
 from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.line import Line
@@ -41,7 +47,8 @@ def run_passive(party: VerticalParty, connect: Callable[[], Line]) -> None:
     """
     reconnect = Reconnect(party, partial(newest_checkpoint, party))
     while True:
-        held = party_checkpoints(party).offer()
+        kept = party_models(party).next_number() - 1
+        held = replace(party_checkpoints(party).offer(), kept=kept or None)
         channel = reconnect.join(partial(handshake.join_hub, party, connect, held))
         try:
             return _run_session(party, channel)
@@ -51,19 +58,39 @@ def run_passive(party: VerticalParty, connect: Callable[[], Line]) -> None:
 
 def _run_session(party: VerticalParty, channel: Channel) -> None:
     with report_and_close(channel), channel.locate_errors():
-        session = PassiveSession(party, channel, party_checkpoints(party))
+        checkpoints = party_checkpoints(party)
+        start = partial(start_party_state, party, channel, checkpoints)
+        session = PassiveSession(party, channel, checkpoints, start)
         while session.handle(channel.receive(party.limits.idle_seconds)):
             pass
 
 
-class PassiveSession:
-    """The session of a passive party, from the handshake to ``Goodbye``."""
+StartState: TypeAlias = Callable[[NetworkBuilder], tuple[PartyState, bytes]]
 
-    def __init__(self, party: VerticalParty, channel: Channel, ours: Checkpoints) -> None:
-        self._party, self._channel, self._checkpoints = party, channel, ours
-        self._state, self._run = start_party_state(party, channel, ours, self._network)
-        self._orders = OrderCheck(party.agreement, party.name, self._state, ours)
-        self._release = EmbeddingRelease(party, channel.session or b"", self._state)
+
+class PassiveSession:
+    """The session of a passive party, from the handshake to ``Goodbye``.
+
+    Attributes:
+        state: the party's rows, features and part of the model.
+        run: 16 bytes that identify the training run.
+    """
+
+    def __init__(
+        self,
+        party: VerticalParty,
+        channel: Channel,
+        checkpoints: CheckpointStore,
+        start: StartState,
+        started: StartedRequests | None = None,
+    ) -> None:
+        """Start with the state that ``start`` returns; see ``OrderCheck`` for ``started``."""
+        self._party, self._channel, self._checkpoints = party, channel, checkpoints
+        self.state, self.run = start(self._network)
+        self._orders = OrderCheck(party.agreement, party.name, self.state, checkpoints, started)
+        self._release = EmbeddingRelease(party, channel.session or b"", self.state)
+        self._purged: list[str] = []  # what the last purge deleted
+        self._before = ""  # digest of the part of the model before the present request
         # Embeddings, with their graphs, whose gradients were not received yet; at most two.
         self._pending: deque[tuple[Tensor, vfl_pb2.Place]] = deque()
         self._report: vfl_pb2.BlockReport | None = None  # sent with the next embedding
@@ -96,8 +123,8 @@ class PassiveSession:
                 self._check_gradient(gradient, message)
             case vfl_pb2.ModelCommand() as command:
                 self._orders.command(command, task)
-            case vfl_pb2.ForgetRows():
-                self._orders.forget(message.tensor(np.int64, None), task)
+            case vfl_pb2.ForgetRows() as order:
+                self._orders.forget(message.tensor(np.int64, None), task, order.requests)
             case vfl_pb2.PlantTrigger():
                 self._orders.plant(message.tensor(np.int64, None), task)
             case vfl_pb2.Purge():
@@ -144,14 +171,14 @@ class PassiveSession:
             case vfl_pb2.Purge():
                 self._purge()
             case vfl_pb2.Goodbye():
-                save_local_model(self._party, self._state, self._run)
+                save_local_model(self._party, self.state, self.run)
                 self._checkpoints.clear()
                 return False
         return True
 
     def _embed(self, request: vfl_pb2.BatchRequest) -> None:
         """Send embeddings, and keep their graph for the gradient."""
-        network, batch = self._state.local_model.model.network, self._features(request)
+        network, batch = self.state.local_model.model.network, self._features(request)
         if self._party.agreement.training.overlap == "pipeline":
             # The weights change before this batch's gradient arrives, but its graph needs them.
             stashed = {name: each.clone() for name, each in network.named_parameters()}
@@ -171,11 +198,11 @@ class PassiveSession:
             sent = self._release.released(request)
             self._send_embedding(sent, sent)
             return
-        embedding = embed(self._state.local_model.model.network, self._features(request))
+        embedding = embed(self.state.local_model.model.network, self._features(request))
         self._send_embedding(embedding, self._release.with_noise(request, embedding))
 
     def _features(self, request: vfl_pb2.BatchRequest) -> Tensor:
-        return self._state.batch_features(request)
+        return self.state.batch_features(request)
 
     def _send_embedding(self, embedding: Tensor, sent: Tensor) -> None:
         """Send ``sent`` for ``embedding``, both [batch, width].
@@ -191,31 +218,59 @@ class PassiveSession:
     def _apply_gradient(self, gradient: vfl_pb2.Gradient, message: Message) -> None:
         embedding, place = self._pending.popleft()
         embedding.backward(torch.from_numpy(message.tensors[0]))  # type: ignore[no-untyped-call]
-        self._state.local_model.use(gradient, place.microbatch)
+        self.state.local_model.use(gradient, place.microbatch)
         if gradient.WhichOneof("use") == "hold":
-            self._report = self._state.local_model.report()
+            self._report = self.state.local_model.report()
 
     def _execute(self, command: vfl_pb2.ModelCommand) -> None:
         self._pending.clear()
         report, spent = None, None
         match command.WhichOneof("command"):
             case "write_checkpoint":
-                content = self._state.content()
-                traffic = {"traffic": self._party.traffic.to_json()}
-                whole = CheckpointContent(content.values | traffic, content.tensors)
-                self._checkpoints.write(command.write_checkpoint.checkpoint, self._run, whole)
+                self._write(command.write_checkpoint)
             case "prune_checkpoints":
-                self._checkpoints.prune(command.prune_checkpoints.checkpoint)
+                self._prune(command.prune_checkpoints)
             case "search_residue":
-                left = residues(self._state, self._checkpoints)
-                left += self._release.residues(self._state.requested_rows)
+                left = residues(self.state, self._checkpoints)
+                left += self._release.residues(self.state.requested_rows)
                 self._channel.send(vfl_pb2.Done(residue=left))
                 return
             case "report_privacy_spent":
                 spent = self._release.spending()
             case _:
-                report = self._state.execute(command, self._channel.place.task)
+                report = self.state.execute(command, self._channel.place.task)
         self._channel.send(vfl_pb2.Done(report=report, spent=spent))
+
+    def _write(self, order: vfl_pb2.WriteCheckpoint) -> None:
+        """Write the present state, as a checkpoint or as a version of the model."""
+        version = order.HasField("version")
+        identified = version or self._checkpoints.sealed
+        content = self.state.content(identified=identified)
+        traffic = {"traffic": self._party.traffic.to_json()}
+        whole = CheckpointContent(content.values | traffic, content.tensors)
+        if not version:
+            self._checkpoints.write(order.checkpoint, self.run, whole)
+            return
+        own = {
+            "before": self._before,
+            "after": state_digest(self.state),
+            "purged": self._purged,
+        }
+        facts = decode(order.version, VersionFacts, own=own)
+        party_models(self._party).write(order.checkpoint, self.run, whole, facts)
+
+    def _prune(self, order: vfl_pb2.PruneCheckpoints) -> None:
+        """Erase checkpoints; after a request also the versions that know its rows."""
+        if order.versions:
+            party_models(self._party).prune(order.checkpoint, versions=True)
+            save_local_model(self._party, self.state, self.run)
+            return
+        self._checkpoints.prune(order.checkpoint)
+
+    @torch.no_grad()
+    def predict(self, rows: Index) -> Tensor:
+        """The embeddings of common ``rows``, [rows], to send: [rows, width]."""
+        return self._release.predicted(rows)
 
     def _network(self, stream: str, inputs: ModelInputs | None) -> nn.Module:
         """A fresh bottom model; ``stream`` draws its weights."""
@@ -233,7 +288,7 @@ class PassiveSession:
 
     def _forget(self, rows: Index) -> None:
         """Start a request: ``rows``, [rows], become D_u."""
-        self._state.forget(rows)
+        self.state.forget(rows)
         self._channel.send(vfl_pb2.Done())
 
     def _plant_trigger(self, rows: Index) -> None:
@@ -241,14 +296,16 @@ class PassiveSession:
 
         No other party receives these rows.
         """
-        self._state.plant_trigger(rows)
+        self.state.plant_trigger(rows)
         self._channel.send(vfl_pb2.Done())
 
     def _purge(self) -> None:
         """Delete all state that depends on forgotten rows, except for the present model."""
-        dropped = len(self._state.requested_rows)
-        gone = self._release.forget(self._state.requested_rows)
-        purged = self._state.purge() + gone
+        dropped = len(self.state.requested_rows)
+        self._before = digest_before(self.state)
+        gone = self._release.forget(self.state.requested_rows)
+        purged = self.state.purge() + gone
         purged += [f"row map and features of {dropped} rows", "checkpoints from before"]
         self._pending.clear()
+        self._purged = purged
         self._channel.send(vfl_pb2.Done(purged=purged))

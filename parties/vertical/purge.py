@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from parties.common.shared_randomness import Index
-from parties.session.checkpoint import CheckpointContent, Checkpoints
+from parties.session.checkpoint import CheckpointContent
+from parties.session.model_store import CheckpointStore
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.party_state import PartyState
 from parties.vertical.engine.split_model import SplitModel
@@ -28,7 +29,8 @@ def purge_request(split_model: SplitModel, name: str) -> dict[str, list[str]]:
     purged = split_model.once(f"purge of {name}", dict, lambda: _purge(split_model), durable=False)
     if replayed:
         split_model.state.without_forgotten()
-    split_model.prune_checkpoints()
+    if not split_model.checkpoints.sealed:  # the store of models is erased after the new version
+        split_model.prune_checkpoints()
     return purged
 
 
@@ -62,7 +64,7 @@ def _purge(split_model: SplitModel) -> dict[str, list[str]]:
     }
 
 
-def residues(state: PartyState, checkpoints: Checkpoints) -> list[str]:
+def residues(state: PartyState, checkpoints: CheckpointStore) -> list[str]:
     """The places at one party that still contain rows of the last request; empty if none."""
     return [*_in_memory(state), *_in_files(checkpoints, state.requested_rows)]
 
@@ -86,7 +88,7 @@ def _in_memory(state: PartyState) -> Iterator[str]:
         yield "trigger"
 
 
-def _in_files(checkpoints: Checkpoints, forgotten: Index) -> Iterator[str]:
+def _in_files(checkpoints: CheckpointStore, forgotten: Index) -> Iterator[str]:
     for number in checkpoints.offer().numbers:
         for place in _in_checkpoint(checkpoints.read(number), forgotten):
             yield f"{place} in checkpoint {number}"

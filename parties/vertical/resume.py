@@ -6,9 +6,11 @@ from hmac import compare_digest
 from shutil import rmtree
 
 from configs.config_file import canonical_agreement
+from parties.common.errors import StorageError
 from parties.common.shared_randomness import Index
 from parties.session.checkpoint import Checkpoints
 from parties.session.handshake import CheckpointOffer
+from parties.session.model_store import CheckpointStore
 from parties.session.setup import Begin
 from parties.vertical.alignment.align import align_active, align_passive
 from parties.vertical.alignment.differencing import refuse_small_change
@@ -17,6 +19,7 @@ from parties.vertical.alignment.row_order import order_secret
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import NetworkBuilder, PartyState
 from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.kept_model import party_models
 from protocol import vfl_pb2
 from protocol.channel import Channel
 from protocol.errors import RemoteProtocolError
@@ -69,18 +72,50 @@ def start_split_model(
     checkpoints = party_checkpoints(party)
     offer = checkpoints.offer()
     number = _newest_common(offer, offers)
+    if number is not None:
+        return _resume(party, hub, checkpoints, offer.run, number)
+    _warn_of_restart(party, offer, offers)
+    checkpoints.clear()
+    rows = align_active(party, hub).rows
+    refuse_small_change(party, len(rows))
+    split_model = SplitModel(party, hub, rows, checkpoints)
+    split_model.checkpoint()
+    return split_model
+
+
+def start_kept_model(
+    party: VerticalParty, hub: Hub, offers: Mapping[str, CheckpointOffer]
+) -> SplitModel:
+    """Resume the newest file that the stores of all parties have: a version, or a checkpoint.
+
+    Raises:
+        StorageError: the stores have no file in common.
+        RemoteProtocolError: the files of two parties contain different common rows.
+    """
+    store = party_models(party)
+    offer = store.offer()
+    number = _newest_common(offer, offers)
     if number is None:
-        _warn_of_restart(party, offer, offers)
-        checkpoints.clear()
-        rows = align_active(party, hub).rows
-        refuse_small_change(party, len(rows))
-        split_model = SplitModel(party, hub, rows, checkpoints)
-        split_model.checkpoint()
-        return split_model
+        kept = {party.name: offer, **offers}
+        listed = "; ".join(
+            f"{name} keeps {', '.join(map(str, each.numbers)) or 'none'}"
+            + (f" of run {each.run.hex()[:8]}" if each.numbers else "")
+            for name, each in kept.items()
+        )
+        raise StorageError(
+            f"the parties keep no common version of the model: {listed}",
+            "restore the folders of all parties from backups of the same day, or train again",
+        )
+    return _resume(party, hub, store, offer.run, number)
+
+
+def _resume(
+    party: VerticalParty, hub: Hub, checkpoints: CheckpointStore, run: bytes, number: int
+) -> SplitModel:
     hub.move_to(_PLACE)
     hub.broadcast(vfl_pb2.Resume(checkpoint=number))
     checkpoints.prune(number, number)
-    split_model = SplitModel.resume(party, hub, checkpoints, number, offer.run)
+    split_model = SplitModel.resume(party, hub, checkpoints, number, run)
     digest = _digest(party, split_model.state.features.rows, next(iter(hub.channels.values())))
     for name, message in hub.gather(split_model.time_limit).items():
         _require_same(name, digest, message.expect(vfl_pb2.Resumed).digest)
@@ -110,7 +145,33 @@ def start_party_state(
         rows = align_passive(party, channel, message.expect(vfl_pb2.StartAlignment)).rows
         refuse_small_change(party, len(rows))
         return PartyState(party, rows, build, None), channel.session or b""
-    number, offer = message.body.checkpoint, checkpoints.offer()
+    return _resume_party_state(party, channel, checkpoints, message.body.checkpoint, build)
+
+
+def start_kept_state(
+    party: VerticalParty, channel: Channel, build: NetworkBuilder
+) -> tuple[PartyState, bytes]:
+    """Start a passive party from the file of its store that the hub names.
+
+    Returns:
+        The state of the party, and 16 bytes that identify the run.
+
+    Raises:
+        RemoteProtocolError: the hub does not name a file that this party offered.
+    """
+    named = channel.receive(party.limits.idle_seconds).expect(vfl_pb2.Resume).checkpoint
+    return _resume_party_state(party, channel, party_models(party), named, build)
+
+
+def _resume_party_state(
+    party: VerticalParty,
+    channel: Channel,
+    checkpoints: CheckpointStore,
+    number: int,
+    build: NetworkBuilder,
+) -> tuple[PartyState, bytes]:
+    """Load a checkpoint that this party offered, and prove its rows to the hub."""
+    offer = checkpoints.offer()
     if number not in offer.numbers:
         raise RemoteProtocolError(
             f"the hub asks {party.name} to resume checkpoint {number}, but {party.name} did not "

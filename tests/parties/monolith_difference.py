@@ -152,7 +152,7 @@ def new_networks(split_model: SplitModel, sessions: Sessions, stream: str) -> di
     """The parties' networks with weights of the random stream ``stream``."""
     own = split_model.local_model.model.inputs
     by_party: dict[str, nn.Module] = {
-        name: each._network(stream, each._state.local_model.model.inputs)
+        name: each._network(stream, each.state.local_model.model.inputs)
         for name, each in sessions.items()
     }
     return by_party | {"hub": build_active_network(split_model.party, stream, own)}

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -23,7 +24,7 @@ from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.methods.registry import AGREEMENT, SCHEMA
 from parties.vertical.passive import PassiveSession
-from parties.vertical.resume import party_checkpoints, start_split_model
+from parties.vertical.resume import party_checkpoints, start_party_state, start_split_model
 from parties.vertical.setup import set_up_party
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError
@@ -156,7 +157,12 @@ def open_split_model(
         us = party(folder, name, plan, [])
         channel = handshake.join_hub(us, lambda: port.connect(name), CheckpointOffer(), 20.0)
         try:
-            sessions[name] = PassiveSession(us, channel, party_checkpoints(us))
+            sessions[name] = PassiveSession(
+                us,
+                channel,
+                party_checkpoints(us),
+                partial(start_party_state, us, channel, party_checkpoints(us)),
+            )
             while sessions[name].handle(channel.receive(20.0)):
                 pass
         except ProtocolError as error:
@@ -189,7 +195,7 @@ def networks(
     split_model: SplitModel, sessions: Mapping[str, PassiveSession]
 ) -> dict[str, torch.nn.Module]:
     """Every party's network."""
-    local_models = {name: each._state.local_model for name, each in sessions.items()} | {
+    local_models = {name: each.state.local_model for name, each in sessions.items()} | {
         "hub": split_model.local_model
     }
     return {name: local_model.model.network for name, local_model in local_models.items()}
@@ -199,7 +205,7 @@ def inputs(
     split_model: SplitModel, sessions: Mapping[str, PassiveSession]
 ) -> dict[str, torch.Tensor]:
     """Every party's features of the common rows."""
-    local_models = {name: each._state.local_model for name, each in sessions.items()} | {
+    local_models = {name: each.state.local_model for name, each in sessions.items()} | {
         "hub": split_model.local_model
     }
     return {name: local_model.model.inputs.values for name, local_model in local_models.items()}  # type: ignore[union-attr]

@@ -147,7 +147,9 @@ SCRIPT: list[ScriptLine] = [
     (Side.HUB, pb.Purge(), ()),
     (Side.SPOKE, pb.Done(purged=["optimiser state"]), ()),
     (Side.HUB, pb.Predict(), (np.array([4, 0, 4]),)),
-    (Side.SPOKE, pb.Embedding(), (floats(3, 2),)),
+    (Side.SPOKE, pb.Embedding(withheld=[1]), (floats(3, 2),)),
+    (Side.HUB, pb.SyncJournal(counts={"shop": 2}), (blob(3),)),
+    (Side.SPOKE, pb.JournalEvents(counts={"shop": 3}), (blob(7),)),
     (Side.HUB, pb.Goodbye(), ()),
 ]
 

@@ -1,6 +1,6 @@
 """The state of one party after alignment: rows, features and local model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Literal
@@ -13,6 +13,8 @@ from configs.agreement import VerticalAgreement
 from configs.local_start import LocalStartSettings
 from models.codes import projection_codes, svd_codes
 from parties.common.device import embed
+from parties.common.errors import DataError
+from parties.common.json_codec import Tensors
 from parties.common.shared_randomness import Index, Words, torch_seed
 from parties.data.preprocess import read_statistics
 from parties.session.checkpoint import CheckpointContent
@@ -233,8 +235,12 @@ class PartyState:
         """The input features that belong to the current model and to the kept copies of models."""
         return [model.inputs for model in self.local_model.models if model.inputs]
 
-    def content(self) -> CheckpointContent:
-        """The state of this party as the content of a checkpoint."""
+    def content(self, *, identified: bool = False) -> CheckpointContent:
+        """The state of this party as the content of a checkpoint.
+
+        If ``identified`` is true, the content has the IDs of the rows, so that it can be loaded
+        when the party's data has rows in other places, or more rows.
+        """
         model = self.local_model.content()
         rows = {name: _tensor(part) for name, part in self.rows.arrays().items()}
         rows |= {"map": _tensor(self.features.rows), "dropped": _tensor(self.requested_rows)}
@@ -245,16 +251,23 @@ class PartyState:
         if self.trigger is not None:
             rows["stamped"] = _tensor(self.trigger.rows)
             values["trigger"] = self.trigger.values()
-        return CheckpointContent(values, model.tensors | {"rows": rows})
+        ids = {"ids": pack_ids(self.features.ids())} if identified else {}
+        return CheckpointContent(values, model.tensors | {"rows": rows} | ids)
 
     @classmethod
     def from_content(
         cls, party: VerticalParty, content: CheckpointContent, build: NetworkBuilder
     ) -> "PartyState":
-        """The state of ``party``, restored from the content of a checkpoint."""
+        """The state of ``party``, restored from the content of a checkpoint.
+
+        Raises:
+            DataError: the content has the IDs of its rows, and the party's data lacks some.
+        """
         rows = content.tensors["rows"]
         arrays = {name: part.numpy() for name, part in rows.items()}
         row_map, requested = arrays.pop("map"), arrays.pop("dropped")
+        if "ids" in content.tensors:
+            row_map = _rows_of(party, unpack_ids(content.tensors["ids"]))
         stamped = arrays.pop("stamped", None)
         sets = RowSets(seed=party.agreement.seed, stream="", **arrays)  # type: ignore[arg-type]
         state = cls(party, row_map, build, sets)
@@ -332,6 +345,32 @@ class PartyState:
         """A network with given statistics; its weights will be loaded from a checkpoint."""
         inputs = None if statistics is None else self.features.inputs(read_statistics(statistics))
         return PartyNetwork(self._build("", inputs), inputs)
+
+
+def pack_ids(ids: Sequence[bytes]) -> Tensors:
+    """IDs as tensors: all bytes, and the size of each ID."""
+    joined = np.frombuffer(b"".join(ids), np.uint8).copy()
+    sizes = torch.tensor([len(each) for each in ids], dtype=torch.int64)
+    return {"bytes": torch.from_numpy(joined), "sizes": sizes}
+
+
+def unpack_ids(packed: Tensors) -> list[bytes]:
+    """The IDs that ``pack_ids`` packed; empty bytes for erased rows."""
+    joined, ends = packed["bytes"].numpy().tobytes(), packed["sizes"].cumsum(0).tolist()
+    return [joined[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _rows_of(party: VerticalParty, ids: Sequence[bytes]) -> Index:
+    """The party's own row number of each ID, [common_rows]; -1 for erased rows."""
+    place = {each: row for row, each in enumerate(party.holding.ids)}
+    missing = sum(1 for each in ids if each and each not in place)
+    if missing:
+        raise DataError(
+            f"{missing} of the rows that the kept model knows are not in the data any more",
+            "keep a row in the data until a request to forget it is carried out: restore the rows, "
+            "and request that they are forgotten with vfl unlearn request",
+        )
+    return np.array([place[each] if each else -1 for each in ids], np.int64)
 
 
 def _sample(command: vfl_pb2.Initialise | vfl_pb2.RestoreCopy) -> Sample | None:

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from parties.common.shared_randomness import Index
-from parties.session.checkpoint import CheckpointContent, Checkpoints
+from parties.session.checkpoint import CheckpointContent
 from parties.session.journal import Journal, recorded_value
+from parties.session.model_store import CheckpointStore, ModelStore, VersionFacts
 from parties.vertical.engine.local_model import LocalModel
 from parties.vertical.engine.networks import build_active_network
 from parties.vertical.engine.optimiser import UpdateRule
@@ -46,7 +47,7 @@ class SplitModel:
     """
 
     def __init__(
-        self, party: VerticalParty, hub: Hub, rows: Index, checkpoints: Checkpoints
+        self, party: VerticalParty, hub: Hub, rows: Index, checkpoints: CheckpointStore
     ) -> None:
         """Start a run on the common ``rows``, [common_rows]: the party's own row number of each."""
         self._set_up(
@@ -59,7 +60,11 @@ class SplitModel:
         self._number, self._journal = 0, Journal()
 
     def _set_up(
-        self, party: VerticalParty, hub: Hub, checkpoints: Checkpoints, state: PartyState
+        self,
+        party: VerticalParty,
+        hub: Hub,
+        checkpoints: CheckpointStore,
+        state: PartyState,
     ) -> None:
         self.party, self.agreement, self._hub = party, party.agreement, hub
         self.checkpoints, self.state = checkpoints, state
@@ -76,7 +81,12 @@ class SplitModel:
 
     @classmethod
     def resume(
-        cls, party: VerticalParty, hub: Hub, checkpoints: Checkpoints, number: int, run: bytes
+        cls,
+        party: VerticalParty,
+        hub: Hub,
+        checkpoints: CheckpointStore,
+        number: int,
+        run: bytes,
     ) -> "SplitModel":
         """Load a checkpoint that every party has.
 
@@ -200,8 +210,32 @@ class SplitModel:
             self._command_passive(vfl_pb2.CHECKPOINT, command)
             self.checkpoints.prune(self._number)
 
-    def _content(self) -> CheckpointContent:
-        state = self.state.content()
+    def keep_version(self, store: ModelStore, number: int, facts: VersionFacts) -> None:
+        """Let every party write its present state as version ``number`` of the model.
+
+        A program that resumes from the version starts with an empty journal.
+        """
+        version = encode(facts, vfl_pb2.Version)
+        write = vfl_pb2.WriteCheckpoint(checkpoint=number, version=version)
+        self._command_passive(vfl_pb2.CHECKPOINT, vfl_pb2.ModelCommand(write_checkpoint=write))
+        self._journal, self.start = Journal(), self.state.rows
+        store.write(number, self.run, self._content(identified=True), facts)
+        self._saved = monotonic()
+        if store is self.checkpoints:
+            self._number = number
+
+    def erase_before(self, number: int) -> None:
+        """Let every party erase everything that it keeps from before version ``number``."""
+        prune = vfl_pb2.PruneCheckpoints(checkpoint=number, versions=True)
+        self._command_passive(vfl_pb2.CHECKPOINT, vfl_pb2.ModelCommand(prune_checkpoints=prune))
+
+    @property
+    def number(self) -> int:
+        """The number of the newest checkpoint; 0 without a checkpoint."""
+        return self._number
+
+    def _content(self, *, identified: bool = False) -> CheckpointContent:
+        state = self.state.content(identified=identified or self.checkpoints.sealed)
         entries = self._journal.entries
         values = state.values | {
             "journal": [[each.name, each.value, each.diverged] for each in entries],
@@ -359,10 +393,14 @@ class SplitModel:
         own = self.state.execute(command, task)
         return {**reports, self.party.name: own or vfl_pb2.BlockReport()}
 
-    def forget(self, requested: Index) -> None:
-        """Start a request: send the indices of the ``requested`` rows, [rows], to every party."""
+    def forget(self, requested: Index, requests: Sequence[str] = ()) -> None:
+        """Start a request: send the indices of the ``requested`` rows, [rows], to every party.
+
+        ``requests`` are the IDs of journaled requests; empty for a request of the agreement.
+        """
         if not self._journal.replaying:
-            self.send_to_passive(vfl_pb2.UNLEARN, vfl_pb2.ForgetRows(), requested)
+            order = vfl_pb2.ForgetRows(requests=requests)
+            self.send_to_passive(vfl_pb2.UNLEARN, order, requested)
         self.state.forget(requested)
 
     def goodbye(self) -> None:

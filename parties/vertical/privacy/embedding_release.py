@@ -70,6 +70,23 @@ class EmbeddingRelease:
         released = self._one_time_embeddings()  # first: it fills the map of rows
         return released.values[np.searchsorted(self._live, self._state.batches.rows_of(request))]
 
+    def predicted(self, rows: Index) -> Tensor:
+        """The embeddings of common ``rows``, [rows], for a prediction: [rows, width].
+
+        Raises:
+            LookupError: this party has no features.
+            PolicyError: the privacy settings forbid the release.
+        """
+        if self.is_one_time:
+            released = self._one_time_embeddings()  # first: it fills the map of rows
+            return released.values[np.searchsorted(self._live, rows)]
+        model = self._state.local_model.model
+        if model.inputs is None:
+            raise LookupError("this party has no features, so it has no embeddings")
+        embedding = embed(model.network, model.inputs.values[torch.from_numpy(rows)])
+        noise = self._visit_noise
+        return embedding if noise is None else noise.with_noise(rows, rows, embedding)
+
     def forget(self, rows: Index) -> list[str]:
         """Delete the released embeddings of ``rows``, [rows]; return what was deleted."""
         if not self.is_one_time:

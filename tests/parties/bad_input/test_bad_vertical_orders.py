@@ -294,7 +294,7 @@ def passive_party(folder: Path, state: str) -> VerticalParty:
 
 def digest(session: Any, us: VerticalParty) -> str:
     """A digest of everything that an order may change."""
-    state = cast(PassiveSession, session)._state
+    state = cast(PassiveSession, session).state
     content = state.content()
     groups = {name: list(group.values()) for name, group in content.tensors.items()}
     model = state.local_model

@@ -1,6 +1,7 @@
 """Random orders: a passive party and a client only ever refuse by name, or obey."""
 
 import random
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from threading import Thread
@@ -41,7 +42,7 @@ from parties.session import handshake
 from parties.session.handshake import NO_CHECKPOINTS
 from parties.session.memory_port import MemoryPort
 from parties.vertical.passive import PassiveSession
-from parties.vertical.resume import party_checkpoints
+from parties.vertical.resume import party_checkpoints, start_party_state
 from protocol import vfl_pb2 as pb
 from protocol.message import Message
 from protocol.phases import Phase
@@ -73,7 +74,8 @@ def test_passive_party_refuses_or_obeys(states: Path, state: str, seed: int) -> 
 
     Thread(target=resume, daemon=True).start()
     channel = handshake.join_hub(us, lambda: port.connect("left"), checkpoints.offer(), 20.0)
-    session = PassiveSession(us, channel, checkpoints)
+    start = partial(start_party_state, us, channel, checkpoints)
+    session = PassiveSession(us, channel, checkpoints, start)
     channel.line = Sink()  # type: ignore[assignment]
     draw, obeyed = random.Random(seed), 0
     wrong = [order for each in ORDERS.values() for order in each.orders]

@@ -195,7 +195,7 @@ def test_fedora_rolls_back_when_a_party_diverges(tmp_path: Path) -> None:
 
 def poison(session) -> None:
     with torch.no_grad():
-        next(session._state.local_model.model.network.parameters()).fill_(torch.nan)
+        next(session.state.local_model.model.network.parameters()).fill_(torch.nan)
 
 
 def test_fedora_rolls_back_when_it_costs_too_much_accuracy(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_divergence_in_the_last_sub_step_is_detected_before_the_model_is_kept(
         before = split_model.logits(vfl_pb2.VALIDATION)
         sweep, half = (
             split_model.loop.run_batches,
-            {"hub": split_model.local_model, "left": sessions["left"]._state.local_model}[name],
+            {"hub": split_model.local_model, "left": sessions["left"].state.local_model}[name],
         )
 
         def sweep_then_poison(*arguments) -> None:

@@ -16,7 +16,7 @@ def test_all_parties_have_the_same_row_order(tmp_path: Path) -> None:
     with open_split_model(tmp_path) as (split_model, sessions):
         split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
         named = {
-            name: [each._party.holding.ids[row] for row in each._state.features.rows]
+            name: [each._party.holding.ids[row] for row in each.state.features.rows]
             for name, each in sessions.items()
         }
         ours = [split_model.party.holding.ids[row] for row in split_model.state.features.rows]

@@ -33,7 +33,7 @@ def test_both_modes_find_the_same_rows_in_the_same_order(tmp_path: Path) -> None
             sessions,
         ):
             split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-            rows = {name: each._state.features.rows for name, each in sessions.items()}
+            rows = {name: each.state.features.rows for name, each in sessions.items()}
             results.append(rows | {"hub": split_model.state.features.rows})
             kinds = {kind for _, _, kind, _ in split_model.party.traffic._totals}
             assert ("EvaluationProof" in kinds) == (mode == "hardened")

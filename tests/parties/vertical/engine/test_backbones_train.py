@@ -110,7 +110,7 @@ def test_backbone_learns_and_unlearns(
 
 def assert_same_after_reading(session: PassiveSession) -> None:
     """Check that the newest checkpoint restores each parameter bit by bit."""
-    ours, here = session._checkpoints, session._state.local_model.model.network
+    ours, here = session._checkpoints, session.state.local_model.model.network
     content = ours.read(ours.offer().numbers[-1])
     read = PartyState.from_content(
         session._party, content, session._network

@@ -54,7 +54,7 @@ def test_passive_party_without_early_checkpoint_is_named(tmp_path: Path, name: s
     with open_split_model(tmp_path) as (split_model, sessions):
         split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
         split_model.keep_copy(EARLY_CHECKPOINT, vfl_pb2.TRAIN)
-        del sessions[name]._state.local_model._slots[EARLY_CHECKPOINT]
+        del sessions[name].state.local_model._slots[EARLY_CHECKPOINT]
         began = monotonic()
         with pytest.raises(Aborted, match=f"{name}: .*the copy 'early checkpoint'.*--begin fresh"):
             split_model.restore_copy(EARLY_CHECKPOINT, "original", vfl_pb2.UNLEARN)

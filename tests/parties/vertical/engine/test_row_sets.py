@@ -52,7 +52,7 @@ def test_preprocessing_is_fitted_on_the_rows_of_its_set_alone(
         forget_some(split_model)
         start_training(split_model, "original", which)
         split_model.logits(vfl_pb2.VALIDATION)  # a round trip: the passive parties have fitted
-        states = {"hub": split_model.state} | {n: each._state for n, each in sessions.items()}
+        states = {"hub": split_model.state} | {n: each.state for n, each in sessions.items()}
         for party, state in states.items():
             model, ids = state.local_model.model, state.features.ids()
             chosen = [ids[row] for row in state.rows.select(which)]

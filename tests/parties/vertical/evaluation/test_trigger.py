@@ -68,9 +68,9 @@ def test_only_the_planting_party_plants_and_only_in_the_agreed_rows(tmp_path: Pa
         poisoned, before = chosen[0].poisoned, split_model.labels.clone()
         plant_in_training_rows(split_model, chosen)
         split_model.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
-        plain = {name: each._state.trigger is None for name, each in sessions.items()}
+        plain = {name: each.state.trigger is None for name, each in sessions.items()}
         values = inputs(split_model, sessions)["right"]
-        state = sessions["right"]._state
+        state = sessions["right"].state
         kinds = {
             peer for peer, _, kind, _ in split_model.party.traffic._totals if kind == "PlantTrigger"
         }
@@ -97,9 +97,9 @@ def test_party_without_a_backdoor_refuses_to_plant(tmp_path: Path) -> None:
 def test_rows_outside_training_get_no_trigger(tmp_path: Path) -> None:
     with open_split_model(tmp_path, unlearn=[ASK]) as (split_model, sessions):
         with pytest.raises(RemoteProtocolError, match="not training rows"):
-            sessions["right"]._state.plant_trigger(split_model.rows.test[:2])
+            sessions["right"].state.plant_trigger(split_model.rows.test[:2])
         with pytest.raises(RemoteProtocolError, match="defines no backdoor for this party"):
-            sessions["left"]._state.plant_trigger(split_model.rows.train[:2])
+            sessions["left"].state.plant_trigger(split_model.rows.train[:2])
 
 
 def test_rows_of_the_target_class_only_are_refused(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def recorded(
 
 def raw(session: PassiveSession, rows: vfl_pb2.Rows) -> Tensor:
     """A passive party's embeddings of a row set, before noise and clipping."""
-    model, chosen = session._state.local_model.model, session._state.rows.select(rows)
+    model, chosen = session.state.local_model.model, session.state.rows.select(rows)
     assert model.inputs is not None
     with torch.no_grad():
         embeddings: Tensor = model.network(model.inputs.values[chosen])

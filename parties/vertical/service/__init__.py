@@ -1,0 +1,1 @@
+"""A party that stays: it answers predictions, and carries out requests with the kept model."""

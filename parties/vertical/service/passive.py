@@ -1,0 +1,148 @@
+"""A passive party that stays: it follows the journal of requests, and answers the active party."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from time import monotonic
+
+import numpy as np
+import torch
+
+from models.arithmetic import all_within
+from parties.common.shared_randomness import Index
+from parties.requests.duties import RequestDesk
+from parties.requests.exchange import pack_events, unpack_events
+from parties.requests.lifecycle import RequestState
+from parties.session import handshake
+from parties.session.reconnect import is_connection_loss, report_and_close
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.training_loop import largest_batch
+from parties.vertical.kept_model import party_models
+from parties.vertical.passive import PassiveSession
+from parties.vertical.resume import start_kept_state
+from parties.vertical.service.patience import Backoff
+from parties.vertical.service.statement import state_new_version
+from protocol import vfl_pb2
+from protocol.channel import Channel
+from protocol.errors import PeerSilent, ProtocolError, RemoteProtocolError
+from protocol.line import Line
+from protocol.message import Message
+
+
+def serve_passive(
+    party: VerticalParty, connect: Callable[[], Line], desk: RequestDesk, *, once: bool
+) -> None:
+    """Join the active party again and again, and carry out its orders.
+
+    Args:
+        party: this party.
+        connect: opens a connection to the active party.
+        desk: the party's journal of requests, and its duties.
+        once: whether to end when the active party says that nothing is left to do.
+
+    Raises:
+        ProtocolError: the active party broke the protocol.
+    """
+    backoff, finished = Backoff(party), False
+    while not finished:
+        began = monotonic()
+        try:
+            finished = _run_session(party, connect, desk) and once
+        except ProtocolError as error:
+            if not is_connection_loss(error):
+                raise
+            backoff.wait(error, monotonic() - began)
+
+
+def _run_session(party: VerticalParty, connect: Callable[[], Line], desk: RequestDesk) -> bool:
+    """Run one session until the active party's Goodbye, and return True."""
+    offer = party_models(party).offer()
+    channel = handshake.join_hub(party, connect, offer)
+    with report_and_close(channel), channel.locate_errors():
+        session = ServingSession(party, channel, desk)
+        while session.handle(_next_message(channel, party.limits.idle_seconds)):
+            pass
+    return True
+
+
+def _next_message(channel: Channel, time_limit: float) -> Message:
+    """Wait for the next message without a time limit; a broken line ends the wait."""
+    while True:
+        try:
+            return channel.receive(time_limit)
+        except PeerSilent:
+            continue
+
+
+class ServingSession:
+    """The session of a passive party with a kept model.
+
+    Attributes:
+        session: carries out the orders that a training has, too.
+    """
+
+    def __init__(self, party: VerticalParty, channel: Channel, desk: RequestDesk) -> None:
+        self._party, self._channel, self._desk = party, channel, desk
+        self._store = party_models(party)
+        self.session = PassiveSession(
+            party, channel, self._store, partial(start_kept_state, party, channel), self._started
+        )
+        state_new_version(party, self._store, desk, self.session.state, self.session.run)
+
+    def handle(self, message: Message) -> bool:
+        """Check and handle one message; return False if it was ``Goodbye``, and else True.
+
+        Raises:
+            RemoteProtocolError: the agreement or the state of this party does not allow the order.
+        """
+        match message.body:
+            case vfl_pb2.SyncJournal() as theirs:
+                self._synchronise(dict(theirs.counts), message)
+            case vfl_pb2.Predict():
+                self._predict(message.tensor(np.int64, None))
+            case vfl_pb2.Goodbye():
+                return False
+            case vfl_pb2.ModelCommand() as command if command.HasField("prune_checkpoints"):
+                self.session.handle(message)
+                state_new_version(
+                    self._party, self._store, self._desk, self.session.state, self.session.run
+                )
+            case _:
+                return self.session.handle(message)
+        return True
+
+    def _synchronise(self, counts: dict[str, int], message: Message) -> None:
+        self._desk.merge(unpack_events(message.tensor(np.uint8, None)))
+        lacking = self._desk.journal.since(counts)
+        reply = vfl_pb2.JournalEvents(counts=self._desk.journal.counts())
+        self._channel.send(reply, pack_events(lacking))
+
+    def _started(self, requests: Sequence[str]) -> Index | None:
+        """The rows of journaled requests that may be carried out; None if one may not."""
+        views = {each.id: each for each in self._desk.requests()}
+        chosen = [views.get(each) for each in requests]
+        rows = set[int]()
+        for view in chosen:
+            if view is None or view.state is not RequestState.RUNNING or view.rows is None:
+                return None
+            rows |= set(view.rows)
+        return np.array(sorted(rows), np.int64) if chosen else None
+
+    def _predict(self, rows: Index) -> None:
+        """Send the embeddings of common ``rows``, [rows]; zeros for rows of open requests."""
+        common, limit = self.session.state.features.rows, largest_batch(self._party.agreement)
+        if len(rows) > limit or rows.min() < 0 or rows.max() >= len(common):
+            raise RemoteProtocolError(
+                f"{self._channel.terms.peer} requests {len(rows)} rows; expected at most {limit} "
+                f"rows with indices from 0 to {len(common) - 1}"
+            )
+        withheld = np.isin(rows, sorted(self._desk.frozen_rows())) | (common[rows] < 0)
+        width = self._party.agreement.parties[self._party.name].width or 0
+        width *= self._party.agreement.sharding.shards
+        sent = torch.zeros((len(rows), width), dtype=self.session.state.features.dtype)
+        if not withheld.all():
+            sent[torch.from_numpy(~withheld)] = self.session.predict(rows[~withheld])
+        report = None
+        if not all_within([sent], self._party.agreement.limits.magnitude):
+            sent, report = torch.zeros_like(sent), vfl_pb2.BlockReport(diverged=True)
+        reply = vfl_pb2.Embedding(report=report, withheld=np.flatnonzero(withheld).tolist())
+        self._channel.send(reply, sent.numpy())
