@@ -1,1 +1,1 @@
-"""Unlearning methods of all modes: their interface, and the driver that carries them out."""
+"""Requests for deletion: journal, states, persons, and the driver of unlearning methods."""

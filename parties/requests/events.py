@@ -1,0 +1,397 @@
+"""Events of the request journal: signed records, each linked to the previous one of its origin.
+
+An event is signed by the party that makes it (its origin). It contains the number of the event
+among all events of the origin and the digest of the previous one. Therefore no other party can
+forge, leave out or reorder events. All parties exchange all events, so events contain no IDs.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from hashlib import sha256
+from itertools import pairwise
+from secrets import token_bytes
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+LARGEST_EVENT: Final = 16 << 20  # bytes of an encoded event
+NO_EVENT: Final = "0" * 64  # digest that stands for the previous event of a first event
+_DOMAIN: Final = b"vfl/event/v1\n"
+_ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32
+_REQUEST_ID = re.compile(rf"[0-7][{_ALPHABET}]{{25}}")
+_ORIGIN = re.compile(r"[a-z][a-z0-9-]{0,30}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_SIGNATURE = re.compile(r"([0-9a-f]{2}){1,256}")
+_LARGEST_INTEGER: Final = 2**53 - 1  # larger integers are not exact in every JSON reader
+_DEEPEST: Final = 16  # levels of nested values
+
+
+class EventKind(StrEnum):
+    """What an event says about its request."""
+
+    REQUESTED = "requested"  # a person asked a party for deletion
+    JOURNALED = "journaled"  # the origin has recorded the request
+    APPROVED = "approved"  # the origin agrees that the request is carried out
+    REJECTED = "rejected"  # the origin refuses the request
+    WITHDRAWN = "withdrawn"  # the party of the requester cancels the request
+    EXTENDED = "extended"  # the party of the requester moves the due date
+    ALIGNED = "aligned"  # the hub names the rows of a request by label
+    STARTED = "started"  # the hub begins to carry out the request
+    VERIFIED = "verified"  # the new version of the model has passed its checks
+    QUARANTINED = "quarantined"  # the new version of the model is not used
+    COMPLETED = "completed"  # the receipt exists
+    SIGNED = "signed"  # the origin has signed the receipt
+    NOTIFIED = "notified"  # the requester and the recipients of the data have been informed
+    READMITTED = "readmitted"  # the origin accepts a forgotten ID again
+    PURGED = "purged"  # the origin has deleted its private record of the request
+
+
+Text: TypeAlias = Annotated[str, Field(max_length=1000)]
+Key: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]  # public key or SHA-256 digest
+Signature: TypeAlias = Annotated[str, Field(pattern=r"^([0-9a-f]{2}){1,256}$")]
+Whole: TypeAlias = Annotated[int, Field(ge=0, le=_LARGEST_INTEGER)]
+Moment: TypeAlias = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+Day: TypeAlias = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")]
+FractionText: TypeAlias = Annotated[str, Field(pattern=r"^(1|0\.\d{1,9})$")]
+RequestId: TypeAlias = Annotated[str, Field(pattern=rf"^[0-7][{_ALPHABET}]{{25}}$")]
+
+
+class EventBody(BaseModel):
+    """Content of an event; without unknown keys and without implicit casts."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class PersonSignature(EventBody):
+    """A person's name, Ed25519 public key, and signature."""
+
+    name: Text
+    key: Key
+    signature: Signature
+
+
+class IdentityCheck(EventBody):
+    """How the identity of the requester was checked; contains no copy of a document."""
+
+    method: Text
+    date: Day
+    by: Text
+
+
+class RequestedBody(EventBody):
+    """A request: what is forgotten, why, for whom, and when it is due."""
+
+    kind: Literal["rows", "label", "labels_part"]
+    rows: tuple[Whole, ...] | None = None  # ascending indices into the common order
+    classes: tuple[Text, ...] = ()
+    fraction: FractionText = "1"  # of the training rows of the classes
+    seed: Whole = 0
+    ground: Text
+    identity_check: IdentityCheck | None = None
+    received_at: Moment
+    due_at: Moment
+    requester: PersonSignature | None = None
+    requester_name: Text = ""
+
+
+class JournaledBody(EventBody):
+    """An acknowledgement."""
+
+
+class DecisionBody(EventBody):
+    """An approval or rejection, by a person or by the party's automatic policy."""
+
+    reason: Text = ""
+    person: PersonSignature | None = None
+
+
+class ExtendedBody(EventBody):
+    """A later due date, and the day on which the requester was informed about it."""
+
+    until: Moment
+    notice: Day
+    reason: Text
+
+
+class AlignedBody(EventBody):
+    """The rows of a request by label: ascending indices into the common order."""
+
+    rows: tuple[Whole, ...]
+
+
+class StartedBody(EventBody):
+    """The start of a batch; ``seen`` counts the events of each other origin at that time."""
+
+    batch: tuple[RequestId, ...]
+    version: Whole  # number of the model's version before the batch
+    method: Text
+    seen: dict[str, Whole] = Field(default={})
+
+
+class VerifiedBody(EventBody):
+    """The new version of the model, and the figures of the quick audit as text or integers."""
+
+    version: Whole
+    audit: dict[str, Any] = Field(default={})
+
+
+class QuarantinedBody(EventBody):
+    """Why the new version of the model is not used."""
+
+    reason: Text
+
+
+class CompletedBody(EventBody):
+    """The SHA-256 digest of the receipt."""
+
+    receipt: Key
+
+
+class SignedBody(EventBody):
+    """A party's signature of the receipt."""
+
+    receipt: Key
+    signature: Signature
+
+
+class NotifiedBody(EventBody):
+    """Number of recipients of the data, and of those that could not be informed."""
+
+    recipients: Whole = 0
+    failed: Whole = 0
+
+
+class ReadmittedBody(EventBody):
+    """Number of IDs that the origin accepts again, and why."""
+
+    count: Whole
+    reason: Text
+
+
+class PurgedBody(EventBody):
+    """The end of the record's retention."""
+
+
+_BODIES: Final[Mapping[EventKind, type[EventBody]]] = {
+    EventKind.REQUESTED: RequestedBody,
+    EventKind.JOURNALED: JournaledBody,
+    EventKind.APPROVED: DecisionBody,
+    EventKind.REJECTED: DecisionBody,
+    EventKind.WITHDRAWN: DecisionBody,
+    EventKind.EXTENDED: ExtendedBody,
+    EventKind.ALIGNED: AlignedBody,
+    EventKind.STARTED: StartedBody,
+    EventKind.VERIFIED: VerifiedBody,
+    EventKind.QUARANTINED: QuarantinedBody,
+    EventKind.COMPLETED: CompletedBody,
+    EventKind.SIGNED: SignedBody,
+    EventKind.NOTIFIED: NotifiedBody,
+    EventKind.READMITTED: ReadmittedBody,
+    EventKind.PURGED: PurgedBody,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event of the request journal.
+
+    Attributes:
+        origin: the party that made the event.
+        seq: 1 for the first event of the origin, 2 for the next one, and so on.
+        prev: digest of the origin's previous event; ``NO_EVENT`` for the first one.
+        time: clock of the origin, UTC, in whole seconds; not used for the order of events.
+        request: ID of the request (a ULID).
+        kind: what the event says.
+        body: content of the event.
+        signature: signature of ``signing_bytes`` by the origin.
+    """
+
+    origin: str
+    seq: int
+    prev: str
+    time: str
+    request: str
+    kind: EventKind
+    body: EventBody
+    signature: bytes = b""
+
+    def signing_bytes(self) -> bytes:
+        """Return the bytes that the origin signs."""
+        return _DOMAIN + canonical_bytes(self._content())
+
+    def encode(self) -> bytes:
+        """Return the event as canonical JSON."""
+        return canonical_bytes(self._content() | {"signature": self.signature.hex()})
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 digest of the encoded event, in hexadecimal digits."""
+        return sha256(self.encode()).hexdigest()
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Event":
+        """Return the event that ``encode`` encoded.
+
+        Raises:
+            ValueError: ``data`` is not an event in canonical form.
+        """
+        if len(data) > LARGEST_EVENT:
+            raise ValueError(f"an event has {len(data)} bytes; at most {LARGEST_EVENT} are allowed")
+        fields = _fields(data)
+        if fields["kind"] not in [*EventKind]:
+            raise ValueError("the kind of an event is unknown")
+        kind = EventKind(fields["kind"])
+        try:
+            body = _BODIES[kind].model_validate_json(json.dumps(fields["body"]))
+        except ValidationError as error:  # its text may quote the body
+            place = ".".join(map(str, error.errors()[0]["loc"]))
+            raise ValueError(f"the body of an event is not valid at {place!r}") from None
+        event = cls(
+            origin=_text(fields, "origin", _ORIGIN),
+            seq=_whole(fields, "seq"),
+            prev=_text(fields, "prev", _DIGEST),
+            time=_text(fields, "time"),
+            request=_text(fields, "request", _REQUEST_ID),
+            kind=kind,
+            body=body,
+            signature=bytes.fromhex(_text(fields, "signature", _SIGNATURE)),
+        )
+        _check_meaning(event)
+        if event.encode() != data:
+            raise ValueError("an event is not in canonical form")
+        return event
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "origin": self.origin,
+            "seq": self.seq,
+            "prev": self.prev,
+            "time": self.time,
+            "request": self.request,
+            "kind": self.kind.value,
+            "body": body_json(self.body),
+        }
+
+
+def body_json(body: EventBody) -> dict[str, Any]:
+    """Return the body of an event as JSON; fields with their default value are left out."""
+    return body.model_dump(mode="json", exclude_defaults=True)
+
+
+def check_event(event: Event) -> Event:
+    """Return ``event`` if ``Event.decode`` accepts its encoding.
+
+    Raises:
+        ValueError: the event is not valid.
+    """
+    return Event.decode(event.encode())
+
+
+def canonical_bytes(value: Any) -> bytes:
+    """Return ``value`` as canonical JSON (RFC 8785): sorted keys, no spaces, UTF-8.
+
+    Only values that every JSON reader reads equally are allowed: texts, booleans, null, integers
+    between -(2**53 - 1) and 2**53 - 1, lists, and objects with ASCII keys.
+
+    Raises:
+        ValueError: ``value`` contains another value.
+    """
+    _refuse_inexact(value, _DEEPEST)
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return text.encode()
+
+
+def new_request_id(now: datetime) -> str:
+    """Return a new ULID: 48 bits of the time in milliseconds, then 80 random bits."""
+    number = int(now.timestamp() * 1000) << 80 | int.from_bytes(token_bytes(10), "big")
+    return "".join(_ALPHABET[number >> shift & 31] for shift in range(125, -1, -5))
+
+
+def event_time(now: datetime) -> str:
+    """Return ``now`` in the form of events: UTC, whole seconds."""
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_time(text: str) -> datetime:
+    """Return the time that ``event_time`` wrote.
+
+    Raises:
+        ValueError: ``text`` is not such a time.
+    """
+    try:
+        found = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        found = None
+    if found is None or event_time(found) != text:
+        raise ValueError("the time of an event is not of the form 2026-11-24T09:00:00Z")
+    return found
+
+
+def _fields(data: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(data)
+    except (ValueError, RecursionError):
+        raise ValueError("an event is not JSON") from None
+    expected = {"origin", "seq", "prev", "time", "request", "kind", "body", "signature"}
+    if not isinstance(fields, dict) or fields.keys() != expected:
+        raise ValueError(f"an event must have exactly the keys {', '.join(sorted(expected))}")
+    _refuse_inexact(fields, _DEEPEST)
+    return fields
+
+
+def _text(fields: Mapping[str, Any], name: str, pattern: re.Pattern[str] | None = None) -> str:
+    value = fields[name]
+    if not isinstance(value, str) or (pattern and not pattern.fullmatch(value)):
+        raise ValueError(f"the key {name!r} of an event is not valid")
+    return value
+
+
+def _whole(fields: Mapping[str, Any], name: str) -> int:
+    value = fields[name]
+    if type(value) is not int or value < 1:
+        raise ValueError(f"the key {name!r} of an event must be an integer of at least 1")
+    return value
+
+
+def _check_meaning(event: Event) -> None:
+    """Raise ``ValueError`` if times, rows or the batch of ``event`` are not valid."""
+    body = event.body
+    times = [event.time]
+    if isinstance(body, RequestedBody):
+        times += [body.received_at, body.due_at]
+        if (body.kind == "rows") is not (body.rows is not None) or (
+            (body.kind == "rows") is bool(body.classes)
+        ):
+            raise ValueError("a request needs either rows or classes, as its kind says")
+    if isinstance(body, ExtendedBody):
+        times.append(body.until)
+    for text in times:
+        parse_time(text)
+    rows = body.rows if isinstance(body, RequestedBody | AlignedBody) else None
+    if rows and any(later <= earlier for earlier, later in pairwise(rows)):
+        raise ValueError("the rows of a request must be ascending")
+    if isinstance(body, StartedBody) and event.request not in body.batch:
+        raise ValueError("the batch of a start must contain the request of the event")
+
+
+def _refuse_inexact(value: Any, depth: int) -> None:
+    """Raise ``ValueError`` if ``value`` contains a value that canonical JSON does not allow."""
+    if depth == 0:
+        raise ValueError(f"values are nested more than {_DEEPEST} levels deep")
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if not isinstance(key, str) or not key.isascii():
+                raise ValueError("the keys of an object must be ASCII texts")
+            _refuse_inexact(inner, depth - 1)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            _refuse_inexact(inner, depth - 1)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        if abs(value) > _LARGEST_INTEGER:
+            raise ValueError("an integer is larger than 2**53 - 1")
+    elif not isinstance(value, str | bool | None):
+        raise ValueError(f"a value of the type {type(value).__name__} is not allowed")
