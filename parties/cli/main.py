@@ -4,14 +4,12 @@ Heavy libraries are imported inside the commands, so that ``--help`` is fast.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from parties.cli.arguments import CheckedCommand, CheckedGroup, check_hub_address
+from parties.cli.arguments import CheckedCommand, CheckedGroup
 from parties.cli.commands.bench import bench_app
 from parties.cli.commands.certs import certs_app
 from parties.cli.commands.doctor import doctor_command
@@ -19,6 +17,7 @@ from parties.cli.commands.language import language_app
 from parties.cli.commands.predict import predict_command
 from parties.cli.commands.report import report_command
 from parties.cli.commands.runs import runs_command
+from parties.cli.commands.serve import serve_command
 from parties.cli.console import Console, prepare_output
 from parties.cli.options import (
     CERTIFICATES_HELP,
@@ -27,7 +26,9 @@ from parties.cli.options import (
     DebugOption,
     Format,
     FormatOption,
+    HttpOption,
     HubOption,
+    MasterKeyOption,
     OutOption,
     PartyOption,
     Role,
@@ -35,14 +36,11 @@ from parties.cli.options import (
     SupervisedOption,
     VersionOption,
 )
-from parties.common.signals import stop_with_parent
+from parties.cli.party_run import PartyRun, federated_mode, run_party
 from parties.session.setup import Begin
 
 if TYPE_CHECKING:
-    from configs.config_file import ConfigFile, FederatedConfig
     from parties.common.progress import ProgressListener
-    from parties.horizontal.party import FederatedMode
-    from parties.session.setup import StartOptions
     from parties.session.simulation import SimulationPlan
 
 app = typer.Typer(
@@ -60,22 +58,6 @@ simulate_app = typer.Typer(pretty_exceptions_enable=False)
 @app.callback()
 def _options_of_all_commands(*, version: VersionOption = False) -> None:
     del version  # its callback has printed the version
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """The options of ``vfl-party``."""
-
-    role: Role
-    config: Path
-    party: str
-    hub: str | None
-    data: Path | None
-    certificates: Path | None
-    out: Path
-    changes: list[str]
-    begin: Begin
-    supervised: bool
 
 
 @party_app.command(
@@ -106,6 +88,12 @@ def party_command(  # noqa: PLR0913  a command has the options that it has
     changes: SetOption = None,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
+    serve: Annotated[
+        bool,
+        typer.Option("--serve", help="Stay with the kept model: predict and carry out requests."),
+    ] = False,
+    http: HttpOption = None,
+    master_key: MasterKeyOption,
     supervised: SupervisedOption = False,
     version: VersionOption = False,
 ) -> None:
@@ -126,69 +114,22 @@ def party_command(  # noqa: PLR0913  a command has the options that it has
     """
     del version
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
-    run = _Run(role, config, party, hub, data, certificates, out, changes or [], begin, supervised)
-    console.run(lambda: _run_party(run, console))
-
-
-def _run_party(run: _Run, console: Console) -> None:
-    from configs.errors import ConfigError
-    from parties.cli.modes import read_runnable
-    from parties.session.identity import load_identity
-    from parties.session.run_folder import check_run_folder, lock_run_folder
-
-    if run.supervised:
-        stop_with_parent()
-    if run.hub is not None:
-        check_hub_address(run.hub, dials=run.role in (Role.PASSIVE, Role.CLIENT))
-    config = read_runnable(run.config, run.changes, run.party)
-    settings = config.settings(run.party)
-    for notice in config.notices:
-        console.warn(notice)
-    if run.party not in config.agreement.parties:
-        raise ConfigError(
-            f"party {run.party} is a simulated client in {run.config}; vfl-party cannot run such a "
-            "client",
-            f"run all parties with vfl simulate {run.config}",
-        )
-    agreed = config.agreement.parties[run.party].role
-    if agreed != run.role.value:
-        raise ConfigError(
-            f"party {run.party} has the role {agreed} in {run.config}, but --role is "
-            f"{run.role.value}",
-            f"give --role {agreed}",
-        )
-    beside = run.config.parent / settings.folder if settings.folder else None
-    check_run_folder(run.out, run.data or beside)
-    # A wrong certificate is reported now, before torch is imported, which takes seconds.
-    load_identity(config, run.party, run.certificates, datetime.now(UTC))
-
-    from parties.session.setup import StartOptions
-
-    folder = run.out / config.agreement.federation
-    with lock_run_folder(folder / run.party), console.progress({run.party: agreed}) as listener:
-        options = StartOptions(run.out, run.data, run.certificates, run.begin, run.supervised)
-        metrics = _run_mode(config, run.party, options, run.hub, listener)
-    if metrics is not None:
-        console.show_result(metrics, folder)
-
-
-def _run_mode(
-    config: "ConfigFile[Any, Any]",
-    party: str,
-    options: "StartOptions",
-    hub: str | None,
-    listener: "ProgressListener",
-) -> dict[str, Any] | None:
-    """Run one party in the mode of its config; only that mode is imported."""
-    from configs.federated import FederatedAgreement
-
-    if isinstance(config.agreement, FederatedAgreement):
-        from parties.horizontal.run_party import run_federated_party
-
-        return run_federated_party(federated_mode(config), config, party, options, hub, listener)
-    from parties.vertical.run_party import run_vertical_party
-
-    return run_vertical_party(config, party, options, hub, listener)
+    run = PartyRun(
+        role,
+        config,
+        party,
+        hub,
+        data,
+        certificates,
+        out,
+        changes or [],
+        begin,
+        supervised,
+        serve,
+        http=http,
+        master_key=master_key,
+    )
+    console.run(lambda: run_party(run, console))
 
 
 @simulate_app.command("vfl-sim", cls=CheckedCommand)
@@ -271,19 +212,6 @@ def _processes(plan: "SimulationPlan", listener: "ProgressListener") -> dict[str
     return simulate_processes(plan, listener)
 
 
-def federated_mode(config: "FederatedConfig") -> "FederatedMode":
-    """Return the mode of a config, horizontal or LLM; import only the libraries of this mode."""
-    from configs.language import LanguageAgreement
-
-    if isinstance(config.agreement, LanguageAgreement):
-        from parties.language.setup import LANGUAGE_MODE
-
-        return LANGUAGE_MODE
-    from parties.horizontal.setup import ROW_MODE
-
-    return ROW_MODE
-
-
 def _in_process(plan: "SimulationPlan", listener: "ProgressListener") -> dict[str, Any]:
     from parties.vertical.in_process import run_in_process
 
@@ -297,6 +225,9 @@ app.command("simulate", epilog="Example: vfl simulate digits")(simulate_command)
 app.command(
     "predict", epilog="Example: vfl predict people.toml --party bank --out predictions.csv"
 )(predict_command)
+app.command("serve", epilog="Example: vfl serve people.toml --party bank --http 127.0.0.1:8080")(
+    serve_command
+)
 app.command("runs", epilog="Example: vfl runs")(runs_command)
 app.command("report", epilog="Example: vfl report runs/people")(report_command)
 app.add_typer(certs_app, name="certs")

@@ -75,6 +75,31 @@ BeginOption = Annotated[
 ]
 
 
+HttpOption = Annotated[
+    str | None,
+    typer.Option("--http", help="Answer predictions over HTTP at this host:port (active party)."),
+]
+
+
+def _credential() -> Path | None:
+    """The master key among the credentials that systemd gives to a service."""
+    folder = os.environ.get("CREDENTIALS_DIRECTORY")
+    found = Path(folder) / "vfl-master-key" if folder else None
+    return found if found is not None and found.exists() else None
+
+
+MasterKeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--master-key",
+        envvar="VFL_MASTER_KEY_FILE",
+        default_factory=_credential,
+        show_default="the systemd credential vfl-master-key, if there is one",
+        help="Wrap the keys of sealed files with the key in this file (64 hexadecimal digits).",
+    ),
+]
+
+
 def _print_version(value: bool) -> None:
     if value:
         from protocol.envelope import PROTOCOL_VERSION

@@ -48,6 +48,8 @@ class EventKind(StrEnum):
     NOTIFIED = "notified"  # the requester and the recipients of the data have been informed
     READMITTED = "readmitted"  # the origin accepts a forgotten ID again
     PURGED = "purged"  # the origin has deleted its private record of the request
+    INTRODUCED = "introduced"  # the origin names the key that signs its events; no request
+    STATED = "stated"  # the origin says what it did for the new version of the model
 
 
 Text: TypeAlias = Annotated[str, Field(max_length=1000)]
@@ -176,6 +178,36 @@ class PurgedBody(EventBody):
     """The end of the record's retention."""
 
 
+class IntroducedBody(EventBody):
+    """The Ed25519 key of a party's events and receipts, which the party's certificate confirms."""
+
+    key: Key
+    certificate: Annotated[str, Field(pattern=r"^([0-9a-f]{2}){1,8192}$")]  # DER
+    proof: Signature  # by the key of the certificate
+
+
+class StatedBody(EventBody):
+    """What a party states about itself after a request; no other party vouches for it.
+
+    Attributes:
+        version: number of the new version of the model.
+        before: salted commitment to the party's part of the model before the request.
+        after: salted commitment to its part in the new version.
+        destroyed: what the party destroyed.
+        remains: places where the party still found rows of the request.
+        transcript: hash chain of the messages that the party sent in its last session.
+        profile: versions and settings on which the numbers depend.
+    """
+
+    version: Whole
+    before: Key
+    after: Key
+    destroyed: tuple[Text, ...]
+    remains: tuple[Text, ...]
+    transcript: Key
+    profile: dict[str, Text]
+
+
 _BODIES: Final[Mapping[EventKind, type[EventBody]]] = {
     EventKind.REQUESTED: RequestedBody,
     EventKind.JOURNALED: JournaledBody,
@@ -192,6 +224,8 @@ _BODIES: Final[Mapping[EventKind, type[EventBody]]] = {
     EventKind.NOTIFIED: NotifiedBody,
     EventKind.READMITTED: ReadmittedBody,
     EventKind.PURGED: PurgedBody,
+    EventKind.INTRODUCED: IntroducedBody,
+    EventKind.STATED: StatedBody,
 }
 
 

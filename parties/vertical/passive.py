@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -65,6 +65,14 @@ def _run_session(party: VerticalParty, channel: Channel) -> None:
             pass
 
 
+@dataclass(frozen=True, slots=True)
+class RequestHooks:
+    """How a session asks about journaled requests; a training has none."""
+
+    started: StartedRequests  # rows of requests that may be carried out now
+    ended: Callable[[PartyState, bytes], None]  # called when every party has the new version
+
+
 StartState: TypeAlias = Callable[[NetworkBuilder], tuple[PartyState, bytes]]
 
 
@@ -82,11 +90,12 @@ class PassiveSession:
         channel: Channel,
         checkpoints: CheckpointStore,
         start: StartState,
-        started: StartedRequests | None = None,
+        hooks: RequestHooks | None = None,
     ) -> None:
-        """Start with the state that ``start`` returns; see ``OrderCheck`` for ``started``."""
+        """Start with the state that ``start`` returns."""
         self._party, self._channel, self._checkpoints = party, channel, checkpoints
         self.state, self.run = start(self._network)
+        self._hooks, started = hooks, hooks.started if hooks else None
         self._orders = OrderCheck(party.agreement, party.name, self.state, checkpoints, started)
         self._release = EmbeddingRelease(party, channel.session or b"", self.state)
         self._purged: list[str] = []  # what the last purge deleted
@@ -261,11 +270,10 @@ class PassiveSession:
 
     def _prune(self, order: vfl_pb2.PruneCheckpoints) -> None:
         """Erase checkpoints; after a request also the versions that know its rows."""
-        if order.versions:
-            party_models(self._party).prune(order.checkpoint, versions=True)
-            save_local_model(self._party, self.state, self.run)
-            return
-        self._checkpoints.prune(order.checkpoint)
+        if order.versions and self._hooks is not None:
+            self._hooks.ended(self.state, self.run)
+        else:
+            self._checkpoints.prune(order.checkpoint)
 
     @torch.no_grad()
     def predict(self, rows: Index) -> Tensor:

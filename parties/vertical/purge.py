@@ -4,7 +4,7 @@ The parties then search for data that is left, because data in a cache or checkp
 would still reveal the rows.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -66,11 +66,19 @@ def _purge(split_model: SplitModel) -> dict[str, list[str]]:
 
 def residues(state: PartyState, checkpoints: CheckpointStore) -> list[str]:
     """The places at one party that still contain rows of the last request; empty if none."""
-    return [*_in_memory(state), *_in_files(checkpoints, state.requested_rows)]
-
-
-def _in_memory(state: PartyState) -> Iterator[str]:
     forgotten = state.requested_rows
+    return [*_in_memory(state, forgotten), *_in_files(checkpoints, forgotten)]
+
+
+def stored_residues(
+    state: PartyState, checkpoints: CheckpointStore, rows: Sequence[int]
+) -> list[str]:
+    """The places at one party that still contain the common ``rows``; empty if none."""
+    forgotten = np.array(rows, np.int64)
+    return [*_in_memory(state, forgotten), *_in_files(checkpoints, forgotten)]
+
+
+def _in_memory(state: PartyState, forgotten: Index) -> Iterator[str]:
     if (state.features.rows[forgotten] >= 0).any():
         yield "row map"
     rows = state.rows  # its ``initial_train`` may keep indices: they only fix the batch order

@@ -2,22 +2,43 @@
 
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 from configs.errors import ConfigError
 from parties.common.errors import DataError, PartyError, StorageError
-from parties.data.predictions import Predictions
+from parties.data.predictions import Predictions, Probabilities
 from parties.data.requested_ids import id_columns, parse_ids
-from parties.web.prediction_service import PredictionService, Unavailable
+from parties.data.sources.source import DataSettings
+from parties.web.prediction_service import Latencies, Unavailable
 
 MAX_BODY = 1 << 20  # bytes
 PATIENCE = 30.0  # seconds that a connection may be idle, or that a request may take to arrive
 LOOPBACK = "127.0.0.1"
+
+
+class AnswersPredictions(Protocol):
+    """What the server needs of a prediction service; its methods are called in many threads."""
+
+    latencies: Latencies
+
+    @property
+    def classes(self) -> Sequence[str]:
+        """Return the names of the classes."""
+
+    @property
+    def data(self) -> DataSettings:
+        """Return the party's data settings, which name the ID columns."""
+
+    def probabilities(self, ids: Sequence[bytes]) -> Probabilities:
+        """Return class probabilities, ``[ids, classes]``; NaN for rows without a prediction."""
+
+    def health(self) -> dict[str, Any]:
+        """Return what the service can do now, as JSON."""
 
 
 class RequestRefused(Exception):
@@ -48,7 +69,7 @@ def parse_serve_address(text: str) -> tuple[str, int]:
 
 
 @contextmanager
-def serve_http(address: tuple[str, int], service: PredictionService) -> Iterator[int]:
+def serve_http(address: tuple[str, int], service: AnswersPredictions) -> Iterator[int]:
     """Serve HTTP at ``address`` while the body runs; yield the port.
 
     Raises:
@@ -74,7 +95,7 @@ def serve_http(address: tuple[str, int], service: PredictionService) -> Iterator
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], service: PredictionService) -> None:
+    def __init__(self, address: tuple[str, int], service: AnswersPredictions) -> None:
         self.service = service
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         super().__init__(address, _Handler)

@@ -17,7 +17,7 @@ from parties.session.reconnect import is_connection_loss, report_and_close
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.training_loop import largest_batch
 from parties.vertical.kept_model import party_models
-from parties.vertical.passive import PassiveSession
+from parties.vertical.passive import PassiveSession, RequestHooks
 from parties.vertical.resume import start_kept_state
 from parties.vertical.service.patience import Backoff
 from parties.vertical.service.statement import state_new_version
@@ -83,10 +83,11 @@ class ServingSession:
     def __init__(self, party: VerticalParty, channel: Channel, desk: RequestDesk) -> None:
         self._party, self._channel, self._desk = party, channel, desk
         self._store = party_models(party)
-        self.session = PassiveSession(
-            party, channel, self._store, partial(start_kept_state, party, channel), self._started
-        )
-        state_new_version(party, self._store, desk, self.session.state, self.session.run)
+        ended = partial(state_new_version, party, self._store, desk)
+        hooks = RequestHooks(self._started, ended)
+        start = partial(start_kept_state, party, channel)
+        self.session = PassiveSession(party, channel, self._store, start, hooks)
+        ended(self.session.state, self.session.run)
 
     def handle(self, message: Message) -> bool:
         """Check and handle one message; return False if it was ``Goodbye``, and else True.
@@ -101,11 +102,6 @@ class ServingSession:
                 self._predict(message.tensor(np.int64, None))
             case vfl_pb2.Goodbye():
                 return False
-            case vfl_pb2.ModelCommand() as command if command.HasField("prune_checkpoints"):
-                self.session.handle(message)
-                state_new_version(
-                    self._party, self._store, self._desk, self.session.state, self.session.run
-                )
             case _:
                 return self.session.handle(message)
         return True

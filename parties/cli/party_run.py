@@ -1,0 +1,159 @@
+"""One party in one process: the options of ``vfl-party`` and ``vfl serve``, and the start."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parties.cli.arguments import check_hub_address
+from parties.cli.console import Console
+from parties.cli.options import Role
+from parties.common.signals import stop_with_parent
+from parties.session.setup import Begin
+
+if TYPE_CHECKING:
+    from configs.config_file import ConfigFile, FederatedConfig
+    from parties.common.progress import ProgressListener
+    from parties.horizontal.party import FederatedMode
+    from parties.session.setup import StartOptions
+
+
+@dataclass(frozen=True, slots=True)
+class PartyRun:
+    """The options of one party's process."""
+
+    role: Role | None  # None: the role in the agreement
+    config: Path
+    party: str
+    hub: str | None
+    data: Path | None
+    certificates: Path | None
+    out: Path
+    changes: list[str]
+    begin: Begin = Begin.AUTO
+    supervised: bool = False
+    serve: bool = False  # whether to stay with a kept model, in place of a training
+    once: bool = False  # whether to end when no request is left to carry out
+    http: str | None = None  # address at which predictions are answered
+    master_key: Path | None = None  # file of the key that wraps the keys of sealed files
+
+
+def run_party(run: PartyRun, console: Console) -> None:
+    """Run one party until its training ends, or, with ``serve``, until it is stopped.
+
+    Raises:
+        ConfigError: the options or the config cannot be used.
+        PartyError: the party failed.
+        ProtocolError: another party broke the protocol, or was lost.
+    """
+    from configs.errors import ConfigError
+    from parties.cli.modes import read_runnable
+    from parties.session.identity import load_identity
+    from parties.session.run_folder import check_run_folder, lock_run_folder
+
+    if run.supervised:
+        stop_with_parent()
+    config = read_runnable(run.config, run.changes, run.party)
+    settings = config.settings(run.party)
+    for notice in config.notices:
+        console.warn(notice)
+    if run.party not in config.agreement.parties:
+        raise ConfigError(
+            f"party {run.party} is a simulated client in {run.config}; vfl-party cannot run such a "
+            "client",
+            f"run all parties with vfl simulate {run.config}",
+        )
+    agreed = config.agreement.parties[run.party].role
+    if run.hub is not None:
+        check_hub_address(run.hub, dials=agreed in (Role.PASSIVE, Role.CLIENT))
+    if run.role is not None and agreed != run.role.value:
+        raise ConfigError(
+            f"party {run.party} has the role {agreed} in {run.config}, but --role is "
+            f"{run.role.value}",
+            f"give --role {agreed}",
+        )
+    beside = run.config.parent / settings.folder if settings.folder else None
+    check_run_folder(run.out, run.data or beside)
+    # A wrong certificate is reported now, before torch is imported, which takes seconds.
+    load_identity(config, run.party, run.certificates, datetime.now(UTC))
+
+    from parties.session.setup import StartOptions
+
+    folder = run.out / config.agreement.federation
+    with lock_run_folder(folder / run.party), console.progress({run.party: agreed}) as listener:
+        options = StartOptions(
+            run.out,
+            run.data,
+            run.certificates,
+            run.begin,
+            run.supervised,
+            master_key=run.master_key,
+            serves=run.serve,
+        )
+        if run.serve:
+            _serve(config, run, options, listener)
+            return
+        metrics = _run_mode(config, run.party, options, run.hub, listener)
+    if metrics is not None:
+        console.show_result(metrics, folder)
+
+
+def _serve(
+    config: "ConfigFile[Any, Any]",
+    run: PartyRun,
+    options: "StartOptions",
+    listener: "ProgressListener",
+) -> None:
+    from configs.agreement import VerticalAgreement
+    from configs.errors import ConfigError
+
+    agreement = config.agreement
+    if not isinstance(agreement, VerticalAgreement):
+        raise ConfigError(
+            f"{run.config} is the agreement of a {agreement.mode} run, but only the vertical mode "
+            "keeps models for later requests",
+            "run vfl-party without --serve",
+        )
+    if run.http is not None and agreement.parties[run.party].role == "passive":
+        raise ConfigError(
+            f"{run.party} is a passive party in {run.config}, but only the active party answers "
+            "predictions",
+            "omit --http",
+        )
+    from parties.vertical.service.run import serve_vertical_party
+
+    serve_vertical_party(
+        config, run.party, options, run.hub, listener, http=run.http, once=run.once
+    )
+
+
+def _run_mode(
+    config: "ConfigFile[Any, Any]",
+    party: str,
+    options: "StartOptions",
+    hub: str | None,
+    listener: "ProgressListener",
+) -> dict[str, Any] | None:
+    """Run one party in the mode of its config; only that mode is imported."""
+    from configs.federated import FederatedAgreement
+
+    if isinstance(config.agreement, FederatedAgreement):
+        from parties.horizontal.run_party import run_federated_party
+
+        return run_federated_party(federated_mode(config), config, party, options, hub, listener)
+    from parties.vertical.run_party import run_vertical_party
+
+    return run_vertical_party(config, party, options, hub, listener)
+
+
+def federated_mode(config: "FederatedConfig") -> "FederatedMode":
+    """Return the mode of a config, horizontal or LLM; import only the libraries of this mode."""
+    from configs.language import LanguageAgreement
+
+    if isinstance(config.agreement, LanguageAgreement):
+        from parties.language.setup import LANGUAGE_MODE
+
+        return LANGUAGE_MODE
+    from parties.horizontal.setup import ROW_MODE
+
+    return ROW_MODE

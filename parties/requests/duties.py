@@ -1,0 +1,118 @@
+"""The desk for requests of one party: its journal, and what the party does by itself.
+
+The party introduces the key of its events, acknowledges requests, and approves them if its policy
+is automatic.
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from parties.requests.events import (
+    DecisionBody,
+    Event,
+    EventBody,
+    EventKind,
+    new_request_id,
+)
+from parties.requests.journal import JOURNAL, RequestJournal
+from parties.requests.lifecycle import (
+    RequestRules,
+    RequestState,
+    RequestView,
+    frozen_rows,
+    ready_batch,
+    requests_of,
+)
+from parties.requests.signing import EventKeys
+from parties.session.party import PartyContext
+
+_UNDECIDED = (RequestState.PENDING, RequestState.RECEIVED)
+
+
+class RequestDesk:
+    """A party's journal of requests, open as long as the party serves.
+
+    Attributes:
+        journal: the journal.
+        keys: the keys that sign events.
+        rules: what the states of requests depend on.
+    """
+
+    def __init__(self, party: PartyContext, rules: RequestRules, *, automatic: bool) -> None:
+        """Open the journal in the party's folder.
+
+        Args:
+            party: the party.
+            rules: what the states of requests depend on.
+            automatic: whether the party approves every request by itself.
+
+        Raises:
+            StorageError: the journal cannot be used.
+            IntegrityError: the journal is damaged.
+        """
+        self._party, self.rules, self._automatic = party, rules, automatic
+        self.keys = EventKeys(party)
+        party.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = party.state / JOURNAL
+        sign, verify = self.keys.sign, self.keys.verify
+        self.journal = RequestJournal(path, party.name, sign, verify, party.now)
+        self._seen: dict[str, int] | None = None
+        self._views: list[RequestView] = []
+        self.keys.load(self.journal.events())
+        self.attend()
+
+    def close(self) -> None:
+        """Close the journal."""
+        self.journal.close()
+
+    def requests(self) -> list[RequestView]:
+        """Return all requests; events of another process of this party are included."""
+        counts = self.journal.counts()
+        if counts != self._seen:
+            self._views = requests_of(self.journal.events(), self.rules)
+            self._seen = counts
+        return self._views
+
+    def request(self, name: str) -> RequestView:
+        """Return the request with the ID ``name``."""
+        return next(each for each in self.requests() if each.id == name)
+
+    def frozen_rows(self) -> frozenset[int]:
+        """Return the rows, as common indices, that no batch and no prediction may use."""
+        return frozen_rows(self.requests())
+
+    def ready(self, window: timedelta) -> tuple[RequestView, ...]:
+        """Return the requests to carry out now: those of an interrupted batch, or ready ones."""
+        views = self.requests()
+        running = [each for each in views if each.state is RequestState.RUNNING]
+        if running:
+            return tuple(each for each in views if each.id in running[0].batch)
+        return ready_batch(views, self._party.now(), window)
+
+    def append(self, kind: EventKind, request: str, body: EventBody) -> Event:
+        """Sign and store an event of this party."""
+        return self.journal.append(kind, request, body)
+
+    def merge(self, encoded: Iterable[bytes]) -> list[Event]:
+        """Store events of other parties, and do what this party does by itself.
+
+        Raises:
+            IdentityError: a signature is wrong, or a party introduced no key.
+            RemoteProtocolError: an event is invalid, or does not follow the events before it.
+        """
+        new = self.journal.merge(encoded)
+        self.attend()
+        return new
+
+    def attend(self) -> None:
+        """Introduce the own key, and approve requests by the party's policy."""
+        introduction = self.keys.introduction()
+        if introduction is not None:
+            name = new_request_id(self._party.now())
+            self.append(EventKind.INTRODUCED, name, introduction)
+            self.keys.load(self.journal.events())
+        if not self._automatic:
+            return
+        for view in self.requests():
+            if view.state in _UNDECIDED and self._party.name not in view.approvals:
+                self.append(EventKind.APPROVED, view.id, DecisionBody())

@@ -1,0 +1,309 @@
+"""The active party that stays: it follows the journals, predicts, and carries out requests."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from time import monotonic
+
+import numpy as np
+import torch
+
+from parties.common.errors import Diverged, PolicyError
+from parties.common.shared_randomness import Index
+from parties.data.predictions import Probabilities
+from parties.requests.duties import RequestDesk
+from parties.requests.events import EventKind, StartedBody, VerifiedBody
+from parties.requests.exchange import pack_events, unpack_events
+from parties.requests.lifecycle import RequestState
+from parties.session import handshake
+from parties.session.handshake import CheckpointOffer
+from parties.session.model_store import VersionFacts
+from parties.session.reconnect import is_connection_loss, report_and_close
+from parties.vertical.engine.local_model import EARLY_CHECKPOINT
+from parties.vertical.engine.networks import ActiveEnsemble, ActiveNetwork
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.training_loop import largest_batch
+from parties.vertical.kept_model import party_models
+from parties.vertical.methods.registry import vertical_method
+from parties.vertical.resume import start_kept_model
+from parties.vertical.service.carry_out import Quarantined, carry_out_batch, quarantine
+from parties.vertical.service.patience import Backoff
+from parties.vertical.service.predictions import KeptModelPredictions
+from parties.vertical.service.statement import state_new_version
+from protocol import vfl_pb2
+from protocol.errors import ProtocolError
+from protocol.hub import Hub
+
+POLL = 0.5  # seconds between two exchanges of journals
+ROUNDS = 4  # most exchanges in a row, while events arrive
+
+
+def serve_active(
+    party: VerticalParty,
+    port: handshake.SpokePort,
+    desk: RequestDesk,
+    predictions: KeptModelPredictions,
+    *,
+    once: bool,
+) -> None:
+    """Accept the passive parties again and again, predict, and carry out requests.
+
+    Args:
+        party: the active party.
+        port: accepts the connections of the passive parties.
+        desk: the party's journal of requests, and its duties.
+        predictions: the queue of predictions.
+        once: whether to end when nothing is left to do.
+
+    Raises:
+        ProtocolError: a passive party broke the protocol.
+        StorageError: no model is kept.
+    """
+    party_models(party).require()
+    backoff, finished = Backoff(party), False
+    while not finished:
+        began = monotonic()
+        predictions.close(predictions.absent(list(party.agreement.passive)))
+        try:
+            hub, offers = handshake.accept_spokes(party, port)
+            finished = _run_session(party, hub, offers, desk, predictions, once=once)
+        except Quarantined as error:
+            party.progress.warn(str(error))
+        except ProtocolError as error:
+            if not is_connection_loss(error):
+                raise
+            backoff.wait(error, monotonic() - began)
+
+
+def _run_session(
+    party: VerticalParty,
+    hub: Hub,
+    offers: Mapping[str, CheckpointOffer],
+    desk: RequestDesk,
+    predictions: KeptModelPredictions,
+    *,
+    once: bool,
+) -> bool:
+    with report_and_close(hub):
+        return ActiveService(party, hub, offers, desk, predictions).run(once=once)
+
+
+class ActiveService:
+    """One session of the active party with a kept model."""
+
+    def __init__(
+        self,
+        party: VerticalParty,
+        hub: Hub,
+        offers: Mapping[str, CheckpointOffer],
+        desk: RequestDesk,
+        predictions: KeptModelPredictions,
+    ) -> None:
+        self._party, self._hub, self._desk, self._predictions = party, hub, desk, predictions
+        self._model = start_kept_model(party, hub, offers)
+        self._store = party_models(party)
+        self._counts: dict[str, dict[str, int]] = {}  # events that each spoke has
+        self._place = _places(self._model.state.features.ids())
+        _require_state(self._model.local_model.slots, party)
+
+    def run(self, *, once: bool) -> bool:
+        """Serve; return True when ``once`` is true and nothing is left to do.
+
+        Raises:
+            Quarantined: a batch is not delivered; the session must start again.
+        """
+        if not self._model.replaying:
+            self._finish_version()
+        window = timedelta(hours=self._party.agreement.requests.window_hours)
+        while True:
+            self._synchronise()
+            if self._model.replaying or self._desk.ready(window):
+                self._predictions.close(self._predictions.busy())
+                self._carry_out(window)
+                self._finish_version()
+                continue
+            if once and not self._is_waited_for():
+                self._goodbye()
+                return True
+            self._predictions.open()
+            self._answer(POLL)
+
+    # --- requests --------------------------------------------------------------------------------
+
+    def _carry_out(self, window: timedelta) -> None:
+        batch = self._model.once("batch", list, lambda: self._begin(window), durable=False)
+        names = ", ".join(batch)
+        self._party.progress.note(f"carrying out {len(batch)} requests to forget: {names}")
+        try:
+            carry_out_batch(self._model, self._store, self._desk, batch)
+        except Quarantined as error:
+            quarantine(self._desk, self._store, batch, str(error))
+            raise
+
+    def _begin(self, window: timedelta) -> list[str]:
+        """Journal the start of the next batch at every party, and return its requests."""
+        views = self._desk.ready(window)
+        batch = tuple(each.id for each in views)
+        newest = self._store.newest_version()
+        version = newest.number if newest else 0
+        method = vertical_method(self._party.agreement.unlearning.method).name
+        for view in views:
+            if view.state is not RequestState.RUNNING:
+                body = StartedBody(batch=batch, version=version, method=method)
+                self._desk.append(EventKind.STARTED, view.id, body)
+        self._synchronise()
+        return list(batch)
+
+    def _finish_version(self) -> None:
+        """Let every party erase what knows the rows of the newest version's requests."""
+        newest = self._store.newest_version()
+        facts = None if newest is None else newest.version
+        if newest is None or facts is None or facts.made_by != "requests":
+            return
+        open_ = [each for each in facts.requests if not self._is_verified(each)]
+        if not open_ and not self._is_unstated(facts):
+            return
+        self._model.erase_before(newest.number)
+        run = self._model.run
+        state_new_version(self._party, self._store, self._desk, self._model.state, run)
+        audit = facts.own.get("audit", {})
+        for request in open_:
+            body = VerifiedBody(version=newest.number, audit=audit)
+            self._desk.append(EventKind.VERIFIED, request, body)
+        self._place = _places(self._model.state.features.ids())
+        self._synchronise()
+
+    def _is_verified(self, request: str) -> bool:
+        return self._desk.request(request).version_after is not None
+
+    def _is_unstated(self, facts: VersionFacts) -> bool:
+        """Whether a party has not stated yet what it did for a version."""
+        parties = set(self._party.agreement.parties)
+        return any(
+            {
+                event.origin
+                for event in self._desk.journal.events(each)
+                if event.kind is EventKind.STATED
+            }
+            < parties
+            for each in facts.requests
+        )
+
+    def _is_waited_for(self) -> bool:
+        """Whether a request can still move on without a person."""
+        waiting = (RequestState.PENDING, RequestState.AUTHORISED, RequestState.VERIFIED)
+        return any(each.state in waiting for each in self._desk.requests())
+
+    # --- journals --------------------------------------------------------------------------------
+
+    def _synchronise(self) -> None:
+        """Exchange events with all passive parties, until no event is new."""
+        for _ in range(ROUNDS):
+            before = self._desk.journal.counts()
+            for name in self._hub:
+                self._exchange(name)
+            if self._desk.journal.counts() == before and self._all_know():
+                return
+
+    def _exchange(self, name: str) -> None:
+        journal = self._desk.journal
+        lacking = journal.since(self._counts[name]) if name in self._counts else []
+        self._move_to(vfl_pb2.UNLEARN)
+        message = vfl_pb2.SyncJournal(counts=journal.counts())
+        limit = self._party.limits.step_seconds
+        reply = self._hub.ask(name, limit, message, pack_events(lacking))
+        theirs = reply.expect(vfl_pb2.JournalEvents)
+        self._counts[name] = dict(theirs.counts)
+        self._desk.merge(unpack_events(reply.tensor(np.uint8, None)))
+
+    def _all_know(self) -> bool:
+        ours = self._desk.journal.counts()
+        return all(counts == ours for counts in self._counts.values())
+
+    def _move_to(self, task: vfl_pb2.Task) -> None:
+        self._hub.move_to(vfl_pb2.Place(task=task, epoch=0, step=0, microbatch=0))
+
+    def _goodbye(self) -> None:
+        self._move_to(vfl_pb2.CLOSE)
+        self._hub.broadcast(vfl_pb2.Goodbye())
+
+    # --- predictions -----------------------------------------------------------------------------
+
+    def _answer(self, seconds: float) -> None:
+        """Answer predictions for some seconds."""
+        until = monotonic() + seconds
+        while (left := until - monotonic()) > 0:
+            self._predictions.answer_next(self, left)
+
+    @torch.no_grad()
+    def probabilities(self, ids: Sequence[bytes]) -> Probabilities:
+        """Class probabilities, [ids, classes]; NaN for rows that are unknown, or to be forgotten.
+
+        Raises:
+            Diverged: an embedding of these rows is not finite or exceeds ``limits.magnitude``.
+            RemoteProtocolError: a party broke the protocol.
+        """
+        frozen = self._desk.frozen_rows()
+        place = np.array([self._place.get(each, -1) for each in ids], np.int64)
+        place[np.isin(place, sorted(frozen))] = -1
+        result = np.full((len(ids), len(self._party.agreement.labels.classes)), np.nan)
+        known, size = np.flatnonzero(place >= 0), largest_batch(self._party.agreement)
+        for start in range(0, len(known), size):
+            part = known[start : start + size]
+            result[part] = self._predict(place[part])
+        return result
+
+    def _predict(self, rows: Index) -> Probabilities:
+        """Probabilities of common ``rows``, [rows, classes]; NaN where a party withholds a row."""
+        agreement, state = self._party.agreement, self._model.state
+        self._move_to(vfl_pb2.PREDICT)
+        self._hub.broadcast(vfl_pb2.Predict(), rows)
+        replies = self._hub.gather(self._party.limits.step_seconds)
+        dtype, shards = np.dtype(agreement.dtype).type, agreement.sharding.shards
+        embeddings, withheld = {}, set[int]()
+        for name, reply in replies.items():
+            width = shards * (agreement.parties[name].width or 0)
+            embeddings[name] = torch.from_numpy(reply.tensor(dtype, len(rows), width))
+            body = reply.expect(vfl_pb2.Embedding)
+            withheld |= set(body.withheld)
+            if body.report.diverged:
+                raise Diverged(
+                    f"{name}: embeddings of these rows are not finite or exceed limits.magnitude",
+                    f"check the features of these rows at {name}",
+                )
+        network = self._network()
+        inputs = state.local_model.model.inputs
+        if inputs is not None:
+            own = inputs.values[torch.from_numpy(rows)]
+            embeddings[self._party.name] = network.embed(own)
+        ordered = [embeddings[name] for name in agreement.feature_parties]
+        found: Probabilities = torch.softmax(network(ordered).double(), dim=1).numpy()
+        found[[row for row in sorted(withheld) if row < len(rows)]] = np.nan
+        return found
+
+    def _network(self) -> ActiveNetwork | ActiveEnsemble:
+        model = self._model.local_model
+        if model.ensemble:
+            raise PolicyError(
+                "vfl serve predicts only with a single model, but this one has shards",
+                "predict with vfl predict",
+            )
+        network = model.model.network
+        if not isinstance(network, ActiveNetwork):
+            raise LookupError("the active party has no top model")
+        return network
+
+
+def _places(ids: Sequence[bytes]) -> dict[bytes, int]:
+    """The index of each common row that was not erased, by ID."""
+    return {each: index for index, each in enumerate(ids) if each}
+
+
+def _require_state(slots: Sequence[str], party: VerticalParty) -> None:
+    """Refuse a method whose state the kept model lacks."""
+    method = vertical_method(party.agreement.unlearning.method)
+    if method.needs(party.agreement).early_checkpoint and EARLY_CHECKPOINT not in slots:
+        raise PolicyError(
+            f"unlearning.method = {method.name!r} needs an early checkpoint, but the kept model "
+            "has none: it was trained for another method",
+            "choose a method that needs no state, such as 'retrain-local' or 'retrain'",
+        )

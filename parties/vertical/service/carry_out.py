@@ -1,0 +1,101 @@
+"""Carrying out a batch of requests with the kept model: the method alone, then a new version."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from parties.common.shared_randomness import Index
+from parties.requests.driver import carry_out
+from parties.requests.duties import RequestDesk
+from parties.requests.events import EventKind, QuarantinedBody
+from parties.session.model_store import ModelStore, VersionFacts
+from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.evaluation.quick_audit import QuickAudit, Readout, quick_audit, read_out
+from parties.vertical.kept_model import digest_before, present_time, state_digest
+from parties.vertical.methods.network_run import NetworkRun
+from parties.vertical.methods.registry import vertical_method
+from parties.vertical.purge import purge_request
+from protocol import vfl_pb2
+
+
+class Quarantined(Exception):
+    """The model after a batch is not delivered: it lost too much accuracy, or is not finite."""
+
+
+def carry_out_batch(
+    split_model: SplitModel, store: ModelStore, desk: RequestDesk, batch: list[str]
+) -> None:
+    """Forget the rows of all requests of a batch, and write the next version at every party.
+
+    Raises:
+        Quarantined: the model lost more accuracy than agreed; every party must go back to the
+            version before.
+    """
+    agreement, party = split_model.agreement, split_model.party
+    method = vertical_method(agreement.unlearning.method)
+    parent = _parent(store)
+    asked = _rows(desk, batch)
+    rows = asked[split_model.state.features.rows[asked] >= 0]
+    if len(rows):
+        split_model.forget(rows, batch)
+    audit: QuickAudit | None = None
+    before = after = state_digest(split_model.state)
+    if len(split_model.rows.forgotten):
+        split_model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
+        measured = agreement.requests.audit == "quick"
+        first = _readout(split_model, "before", measured=measured)
+        result = carry_out(method, NetworkRun(split_model))
+        if result.stopped:
+            raise Quarantined(f"the method {method.name} stopped: {result.stopped}")
+        second = _readout(split_model, "after", measured=measured)
+        if first is not None and second is not None:
+            audit = quick_audit(split_model, first, second)
+            if audit.loses() > agreement.requests.guard:
+                raise Quarantined(
+                    f"accuracy on validation rows fell from {audit.validation_before:.4f} to "
+                    f"{audit.validation_after:.4f}, more than requests.guard allows"
+                )
+        before, after = digest_before(split_model.state), state_digest(split_model.state)
+    purged = purge_request(split_model, "batch") if len(rows) else {}
+    own = {
+        "before": before,
+        "after": after,
+        "purged": purged.get(party.name, []),
+        "audit": audit.as_text() if audit else {},
+    }
+    facts = VersionFacts("requests", present_time(party), parent, tuple(batch), method.name, own)
+    split_model.keep_version(store, split_model.number + 1, facts)
+
+
+def quarantine(desk: RequestDesk, store: ModelStore, batch: list[str], why: str) -> None:
+    """Record that a batch is not delivered, and go back to the version before at this party."""
+    reason = (
+        f"{why}; the rows stay frozen. Raise requests.guard, or set unlearning.method = 'retrain' "
+        "at all parties, and start them again"
+    )
+    for request in batch:
+        desk.append(EventKind.QUARANTINED, request, QuarantinedBody(reason=reason))
+    parent = _parent(store)
+    store.prune(parent, parent)
+
+
+def _parent(store: ModelStore) -> int:
+    newest = store.newest_version()
+    if newest is None:
+        raise LookupError("no version of the model is kept")
+    return newest.number
+
+
+def _rows(desk: RequestDesk, batch: list[str]) -> Index:
+    """The common rows of all requests of a batch, [rows], ascending."""
+    views = [desk.request(each) for each in batch]
+    return np.array(sorted({row for view in views for row in view.rows or ()}), np.int64)
+
+
+def _readout(split_model: SplitModel, when: str, *, measured: bool) -> Readout | None:
+    if not measured:
+        return None
+    read: Any = partial(read_out, split_model)
+    return split_model.once(f"outputs {when}", Readout, read)

@@ -1,0 +1,146 @@
+"""Predictions of a kept model for callers in other threads, while a party serves."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from queue import Empty, Full, Queue
+from threading import Lock
+from typing import Any, Protocol
+
+from parties.common.errors import PartyError
+from parties.data.predictions import Probabilities
+from parties.data.sources.source import DataSettings
+from parties.vertical.engine.party import VerticalParty
+from parties.web.prediction_service import MAX_WAITING, Latencies, Unavailable
+
+CARRYING_OUT = "carries out a request to forget rows"
+
+
+class PredictsRows(Protocol):
+    """Predicts rows by their IDs."""
+
+    def probabilities(self, ids: Sequence[bytes]) -> Probabilities:
+        """Return class probabilities, [ids, classes]; NaN for rows without a prediction."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    ids: Sequence[bytes]
+    result: "Future[Probabilities]"
+
+
+class KeptModelPredictions:
+    """The queue of prediction requests of a party that serves.
+
+    Attributes:
+        latencies: durations of the answered requests.
+    """
+
+    def __init__(self, party: VerticalParty) -> None:
+        self._party, self.latencies = party, Latencies()
+        self._jobs: Queue[_Job] = Queue(MAX_WAITING)
+        self._queueing = Lock()
+        self._closed: Unavailable | None = self.absent(list(party.agreement.passive))
+
+    @property
+    def classes(self) -> Sequence[str]:
+        """The names of the classes."""
+        return self._party.agreement.labels.classes
+
+    @property
+    def data(self) -> DataSettings:
+        """The party's data settings, which name the ID columns."""
+        return self._party.settings.data
+
+    def probabilities(self, ids: Sequence[bytes]) -> Probabilities:
+        """Return class probabilities, [ids, classes]; NaN for rows without a prediction.
+
+        Raises:
+            Unavailable: a party is absent, a request is being carried out, or it takes too long.
+        """
+        job, patience = _Job(ids, Future()), 2 * self._party.limits.step_seconds
+        with self._queueing:
+            if self._closed is not None:
+                raise self._closed
+            try:
+                self._jobs.put_nowait(job)
+            except Full:
+                raise Unavailable(
+                    f"the queue of {self._party.name} is full: {MAX_WAITING} predictions wait",
+                    "send more IDs in one request",
+                    [self._party.name],
+                ) from None
+        try:
+            return job.result.result(patience)
+        except TimeoutError:
+            job.result.cancel()
+            raise Unavailable(
+                f"{self._party.name} did not predict within {patience:g} s",
+                "try again",
+                [self._party.name],
+            ) from None
+
+    def health(self) -> dict[str, Any]:
+        """Return whether predictions are answered now, who is absent, and statistics."""
+        closed = self._closed
+        absent = [] if closed is None else closed.absent
+        return {
+            "ready": closed is None,
+            "parties": {
+                name: "absent" if name in absent else "here"
+                for name in self._party.agreement.parties
+            },
+            **self.latencies.summary(),
+        }
+
+    # --- for the thread that has the connections --------------------------------------------------
+
+    def open(self) -> None:
+        """Accept jobs from now on."""
+        with self._queueing:
+            self._closed = None
+
+    def close(self, reason: Unavailable) -> None:
+        """Refuse jobs from now on, and those that wait, because of ``reason``."""
+        with self._queueing:
+            self._closed = reason
+        while not self._jobs.empty():
+            job = self._jobs.get_nowait()
+            if job.result.set_running_or_notify_cancel():
+                job.result.set_exception(reason)
+
+    def absent(self, names: Sequence[str]) -> Unavailable:
+        """Return the reason that parties are absent."""
+        listed = " and ".join(names)
+        return Unavailable(
+            f"{listed} {'is' if len(names) == 1 else 'are'} absent",
+            f"start `vfl serve` at {listed}; predictions then continue by themselves",
+            names,
+        )
+
+    def busy(self) -> Unavailable:
+        """Return the reason that a request is being carried out."""
+        name = self._party.name
+        return Unavailable(f"{name} {CARRYING_OUT}", "try again in a minute", [name])
+
+    def answer_next(self, predictor: PredictsRows, seconds: float) -> bool:
+        """Answer one job, and wait for it at most ``seconds``; return whether there was one.
+
+        Raises:
+            ProtocolError: a party was lost; the caller of the job gets ``Unavailable``.
+        """
+        try:
+            job = self._jobs.get(timeout=seconds)
+        except Empty:
+            return False
+        if not job.result.set_running_or_notify_cancel():
+            return True  # the caller no longer waits
+        try:
+            job.result.set_result(predictor.probabilities(job.ids))
+        except PartyError as error:
+            job.result.set_exception(error)
+        except Exception as error:
+            peer = getattr(error, "peer", "")
+            job.result.set_exception(self.absent([peer or self._party.name]))
+            raise
+        return True

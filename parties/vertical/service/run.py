@@ -1,0 +1,87 @@
+"""``vfl serve`` and ``vfl unlearn run`` of a vertical party, over gRPC."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from functools import partial
+
+from configs.agreement import VerticalAgreement
+from parties.common.progress import ProgressListener
+from parties.data.party_settings import VerticalConfig
+from parties.requests.duties import RequestDesk
+from parties.requests.lifecycle import RequestRules
+from parties.session.setup import StartOptions, hub_address
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.kept_model import party_models
+from parties.vertical.run_party import open_line_server
+from parties.vertical.service.active import serve_active
+from parties.vertical.service.passive import serve_passive
+from parties.vertical.service.predictions import KeptModelPredictions
+from parties.vertical.setup import set_up_party
+from parties.web.prediction_http import parse_serve_address, serve_http
+from protocol.grpc_line import dial_hub
+
+
+def request_rules(agreement: VerticalAgreement) -> RequestRules:
+    """What the states of requests depend on, from the agreement."""
+    separate = agreement.requests.separate_persons
+    return RequestRules(tuple(agreement.parties), agreement.active, separate)
+
+
+def open_desk(party: VerticalParty) -> RequestDesk:
+    """Open a party's journal of requests."""
+    return RequestDesk(party, request_rules(party.agreement), automatic=True)
+
+
+def serve_vertical_party(
+    config: VerticalConfig,
+    name: str,
+    options: StartOptions,
+    address: str | None,
+    listener: ProgressListener,
+    *,
+    http: str | None = None,
+    once: bool = False,
+) -> None:
+    """Run one party with its kept model, until it is stopped, or until nothing is left to do.
+
+    Args:
+        config: agreement and party settings.
+        name: name of the party.
+        options: options of the start.
+        address: address of the hub; None: that of the party settings.
+        listener: receives progress and warnings.
+        http: host and port at which the active party answers predictions; None: nowhere.
+        once: whether to end when nothing is left to do.
+
+    Raises:
+        StorageError: no model is kept, or the address cannot be used.
+    """
+    party = set_up_party(config, name, options, listener)
+    party_models(party).require()
+    where = hub_address(party.settings, name, address)
+    with closing(open_desk(party)) as desk:
+        if config.agreement.parties[name].role == "passive":
+            hub = config.agreement.active
+            connect = partial(dial_hub, where, party.keyring, hub, party.line_timeouts)
+            serve_passive(party, connect, desk, once=once)
+            return
+        predictions = KeptModelPredictions(party)
+        with open_line_server(party, where) as server, _door(party, http, predictions):
+            serve_active(party, server, desk, predictions, once=once)
+
+
+def _door(
+    party: VerticalParty, http: str | None, predictions: KeptModelPredictions
+) -> AbstractContextManager[object]:
+    """An HTTP server for predictions, if an address is given."""
+    return nullcontext() if http is None else _announced(party, http, predictions)
+
+
+@contextmanager
+def _announced(
+    party: VerticalParty, http: str, predictions: KeptModelPredictions
+) -> Iterator[None]:
+    host, port = parse_serve_address(http)
+    with serve_http((host, port), predictions) as number:
+        party.progress.note(f"predictions at http://{host}:{number}")
+        yield

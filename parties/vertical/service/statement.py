@@ -1,0 +1,72 @@
+"""What a party does and states after every party has written a new version of the model."""
+
+from hashlib import sha256
+from typing import Final
+
+import torch
+
+from parties import __version__
+from parties.requests.duties import RequestDesk
+from parties.requests.events import EventKind, StatedBody
+from parties.session.model_store import ModelStore
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.party_state import PartyState
+from parties.vertical.purge import stored_residues
+from parties.vertical.saved_model import save_local_model
+
+_DOMAIN: Final = b"vfl/model/v1"
+_SALTS: Final = "commitments"  # name of the key in the party's key file
+
+
+def state_new_version(
+    party: VerticalParty, store: ModelStore, desk: RequestDesk, state: PartyState, run: bytes
+) -> None:
+    """Erase what knows the forgotten rows, save the model, and state it in the journal.
+
+    Nothing happens if the newest version was made by a training, or was stated before. After a
+    crash the call is repeated at the next start.
+    """
+    newest = store.newest_version()
+    if newest is None or newest.version is None or newest.version.made_by != "requests":
+        return
+    facts = newest.version
+    missing = [each for each in facts.requests if not _is_stated(party, desk, each, newest.number)]
+    if not missing:
+        return
+    older = [each.number for each in store.files() if each.number < newest.number]
+    store.prune(newest.number, versions=True)
+    save_local_model(party, state, run)
+    destroyed = [f"version or checkpoint {number} of the model" for number in older]
+    destroyed += facts.own.get("purged", [])
+    for request in missing:
+        rows = desk.request(request).rows or ()
+        body = StatedBody(
+            version=newest.number,
+            before=commitment(party, request, facts.own["before"]),
+            after=commitment(party, request, facts.own["after"]),
+            destroyed=tuple(destroyed),
+            remains=tuple(stored_residues(state, store, rows)),
+            transcript=sha256(run + newest.number.to_bytes(8, "big")).hexdigest(),
+            profile={
+                "torch": torch.__version__,
+                "threads": str(party.settings.threads),
+                "device": party.settings.device,
+                "vfl": __version__,
+            },
+        )
+        desk.append(EventKind.STATED, request, body)
+
+
+def commitment(party: VerticalParty, request: str, digest: str) -> str:
+    """A salted commitment to a digest, 64 hexadecimal digits; the salt stays in the key file."""
+    salt = party.keys.mac(_SALTS, request.encode())
+    return sha256(_DOMAIN + salt + bytes.fromhex(digest)).hexdigest()
+
+
+def _is_stated(party: VerticalParty, desk: RequestDesk, request: str, version: int) -> bool:
+    return any(
+        isinstance(event.body, StatedBody)
+        and event.origin == party.name
+        and event.body.version == version
+        for event in desk.journal.events(request)
+    )
