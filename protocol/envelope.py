@@ -8,7 +8,7 @@ from typing import NamedTuple
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 SEND_SECONDS = 60.0  # default time that a peer may take to accept a message
 START_PLACE = vfl_pb2.Place(task=vfl_pb2.JOIN, epoch=0, step=0, microbatch=0)
 _NEEDED = ("version", "agreement", "sender", "receiver", "incarnation", "seq", "place")

@@ -40,7 +40,7 @@ DESCEND = pb.Gradient(descend=pb.Descend())
 LITERAL = pb.LiteralDual(step_size=0.1, threshold=2.0, max=5.0)
 WELCOME = pb.Welcome(nonce=b"m" * 32, clock=2.0, software="vfl", certificate=b"c", signature=b"s")
 HELLO = pb.Hello(
-    oldest_version=2, newest_version=2, nonce=b"n" * 32, agreement="{}", clock=1.0, software="vfl"
+    oldest_version=3, newest_version=3, nonce=b"n" * 32, agreement="{}", clock=1.0, software="vfl"
 )
 RULE = pb.UpdateRule(
     optimiser=pb.ADAM, learning_rate=0.05, momentum=0.0, weight_decay=0.0, proximal=0.1

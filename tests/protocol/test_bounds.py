@@ -162,5 +162,6 @@ def test_every_message_with_a_tensor_is_a_body() -> None:
     assert with_tensor == {
         "OprfMatrix", "KeyValueStore", "MatchTags", "BlindedElements", "EvaluatedElements",
         "Embedding", "Step", "Gradient", "ForgetRows", "PlantTrigger", "Predict", "LoadVector",
+        "SyncJournal", "JournalEvents",
         "Update", "SumKey", "CiphertextSum", "DecryptedSum",
     }  # fmt: skip

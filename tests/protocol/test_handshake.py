@@ -254,8 +254,8 @@ def test_old_hello_is_no_clock_difference(keys: Path) -> None:
     clock = shop.now().timestamp() - 400.0
     channel.send(
         pb.Hello(
-            oldest_version=2,
-            newest_version=2,
+            oldest_version=3,
+            newest_version=3,
             nonce=b"n" * 32,
             agreement=shop.canonical_agreement,
             clock=clock,

@@ -76,7 +76,7 @@ def test_other_version_of_the_envelope_is_refused(
 ) -> None:
     port, shop = MemoryPort(), party(keys, SPOKE, [])
     channel = scripted_channel(port.connect(SPOKE), Side.SPOKE, shop)
-    monkeypatch.setattr("protocol.channel.PROTOCOL_VERSION", 3)
+    monkeypatch.setattr("protocol.channel.PROTOCOL_VERSION", 4)
     channel.send(hello(shop))
     monkeypatch.undo()
     with pytest.raises(RemoteProtocolError, match=r"shop: envelope\.version is 3; expected 2"):
