@@ -101,18 +101,22 @@ def _ordered(value: Any, depth: int) -> JsonValue:
     if isinstance(value, (list, tuple)):
         return [_ordered(each, depth + 1) for each in value]
     if isinstance(value, dict):
-        if not all(isinstance(key, str) for key in value):
-            raise CanonicalError("a key of a JSON object is not text")
-        keys = sorted(value, key=_utf16)
-        return {key: _ordered(value[key], depth + 1) for key in keys}
+        return {key: _ordered(value[key], depth + 1) for key in _sorted_keys(value)}
     raise CanonicalError(
         f"the JSON value contains a {type(value).__name__}, which has no canonical form",
         "write a number with a fraction as text",
     )
 
 
-def _utf16(key: str) -> bytes:
-    return key.encode("utf-16-be", "surrogatepass")
+def _sorted_keys(value: dict[Any, Any]) -> list[str]:
+    """The keys in the order of their UTF-16 code units, which is that of the text for ASCII."""
+    try:
+        joined = "".join(value)
+    except TypeError:
+        raise CanonicalError("a key of a JSON object is not text") from None
+    if joined.isascii():
+        return sorted(value)
+    return sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
 
 
 def _object(pairs: Iterable[tuple[str, JsonValue]]) -> dict[str, JsonValue]:

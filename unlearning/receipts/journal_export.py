@@ -2,8 +2,8 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -11,25 +11,25 @@ from pydantic import Field
 from unlearning.receipts.canonical import canonical_bytes, read_canonical
 from unlearning.receipts.errors import ReceiptError
 from unlearning.receipts.faults import Fault, FoundFault
-from unlearning.receipts.keys import TrustFile
+from unlearning.receipts.keys import PartyKey, TrustFile
 from unlearning.receipts.receipt import NO_HASH, Receipt, ReceiptRequest
 from unlearning.receipts.table import Hash, JsonTable, PartyName, Ulid, table_of
 
 EVENT_DOMAIN = b"vfl/event/v1\n"
 MAX_EVENTS = 1_000_000
 
-Chains = Mapping[str, "Sequence[ExportedEvent]"]
+Chains = Mapping[str, "Sequence[SignedEvent]"]
 
 
 class ExportedEvent(JsonTable):
-    """An event of the journal as its origin signed it; any event's kind and body are accepted.
+    """An event of the journal of requests; any kind and body are accepted.
 
     Attributes:
         origin: the party that made the event.
         seq: number of the event among those of its origin, from 1.
         prev: digest of the origin's previous event; zeros for the first.
         time: time of the event at its origin.
-        request: ULID of the request that it belongs to.
+        request: ULID of the request that the event belongs to.
         kind: kind of the event.
         body: contents of the event.
         signature: Ed25519 signature by the origin.
@@ -44,20 +44,25 @@ class ExportedEvent(JsonTable):
     body: dict[str, Any]
     signature: Annotated[str, Field(pattern=r"^[0-9a-f]{128}$")]
 
-    @cached_property
-    def signed_content(self) -> bytes:
-        """The canonical bytes without the signature."""
-        content = self.to_json()
-        del content["signature"]
-        return canonical_bytes(content)
 
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of the canonical bytes with the signature: 64 hexadecimal digits."""
-        return hashlib.sha256(canonical_bytes(self.to_json())).hexdigest()
+@dataclass(frozen=True, slots=True)
+class SignedEvent:
+    """An event with the bytes that its origin signed, and the digest of the whole event.
+
+    The digest is SHA-256 of the canonical bytes with the signature: 64 hexadecimal digits.
+    """
+
+    event: ExportedEvent
+    signed: bytes
+    digest: str
+
+    def is_signed_by(self, keys: Iterable[PartyKey]) -> bool:
+        """Whether one of ``keys`` signed the event."""
+        signature = bytes.fromhex(self.event.signature)
+        return any(key.verifies(signature, self.signed) for key in keys)
 
 
-def read_export(data: bytes) -> list[ExportedEvent]:
+def read_export(data: bytes) -> list[SignedEvent]:
     """Return the events of an export, which has one event in canonical JSON a line.
 
     Raises:
@@ -70,11 +75,16 @@ def read_export(data: bytes) -> list[ExportedEvent]:
         )
     if len(lines) > MAX_EVENTS:
         raise ReceiptError(f"the journal export has more than {MAX_EVENTS:,} lines")
-    events = []
-    for number, line in enumerate(lines, 1):
-        what = f"line {number} of the journal export"
-        events.append(table_of(ExportedEvent, read_canonical(line, what), what))
-    return events
+    return [_read_line(line, number) for number, line in enumerate(lines, 1)]
+
+
+def _read_line(line: bytes, number: int) -> SignedEvent:
+    what = f"line {number} of the journal export"
+    value = read_canonical(line, what)
+    event = table_of(ExportedEvent, value, what)
+    content = {name: each for name, each in event.to_json().items() if name != "signature"}
+    signed = EVENT_DOMAIN + canonical_bytes(content)
+    return SignedEvent(event, signed, hashlib.sha256(line).hexdigest())
 
 
 def check_journal(receipt: Receipt, data: bytes, trust: TrustFile) -> list[FoundFault]:
@@ -89,60 +99,54 @@ def check_journal(receipt: Receipt, data: bytes, trust: TrustFile) -> list[Found
         events = read_export(data)
     except ReceiptError as error:
         return [FoundFault(Fault.BAD_EVIDENCE, str(error))]
-    chains: dict[str, list[ExportedEvent]] = defaultdict(list)
+    chains: dict[str, list[SignedEvent]] = defaultdict(list)
     for each in events:
-        chains[each.origin].append(each)
+        chains[each.event.origin].append(each)
     findings = [each for chain in chains.values() for each in _check_chain(chain, trust)]
-    for origin in sorted(chains):
-        chains[origin].sort(key=lambda each: each.seq)
-    return [*findings, *_check_heads(receipt, chains), *_check_requests(receipt, events)]
+    return [
+        *findings,
+        *_check_heads(receipt, chains),
+        *_check_requests(receipt, [each.event for each in events]),
+    ]
 
 
-def _check_chain(chain: Sequence[ExportedEvent], trust: TrustFile) -> Iterator[FoundFault]:
+def _check_chain(chain: Sequence[SignedEvent], trust: TrustFile) -> Iterator[FoundFault]:
     """Check the events of one origin: signatures, numbers, and the digest of the previous event."""
-    origin = chain[0].origin
+    origin = chain[0].event.origin
     keys = trust.keys_of(origin)
     if not keys:
         yield FoundFault(Fault.UNKNOWN_ORIGIN, f"no key of {origin} is known for its events")
-    by_seq: dict[int, ExportedEvent] = {}
+    by_seq: dict[int, SignedEvent] = {}
     for each in chain:
-        message, signature = EVENT_DOMAIN + each.signed_content, bytes.fromhex(each.signature)
-        if keys and not any(key.verifies(signature, message) for key in keys):
-            yield FoundFault(
-                Fault.BAD_EVENT, f"the signature of event {each.seq} of {origin} is bad"
-            )
-        if by_seq.setdefault(each.seq, each).digest != each.digest:
-            yield FoundFault(
-                Fault.FORK, f"{origin} has two different events with number {each.seq}"
-            )
+        seq = each.event.seq
+        if keys and not each.is_signed_by(keys):
+            yield FoundFault(Fault.BAD_EVENT, f"the signature of event {seq} of {origin} is wrong")
+        if by_seq.setdefault(seq, each).digest != each.digest:
+            yield FoundFault(Fault.FORK, f"{origin} has two different events with number {seq}")
     digest, last = NO_HASH, 0
-    for seq, event in sorted(by_seq.items()):
+    for seq, each in sorted(by_seq.items()):
         if seq != last + 1:
-            missing = f"{last + 1} to {seq - 1}" if seq > last + 2 else f"{last + 1}"
-            yield FoundFault(Fault.CHAIN_GAP, f"the journal lacks event {missing} of {origin}")
-        elif event.prev != digest:
+            missing = f"events {last + 1} to {seq - 1}" if seq > last + 2 else f"event {last + 1}"
+            yield FoundFault(Fault.CHAIN_GAP, f"the journal lacks {missing} of {origin}")
+        elif each.event.prev != digest:
             yield FoundFault(
                 Fault.FORK, f"event {seq} of {origin} does not follow the event before it"
             )
-        digest, last = event.digest, seq
+        digest, last = each.digest, seq
 
 
 def _check_heads(receipt: Receipt, chains: Chains) -> Iterator[FoundFault]:
-    """Check that each party's head is in the export, after its event of each request."""
+    """Check that each party's head is in the export, after its first event of each request."""
     for statement in receipt.statements:
-        chain, party = chains.get(statement.party, ()), statement.party
-        if statement.journal_head == NO_HASH:
-            seq = 0
-        else:
-            numbers = [each.seq for each in chain if each.digest == statement.journal_head]
-            if not numbers:
-                yield FoundFault(
-                    Fault.CHAIN_GAP,
-                    f"the journal lacks the event of {party} that the receipt names",
-                )
+        party, head, last = statement.party, statement.journal_head, 0
+        chain = chains.get(party, ())
+        if head != NO_HASH:
+            last = next((each.event.seq for each in chain if each.digest == head), 0)
+            if not last:
+                text = f"the journal lacks the newest event of {party} that the receipt names"
+                yield FoundFault(Fault.CHAIN_GAP, text)
                 continue
-            (seq, *_) = numbers
-        known = {each.request for each in chain if each.seq <= seq}
+        known = {each.event.request for each in chain if each.event.seq <= last}
         for request in receipt.requests:
             if request.request_id not in known:
                 yield FoundFault(

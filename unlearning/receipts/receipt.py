@@ -462,7 +462,10 @@ def decode_receipt(data: bytes) -> Receipt:
             f"the receipt has version {value.get('version')!r}, and this program knows version 1",
             "use a newer vfl-verify",
         )
-    return table_of(Receipt, value, "the receipt")
+    receipt = table_of(Receipt, value, "the receipt")
+    if receipt.encode() != data:
+        raise ReceiptError("the receipt is malformed: a field is missing")
+    return receipt
 
 
 def sign_receipt(

@@ -114,21 +114,20 @@ def check_signatures(receipt: Receipt, trust: TrustFile) -> list[FoundFault]:
             )
         ]
     message = receipt.signing_bytes
-    findings, signed = [], set[tuple[str, str]]()
+    findings, used = [], set[tuple[str, str]]()
     for each in receipt.signatures:
         key = trust.key(each.party, each.key_id)
         if key is None:
             continue
-        if key.verifies(bytes.fromhex(each.signature), message):
-            signed.add((each.party, each.key_id))
-        else:
+        used.add((each.party, each.key_id))
+        if not key.verifies(bytes.fromhex(each.signature), message):
             findings.append(
                 FoundFault(Fault.BAD_SIGNATURE, f"the signature of {each.party} is wrong")
             )
-    if not signed and not findings:
-        findings.append(FoundFault(Fault.UNSIGNED, "no trusted key has signed the receipt"))
+    if not used:
+        return [FoundFault(Fault.UNSIGNED, "no trusted key has signed the receipt")]
     for party in receipt.parties:
-        findings += _check_party(party, trust, signed=(party.party, party.key_id) in signed)
+        findings += _check_party(party, trust, signed=(party.party, party.key_id) in used)
     absent = sorted(trust.parties - {each.party for each in receipt.parties})
     findings += [
         FoundFault(Fault.MISSING_PARTY, f"the receipt does not name {party}, whose key is trusted")
@@ -138,7 +137,7 @@ def check_signatures(receipt: Receipt, trust: TrustFile) -> list[FoundFault]:
 
 
 def _check_party(party: ReceiptParty, trust: TrustFile, *, signed: bool) -> Iterator[FoundFault]:
-    """Check that a party of the receipt has a known key and signed with it."""
+    """Check that a party of the receipt has a known key, and that this key signed."""
     key, name = trust.key(party.party, party.key_id), party.party
     if key is None:
         yield FoundFault(
