@@ -46,7 +46,9 @@ _BASES = {
     LegalBasis.NOT_STATED: "No legal basis was stated.",
 }
 _GUARANTEES = {
-    Guarantee.EXACT: "Exact: the model is bit-equal to one that was trained without the rows.",
+    Guarantee.EXACT: (
+        "Exact: the method gives a model that is bit-equal to one trained without the rows."
+    ),
     Guarantee.CERTIFIED: (
         "Certified with ε = {epsilon} and δ = {delta}: under the assumptions of the method, the "
         "model cannot be told apart from one that was trained without the rows, up to ε and δ."

@@ -469,7 +469,11 @@ def decode_receipt(data: bytes) -> Receipt:
 
 
 def sign_receipt(
-    receipt: Receipt, key: PartyKey, statement: PartyStatement, sign: Callable[[bytes], bytes]
+    receipt: Receipt,
+    key: PartyKey,
+    statement: PartyStatement,
+    previous: str,
+    sign: Callable[[bytes], bytes],
 ) -> ReceiptSignature:
     """Return a party's signature, after the party has checked what it signs.
 
@@ -477,11 +481,12 @@ def sign_receipt(
         receipt: the receipt that a peer sent.
         key: the party's own key, whose private part ``sign`` uses.
         statement: what the party states about itself.
+        previous: digest of the newest receipt that the party signed; ``NO_HASH`` if there is none.
         sign: returns the Ed25519 signature of its argument.
 
     Raises:
-        ReceiptError: the receipt contradicts itself, has another statement of this party, or does
-            not name the party with this key.
+        ReceiptError: the receipt contradicts itself, has another statement of this party, does not
+            follow the previous receipt, or does not name the party with this key.
     """
     who = f"receipt {receipt.receipt_id}"
     if found := next(receipt.contradictions(), None):
@@ -491,6 +496,12 @@ def sign_receipt(
         raise ReceiptError(f"{who} does not name {key.party} with key {key.key_id}")
     if statement not in receipt.statements or statement.party != key.party:
         raise ReceiptError(f"{who} changes the statement that {key.party} made about itself")
+    if receipt.prev_receipt_hash != previous:
+        raise ReceiptError(
+            f"{who} follows receipt {receipt.prev_receipt_hash[:16]}…, but the newest receipt that "
+            f"{key.party} signed is {previous[:16]}…",
+            "the parties must sign their receipts in one order",
+        )
     signature = sign(receipt.signing_bytes)
     return ReceiptSignature(party=key.party, key_id=key.key_id, signature=signature.hex())
 

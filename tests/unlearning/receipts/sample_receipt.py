@@ -211,7 +211,7 @@ def signed(receipt: Receipt, *parties: str) -> Receipt:
     return with_signatures(
         receipt,
         (
-            sign_receipt(receipt, party_key(each), statement(each), private_key(each).sign)
+            sign_receipt(receipt, party_key(each), statement(each), NO_HASH, private_key(each).sign)
             for each in parties or PARTIES
         ),
     )

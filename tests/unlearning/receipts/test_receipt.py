@@ -28,6 +28,8 @@ from unlearning.receipts.errors import ReceiptError
 from unlearning.receipts.keys import read_trust
 from unlearning.receipts.receipt import (
     LIMITS,
+    MAX_SIGNATURES,
+    NO_HASH,
     ReceiptSignature,
     RequestKind,
     StatedGuarantee,
@@ -98,21 +100,41 @@ def test_party_does_not_sign_a_changed_statement_of_its_own() -> None:
     changed = unsigned().model_copy(update={"statements": (statement("bank"), shop)})
     key = party_key("shop")
     with pytest.raises(ReceiptError, match="changes the statement that shop made"):
-        sign_receipt(changed, key, statement("shop"), private_key("shop").sign)
+        sign_receipt(changed, key, statement("shop"), NO_HASH, private_key("shop").sign)
     bank = party_key("bank")
-    assert sign_receipt(changed, bank, statement("bank"), private_key("bank").sign)
+    assert sign_receipt(changed, bank, statement("bank"), NO_HASH, private_key("bank").sign)
 
 
 def test_party_does_not_sign_under_a_key_that_is_not_named() -> None:
     key = party_key("other", owner="shop")
     with pytest.raises(ReceiptError, match=f"does not name shop with key {key.key_id}"):
-        sign_receipt(unsigned(), key, statement("shop"), private_key("other").sign)
+        sign_receipt(unsigned(), key, statement("shop"), NO_HASH, private_key("other").sign)
 
 
 def test_party_does_not_sign_a_contradiction() -> None:
     changed = unsigned().model_copy(update={"version_after": 6})
     with pytest.raises(ReceiptError, match="contradicts itself: version 6 follows version 6"):
-        sign_receipt(changed, party_key("bank"), statement("bank"), private_key("bank").sign)
+        sign_receipt(
+            changed, party_key("bank"), statement("bank"), NO_HASH, private_key("bank").sign
+        )
+
+
+def test_party_does_not_sign_a_receipt_that_leaves_out_an_earlier_one() -> None:
+    sign, earlier = private_key("bank").sign, digest("earlier receipt")
+    with pytest.raises(ReceiptError, match="the newest receipt that bank signed is"):
+        sign_receipt(unsigned(), party_key("bank"), statement("bank"), earlier, sign)
+    follows = unsigned().model_copy(update={"prev_receipt_hash": earlier})
+    assert sign_receipt(follows, party_key("bank"), statement("bank"), earlier, sign)
+
+
+def test_number_of_signatures_is_limited() -> None:
+    content = signed(unsigned()).to_json()
+    (first, _) = content["signatures"]
+    most = [{**first, "key_id": f"{number:016x}"} for number in range(MAX_SIGNATURES)]
+    assert decode_receipt(canonical_bytes({**content, "signatures": most}))
+    most.append({**first, "key_id": "f" * 16})
+    with pytest.raises(ReceiptError, match="malformed at signatures"):
+        decode_receipt(canonical_bytes({**content, "signatures": most}))
 
 
 @pytest.mark.parametrize(
