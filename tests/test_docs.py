@@ -33,7 +33,7 @@ CURRENT = [
     and path.name not in ("CHANGELOG.md", "decisions.md", "forgetting.md")
 ]
 USAGE = 2  # the exit code of a wrong command line
-PROGRAM = re.compile(r"(/opt/vfl/bin/)?vfl(-party|-sim)?")
+PROGRAM = re.compile(r"(/opt/vfl/bin/)?vfl(-party|-sim|-verify)?")
 # Tables that a file of a simulation has beside the agreement's.
 SIMULATION_KEYS = {"settings", "settings.client"}
 # Spans of the pages with the form of a key that are none.

@@ -39,7 +39,7 @@ LARGE_FOLDERS: Mapping[str, str] = {
 # Files that run without large libraries: the offline check of a receipt is a small program, and the
 # memory that an intersection of many IDs needs would be added to that of the libraries.
 LIGHT: Mapping[str, frozenset[str]] = {
-    "unlearning/receipts/": frozenset({"torch"}),
+    "unlearning/receipts/": frozenset({"torch", "grpc"}),
     "parties/session/handshake.py": frozenset({"torch", "pandas"}),
     "parties/vertical/alignment/": frozenset({"torch", "pandas"}),
 }

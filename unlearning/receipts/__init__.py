@@ -1,0 +1,1 @@
+"""Signed receipts of unlearning: what they contain, and how a reader checks them offline."""

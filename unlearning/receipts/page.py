@@ -1,0 +1,201 @@
+"""The page of a receipt: dated HTML for a privacy officer and a data subject, without scripts.
+
+Jinja escapes every text on the page. A page shows signatures but does not verify them, so the page
+names the command that does.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from unlearning.guarantee import Guarantee
+from unlearning.receipts.receipt import (
+    NO_HASH,
+    ArtefactKind,
+    AuditLevel,
+    LegalBasis,
+    Receipt,
+    ReceiptRequest,
+    RequesterKind,
+    RequestKind,
+    RetentionReason,
+    StatedGuarantee,
+)
+from unlearning.receipts.table import minute_text
+
+_REQUESTERS = {
+    RequesterKind.SUBJECT: "the person whose data it is",
+    RequesterKind.REPRESENTATIVE: "a representative of the person whose data it is",
+    RequesterKind.CONTROLLER: "the organisation itself",
+    RequesterKind.COURT: "a court or an authority",
+}
+_BASES = {
+    LegalBasis.NOT_NEEDED: "The data are no longer needed (GDPR Article 17(1)(a)).",
+    LegalBasis.CONSENT_WITHDRAWN: "Consent was withdrawn (GDPR Article 17(1)(b)).",
+    LegalBasis.OBJECTION: "There was an objection to the processing (GDPR Article 17(1)(c)).",
+    LegalBasis.UNLAWFUL: "The processing was unlawful (GDPR Article 17(1)(d)).",
+    LegalBasis.LEGAL_OBLIGATION: "A law requires the erasure (GDPR Article 17(1)(e)).",
+    LegalBasis.CHILD: "The data were collected from a child (GDPR Article 17(1)(f)).",
+    LegalBasis.CONTRACT: "A contract requires the removal.",
+    LegalBasis.OTHER_LAW: "Another law requires the removal.",
+    LegalBasis.NOT_STATED: "No legal basis was stated.",
+}
+_GUARANTEES = {
+    Guarantee.EXACT: (
+        "Exact: the method gives a model that is bit-equal to one trained without the rows."
+    ),
+    Guarantee.CERTIFIED: (
+        "Certified with ε = {epsilon} and δ = {delta}: under the assumptions of the method, the "
+        "model cannot be told apart from one that was trained without the rows, up to ε and δ."
+    ),
+    Guarantee.DISTANCE_CERTIFIED: (
+        "Distance-certified: the parameters differ by at most {bound} from those of a model that "
+        "was trained without the rows."
+    ),
+    Guarantee.AUDITED: "Audited: strong attacks found no trace of the rows, at a stated power.",
+    Guarantee.KKT_REPORT: (
+        "KKT report: the receipt states how well an optimisation problem was solved, and not that "
+        "the rows were forgotten."
+    ),
+    Guarantee.HEURISTIC: "Heuristic: there are measurements, but no proof.",
+}
+_ARTEFACTS = {
+    ArtefactKind.MODEL: "model",
+    ArtefactKind.CHECKPOINT: "checkpoint",
+    ArtefactKind.CODES: "codes of rows",
+    ArtefactKind.EMBEDDINGS: "embeddings",
+    ArtefactKind.PREDICTIONS: "predictions",
+    ArtefactKind.SOURCE_DATA: "source data",
+    ArtefactKind.BACKUP: "backup",
+    ArtefactKind.FORGOTTEN_LIST: "list of forgotten IDs, under a key",
+    ArtefactKind.JOURNAL: "journal of requests",
+}
+_REASONS = {
+    RetentionReason.REPLAY_WINDOW: "The run can be repeated and compared in the agreed time.",
+    RetentionReason.PREVENT_RETURN: "It prevents that removed data come back.",
+    RetentionReason.PROOF: "It proves that the request was carried out.",
+    RetentionReason.OTHER_PURPOSE: "The organisation may use the data for another purpose.",
+    RetentionReason.LEGAL_DUTY: "A law requires that it is kept.",
+    RetentionReason.BACKUP_CYCLE: "It disappears when the backup is overwritten.",
+}
+_AUDITS = {
+    AuditLevel.NONE: "No measurement was made after the removal.",
+    AuditLevel.QUICK: "A quick audit was made after the removal.",
+    AuditLevel.FULL: "A full audit was made after the removal.",
+}
+
+
+class NotificationResult(StrEnum):
+    """What came of telling a recipient of the data about the removal."""
+
+    NOTIFIED = "notified"
+    FAILED = "failed"
+    OPEN = "open"
+    DISPROPORTIONATE = "not possible, or a disproportionate effort"
+
+
+@dataclass(frozen=True, slots=True)
+class DataRecipient:
+    """A recipient of the data whom this party has to notify; the receipt has only counts.
+
+    Attributes:
+        name: name of the recipient.
+        result: what came of it.
+        day: day of the result, for example ``2027-03-02``; empty while it is open.
+    """
+
+    name: str
+    result: NotificationResult
+    day: str = ""
+
+
+def receipt_page(
+    receipt: Receipt, made_at: datetime, party: str = "", recipients: Sequence[DataRecipient] = ()
+) -> str:
+    """Return the page of a receipt.
+
+    Args:
+        receipt: the receipt, with the signatures that exist.
+        made_at: when the page is made.
+        party: the party whose page it is; empty for a page without private parts.
+        recipients: the recipients that this party has to notify.
+
+    Raises:
+        ReceiptError: ``made_at`` has no time zone.
+    """
+    names = [each.party for each in receipt.parties]
+    return (
+        _templates()
+        .get_template("receipt.html")
+        .render(
+            receipt=receipt,
+            names=_joined(names),
+            made_at=minute_text(made_at),
+            party=party,
+            recipients=recipients,
+            requests=[(each, _removed(each)) for each in receipt.requests],
+            guarantee=_guarantee(receipt.guarantee),
+            audit=_AUDITS[receipt.audit.level],
+            unsigned=receipt.parties_without_signature,
+            first=receipt.prev_receipt_hash == NO_HASH,
+        )
+    )
+
+
+@cache
+def _templates() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        minute=_minute,
+        day=_day,
+        artefact=_ARTEFACTS.__getitem__,
+        reason=_REASONS.__getitem__,
+        basis=_BASES.__getitem__,
+        requester=_REQUESTERS.__getitem__,
+    )
+    return environment
+
+
+def _minute(text: str) -> str:
+    moment = datetime.strptime(text, "%Y-%m-%dT%H:%MZ")
+    return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+
+
+def _day(text: str | None) -> str:
+    if not text:
+        return "no end is fixed"
+    moment = datetime.strptime(text, "%Y-%m-%d")
+    return f"{moment.day} {moment:%B %Y}"
+
+
+def _removed(request: ReceiptRequest) -> str:
+    """What a request removed, as a sentence."""
+    count = request.count_bucket.replace("-", " to ")
+    rows = "1 row" if count == "1" else f"{count} rows"
+    if request.kind is RequestKind.ROWS:
+        return f"Of the persons that the request names, {rows} were in the model."
+    whole = "All rows" if request.kind is RequestKind.LABEL else "A part of the rows"
+    labels = _joined(request.classes)
+    return f"{whole} with the label {labels} had to be removed; {rows} were in the model."
+
+
+def _guarantee(stated: StatedGuarantee) -> str:
+    return _GUARANTEES[stated.kind].format(
+        epsilon=stated.epsilon, delta=stated.delta, bound=stated.bound
+    )
+
+
+def _joined(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
