@@ -7,15 +7,19 @@ is automatic.
 from collections.abc import Iterable
 from datetime import timedelta
 
+from parties.common.errors import IntegrityError
 from parties.requests.events import (
+    CompletedBody,
     DecisionBody,
     Event,
     EventBody,
     EventKind,
+    SignedBody,
     new_request_id,
 )
 from parties.requests.journal import JOURNAL, RequestJournal
 from parties.requests.lifecycle import (
+    CARRIED_OUT,
     RequestRules,
     RequestState,
     RequestView,
@@ -23,8 +27,16 @@ from parties.requests.lifecycle import (
     ready_batch,
     requests_of,
 )
+from parties.requests.receipts import (
+    FOLDER,
+    Federation,
+    build_receipt,
+    signed_receipt,
+    write_receipt,
+)
 from parties.requests.signing import EventKeys
 from parties.session.party import PartyContext
+from unlearning.receipts.receipt import Receipt
 
 _UNDECIDED = (RequestState.PENDING, RequestState.RECEIVED)
 
@@ -38,12 +50,20 @@ class RequestDesk:
         rules: what the states of requests depend on.
     """
 
-    def __init__(self, party: PartyContext, rules: RequestRules, *, automatic: bool) -> None:
+    def __init__(
+        self,
+        party: PartyContext,
+        rules: RequestRules,
+        federation: Federation,
+        *,
+        automatic: bool,
+    ) -> None:
         """Open the journal in the party's folder.
 
         Args:
             party: the party.
             rules: what the states of requests depend on.
+            federation: what receipts say about the federation.
             automatic: whether the party approves every request by itself.
 
         Raises:
@@ -51,6 +71,7 @@ class RequestDesk:
             IntegrityError: the journal is damaged.
         """
         self._party, self.rules, self._automatic = party, rules, automatic
+        self._federation = federation
         self.keys = EventKeys(party)
         party.state.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = party.state / JOURNAL
@@ -105,14 +126,67 @@ class RequestDesk:
         return new
 
     def attend(self) -> None:
-        """Introduce the own key, and approve requests by the party's policy."""
+        """Introduce the own key, approve requests by the party's policy, and sign receipts.
+
+        Raises:
+            IntegrityError: the hub completed a request with another receipt than this party builds.
+        """
         introduction = self.keys.introduction()
         if introduction is not None:
             name = new_request_id(self._party.now())
             self.append(EventKind.INTRODUCED, name, introduction)
             self.keys.load(self.journal.events())
-        if not self._automatic:
-            return
+        if self._automatic:
+            for view in self.requests():
+                if view.state in _UNDECIDED and self._party.name not in view.approvals:
+                    self.append(EventKind.APPROVED, view.id, DecisionBody())
         for view in self.requests():
-            if view.state in _UNDECIDED and self._party.name not in view.approvals:
-                self.append(EventKind.APPROVED, view.id, DecisionBody())
+            if view.state is RequestState.VERIFIED:
+                self._sign(view)
+        for view in self.requests():
+            if view.state in CARRIED_OUT and view.id == min(view.batch):
+                self._write(view)
+
+    def receipt(self, view: RequestView) -> Receipt | None:
+        """Return the receipt of the batch of a verified request, with the signatures so far.
+
+        None if a party has not stated its part yet.
+        """
+        events = self.journal.events()
+        views = {each.id: each for each in self.requests()}
+        keys = self.keys.known
+        if keys.keys() < set(self.rules.parties):
+            return None
+        receipt = build_receipt(self._federation, view, views, events, keys)
+        return None if receipt is None else signed_receipt(receipt, events, keys)
+
+    def _sign(self, view: RequestView) -> None:
+        """Complete a verified request (the hub), and sign the receipt that the hub completed."""
+        receipt = self.receipt(view)
+        if receipt is None:
+            return
+        if view.receipt is None:
+            if self._party.name == self.rules.hub:
+                self.append(EventKind.COMPLETED, view.id, CompletedBody(receipt=receipt.digest))
+            else:
+                return
+        elif view.receipt != receipt.digest:
+            raise IntegrityError(
+                f"{self.rules.hub} completed the request {view.id} with another receipt than "
+                f"{self._party.name} builds from its journal",
+                "use the same version of vfl and the same agreement at all parties",
+            )
+        if self._party.name not in view.signatures:
+            signature = self.keys.sign(receipt.signing_bytes).hex()
+            body = SignedBody(receipt=receipt.digest, signature=signature)
+            self.append(EventKind.SIGNED, view.id, body)
+
+    def _write(self, view: RequestView) -> None:
+        """Write the receipt of a certified batch, unless its file exists."""
+        folder = self._party.state / FOLDER
+        if (folder / f"{view.id}.json").exists():
+            return
+        receipt = self.receipt(view)
+        if receipt is not None and not receipt.parties_without_signature:
+            path = write_receipt(folder, receipt, self._party.name, self._party.now())
+            self._party.progress.note(f"receipt of {len(view.batch)} requests: {path}")

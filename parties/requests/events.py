@@ -98,6 +98,8 @@ class RequestedBody(EventBody):
     due_at: Moment
     requester: PersonSignature | None = None
     requester_name: Text = ""
+    requester_kind: Literal["subject", "representative", "controller", "court"] = "controller"
+    subjects_root: Key | None = None  # Merkle root over the commitments of the subjects
 
 
 class JournaledBody(EventBody):
@@ -135,9 +137,18 @@ class StartedBody(EventBody):
 
 
 class VerifiedBody(EventBody):
-    """The new version of the model, and the figures of the quick audit as text or integers."""
+    """The new version of the model, and the figures of the quick audit as text or integers.
+
+    Attributes:
+        version: number of the new version.
+        guarantee: kind of guarantee of the method, a value of ``Guarantee``.
+        level: level of the audit.
+        audit: the figures.
+    """
 
     version: Whole
+    guarantee: Text = "heuristic"
+    level: Literal["none", "quick", "full"] = "none"
     audit: dict[str, Any] = Field(default={})
 
 
@@ -186,6 +197,13 @@ class IntroducedBody(EventBody):
     proof: Signature  # by the key of the certificate
 
 
+class ErasedPlace(EventBody):
+    """Something that a party destroyed."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
+    kind: Literal["model", "checkpoint", "codes", "embeddings", "predictions"]
+
+
 class StatedBody(EventBody):
     """What a party states about itself after a request; no other party vouches for it.
 
@@ -202,7 +220,7 @@ class StatedBody(EventBody):
     version: Whole
     before: Key
     after: Key
-    destroyed: tuple[Text, ...]
+    destroyed: tuple[ErasedPlace, ...]
     remains: tuple[Text, ...]
     transcript: Key
     profile: dict[str, Text]

@@ -9,6 +9,7 @@ files are erased: their keys are destroyed first, then the files.
 """
 
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -282,12 +283,13 @@ def _pack(content: CheckpointContent) -> bytes:
     }
     values = {"values": content.values, "groups": list(content.tensors)}
     text = json.dumps(values, sort_keys=True).encode()
-    return len(text).to_bytes(8, "big") + text + save(tensors)
+    return zlib.compress(len(text).to_bytes(8, "big") + text + save(tensors))
 
 
 def _unpack(content: bytes) -> CheckpointContent | None:
-    size = int.from_bytes(content[:8], "big")
     try:
+        content = zlib.decompress(content)
+        size = int.from_bytes(content[:8], "big")
         values = json.loads(content[8 : 8 + size])
         found = load(content[8 + size :])
         tensors: dict[str, Any] = {group: {} for group in values["groups"]}
@@ -295,5 +297,5 @@ def _unpack(content: bytes) -> CheckpointContent | None:
             group, _, name = whole.partition(_BETWEEN)
             tensors[group][name] = tensor
         return CheckpointContent(values["values"], tensors)
-    except (ValueError, KeyError, SafetensorError):
+    except (ValueError, KeyError, SafetensorError, zlib.error):
         return None

@@ -253,6 +253,8 @@ class PassiveSession:
     def _write(self, order: vfl_pb2.WriteCheckpoint) -> None:
         """Write the present state, as a checkpoint or as a version of the model."""
         version = order.HasField("version")
+        if version:
+            self.state.local_model.end()
         identified = version or self._checkpoints.sealed
         content = self.state.content(identified=identified)
         traffic = {"traffic": self._party.traffic.to_json()}

@@ -26,7 +26,7 @@ from protocol.phases import Phase, Side
 from tests.conftest import Lines
 
 ALTERED: dict[str, tuple[Callable[[pb.Envelope], object], str]] = {
-    "version": (lambda e: setattr(e, "version", 3), "envelope.version is 3; expected 2"),
+    "version": (lambda e: setattr(e, "version", 4), "envelope.version is 4; expected 3"),
     "session": (lambda e: setattr(e, "session", b"x" * 16), "envelope.session differs"),
     "short session": (lambda e: setattr(e, "session", b""), "envelope.session differs"),
     "agreement": (lambda e: setattr(e, "agreement", b"x" * 32), "envelope.agreement differs"),

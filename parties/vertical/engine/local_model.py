@@ -264,6 +264,11 @@ class LocalModel:
         self._ended.clear()
         return gone
 
+    def end(self) -> None:
+        """End the present task: its optimiser, stored gradient, anchor and dual are not needed."""
+        self._end_task()
+        self._ended.clear()
+
     def content(self) -> CheckpointContent:
         """The content of a checkpoint; a network that several copies share is stored once."""
         models, work = self.models, self._task

@@ -218,6 +218,7 @@ class SplitModel:
         version = encode(facts, vfl_pb2.Version)
         write = vfl_pb2.WriteCheckpoint(checkpoint=number, version=version)
         self._command_passive(vfl_pb2.CHECKPOINT, vfl_pb2.ModelCommand(write_checkpoint=write))
+        self.state.local_model.end()
         self._journal, self.start = Journal(), self.state.rows
         store.write(number, self.run, self._content(identified=True), facts)
         self._saved = monotonic()

@@ -165,9 +165,14 @@ class ActiveService:
         self._model.erase_before(newest.number)
         run = self._model.run
         state_new_version(self._party, self._store, self._desk, self._model.state, run)
-        audit = facts.own.get("audit", {})
+        audit = facts.own["audit"]
         for request in open_:
-            body = VerifiedBody(version=newest.number, audit=audit)
+            body = VerifiedBody(
+                version=newest.number,
+                guarantee=facts.own["guarantee"],
+                level="quick" if audit else "none",
+                audit=audit,
+            )
             self._desk.append(EventKind.VERIFIED, request, body)
         self._place = _places(self._model.state.features.ids())
         self._synchronise()

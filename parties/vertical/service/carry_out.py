@@ -18,6 +18,7 @@ from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.registry import vertical_method
 from parties.vertical.purge import purge_request
 from protocol import vfl_pb2
+from unlearning.guarantee import Guarantee
 
 
 class Quarantined(Exception):
@@ -42,11 +43,13 @@ def carry_out_batch(
         split_model.forget(rows, batch)
     audit: QuickAudit | None = None
     before = after = state_digest(split_model.state)
+    guarantee = Guarantee.EXACT  # the model never used the rows
     if len(split_model.rows.forgotten):
         split_model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
         measured = agreement.requests.audit == "quick"
         first = _readout(split_model, "before", measured=measured)
         result = carry_out(method, NetworkRun(split_model))
+        guarantee = result.guarantee or method.guarantee
         if result.stopped:
             raise Quarantined(f"the method {method.name} stopped: {result.stopped}")
         second = _readout(split_model, "after", measured=measured)
@@ -63,10 +66,17 @@ def carry_out_batch(
         "before": before,
         "after": after,
         "purged": purged.get(party.name, []),
-        "audit": audit.as_text() if audit else {},
+        "audit": _figures(split_model, audit),
+        "guarantee": guarantee.value,
     }
     facts = VersionFacts("requests", present_time(party), parent, tuple(batch), method.name, own)
     split_model.keep_version(store, split_model.number + 1, facts)
+
+
+def _figures(split_model: SplitModel, audit: QuickAudit | None) -> dict[str, str]:
+    if audit is None:
+        return {}
+    return audit.as_text() | {"validation_rows": str(len(split_model.rows.validation))}
 
 
 def quarantine(desk: RequestDesk, store: ModelStore, batch: list[str], why: str) -> None:

@@ -5,10 +5,14 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from functools import partial
 
 from configs.agreement import VerticalAgreement
+from configs.config_file import agreement_digest
+from configs.unlearning import table_name
 from parties.common.progress import ProgressListener
 from parties.data.party_settings import VerticalConfig
 from parties.requests.duties import RequestDesk
 from parties.requests.lifecycle import RequestRules
+from parties.requests.receipts import Federation, params_hash
+from parties.session.party import PartyContext
 from parties.session.setup import StartOptions, hub_address
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.kept_model import party_models
@@ -27,9 +31,26 @@ def request_rules(agreement: VerticalAgreement) -> RequestRules:
     return RequestRules(tuple(agreement.parties), agreement.active, separate)
 
 
-def open_desk(party: VerticalParty) -> RequestDesk:
-    """Open a party's journal of requests."""
-    return RequestDesk(party, request_rules(party.agreement), automatic=True)
+def federation_of(agreement: VerticalAgreement) -> Federation:
+    """What receipts say about the federation."""
+    method = agreement.unlearning.method
+    settings = getattr(agreement.unlearning, table_name(method), None)
+    content = settings.model_dump_json() if settings is not None else "{}"
+    return Federation(
+        name=agreement.federation,
+        roles={name: each.role for name, each in agreement.parties.items()},
+        plan_hash=agreement_digest(agreement).hex(),
+        params_hash=params_hash(f"{method} {content}"),
+        guard=agreement.requests.guard,
+    )
+
+
+def open_desk(party: PartyContext) -> RequestDesk:
+    """Open the journal of requests of a vertical party."""
+    agreement = party.agreement
+    if not isinstance(agreement, VerticalAgreement):
+        raise TypeError("the party is not of the vertical mode")
+    return RequestDesk(party, request_rules(agreement), federation_of(agreement), automatic=True)
 
 
 def serve_vertical_party(

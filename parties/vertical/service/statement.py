@@ -7,14 +7,14 @@ import torch
 
 from parties import __version__
 from parties.requests.duties import RequestDesk
-from parties.requests.events import EventKind, StatedBody
+from parties.requests.events import ErasedPlace, EventKind, StatedBody
 from parties.session.model_store import ModelStore
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState
 from parties.vertical.purge import stored_residues
 from parties.vertical.saved_model import save_local_model
+from unlearning.receipts.commitment import model_commitment
 
-_DOMAIN: Final = b"vfl/model/v1"
 _SALTS: Final = "commitments"  # name of the key in the party's key file
 
 
@@ -33,11 +33,14 @@ def state_new_version(
     missing = [each for each in facts.requests if not _is_stated(party, desk, each, newest.number)]
     if not missing:
         return
-    older = [each.number for each in store.files() if each.number < newest.number]
+    older = [each for each in store.files() if each.number < newest.number]
     store.prune(newest.number, versions=True)
     save_local_model(party, state, run)
-    destroyed = [f"version or checkpoint {number} of the model" for number in older]
-    destroyed += facts.own.get("purged", [])
+    destroyed = [
+        ErasedPlace(id=f"model-{each.number}", kind="model" if each.version else "checkpoint")
+        for each in older
+    ]
+    destroyed.append(ErasedPlace(id="features-and-embeddings-in-memory", kind="embeddings"))
     for request in missing:
         rows = desk.request(request).rows or ()
         body = StatedBody(
@@ -60,7 +63,7 @@ def state_new_version(
 def commitment(party: VerticalParty, request: str, digest: str) -> str:
     """A salted commitment to a digest, 64 hexadecimal digits; the salt stays in the key file."""
     salt = party.keys.mac(_SALTS, request.encode())
-    return sha256(_DOMAIN + salt + bytes.fromhex(digest)).hexdigest()
+    return model_commitment(salt, bytes.fromhex(digest)).hex()
 
 
 def _is_stated(party: VerticalParty, desk: RequestDesk, request: str, version: int) -> bool:

@@ -1,0 +1,291 @@
+"""Receipts of a party: built from the journal, so that all parties build the same bytes.
+
+A batch of requests has one receipt. Its ID is that of the first request.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, Literal, cast
+
+from parties import __version__
+from parties.common.atomic_file import write_atomically
+from parties.common.errors import IntegrityError
+from parties.requests.events import (
+    CompletedBody,
+    Event,
+    RequestedBody,
+    SignedBody,
+    StatedBody,
+    VerifiedBody,
+    parse_time,
+)
+from parties.requests.lifecycle import RequestView
+from unlearning.guarantee import Guarantee
+from unlearning.receipts.keys import PartyKey
+from unlearning.receipts.merkle import merkle_root
+from unlearning.receipts.page import receipt_page
+from unlearning.receipts.receipt import (
+    AUDIT_LIMITS,
+    NO_HASH,
+    ArtefactKind,
+    Audit,
+    AuditLevel,
+    AuditResult,
+    Destroyed,
+    LegalBasis,
+    PartyStatement,
+    Receipt,
+    ReceiptParty,
+    ReceiptRequest,
+    ReceiptSignature,
+    Recipients,
+    Relation,
+    RequesterKind,
+    RequestKind,
+    Retained,
+    RetentionReason,
+    StatedGuarantee,
+    count_bucket,
+    with_signatures,
+)
+from unlearning.receipts.table import minute_text
+
+FOLDER: Final = "receipts"
+Role = Literal["active", "passive", "server", "client"]
+
+
+@dataclass(frozen=True, slots=True)
+class Federation:
+    """What receipts say about the federation, from the agreement."""
+
+    name: str
+    roles: Mapping[str, Role]  # role of each party
+    plan_hash: str  # digest of the agreement
+    params_hash: str  # digest of the settings of the unlearning method
+    guard: float  # largest loss of accuracy on validation rows
+
+
+def build_receipt(
+    federation: Federation,
+    view: RequestView,
+    views: Mapping[str, RequestView],
+    events: Sequence[Event],
+    keys: Mapping[str, str],
+) -> Receipt | None:
+    """Build the receipt of the batch of ``view``; None if a party has not stated its part yet.
+
+    Args:
+        federation: what receipts say about the federation.
+        view: a verified request of the batch.
+        views: all requests, by ID.
+        events: all events of the journal.
+        keys: public key of each party, 64 hexadecimal digits.
+    """
+    batch = [views[each] for each in view.batch]
+    version = view.version_after
+    stated = _statements(events, batch, version)
+    if version is None or stated.keys() < set(federation.roles):
+        return None
+    if any(each.version_after != version for each in batch):
+        return None
+    completed_at = max(event.time for event in stated.values())
+    return Receipt(
+        receipt_id=min(view.batch),
+        federation=federation.name,
+        parties=tuple(
+            _party(name, federation.roles[name], keys[name]) for name in sorted(federation.roles)
+        ),
+        requests=tuple(_request(each) for each in sorted(batch, key=lambda each: each.id)),
+        completed_at=_minute(completed_at),
+        clock_anomaly=any(each.clock_anomaly for each in batch),
+        plan_hash=federation.plan_hash,
+        code_version=__version__,
+        wheel_sha256=None,
+        method=view.method,
+        method_params_hash=federation.params_hash,
+        guarantee=StatedGuarantee(kind=_guarantee(events, view)),
+        version_before=view.version_before or 0,
+        version_after=version,
+        transcript_root=_root(
+            cast(StatedBody, stated[name].body).transcript for name in sorted(stated)
+        ),
+        audit=_audit(events, view, federation.guard),
+        statements=tuple(_statement(name, stated[name]) for name in sorted(stated)),
+        prev_receipt_hash=_previous(events, view),
+    )
+
+
+def signed_receipt(receipt: Receipt, events: Iterable[Event], keys: Mapping[str, str]) -> Receipt:
+    """Return the receipt with all signatures that the journal has."""
+    found = {
+        event.origin: event.body.signature
+        for event in events
+        if isinstance(event.body, SignedBody)
+        and event.request == receipt.receipt_id
+        and event.body.receipt == receipt.digest
+    }
+    signatures = [
+        ReceiptSignature(
+            party=name, key_id=PartyKey(name, bytes.fromhex(keys[name])).key_id, signature=each
+        )
+        for name, each in sorted(found.items())
+    ]
+    return with_signatures(receipt, signatures)
+
+
+def write_receipt(folder: Path, receipt: Receipt, party: str, now: datetime) -> Path:
+    """Write a receipt and its page into the folder of receipts; return the path of the receipt.
+
+    An equal receipt stays. The file of an earlier receipt is never replaced by another content.
+
+    Raises:
+        IntegrityError: another receipt with this ID exists.
+        StorageError: the files cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = folder / f"{receipt.receipt_id}.json"
+    content = receipt.encode()
+    if path.exists():
+        if path.read_bytes() != content:
+            raise IntegrityError(
+                f"{path} contains another receipt", "keep it, and move it to another folder"
+            )
+        return path
+    write_atomically(path.with_suffix(".html"), receipt_page(receipt, now, party).encode())
+    write_atomically(path, content)
+    return path
+
+
+def params_hash(settings: str) -> str:
+    """SHA-256 of the settings of a method, as canonical JSON: 64 hexadecimal digits."""
+    return sha256(settings.encode()).hexdigest()
+
+
+def _statements(
+    events: Iterable[Event], batch: Sequence[RequestView], version: int | None
+) -> dict[str, Event]:
+    """The last statement of each party that has made one for every request of the batch."""
+    found: dict[str, dict[str, Event]] = {}
+    names = {each.id for each in batch}
+    for event in events:
+        if (
+            isinstance(event.body, StatedBody)
+            and event.body.version == version
+            and event.request in names
+        ):
+            found.setdefault(event.origin, {})[event.request] = event
+    return {
+        name: max(each.values(), key=lambda event: event.seq)
+        for name, each in found.items()
+        if each.keys() == names
+    }
+
+
+def _party(name: str, role: Role, key: str) -> ReceiptParty:
+    own = PartyKey(name, bytes.fromhex(key))
+    return ReceiptParty(party=name, role=role, key_id=own.key_id, spki_sha256=own.spki_sha256)
+
+
+def _request(view: RequestView) -> ReceiptRequest:
+    content: RequestedBody = view.content
+    known = {each.value for each in LegalBasis}
+    basis = content.ground if content.ground in known else LegalBasis.OTHER_LAW.value
+    root = content.subjects_root
+    if content.kind == "rows" and root is None:
+        root = merkle_root([]).hex()
+    return ReceiptRequest(
+        request_id=view.id,
+        origin=view.origin,
+        kind=RequestKind(content.kind),
+        classes=tuple(sorted(content.classes)),
+        requester_kind=RequesterKind(content.requester_kind),
+        legal_basis_code=LegalBasis(basis),
+        received_at=minute_text(view.received_at),
+        due_at=minute_text(view.due_at),
+        subjects_root=root,
+        count_bucket=count_bucket(len(view.rows or ())),
+    )
+
+
+def _statement(name: str, event: Event) -> PartyStatement:
+    body, time = cast(StatedBody, event.body), _minute(event.time)
+    return PartyStatement(
+        party=name,
+        model_before=body.before,
+        model_after=body.after,
+        numeric_profile=body.profile,
+        artefacts_destroyed=tuple(
+            Destroyed(id=each.id, kind=ArtefactKind(each.kind), destroyed_at=time)
+            for each in body.destroyed
+        ),
+        artefacts_retained=(
+            Retained(
+                id="source-data",
+                kind=ArtefactKind.SOURCE_DATA,
+                reason=RetentionReason.OTHER_PURPOSE,
+                until=None,
+            ),
+            Retained(
+                id="journal", kind=ArtefactKind.JOURNAL, reason=RetentionReason.PROOF, until=None
+            ),
+        ),
+        art19=Recipients(count=0, notified=0, failed=0),
+        journal_head=event.digest,
+    )
+
+
+def _guarantee(events: Iterable[Event], view: RequestView) -> Guarantee:
+    return Guarantee(_verified(events, view).guarantee)
+
+
+def _audit(events: Iterable[Event], view: RequestView, guard: float) -> Audit:
+    verified = _verified(events, view)
+    level = AuditLevel(verified.level)
+    figures = verified.audit
+    results = []
+    if {"validation_before", "validation_after"} <= figures.keys():
+        lost = float(figures["validation_before"]) - float(figures["validation_after"])
+        results.append(
+            AuditResult(
+                name="utility",
+                metric="loss-of-validation-accuracy",
+                value=f"{lost:.4f}",
+                relation=Relation.AT_MOST,
+                threshold=f"{guard:.4f}",
+                n=int(figures["validation_rows"]),
+                passed=float(f"{lost:.4f}") <= float(f"{guard:.4f}"),
+            )
+        )
+    return Audit(level=level, cannot_say=AUDIT_LIMITS[level], results=tuple(results))
+
+
+def _verified(events: Iterable[Event], view: RequestView) -> VerifiedBody:
+    return next(
+        event.body
+        for event in events
+        if isinstance(event.body, VerifiedBody)
+        and event.request == view.id
+        and event.body.version == view.version_after
+    )
+
+
+def _previous(events: Iterable[Event], view: RequestView) -> str:
+    """Digest of the receipt that the hub completed before that of ``view``."""
+    found = NO_HASH
+    for event in sorted(events, key=lambda each: each.seq):
+        if isinstance(event.body, CompletedBody):
+            if event.request in view.batch:
+                break
+            found = event.body.receipt
+    return found
+
+
+def _root(parts: Iterable[str]) -> str:
+    return sha256("".join(parts).encode()).hexdigest()
+
+
+def _minute(time: str) -> str:
+    return minute_text(parse_time(time))
