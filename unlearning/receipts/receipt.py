@@ -110,8 +110,8 @@ AUDIT_LIMITS = {
         "Nothing was measured, so the receipt says nothing about the model after the removal."
     ),
     AuditLevel.QUICK: (
-        "No Retrain was run, so the receipt cannot say how far the model is from a model that "
-        "never had the rows."
+        "The model was not compared with a Retrain, so the receipt cannot say how far it is from a "
+        "model that never had the rows."
     ),
     AuditLevel.FULL: (
         "The model was compared with a few Retrains by the listed tests, so the receipt cannot "
