@@ -20,8 +20,9 @@ from parties.cli.commands.runs import runs_command
 from parties.cli.commands.serve import serve_command
 from parties.cli.console import Console, prepare_output
 from parties.cli.options import (
-    CERTIFICATES_HELP,
     BeginOption,
+    CertificatesOption,
+    ConfigOption,
     DataOption,
     DebugOption,
     Format,
@@ -31,7 +32,8 @@ from parties.cli.options import (
     MasterKeyOption,
     OutOption,
     PartyOption,
-    Role,
+    RoleOption,
+    ServeOption,
     SetOption,
     SupervisedOption,
     VersionOption,
@@ -67,31 +69,18 @@ def _options_of_all_commands(*, version: VersionOption = False) -> None:
 )
 def party_command(  # noqa: PLR0913  a command has the options that it has
     *,
-    role: Annotated[
-        Role,
-        typer.Option(help="Run in this role, which must be the party's role in the agreement."),
-    ],
-    config: Annotated[
-        Path,
-        typer.Option(
-            readable=False, help="Read the agreement from this TOML file, the same at all parties."
-        ),
-    ],
+    role: RoleOption,
+    config: ConfigOption,
     party: PartyOption,
     hub: HubOption = None,
     data: DataOption = None,
-    certificates: Annotated[
-        Path | None, typer.Option(readable=False, help=CERTIFICATES_HELP)
-    ] = None,
+    certificates: CertificatesOption = None,
     out: OutOption = Path("runs"),
     begin: BeginOption = Begin.AUTO,
     changes: SetOption = None,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
-    serve: Annotated[
-        bool,
-        typer.Option("--serve", help="Stay with the kept model: predict and carry out requests."),
-    ] = False,
+    serve: ServeOption = False,
     http: HttpOption = None,
     master_key: MasterKeyOption,
     supervised: SupervisedOption = False,
@@ -114,21 +103,8 @@ def party_command(  # noqa: PLR0913  a command has the options that it has
     """
     del version
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
-    run = PartyRun(
-        role,
-        config,
-        party,
-        hub,
-        data,
-        certificates,
-        out,
-        changes or [],
-        begin,
-        supervised,
-        serve,
-        http=http,
-        master_key=master_key,
-    )
+    where = (hub, data, certificates, out, changes or [], begin, supervised, serve)
+    run = PartyRun(role, config, party, *where, http=http, master_key=master_key)
     console.run(lambda: run_party(run, console))
 
 

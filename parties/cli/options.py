@@ -42,7 +42,9 @@ HubOption = Annotated[
     ),
 ]
 CERTIFICATES_HELP = "Read ca.pem, PARTY.pem and PARTY.key from this folder."
-CertificatesOption = Annotated[Path | None, typer.Option("--certificates", help=CERTIFICATES_HELP)]
+CertificatesOption = Annotated[
+    Path | None, typer.Option("--certificates", readable=False, help=CERTIFICATES_HELP)
+]
 OutOption = Annotated[
     Path, typer.Option("--out", readable=False, help="Write the results of runs into this folder.")
 ]
@@ -75,6 +77,20 @@ BeginOption = Annotated[
 ]
 
 
+RoleOption = Annotated[
+    Role,
+    typer.Option(help="Run in this role, which must be the party's role in the agreement."),
+]
+ConfigOption = Annotated[
+    Path,
+    typer.Option(
+        readable=False, help="Read the agreement from this TOML file, the same at all parties."
+    ),
+]
+ServeOption = Annotated[
+    bool,
+    typer.Option("--serve", help="Stay with the kept model: predict and carry out requests."),
+]
 HttpOption = Annotated[
     str | None,
     typer.Option("--http", help="Answer predictions over HTTP at this host:port (active party)."),

@@ -46,17 +46,22 @@ def run_party(run: PartyRun, console: Console) -> None:
         PartyError: the party failed.
         ProtocolError: another party broke the protocol, or was lost.
     """
-    from configs.errors import ConfigError
     from parties.cli.modes import read_runnable
-    from parties.session.identity import load_identity
-    from parties.session.run_folder import check_run_folder, lock_run_folder
 
     if run.supervised:
         stop_with_parent()
     config = read_runnable(run.config, run.changes, run.party)
-    settings = config.settings(run.party)
     for notice in config.notices:
         console.warn(notice)
+    agreed = _role(config, run)
+    settings = config.settings(run.party)
+    _lock_and_run(config, run, agreed, settings.folder, console)
+
+
+def _role(config: "ConfigFile[Any, Any]", run: PartyRun) -> str:
+    """The agreed role of the party; refuse another role, or a hub's address that does not fit."""
+    from configs.errors import ConfigError
+
     if run.party not in config.agreement.parties:
         raise ConfigError(
             f"party {run.party} is a simulated client in {run.config}; vfl-party cannot run such a "
@@ -72,7 +77,21 @@ def run_party(run: PartyRun, console: Console) -> None:
             f"{run.role.value}",
             f"give --role {agreed}",
         )
-    beside = run.config.parent / settings.folder if settings.folder else None
+    return str(agreed)
+
+
+def _lock_and_run(
+    config: "ConfigFile[Any, Any]",
+    run: PartyRun,
+    agreed: str,
+    data: Path | None,
+    console: Console,
+) -> None:
+    """Run the party while its folder is locked; ``data`` is the data folder of its settings."""
+    from parties.session.identity import load_identity
+    from parties.session.run_folder import check_run_folder, lock_run_folder
+
+    beside = run.config.parent / data if data else None
     check_run_folder(run.out, run.data or beside)
     # A wrong certificate is reported now, before torch is imported, which takes seconds.
     load_identity(config, run.party, run.certificates, datetime.now(UTC))
@@ -121,10 +140,10 @@ def _serve(
             "omit --http",
         )
     from parties.vertical.service.run import serve_vertical_party
+    from parties.web.kept_model_queue import prediction_door
 
-    serve_vertical_party(
-        config, run.party, options, run.hub, listener, http=run.http, once=run.once
-    )
+    door = prediction_door(run.http)
+    serve_vertical_party(config, run.party, options, run.hub, listener, door=door, once=run.once)
 
 
 def _run_mode(

@@ -77,7 +77,7 @@ class DistanceMark:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestView:
+class RequestSection:
     """The contents of the page for one request."""
 
     request: Request  # the record of the request
@@ -155,9 +155,9 @@ def _templates() -> Environment:
     return environment
 
 
-def _view(request: Request, run: RunFacts) -> RequestView:
+def _view(request: Request, run: RunFacts) -> RequestSection:
     method, vertical = chosen_method(request), is_vertical(request)
-    return RequestView(
+    return RequestSection(
         request=request,
         vertical=vertical,
         method=method_title(request),

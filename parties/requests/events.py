@@ -18,6 +18,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from unlearning.receipts.canonical import MAX_INTEGER, canonical_bytes
+
 LARGEST_EVENT: Final = 16 << 20  # bytes of an encoded event
 NO_EVENT: Final = "0" * 64  # digest that stands for the previous event of a first event
 _DOMAIN: Final = b"vfl/event/v1\n"
@@ -26,8 +28,6 @@ _REQUEST_ID = re.compile(rf"[0-7][{_ALPHABET}]{{25}}")
 _ORIGIN = re.compile(r"[a-z][a-z0-9-]{0,30}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _SIGNATURE = re.compile(r"([0-9a-f]{2}){1,256}")
-_LARGEST_INTEGER: Final = 2**53 - 1  # larger integers are not exact in every JSON reader
-_DEEPEST: Final = 16  # levels of nested values
 
 
 class EventKind(StrEnum):
@@ -55,7 +55,7 @@ class EventKind(StrEnum):
 Text: TypeAlias = Annotated[str, Field(max_length=1000)]
 Key: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]  # public key or SHA-256 digest
 Signature: TypeAlias = Annotated[str, Field(pattern=r"^([0-9a-f]{2}){1,256}$")]
-Whole: TypeAlias = Annotated[int, Field(ge=0, le=_LARGEST_INTEGER)]
+Whole: TypeAlias = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 Moment: TypeAlias = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
 Day: TypeAlias = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")]
 FractionText: TypeAlias = Annotated[str, Field(pattern=r"^(1|0\.\d{1,9})$")]
@@ -343,20 +343,6 @@ def check_event(event: Event) -> Event:
     return Event.decode(event.encode())
 
 
-def canonical_bytes(value: Any) -> bytes:
-    """Return ``value`` as canonical JSON (RFC 8785): sorted keys, no spaces, UTF-8.
-
-    Only values that every JSON reader reads equally are allowed: texts, booleans, null, integers
-    between -(2**53 - 1) and 2**53 - 1, lists, and objects with ASCII keys.
-
-    Raises:
-        ValueError: ``value`` contains another value.
-    """
-    _refuse_inexact(value, _DEEPEST)
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return text.encode()
-
-
 def new_request_id(now: datetime) -> str:
     """Return a new ULID: 48 bits of the time in milliseconds, then 80 random bits."""
     number = int(now.timestamp() * 1000) << 80 | int.from_bytes(token_bytes(10), "big")
@@ -391,7 +377,7 @@ def _fields(data: bytes) -> dict[str, Any]:
     expected = {"origin", "seq", "prev", "time", "request", "kind", "body", "signature"}
     if not isinstance(fields, dict) or fields.keys() != expected:
         raise ValueError(f"an event must have exactly the keys {', '.join(sorted(expected))}")
-    _refuse_inexact(fields, _DEEPEST)
+    canonical_bytes(fields)
     return fields
 
 
@@ -428,22 +414,3 @@ def _check_meaning(event: Event) -> None:
         raise ValueError("the rows of a request must be ascending")
     if isinstance(body, StartedBody) and event.request not in body.batch:
         raise ValueError("the batch of a start must contain the request of the event")
-
-
-def _refuse_inexact(value: Any, depth: int) -> None:
-    """Raise ``ValueError`` if ``value`` contains a value that canonical JSON does not allow."""
-    if depth == 0:
-        raise ValueError(f"values are nested more than {_DEEPEST} levels deep")
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            if not isinstance(key, str) or not key.isascii():
-                raise ValueError("the keys of an object must be ASCII texts")
-            _refuse_inexact(inner, depth - 1)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            _refuse_inexact(inner, depth - 1)
-    elif isinstance(value, int) and not isinstance(value, bool):
-        if abs(value) > _LARGEST_INTEGER:
-            raise ValueError("an integer is larger than 2**53 - 1")
-    elif not isinstance(value, str | bool | None):
-        raise ValueError(f"a value of the type {type(value).__name__} is not allowed")

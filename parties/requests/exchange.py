@@ -26,5 +26,5 @@ def pack_events(encoded: Iterable[bytes]) -> Bytes:
 
 
 def unpack_events(content: Bytes) -> list[bytes]:
-    """Return the events that ``pack_events`` packed."""
+    """Return the events that ``pack_events`` packed as ``content``, [bytes]."""
     return [line for line in content.tobytes().split(b"\n") if line]

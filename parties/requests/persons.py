@@ -21,10 +21,10 @@ from parties.requests.events import (
     PersonSignature,
     RequestedBody,
     body_json,
-    canonical_bytes,
 )
 from protocol.errors import IdentityError
 from protocol.keyring import private_key_pem, read_certificate_file, write_new_file
+from unlearning.receipts.canonical import canonical_bytes
 
 _REQUEST: Final = b"vfl/request/v1\n"
 _DECISION: Final = b"vfl/decision/v1\n"

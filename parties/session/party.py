@@ -11,7 +11,7 @@ from configs.config_file import AnyAgreement, agreement_digest, canonical_agreem
 from configs.party_settings import PartySettingsBase
 from parties.common.progress import ProgressReporter
 from parties.common.traffic import TrafficCounter
-from parties.session.sealing import KeyFile
+from parties.session.store.sealing import KeyFile
 from protocol.credentials import Trust
 from protocol.envelope import SEND_SECONDS, ChannelTerms
 from protocol.keyring import Keyring

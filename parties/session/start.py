@@ -13,8 +13,8 @@ from parties.common.progress import ProgressListener, ProgressReporter
 from parties.common.traffic import TrafficCounter
 from parties.session.identity import PartyIdentity, open_identity
 from parties.session.party import StartedParty
-from parties.session.sealing import read_master_key
 from parties.session.setup import StartOptions, data_folder
+from parties.session.store.sealing import read_master_key
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from models.arithmetic import parameter_digest
 from parties.session.handshake import CheckpointOffer
-from parties.session.model_store import ModelStore, VersionFacts
+from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState, unpack_ids

@@ -14,7 +14,7 @@ import numpy as np
 from configs.agreement import VerticalAgreement
 from configs.local_start import LocalStartSettings
 from parties.common.shared_randomness import Index
-from parties.session.model_store import CheckpointStore
+from parties.session.store.model_store import CheckpointStore
 from parties.vertical.engine.features import planned_backdoor
 from parties.vertical.engine.local_model import TaskState
 from parties.vertical.engine.optimiser import UpdateRule, first_rule, fit_rule

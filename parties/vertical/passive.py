@@ -18,8 +18,8 @@ from parties.common.shared_randomness import Index, torch_seed
 from parties.common.traffic import report_phase
 from parties.session import handshake
 from parties.session.checkpoint import CheckpointContent
-from parties.session.model_store import CheckpointStore, VersionFacts
 from parties.session.reconnect import Reconnect, report_and_close
+from parties.session.store.model_store import CheckpointStore, VersionFacts
 from parties.vertical.engine.features import ModelInputs
 from parties.vertical.engine.networks import build_bottom
 from parties.vertical.engine.party import VerticalParty

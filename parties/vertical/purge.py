@@ -12,7 +12,7 @@ from torch import Tensor
 
 from parties.common.shared_randomness import Index
 from parties.session.checkpoint import CheckpointContent
-from parties.session.model_store import CheckpointStore
+from parties.session.store.model_store import CheckpointStore
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.party_state import PartyState
 from parties.vertical.engine.split_model import SplitModel

@@ -10,8 +10,8 @@ from parties.common.errors import StorageError
 from parties.common.shared_randomness import Index
 from parties.session.checkpoint import Checkpoints
 from parties.session.handshake import CheckpointOffer
-from parties.session.model_store import CheckpointStore
 from parties.session.setup import Begin
+from parties.session.store.model_store import CheckpointStore
 from parties.vertical.alignment.align import align_active, align_passive
 from parties.vertical.alignment.differencing import refuse_small_change
 from parties.vertical.alignment.psi_input import PSI

@@ -143,7 +143,7 @@ def _not_utf8() -> bytes:
 
 def _envelopes() -> dict[str, tuple[bytes, str]]:
     absent_errors = {
-        "version": "envelope.version is 7; expected 2",
+        "version": "envelope.version is 7; expected 3",
         "session": "envelope.session differs from this party's session",
         "agreement": "envelope.agreement differs from this party's agreement",
         "sender": "envelope.sender is 'thief'; expected 'bank'",

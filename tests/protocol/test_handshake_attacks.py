@@ -34,8 +34,8 @@ from tests.conftest import HUB, SPOKE
 
 def hello(us: VerticalParty, **changes: Any) -> pb.Hello:
     usual = {
-        "oldest_version": 2,
-        "newest_version": 2,
+        "oldest_version": 3,
+        "newest_version": 3,
         "nonce": b"n" * 32,
         "agreement": us.canonical_agreement,
         "clock": us.now().timestamp(),
@@ -48,12 +48,12 @@ def hello(us: VerticalParty, **changes: Any) -> pb.Hello:
     ("changes", "message"),
     [
         (
-            {"oldest_version": 3, "newest_version": 4},
-            "shop supports protocol versions 3 to 4, but bank supports only version 2",
+            {"oldest_version": 4, "newest_version": 5},
+            "shop supports protocol versions 4 to 5, but bank supports only version 3",
         ),
         (
             {"oldest_version": 0, "newest_version": 1},
-            "shop supports protocol versions 0 to 1, but bank supports only version 2",
+            "shop supports protocol versions 0 to 1, but bank supports only version 3",
         ),
         ({"nonce": b"short"}, "shop"),
         ({"clock": float("nan")}, "clocks"),
@@ -79,7 +79,7 @@ def test_other_version_of_the_envelope_is_refused(
     monkeypatch.setattr("protocol.channel.PROTOCOL_VERSION", 4)
     channel.send(hello(shop))
     monkeypatch.undo()
-    with pytest.raises(RemoteProtocolError, match=r"shop: envelope\.version is 3; expected 2"):
+    with pytest.raises(RemoteProtocolError, match=r"shop: envelope\.version is 4; expected 3"):
         accept_spokes(party(keys, HUB, []), port)
 
 

@@ -61,7 +61,7 @@ def test_models_of_one_run_join(transport: str, keys: Path, tmp_path: Path) -> N
     ("comes_for", "message"),
     [
         ({HUB: RUN, SPOKE: b""}, "bank was started to predict, but shop was started to train"),
-        ({HUB: b"", SPOKE: RUN}, "shop was started to predict, but bank was started to train"),
+        ({HUB: b"", SPOKE: RUN}, "bank was started to train, but shop was started to predict"),
     ],
 )
 def test_training_peer_against_predicting_peer_is_refused_at_both_sides(
@@ -95,6 +95,6 @@ def test_hub_that_accepts_every_purpose_is_refused_by_its_signature(
     hub: bytes,
     spoke: bytes,
 ) -> None:
-    monkeypatch.setattr(handshake, "_check_purpose", lambda *_: None)
+    monkeypatch.setattr(handshake, "_check_purpose", lambda *_, **__: None)
     _, spoke_future = join_both(transport, keys, tmp_path, bank=hub, shop=spoke)
     assert "the signature of bank for 'welcome' is invalid" in refused(spoke_future, IdentityError)

@@ -27,6 +27,7 @@ PART_OF = {
     "methods": METHODS,
     "evaluation": EVALUATION,
     "prediction": ROLES,
+    "service": ROLES,
     "simulation": ROLES,
 }
 # Folders with more files than a dozen, and why.

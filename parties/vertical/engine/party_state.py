@@ -348,14 +348,14 @@ class PartyState:
 
 
 def pack_ids(ids: Sequence[bytes]) -> Tensors:
-    """IDs as tensors: all bytes, and the size of each ID."""
+    """IDs as tensors: the bytes of all IDs, [bytes], and the size of each ID, [ids]."""
     joined = np.frombuffer(b"".join(ids), np.uint8).copy()
     sizes = torch.tensor([len(each) for each in ids], dtype=torch.int64)
     return {"bytes": torch.from_numpy(joined), "sizes": sizes}
 
 
 def unpack_ids(packed: Tensors) -> list[bytes]:
-    """The IDs that ``pack_ids`` packed; empty bytes for erased rows."""
+    """The IDs in ``packed``, from ``pack_ids``: [bytes] and [ids]; empty for erased rows."""
     joined, ends = packed["bytes"].numpy().tobytes(), packed["sizes"].cumsum(0).tolist()
     return [joined[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from time import monotonic
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -16,8 +17,8 @@ from parties.requests.exchange import pack_events, unpack_events
 from parties.requests.lifecycle import RequestState
 from parties.session import handshake
 from parties.session.handshake import CheckpointOffer
-from parties.session.model_store import VersionFacts
 from parties.session.reconnect import is_connection_loss, report_and_close
+from parties.session.store.model_store import VersionFacts
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.networks import ActiveEnsemble, ActiveNetwork
 from parties.vertical.engine.party import VerticalParty
@@ -27,11 +28,38 @@ from parties.vertical.methods.registry import vertical_method
 from parties.vertical.resume import start_kept_model
 from parties.vertical.service.carry_out import Quarantined, carry_out_batch, quarantine
 from parties.vertical.service.patience import Backoff
-from parties.vertical.service.predictions import KeptModelPredictions
 from parties.vertical.service.statement import state_new_version
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError
 from protocol.hub import Hub
+
+
+class PredictsRows(Protocol):
+    """Predicts rows by their IDs."""
+
+    def probabilities(self, ids: Sequence[bytes]) -> Probabilities:
+        """Return class probabilities, [ids, classes]; NaN for rows without a prediction."""
+
+
+class PredictionQueue(Protocol):
+    """Predictions that callers in other threads wait for."""
+
+    def open(self) -> None:
+        """Accept predictions from now on."""
+
+    def close_absent(self, names: Sequence[str]) -> None:
+        """Refuse predictions from now on, because the parties ``names`` are absent."""
+
+    def close_busy(self) -> None:
+        """Refuse predictions from now on, because a request is being carried out."""
+
+    def answer_next(self, predictor: PredictsRows, seconds: float) -> bool:
+        """Answer one prediction, and wait for it at most ``seconds``; return whether there was one.
+
+        Raises:
+            ProtocolError: a party was lost.
+        """
+
 
 POLL = 0.5  # seconds between two exchanges of journals
 ROUNDS = 4  # most exchanges in a row, while events arrive
@@ -41,7 +69,7 @@ def serve_active(
     party: VerticalParty,
     port: handshake.SpokePort,
     desk: RequestDesk,
-    predictions: KeptModelPredictions,
+    predictions: PredictionQueue,
     *,
     once: bool,
 ) -> None:
@@ -62,7 +90,7 @@ def serve_active(
     backoff, finished = Backoff(party), False
     while not finished:
         began = monotonic()
-        predictions.close(predictions.absent(list(party.agreement.passive)))
+        predictions.close_absent(list(party.agreement.passive))
         try:
             hub, offers = handshake.accept_spokes(party, port)
             finished = _run_session(party, hub, offers, desk, predictions, once=once)
@@ -79,7 +107,7 @@ def _run_session(
     hub: Hub,
     offers: Mapping[str, CheckpointOffer],
     desk: RequestDesk,
-    predictions: KeptModelPredictions,
+    predictions: PredictionQueue,
     *,
     once: bool,
 ) -> bool:
@@ -96,7 +124,7 @@ class ActiveService:
         hub: Hub,
         offers: Mapping[str, CheckpointOffer],
         desk: RequestDesk,
-        predictions: KeptModelPredictions,
+        predictions: PredictionQueue,
     ) -> None:
         self._party, self._hub, self._desk, self._predictions = party, hub, desk, predictions
         self._model = start_kept_model(party, hub, offers)
@@ -117,7 +145,7 @@ class ActiveService:
         while True:
             self._synchronise()
             if self._model.replaying or self._desk.ready(window):
-                self._predictions.close(self._predictions.busy())
+                self._predictions.close_busy()
                 self._carry_out(window)
                 self._finish_version()
                 continue

@@ -9,7 +9,7 @@ from parties.common.shared_randomness import Index
 from parties.requests.driver import carry_out
 from parties.requests.duties import RequestDesk
 from parties.requests.events import EventKind, QuarantinedBody
-from parties.session.model_store import ModelStore, VersionFacts
+from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.evaluation.quick_audit import QuickAudit, Readout, quick_audit, read_out

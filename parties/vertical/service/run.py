@@ -1,8 +1,9 @@
 """``vfl serve`` and ``vfl unlearn run`` of a vertical party, over gRPC."""
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
 from functools import partial
+from typing import TypeAlias
 
 from configs.agreement import VerticalAgreement
 from configs.config_file import agreement_digest
@@ -17,12 +18,12 @@ from parties.session.setup import StartOptions, hub_address
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.kept_model import party_models
 from parties.vertical.run_party import open_line_server
-from parties.vertical.service.active import serve_active
+from parties.vertical.service.active import PredictionQueue, serve_active
 from parties.vertical.service.passive import serve_passive
-from parties.vertical.service.predictions import KeptModelPredictions
 from parties.vertical.setup import set_up_party
-from parties.web.prediction_http import parse_serve_address, serve_http
 from protocol.grpc_line import dial_hub
+
+Door: TypeAlias = Callable[[VerticalParty], AbstractContextManager[PredictionQueue]]
 
 
 def request_rules(agreement: VerticalAgreement) -> RequestRules:
@@ -45,11 +46,8 @@ def federation_of(agreement: VerticalAgreement) -> Federation:
     )
 
 
-def open_desk(party: PartyContext) -> RequestDesk:
+def open_desk(party: PartyContext, agreement: VerticalAgreement) -> RequestDesk:
     """Open the journal of requests of a vertical party."""
-    agreement = party.agreement
-    if not isinstance(agreement, VerticalAgreement):
-        raise TypeError("the party is not of the vertical mode")
     return RequestDesk(party, request_rules(agreement), federation_of(agreement), automatic=True)
 
 
@@ -60,7 +58,7 @@ def serve_vertical_party(
     address: str | None,
     listener: ProgressListener,
     *,
-    http: str | None = None,
+    door: Door,
     once: bool = False,
 ) -> None:
     """Run one party with its kept model, until it is stopped, or until nothing is left to do.
@@ -71,7 +69,7 @@ def serve_vertical_party(
         options: options of the start.
         address: address of the hub; None: that of the party settings.
         listener: receives progress and warnings.
-        http: host and port at which the active party answers predictions; None: nowhere.
+        door: opens the queue of predictions of the active party.
         once: whether to end when nothing is left to do.
 
     Raises:
@@ -80,29 +78,11 @@ def serve_vertical_party(
     party = set_up_party(config, name, options, listener)
     party_models(party).require()
     where = hub_address(party.settings, name, address)
-    with closing(open_desk(party)) as desk:
+    with closing(open_desk(party, party.agreement)) as desk:
         if config.agreement.parties[name].role == "passive":
             hub = config.agreement.active
             connect = partial(dial_hub, where, party.keyring, hub, party.line_timeouts)
             serve_passive(party, connect, desk, once=once)
             return
-        predictions = KeptModelPredictions(party)
-        with open_line_server(party, where) as server, _door(party, http, predictions):
+        with open_line_server(party, where) as server, door(party) as predictions:
             serve_active(party, server, desk, predictions, once=once)
-
-
-def _door(
-    party: VerticalParty, http: str | None, predictions: KeptModelPredictions
-) -> AbstractContextManager[object]:
-    """An HTTP server for predictions, if an address is given."""
-    return nullcontext() if http is None else _announced(party, http, predictions)
-
-
-@contextmanager
-def _announced(
-    party: VerticalParty, http: str, predictions: KeptModelPredictions
-) -> Iterator[None]:
-    host, port = parse_serve_address(http)
-    with serve_http((host, port), predictions) as number:
-        party.progress.note(f"predictions at http://{host}:{number}")
-        yield

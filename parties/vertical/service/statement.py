@@ -8,7 +8,7 @@ import torch
 from parties import __version__
 from parties.requests.duties import RequestDesk
 from parties.requests.events import ErasedPlace, EventKind, StatedBody
-from parties.session.model_store import ModelStore
+from parties.session.store.model_store import ModelStore
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState
 from parties.vertical.purge import stored_residues

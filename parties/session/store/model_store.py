@@ -22,7 +22,7 @@ from parties.common.atomic_file import write_atomically
 from parties.common.errors import IntegrityError, StorageError
 from parties.session.checkpoint import RETAINED, CheckpointContent, Checkpoints
 from parties.session.handshake import NO_CHECKPOINTS, CheckpointOffer
-from parties.session.sealing import KeyFile, seal, unseal
+from parties.session.store.sealing import KeyFile, seal, unseal
 from protocol.dataclass_codec import NOT_SENT
 
 FOLDER, SUFFIX = "models", ".sealed"

@@ -1,26 +1,25 @@
 """Predictions of a kept model for callers in other threads, while a party serves."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from queue import Empty, Full, Queue
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from parties.common.errors import PartyError
 from parties.data.predictions import Probabilities
 from parties.data.sources.source import DataSettings
 from parties.vertical.engine.party import VerticalParty
+from parties.vertical.service.active import PredictsRows
+from parties.web.prediction_http import parse_serve_address, serve_http
 from parties.web.prediction_service import MAX_WAITING, Latencies, Unavailable
 
 CARRYING_OUT = "carries out a request to forget rows"
 
 
-class PredictsRows(Protocol):
-    """Predicts rows by their IDs."""
-
-    def probabilities(self, ids: Sequence[bytes]) -> Probabilities:
-        """Return class probabilities, [ids, classes]; NaN for rows without a prediction."""
+Door: TypeAlias = AbstractContextManager["KeptModelPredictions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class KeptModelPredictions:
         self._party, self.latencies = party, Latencies()
         self._jobs: Queue[_Job] = Queue(MAX_WAITING)
         self._queueing = Lock()
-        self._closed: Unavailable | None = self.absent(list(party.agreement.passive))
+        self._closed: Unavailable | None = self._absent(list(party.agreement.passive))
 
     @property
     def classes(self) -> Sequence[str]:
@@ -100,7 +99,16 @@ class KeptModelPredictions:
         with self._queueing:
             self._closed = None
 
-    def close(self, reason: Unavailable) -> None:
+    def close_absent(self, names: Sequence[str]) -> None:
+        """Refuse jobs from now on, because the parties ``names`` are absent."""
+        self._close(self._absent(names))
+
+    def close_busy(self) -> None:
+        """Refuse jobs from now on, because a request is being carried out."""
+        name = self._party.name
+        self._close(Unavailable(f"{name} {CARRYING_OUT}", "try again in a minute", [name]))
+
+    def _close(self, reason: Unavailable) -> None:
         """Refuse jobs from now on, and those that wait, because of ``reason``."""
         with self._queueing:
             self._closed = reason
@@ -109,7 +117,7 @@ class KeptModelPredictions:
             if job.result.set_running_or_notify_cancel():
                 job.result.set_exception(reason)
 
-    def absent(self, names: Sequence[str]) -> Unavailable:
+    def _absent(self, names: Sequence[str]) -> Unavailable:
         """Return the reason that parties are absent."""
         listed = " and ".join(names)
         return Unavailable(
@@ -117,11 +125,6 @@ class KeptModelPredictions:
             f"start `vfl serve` at {listed}; predictions then continue by themselves",
             names,
         )
-
-    def busy(self) -> Unavailable:
-        """Return the reason that a request is being carried out."""
-        name = self._party.name
-        return Unavailable(f"{name} {CARRYING_OUT}", "try again in a minute", [name])
 
     def answer_next(self, predictor: PredictsRows, seconds: float) -> bool:
         """Answer one job, and wait for it at most ``seconds``; return whether there was one.
@@ -141,6 +144,27 @@ class KeptModelPredictions:
             job.result.set_exception(error)
         except Exception as error:
             peer = getattr(error, "peer", "")
-            job.result.set_exception(self.absent([peer or self._party.name]))
+            job.result.set_exception(self._absent([peer or self._party.name]))
             raise
         return True
+
+
+def prediction_door(http: str | None) -> Callable[[VerticalParty], Door]:
+    """Return a function that opens the queue of a party, and an HTTP server if an address is given.
+
+    Raises:
+        ConfigError: ``http`` is not an address.
+    """
+    address = None if http is None else parse_serve_address(http)
+
+    @contextmanager
+    def opened(party: VerticalParty) -> Iterator[KeptModelPredictions]:
+        queue = KeptModelPredictions(party)
+        if address is None:
+            yield queue
+            return
+        with serve_http(address, queue) as number:
+            party.progress.note(f"predictions at http://{address[0]}:{number}")
+            yield queue
+
+    return opened

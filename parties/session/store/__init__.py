@@ -1,0 +1,1 @@
+"""Store of sealed files of a party: its kept models, and the keys that seal them."""
