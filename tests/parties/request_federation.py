@@ -1,7 +1,6 @@
 """A federation of processes that keeps its model: training, service, and requests to forget."""
 
 import json
-import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -125,9 +124,12 @@ class RequestFederation:
         names: names of the parties; the first one is the active party.
     """
 
-    def __init__(self, folder: Path, config: Path, data: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, config: Path, changes: Sequence[str] = (), data: Path | None = None
+    ) -> None:
         self.folder, self.config, self._data = folder, config, data
-        agreement = read_runnable(config, [], None).agreement
+        self.changes = tuple(changes)
+        agreement = read_runnable(config, list(changes), None).agreement
         self.name, self.hub = agreement.federation, agreement.active
         self.roles = {name: each.role for name, each in agreement.parties.items()}
         self._keys = folder / "certs"
@@ -136,9 +138,13 @@ class RequestFederation:
             for name in self.roles:
                 issue_certificate(self._keys, self.name, name)
 
+    def changed(self, *changes: str) -> "RequestFederation":
+        """The same federation with other settings, in the form of ``--set``."""
+        return RequestFederation(self.folder, self.config, (*self.changes, *changes), self._data)
+
     def party(self, name: str, out: Path) -> PartyContext:
         """One party without its data."""
-        config: ConfigFile[Any, Any] = read_runnable(self.config, [], name)
+        config: ConfigFile[Any, Any] = read_runnable(self.config, list(self.changes), name)
         options = StartOptions(out, self._data, self._keys)
         started = start_party(config, name, options, lambda _: None).count()
         return PartyContext(
@@ -159,6 +165,8 @@ class RequestFederation:
         arguments = ["--role", self.roles[name], "--party", name, "--format", "json"]
         arguments += ["--config", str(self.config), "--out", str(out), "--hub", hub]
         arguments += ["--certificates", str(self._keys), *more]
+        for change in self.changes:
+            arguments += ["--set", change]
         if self._data is not None:
             arguments += ["--data", str(self._data)]
         return start_watched(arguments, out.with_name(f"{out.name} {name}.jsonl"), watch)
@@ -233,10 +241,8 @@ class RequestFederation:
         return out / self.name / name
 
     def receipts(self, out: Path, request: str) -> dict[str, Path]:
-        """The path of a request's receipt at each party; it exists once the request is certified."""
-        return {
-            name: self.state(name, out) / FOLDER / f"{request}.json" for name in self.roles
-        }
+        """The path of a request's receipt at each party, which only a certified request has."""
+        return {name: self.state(name, out) / FOLDER / f"{request}.json" for name in self.roles}
 
     def wait_certified(self, service: Service, request: str, seconds: float = PATIENCE) -> float:
         """Wait until every party has the receipt of a request; return the seconds.
@@ -267,6 +273,12 @@ def write_trio(folder: Path, rows: int = 120) -> RequestFederation:
     """Write the data, the config and the keys of three parties with few rows."""
     folder.mkdir(parents=True, exist_ok=True)
     write_data(folder, rows)
+    for name in PARTIES:  # IDs that a search cannot find by accident
+        path = folder / f"{name}.csv"
+        head, *lines = path.read_text().splitlines()
+        cells = [line.removeprefix("p").split(",", 1) for line in lines]
+        named = [f"{person_id(int(row))},{rest}" for row, rest in cells]
+        path.write_text("\n".join([head, *named]) + "\n")
     data = [
         TRIO_DATA.format(name=name, label='label = "label"' if name == "hub" else "")
         for name in PARTIES
@@ -276,4 +288,6 @@ def write_trio(folder: Path, rows: int = 120) -> RequestFederation:
     return RequestFederation(folder, config)
 
 
-STOP = signal.SIGTERM
+def person_id(row: int) -> str:
+    """The ID of a person in the data of ``write_trio``."""
+    return f"person-{row:05}-of-trio"

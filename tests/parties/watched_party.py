@@ -25,12 +25,14 @@ from typing import Any
 
 from parties.cli.main import party_main
 from parties.requests.database import RequestDatabase
+from parties.session.simulation import LIBRARIES
 from protocol.channel import Channel
 
 LOADED = (
-    "torch", "sklearn.datasets", "parties.cli.main", "parties.vertical.run_party",
+    *LIBRARIES, "torch._dynamo", "sklearn.datasets", "pyarrow.csv", "pyarrow.compute",
+    "parties.cli.main", "parties.cli.modes", "parties.vertical.run_party",
     "parties.vertical.active", "parties.vertical.passive", "parties.vertical.service.run",
-    "parties.web.kept_model_queue", "parties.cli.modes",
+    "parties.web.kept_model_queue",
 )  # fmt: skip
 
 
@@ -108,7 +110,7 @@ class _Boundaries:
         Path.replace = self._around(Path.replace, "writing")  # type: ignore[method-assign,assignment]
         unlink = self._around(Path.unlink, "deleting")
 
-        def counted_unlink(path: Path, missing_ok: bool = False) -> None:  # noqa: FBT001, FBT002
+        def counted_unlink(path: Path, missing_ok: bool = False) -> None:
             if path.exists():
                 unlink(path, missing_ok=missing_ok)
             elif not missing_ok:
