@@ -1,5 +1,6 @@
 """A federation of processes that keeps its model: training, service, and requests to forget."""
 
+import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -169,7 +170,7 @@ class RequestFederation:
             arguments += ["--set", change]
         if self._data is not None:
             arguments += ["--data", str(self._data)]
-        return start_watched(arguments, out.with_name(f"{out.name} {name}.jsonl"), watch)
+        return start_watched(arguments, self.output(name, out), watch)
 
     def train(self, out: Path, seconds: float = PATIENCE) -> dict[str, Any]:
         """Train with all parties; return the metrics."""
@@ -209,6 +210,35 @@ class RequestFederation:
             for name in self.roles:
                 service.start(name)
             yield service
+
+    def predict(self, out: Path, seconds: float = PATIENCE) -> dict[str, dict[str, float]]:
+        """Predict all rows with ``vfl predict`` and the saved models of all parties.
+
+        Returns:
+            Class probabilities by ID; rows without a prediction are absent.
+        """
+        table = out.with_name(f"{out.name}.csv")
+        with self._all(out, None) as service:
+            for name, role in self.roles.items():
+                arguments = ["predict", str(self.config), "--party", name, "--hub", service.hub]
+                arguments += ["--certificates", str(self._keys), "--runs", str(out)]
+                arguments += ["--format", "json", *(["--data", str(self._data)] * bool(self._data))]
+                for change in self.changes:
+                    arguments += ["--set", change]
+                if role == "active":
+                    arguments += ["--out", str(table), "--force"]
+                output = self.output(name, out)
+                service.running[name] = start_watched(arguments, output, program="vfl")
+            for name, each in service.running.items():
+                each.join(seconds)
+                assert each.exitcode == 0, f"{name} ended with {each.exitcode}: {self.notes(out)}"
+        classes = read_runnable(self.config, list(self.changes), None).agreement.labels.classes
+        with table.open(newline="") as file:
+            return {
+                row["id"]: {each: float(row[f"p_{each}"]) for each in classes}
+                for row in csv.DictReader(file)
+                if row[f"p_{classes[0]}"]
+            }
 
     def request(self, name: str, out: Path, rows: Iterable[int]) -> str:
         """Raise a request for common ``rows`` at one party; return its ID."""
@@ -259,6 +289,26 @@ class RequestFederation:
             assert not late, f"not certified after {seconds:g} s: {self.notes(service.out)}"
             sleep(0.02)
         return monotonic() - began
+
+    def output(self, name: str, out: Path) -> Path:
+        """The file of a party's events."""
+        return out.with_name(f"{out.name} {name}.jsonl")
+
+    def wait_joined(self, name: str, out: Path, joins: int, seconds: float = PATIENCE) -> None:
+        """Wait until a party has joined ``joins`` sessions, in all its processes together.
+
+        Raises:
+            AssertionError: the party did not join in time.
+        """
+        deadline = monotonic() + seconds
+        while self.joins(name, out) < joins:
+            assert monotonic() < deadline, f"{name} did not join: {self.notes(out)}"
+            sleep(0.02)
+
+    def joins(self, name: str, out: Path) -> int:
+        """The number of sessions that a party has joined."""
+        path = self.output(name, out)
+        return path.read_text().count("resumed checkpoint") if path.exists() else 0
 
     def notes(self, out: Path) -> str:
         """The last notes, warnings and errors of all parties."""

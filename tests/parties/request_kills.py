@@ -51,12 +51,16 @@ class RequestKills:
     """The lives of one request; finished ones are remembered in ``folder``.
 
     Attributes:
+        trained: folder of the runs before each life.
+        quiet: folder of the runs after the quiet life.
+        persons: the persons to be forgotten: by ID, their features at each party.
         names: for each party, the names of the boundaries of the quiet life.
         finished: the outcomes so far.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._trained = folder, folder / "trained"
+        self._folder = folder
+        self.trained, self.quiet = folder / "trained", folder / "quiet"
         self._record = folder / "lives.jsonl"
         if not (folder / "quiet.json").exists():
             shutil.rmtree(folder, ignore_errors=True)
@@ -66,7 +70,7 @@ class RequestKills:
         quiet = json.loads((folder / "quiet.json").read_text())
         self._request: str = quiet["request"]
         self._digests: dict[str, str] = quiet["digests"]
-        self._persons: dict[str, list[list[str]]] = quiet["persons"]
+        self.persons: dict[str, list[list[str]]] = quiet["persons"]
         self.names: dict[str, list[str]] = quiet["names"]
         lines = self._record.read_text().splitlines() if self._record.exists() else []
         self.finished = [KilledLife(**json.loads(line)) for line in lines]
@@ -90,13 +94,13 @@ class RequestKills:
     # --- lives -----------------------------------------------------------------------------------
 
     def _live_quietly(self) -> None:
-        federation, out = self._federation, self._folder / "quiet"
-        federation.train(self._trained)
+        federation, out = self._federation, self.quiet
+        federation.train(self.trained)
         persons = self._subjects()
-        found = search_persons(self._trained, persons)
+        found = search_persons(self.trained, persons)
         assert len(found) >= len(persons), f"the search finds nothing before the request: {found}"
-        request = federation.request("right", self._trained, ROWS)
-        shutil.copytree(self._trained, out)
+        request = federation.request("right", self.trained, ROWS)
+        shutil.copytree(self.trained, out)
         watches = {name: Watch(self._folder / f"{name}.log") for name in federation.roles}
         with federation.serve(out, watches) as service:
             federation.wait_certified(service, request)
@@ -104,7 +108,7 @@ class RequestKills:
                 name: [line for line in each.log.read_text().split("\n") if line]
                 for name, each in watches.items()
             }
-            self._request, self._persons = request, persons
+            self._request, self.persons = request, persons
             self._digests = {}
             failures = self._end(service)
         assert not failures, failures
@@ -119,7 +123,7 @@ class RequestKills:
     def _live(self, party: str, boundary: int) -> KilledLife:
         federation, out = self._federation, self._folder / "killed"
         self._clean(out)
-        shutil.copytree(self._trained, out)
+        shutil.copytree(self.trained, out)
         log = self._folder / "killed.log"
         log.unlink(missing_ok=True)
         failures: list[str] = []
@@ -128,10 +132,12 @@ class RequestKills:
             service.running[party].join(LIMIT)
             if service.running[party].exitcode != -9:
                 failures.append(f"was not killed: exit code {service.running[party].exitcode}")
+            joins = federation.joins(party, out)
             service.start(party)
             restarted = monotonic()
             try:
                 federation.wait_certified(service, self._request, LIMIT)
+                federation.wait_joined(party, out, joins + 1, LIMIT)
                 seconds = monotonic() - restarted
                 failures += self._end(service)
             except AssertionError as error:
@@ -160,7 +166,7 @@ class RequestKills:
             failures += [f"{name}: {each}" for each in self._wrong_journal(name, out)]
             failures += [f"{name}: {each}" for each in self._wrong_store(name, out)]
         failures += self._wrong_receipts(out)
-        failures += search_persons(out, self._persons)
+        failures += search_persons(out, self.persons)
         if self._digests:
             digests = self._model_digests(out)
             failures += [
@@ -243,7 +249,7 @@ class RequestKills:
         """ID and features at every party of the rows to be forgotten."""
         federation, chosen = self._federation, dict[str, list[list[str]]]()
         for name in federation.roles:
-            store = party_models(federation.party(name, self._trained))  # type: ignore[arg-type]
+            store = party_models(federation.party(name, self.trained))  # type: ignore[arg-type]
             by_row = {row: each.decode() for each, row in kept_rows(store).items()}
             wanted = {by_row[row] for row in ROWS}
             for line in (self._folder / f"{name}.csv").read_text().splitlines()[1:]:

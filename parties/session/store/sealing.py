@@ -5,9 +5,11 @@ names a file with a master key, the key file contains only wrapped keys, so that
 party's folder reveals nothing. To erase a sealed file, its key is removed first.
 """
 
+import fcntl
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from hmac import digest as hmac_digest
 from pathlib import Path
 
@@ -43,11 +45,15 @@ class KeyFile:
             StorageError: the key file cannot be written.
             IntegrityError: the key file is damaged, or was written with another master key.
         """
-        keys = self._read()
-        if name not in keys:
-            keys[name] = os.urandom(KEY_BYTES)
-            self._write(keys)
-        return keys[name]
+        known = self._read().get(name)
+        if known is not None:
+            return known
+        with self._locked():
+            keys = self._read()
+            if name not in keys:
+                keys[name] = os.urandom(KEY_BYTES)
+                self._write(keys)
+            return keys[name]
 
     def get(self, name: str) -> bytes | None:
         """Return the key ``name``; None if it does not exist, or was destroyed.
@@ -68,15 +74,33 @@ class KeyFile:
         or disk that stores copies of overwritten blocks may still have it; a master key that is
         stored elsewhere protects also these copies.
         """
-        keys = self._read()
-        if not set(names) & set(keys):
+        if not set(names) & set(self._read()):
             return
-        old = self.path.read_bytes()
-        self._write({name: key for name, key in keys.items() if name not in names}, old)
+        with self._locked():
+            keys = {name: key for name, key in self._read().items() if name not in names}
+            self._write(keys, self.path.read_bytes())
 
     def mac(self, name: str, content: bytes) -> bytes:
         """Return HMAC-SHA256 of ``content`` under the key ``name``, 32 bytes."""
         return hmac_digest(self.create(name), content, "sha256")
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Let no other process of this party change the keys during the ``with`` block.
+
+        A request is raised by another process than the one that serves. Without the lock, one of
+        the two would overwrite the keys of the other, and the files that they seal were lost.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            raise StorageError(f"cannot write {self.path}: {error.strerror}") from error
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
 
     def _read(self) -> dict[str, bytes]:
         try:
@@ -118,7 +142,6 @@ class KeyFile:
         }
         content = {"format": FORMAT, "wrapped": wrap is not None, "keys": stored}
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             before = os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW) if old else None
         except OSError as error:
             raise StorageError(f"cannot write {self.path}: {error.strerror}") from error
