@@ -131,21 +131,30 @@ class RequestDesk:
         Raises:
             IntegrityError: the hub completed a request with another receipt than this party builds.
         """
+        with self.journal.transaction():  # a second process of this party waits
+            self._introduce()
+            if self._automatic:
+                for view in self.requests():
+                    if view.state in _UNDECIDED and self._party.name not in view.approvals:
+                        self.append(EventKind.APPROVED, view.id, DecisionBody())
+            for view in self.requests():
+                if view.state is RequestState.VERIFIED:
+                    self._sign(view)
+        with self.journal.transaction():  # so that one process at a time writes a receipt
+            for view in self.requests():
+                if view.state in CARRIED_OUT and view.id == min(view.batch):
+                    self._write(view)
+
+    def _introduce(self) -> None:
+        """Introduce the own key, unless this or another process of the party did so."""
+        if self.keys.introduction() is None:
+            return
+        self.keys.load(self.journal.events())
         introduction = self.keys.introduction()
         if introduction is not None:
             name = new_request_id(self._party.now())
             self.append(EventKind.INTRODUCED, name, introduction)
             self.keys.load(self.journal.events())
-        if self._automatic:
-            for view in self.requests():
-                if view.state in _UNDECIDED and self._party.name not in view.approvals:
-                    self.append(EventKind.APPROVED, view.id, DecisionBody())
-        for view in self.requests():
-            if view.state is RequestState.VERIFIED:
-                self._sign(view)
-        for view in self.requests():
-            if view.state in CARRIED_OUT and view.id == min(view.batch):
-                self._write(view)
 
     def receipt(self, view: RequestView) -> Receipt | None:
         """Return the receipt of the batch of a verified request, with the signatures so far.

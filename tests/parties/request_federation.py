@@ -241,7 +241,13 @@ class RequestFederation:
             }
 
     def request(self, name: str, out: Path, rows: Iterable[int]) -> str:
-        """Raise a request for common ``rows`` at one party; return its ID."""
+        """Raise a request for common ``rows`` at one party, and approve it; return its ID."""
+        request = self.record(name, out, rows)
+        with self.desk(name, out):  # attends to the request
+            return request
+
+    def record(self, name: str, out: Path, rows: Iterable[int]) -> str:
+        """Record a request for common ``rows`` at one party; return its ID."""
         with self.desk(name, out) as desk:
             now = self.party(name, out).now()
             request = new_request_id(now)
@@ -253,7 +259,6 @@ class RequestFederation:
                 due_at=event_time(now + timedelta(days=30)),
             )
             desk.append(EventKind.REQUESTED, request, body)
-            desk.attend()
         return request
 
     def view(self, name: str, out: Path, request: str) -> RequestView:
