@@ -1,4 +1,4 @@
-"""Predictions over HTTP while requests run and a party restarts, checked against ``vfl predict``."""
+"""Predictions over HTTP while requests run and a party restarts, against ``vfl predict``."""
 
 import http.client
 import json

@@ -23,7 +23,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from parties.cli.main import party_main
+from parties.cli.main import main, party_main
 from parties.requests.database import RequestDatabase
 from parties.session.simulation import LIBRARIES
 from protocol.channel import Channel
@@ -49,26 +49,28 @@ class Watch:
     kill_at: int | None = None
 
 
-def start_watched(arguments: Sequence[str], output: Path, watch: Watch | None) -> BaseProcess:
-    """Start the party that ``arguments`` of ``vfl-party`` describe; ``output`` receives its events.
+def start_watched(
+    arguments: Sequence[str], output: Path, watch: Watch | None = None, program: str = "vfl-party"
+) -> BaseProcess:
+    """Start ``vfl-party`` or ``vfl`` with ``arguments``; ``output`` receives its events.
 
     Without ``watch``, nothing is patched.
     """
     context = get_context("forkserver")
     context.set_forkserver_preload(list(LOADED))
-    process = context.Process(target=_run, args=(arguments, output, watch), daemon=True)
+    process = context.Process(target=_run, args=(program, arguments, output, watch), daemon=True)
     process.start()
     return process
 
 
-def _run(arguments: Sequence[str], output: Path, watch: Watch | None) -> None:
+def _run(program: str, arguments: Sequence[str], output: Path, watch: Watch | None) -> None:
     with output.open("ab") as events:
         os.dup2(events.fileno(), 1)
         os.dup2(events.fileno(), 2)
     if watch is not None:
         _Boundaries(watch).patch()
-    sys.argv = ["vfl-party", *arguments]
-    party_main()
+    sys.argv = [program, *arguments]
+    {"vfl": main, "vfl-party": party_main}[program]()
 
 
 class _Boundaries:
