@@ -44,6 +44,7 @@ METHODS = ("retrain-local", "fedora")  # fedora is the default of the agreements
 COMMON = ("unlearn=[]", "limits.checkpoint_seconds=5")
 POINT = 1.0  # largest difference of the mean accuracy from that of a Retrain, in points
 KEPT = 4.0  # largest size of what is kept, over that of the model
+PAIRS = 200  # lives with two kills
 SECONDS, RATE = 600.0, 10.0  # duration of the predictions, and predictions a second
 
 Report = Callable[[str], None]
@@ -63,13 +64,16 @@ def requests(data: Path, report: Report) -> Iterator[Row]:
 
 def _kills(folder: Path, report: Report) -> Iterator[Row]:
     kills = RequestKills(folder)
-    points = kills.points()
-    for number, each in enumerate(kills.run(points), len(kills.finished)):
-        report(f"requests: kill {number} of {len(points)}, {each.party} {each.name}")
+    lives = [*kills.single(), *kills.pairs(PAIRS)]
+    for number, each in enumerate(kills.run(lives), len(kills.finished)):
+        report(f"requests: life {number} of {len(lives)}: {each.names}")
     failed = [each for each in kills.finished if each.failures]
     for name, names in kills.names.items():
         yield shown(f"requests: boundaries in a request's life, {name}", len(names), "")
-    yield shown("requests: kills at boundaries of a request's life", len(kills.finished), "")
+    alone = sum(len(each.kills) == 1 for each in kills.finished)
+    yield shown("requests: lives with one kill, one at each boundary", alone, "")
+    two = len(kills.finished) - alone
+    yield shown("requests: lives with a kill of two parties, at random boundaries", two, "")
     title = "requests: lives with a kill that lost the request, did it twice or ended differently"
     yield at_most(title, len(failed), 0, "")
     before = search_persons(kills.trained, kills.persons)

@@ -141,7 +141,9 @@ class RequestFederation:
 
     def changed(self, *changes: str) -> "RequestFederation":
         """The same federation with other settings, in the form of ``--set``."""
-        return RequestFederation(self.folder, self.config, (*self.changes, *changes), self._data)
+        keys = {each.partition("=")[0] for each in changes}
+        same = [each for each in self.changes if each.partition("=")[0] not in keys]
+        return RequestFederation(self.folder, self.config, (*same, *changes), self._data)
 
     def party(self, name: str, out: Path) -> PartyContext:
         """One party without its data."""

@@ -10,7 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
-from time import monotonic
+from random import Random
+from signal import SIGKILL
+from time import monotonic, sleep
+from typing import Self, TypeAlias
 
 from plain_search import search_persons
 from request_federation import RequestFederation, Service, write_trio
@@ -28,23 +31,31 @@ ONCE = (EventKind.STARTED, EventKind.VERIFIED, EventKind.COMPLETED)
 LIMIT = 180.0  # seconds of a life
 
 
+Kill: TypeAlias = tuple[str, int]  # a party, and the number of a boundary, from 1
+
+
 @dataclass(frozen=True)
 class KilledLife:
     """The outcome of a life.
 
     Attributes:
-        party: the party that was killed.
-        boundary: number of the boundary, from 1.
-        name: what the party was about to do, or had done.
-        seconds: duration from the restart to the receipts.
+        kills: the parties that were killed, and the number of the boundary of each, from 1.
+        names: what each of the parties was about to do, or had done.
+        seconds: duration from the last restart to the receipts.
         failures: what was wrong; none if the life ended as the quiet one.
     """
 
-    party: str
-    boundary: int
-    name: str
+    kills: tuple[Kill, ...]
+    names: tuple[str, ...]
     seconds: float
     failures: tuple[str, ...]
+
+    @classmethod
+    def read(cls, line: str) -> Self:
+        """The outcome of its line in the record."""
+        content = json.loads(line)
+        kills = tuple((name, at) for name, at in content["kills"])
+        return cls(kills, tuple(content["names"]), content["seconds"], tuple(content["failures"]))
 
 
 class RequestKills:
@@ -73,19 +84,27 @@ class RequestKills:
         self.persons: dict[str, list[list[str]]] = quiet["persons"]
         self.names: dict[str, list[str]] = quiet["names"]
         lines = self._record.read_text().splitlines() if self._record.exists() else []
-        self.finished = [KilledLife(**json.loads(line)) for line in lines]
+        self.finished = [KilledLife.read(line) for line in lines]
 
-    def points(self) -> list[tuple[str, int]]:
-        """All points of kills, in an order of which each beginning is spread over all parties."""
+    def single(self) -> list[tuple[Kill, ...]]:
+        """One kill at each boundary, in an order of which each beginning has kills everywhere."""
         every = [(name, at + 1) for name, names in self.names.items() for at in range(len(names))]
-        return [every[each] for each in _spread(len(every))]
+        return [(every[each],) for each in _spread(len(every))]
 
-    def run(self, points: Sequence[tuple[str, int]]) -> Iterator[KilledLife]:
-        """Live with a kill at each of ``points`` that is not finished; yield the outcomes."""
-        done = {(each.party, each.boundary) for each in self.finished}
-        for point in points:
-            if point not in done:
-                outcome = self._live(*point)
+    def pairs(self, count: int) -> list[tuple[Kill, ...]]:
+        """A kill of each of two parties, at random boundaries, ``count`` times."""
+        random, found = Random(0), []
+        for _ in range(count):
+            chosen = random.sample(sorted(self.names), 2)
+            found.append(tuple((name, random.randint(1, len(self.names[name]))) for name in chosen))
+        return found
+
+    def run(self, lives: Sequence[tuple[Kill, ...]]) -> Iterator[KilledLife]:
+        """Live with the kills of each of ``lives`` that is not finished; yield the outcomes."""
+        done = {each.kills for each in self.finished}
+        for kills in lives:
+            if kills not in done:
+                outcome = self._live(kills)
                 with self._record.open("a") as record:
                     record.write(json.dumps(asdict(outcome)) + "\n")
                 self.finished.append(outcome)
@@ -120,37 +139,57 @@ class RequestKills:
         }
         (self._folder / "quiet.json").write_text(json.dumps(content))
 
-    def _live(self, party: str, boundary: int) -> KilledLife:
+    def _live(self, kills: tuple[Kill, ...]) -> KilledLife:
         federation, out = self._federation, self._folder / "killed"
         self._clean(out)
         shutil.copytree(self.trained, out)
-        log = self._folder / "killed.log"
-        log.unlink(missing_ok=True)
+        logs = {party: self._folder / f"killed {party}.log" for party, _ in kills}
+        for each in logs.values():
+            each.unlink(missing_ok=True)
         failures: list[str] = []
         began = monotonic()
-        with federation.serve(out, {party: Watch(log, boundary)}) as service:
-            service.running[party].join(LIMIT)
-            if service.running[party].exitcode != -9:
-                failures.append(f"was not killed: exit code {service.running[party].exitcode}")
-            joins = federation.joins(party, out)
-            service.start(party)
-            restarted = monotonic()
+        watches = {party: Watch(logs[party], boundary) for party, boundary in kills}
+        with federation.serve(out, watches) as service:
             try:
+                joins = self._restart_killed(service, set(watches))
+                restarted = monotonic()
                 federation.wait_certified(service, self._request, LIMIT)
-                federation.wait_joined(party, out, joins + 1, LIMIT)
+                for party, before in joins.items():
+                    federation.wait_joined(party, out, before + 1, LIMIT)
                 seconds = monotonic() - restarted
                 failures += self._end(service)
             except AssertionError as error:
                 seconds = monotonic() - began
                 failures.append(str(error))
-        name = log.read_text().splitlines()[-1]
+        names = tuple(each.read_text().splitlines()[-1] for each in logs.values() if each.exists())
         if failures:
-            kept = self._folder / f"failed {party} {boundary}"
+            kept = self._folder / " ".join(["failed", *(f"{name} {at}" for name, at in kills)])
             self._clean(kept)
             out.rename(kept)
             for each in self._folder.glob("killed *.jsonl"):
                 each.rename(kept / each.name)
-        return KilledLife(party, boundary, name, round(seconds, 2), tuple(failures))
+        return KilledLife(kills, names, round(seconds, 2), tuple(failures))
+
+    def _restart_killed(self, service: Service, parties: set[str]) -> dict[str, int]:
+        """Start each of ``parties`` again after its kill; return how often it had joined before.
+
+        Raises:
+            AssertionError: a process ended in another way, or was not killed in time.
+        """
+        joins, deadline, waiting = dict[str, int](), monotonic() + LIMIT, set(parties)
+        while waiting:
+            ended = {n: each.exitcode for n, each in service.running.items() if each.exitcode}
+            for name, code in ended.items():
+                assert code == -SIGKILL, f"{name} ended with {code}: {self._notes(service)}"
+                joins[name] = self._federation.joins(name, service.out)
+                service.start(name)
+                waiting.discard(name)
+            assert monotonic() < deadline, f"{waiting} were not killed: {self._notes(service)}"
+            sleep(0.002)
+        return joins
+
+    def _notes(self, service: Service) -> str:
+        return self._federation.notes(service.out)
 
     def _clean(self, out: Path) -> None:
         shutil.rmtree(out, ignore_errors=True)

@@ -84,7 +84,7 @@ class RequestSeries:
         """Accuracy on test rows of one Retrain without the rows of all requests of ``seed``."""
         cached = self._federation.folder / f"retrain {seed}.json"
         if not cached.exists():
-            federation = self._federation.changed("unlearning.method='retrain'")
+            federation = self._federation.changed("unlearning.method='retrain-paired'")
             out = federation.folder / "retrained"
             shutil.rmtree(out, ignore_errors=True)
             shutil.copytree(self.trained, out)
