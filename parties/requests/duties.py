@@ -102,13 +102,19 @@ class RequestDesk:
         """Return the rows, as common indices, that no batch and no prediction may use."""
         return frozen_rows(self.requests())
 
-    def ready(self, window: timedelta) -> tuple[RequestView, ...]:
-        """Return the requests to carry out now: those of an interrupted batch, or ready ones."""
+    def ready(self, window: timedelta, method: str) -> tuple[RequestView, ...]:
+        """Return the requests to carry out now by ``method``.
+
+        These are the requests of an interrupted batch; else those in quarantine, if another method
+        put them there; else the requests whose window has ended.
+        """
         views = self.requests()
         running = [each for each in views if each.state is RequestState.RUNNING]
         if running:
             return tuple(each for each in views if each.id in running[0].batch)
-        return ready_batch(views, self._party.now(), window)
+        held = [each for each in views if each.state is RequestState.QUARANTINED]
+        retried = tuple(each for each in held if each.method != method)
+        return retried or ready_batch(views, self._party.now(), window)
 
     def append(self, kind: EventKind, request: str, body: EventBody) -> Event:
         """Sign and store an event of this party."""
