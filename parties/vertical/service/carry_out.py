@@ -84,8 +84,8 @@ def _figures(split_model: SplitModel, audit: QuickAudit | None) -> dict[str, str
 def quarantine(desk: RequestDesk, store: ModelStore, batch: list[str], why: str) -> None:
     """Record that a batch is not delivered, and go back to the version before at this party."""
     reason = (
-        f"{why}; the rows stay frozen. Raise requests.guard, or set unlearning.method = 'retrain-paired' "
-        "at all parties, and start them again"
+        f"{why}; the rows stay frozen. Raise requests.guard, or set the exact "
+        "unlearning.method = 'retrain-paired', at all parties, and start them again"
     )
     for request in batch:
         desk.append(EventKind.QUARANTINED, request, QuarantinedBody(reason=reason))
