@@ -224,9 +224,7 @@ def filled(folder: Path) -> Federation:
             request = made.ask("shop", rows=tuple(range(number, number + 5)))
             made.exchange()
             made.approve(request, "bank")
-            made.journals["shop"].database.insert(
-                "subjects", (request, b"sealed")
-            )
+            made.journals["shop"].database.insert("subjects", (request, b"sealed"))
         made.exchange()
     return made
 
