@@ -27,6 +27,7 @@ from parties.requests.lifecycle import (
     ready_batch,
     requests_of,
 )
+from parties.requests.persons import requester_is_valid
 from parties.requests.receipts import (
     FOLDER,
     Federation,
@@ -143,16 +144,37 @@ class RequestDesk:
             name = new_request_id(self._party.now())
             self.append(EventKind.INTRODUCED, name, introduction)
             self.keys.load(self.journal.events())
-        if self._automatic:
-            for view in self.requests():
-                if view.state in _UNDECIDED and self._party.name not in view.approvals:
-                    self.append(EventKind.APPROVED, view.id, DecisionBody())
+        if self._automatic and any(each.state in _UNDECIDED for each in self.requests()):
+            self._decide()
         for view in self.requests():
             if view.state is RequestState.VERIFIED:
                 self._sign(view)
         for view in self.requests():
             if view.state in CARRIED_OUT and view.id == min(view.batch):
                 self._write(view)
+
+    def _decide(self) -> None:
+        """Approve requests, and reject those whose requester's signature is not valid.
+
+        Where persons are separate, a person decides about the party's own requests. Another process
+        of this party may do the same, so the decisions are one transaction.
+        """
+        with self.journal.transaction():
+            decided = {
+                event.request
+                for event in self.journal.events()
+                if event.origin == self._party.name
+                and event.kind in (EventKind.APPROVED, EventKind.REJECTED)
+            }
+            for view in self.requests():
+                own = self.rules.separate_persons and view.origin == self._party.name
+                if view.state not in _UNDECIDED or view.id in decided or own:
+                    continue
+                if requester_is_valid(view.content):
+                    self.append(EventKind.APPROVED, view.id, DecisionBody())
+                else:
+                    reason = "the signature of the requester is not valid"
+                    self.append(EventKind.REJECTED, view.id, DecisionBody(reason=reason))
 
     def receipt(self, view: RequestView) -> Receipt | None:
         """Return the receipt of the batch of a verified request, with the signatures so far.

@@ -225,7 +225,7 @@ def filled(folder: Path) -> Federation:
             made.exchange()
             made.approve(request, "bank")
             made.journals["shop"].database.insert(
-                "subjects", (request, b"id", "id", "aligned", bytes(32))
+                "subjects", (request, b"sealed")
             )
         made.exchange()
     return made
@@ -412,7 +412,7 @@ def test_transaction_that_fails_leaves_nothing_behind(three: Federation) -> None
     shop = three.journals["shop"]
     with suppress(KeyError), shop.transaction():
         request = three.ask("shop")
-        shop.database.insert("subjects", (request, b"1", "1", "aligned", bytes(32)))
+        shop.database.insert("subjects", (request, b"sealed"))
         raise KeyError
     assert shop.counts() == {}
     assert shop.database.rows("subjects") == []
