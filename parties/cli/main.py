@@ -12,6 +12,7 @@ import typer
 from parties.cli.arguments import CheckedCommand, CheckedGroup
 from parties.cli.commands.bench import bench_app
 from parties.cli.commands.certs import certs_app
+from parties.cli.commands.demo import demo_command
 from parties.cli.commands.doctor import doctor_command
 from parties.cli.commands.keys import keys_app
 from parties.cli.commands.language import language_app
@@ -206,6 +207,7 @@ app.command(
 app.command("serve", epilog="Example: vfl serve people.toml --party bank --http 127.0.0.1:8080")(
     serve_command
 )
+app.command("demo", epilog="Example: vfl demo")(demo_command)
 app.command("runs", epilog="Example: vfl runs")(runs_command)
 app.command("report", epilog="Example: vfl report runs/people")(report_command)
 app.add_typer(unlearn_app, name="unlearn")

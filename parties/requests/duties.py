@@ -34,6 +34,7 @@ from parties.requests.receipts import (
     build_receipt,
     signed_receipt,
     write_receipt,
+    write_trust,
 )
 from parties.requests.signing import EventKeys
 from parties.session.party import PartyContext
@@ -217,4 +218,5 @@ class RequestDesk:
         receipt = self.receipt(view)
         if receipt is not None and not receipt.parties_without_signature:
             path = write_receipt(folder, receipt, self._party.name, self._party.now())
+            write_trust(folder, self._federation.name, self.keys.known)
             self._party.progress.note(f"receipt of {len(view.batch)} requests: {path}")
