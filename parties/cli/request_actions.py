@@ -14,7 +14,7 @@ from parties.cli.console import Console
 from parties.cli.modes import read_runnable
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import PolicyError, StorageError, UsageProblem
-from parties.data.id_lists import Encoding, IdList, list_of_ids, read_id_list
+from parties.data.id_lists import Encoding, ListedIds, list_of_ids, read_id_list
 from parties.data.requested_ids import id_columns
 from parties.requests.events import (
     DecisionBody,
@@ -156,7 +156,11 @@ def list_requests(local: LocalDesk, console: Console) -> None:
 
 
 def show_request(local: LocalDesk, request: str, console: Console, *, with_ids: bool) -> None:
-    """Print what is known about one request; with ``with_ids``, also its IDs and their classes."""
+    """Print what is known about one request; with ``with_ids``, also its IDs and their classes.
+
+    Raises:
+        StorageError: this party has no IDs of the request.
+    """
     view = _view(local, request)
     fields = _fields(local, view)
     subjects = local.subjects.of(view.id)
@@ -388,7 +392,7 @@ def _check_asked(asked: Asked) -> None:
         )
 
 
-def _listed(local: LocalDesk, asked: Asked) -> IdList:
+def _listed(local: LocalDesk, asked: Asked) -> ListedIds:
     columns = id_columns(local.party.settings.data)
     if asked.ids is None:
         return list_of_ids(asked.identities, columns)

@@ -23,7 +23,7 @@ _Record: TypeAlias = tuple[int, list[str]]  # line number and cells
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class IdList:
+class ListedIds:
     """The IDs of a list, each once, in the order of the list.
 
     Attributes:
@@ -42,10 +42,10 @@ class IdList:
         return len(self.ids)
 
     def __repr__(self) -> str:
-        return f"IdList of {len(self)} IDs"
+        return f"ListedIds of {len(self)} IDs"
 
 
-def read_id_list(path: Path, columns: Sequence[str], encoding: Encoding = "utf-8") -> IdList:
+def read_id_list(path: Path, columns: Sequence[str], encoding: Encoding = "utf-8") -> ListedIds:
     """Read a list of IDs from a file.
 
     Args:
@@ -64,7 +64,7 @@ def read_id_list(path: Path, columns: Sequence[str], encoding: Encoding = "utf-8
     return found
 
 
-def list_of_ids(texts: Sequence[str], columns: Sequence[str]) -> IdList:
+def list_of_ids(texts: Sequence[str], columns: Sequence[str]) -> ListedIds:
     """Return the IDs in ``texts``, in which tabs separate the columns of an ID.
 
     Raises:
@@ -81,7 +81,7 @@ def list_of_ids(texts: Sequence[str], columns: Sequence[str]) -> IdList:
     return found
 
 
-def _listed(records: Iterator[_Record] | enumerate[list[str]], width: int) -> IdList:
+def _listed(records: Iterator[_Record] | enumerate[list[str]], width: int) -> ListedIds:
     """Return the IDs of records; records without a usable ID are counted."""
     found: dict[bytes, str] = {}
     unusable, repeated = [], 0
@@ -96,7 +96,7 @@ def _listed(records: Iterator[_Record] | enumerate[list[str]], width: int) -> Id
         identity = parts[0] if width == 1 else join_columns(parts)
         repeated += identity in found
         found.setdefault(identity, "\t".join(cells))
-    return IdList(tuple(found.values()), tuple(found), tuple(unusable), repeated)
+    return ListedIds(tuple(found.values()), tuple(found), tuple(unusable), repeated)
 
 
 def _decoded(path: Path, encoding: Encoding) -> str:

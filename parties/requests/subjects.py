@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Final
 
 from parties.common.errors import IntegrityError, PolicyError
-from parties.data.id_lists import IdList
+from parties.data.id_lists import ListedIds
 from parties.requests.database import RequestDatabase
 from parties.requests.events import (
     EventKind,
@@ -208,7 +208,7 @@ class SubjectStore:
 
 
 def classify(
-    listed: IdList, held: Container[bytes], rows: Container[bytes], forgotten: ForgottenList
+    listed: ListedIds, held: Container[bytes], rows: Container[bytes], forgotten: ForgottenList
 ) -> list[Subject]:
     """Return the subjects of a list of IDs, each with what the party found.
 

@@ -65,6 +65,53 @@ KeyOption = Annotated[
 ReasonOption = Annotated[str, typer.Option(help="Reason, which all parties see.")]
 
 
+IdsOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Forget the rows with the IDs in this file: a CSV file with or without a header, "
+        "or one ID per line."
+    ),
+]
+IdOption = Annotated[
+    list[str] | None,
+    typer.Option("--id", help="Forget the row with this ID; give the option for each ID."),
+]
+LabelOption = Annotated[str | None, typer.Option(help="Forget the training rows of this class.")]
+FractionOption = Annotated[
+    float, typer.Option(min=1e-9, max=1, help="With --label: fraction of the rows.")
+]
+SeedOption = Annotated[
+    int, typer.Option(min=0, help="With --label: seed for sampling the fraction.")
+]
+EncodingOption = Annotated[ListEncoding, typer.Option(help="Encoding of the file with the IDs.")]
+GroundOption = Annotated[
+    str,
+    typer.Option(
+        help="Why: gdpr-17-1-a to gdpr-17-1-f (the points of Article 17(1)), contract, "
+        "other-law or not-stated."
+    ),
+]
+ReceivedOption = Annotated[
+    datetime | None,
+    typer.Option(
+        formats=["%Y-%m-%d"], help="Day on which the request was received. Default: today."
+    ),
+]
+IdentityCheckOption = Annotated[
+    str,
+    typer.Option(
+        help="How and by whom the identity of the requester was checked, as METHOD/NAME, "
+        "without the name of the requester."
+    ),
+]
+RequesterOption = Annotated[
+    str, typer.Option(help="Name or office that makes the request, which all parties see.")
+]
+RequestedByOption = Annotated[
+    RequesterOf, typer.Option("--for", help="Who asked for the deletion.")
+]
+
+
 @dataclass(frozen=True, slots=True)
 class _Run:
     """The options that say whose requests a command uses, and how its output looks."""
@@ -118,55 +165,17 @@ def unlearn_request_command(  # noqa: PLR0913  a command has the options that it
     *,
     config: ConfigArgument,
     party: PartyOption,
-    ids: Annotated[
-        Path | None,
-        typer.Option(
-            help="Forget the rows with the IDs in this file: a CSV file with or without a header, "
-            "or one ID per line."
-        ),
-    ] = None,
-    identity: Annotated[
-        list[str] | None,
-        typer.Option("--id", help="Forget the row with this ID; give the option for each ID."),
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option(help="Forget the training rows of this class.")
-    ] = None,
-    fraction: Annotated[
-        float, typer.Option(min=1e-9, max=1, help="With --label: fraction of the rows.")
-    ] = 1.0,
-    seed: Annotated[
-        int, typer.Option(min=0, help="With --label: seed for sampling the fraction.")
-    ] = 0,
-    encoding: Annotated[
-        ListEncoding, typer.Option(help="Encoding of the file with the IDs.")
-    ] = ListEncoding.UTF8,
-    ground: Annotated[
-        str,
-        typer.Option(
-            help="Why: gdpr-17-1-a to gdpr-17-1-f (the points of Article 17(1)), contract, "
-            "other-law or not-stated."
-        ),
-    ] = "not-stated",
-    received: Annotated[
-        datetime | None,
-        typer.Option(
-            formats=["%Y-%m-%d"], help="Day on which the request was received. Default: today."
-        ),
-    ] = None,
-    identity_check: Annotated[
-        str,
-        typer.Option(
-            help="How and by whom the identity of the requester was checked, as METHOD/NAME, "
-            "without the name of the requester."
-        ),
-    ] = "",
-    requester: Annotated[
-        str, typer.Option(help="Name or office that makes the request, which all parties see.")
-    ] = "",
-    requested_by: Annotated[
-        RequesterOf, typer.Option("--for", help="Who asked for the deletion.")
-    ] = RequesterOf.CONTROLLER,
+    ids: IdsOption = None,
+    identity: IdOption = None,
+    label: LabelOption = None,
+    fraction: FractionOption = 1.0,
+    seed: SeedOption = 0,
+    encoding: EncodingOption = ListEncoding.UTF8,
+    ground: GroundOption = "not-stated",
+    received: ReceivedOption = None,
+    identity_check: IdentityCheckOption = "",
+    requester: RequesterOption = "",
+    requested_by: RequestedByOption = RequesterOf.CONTROLLER,
     key: KeyOption = None,
     data: DataOption = None,
     certificates: CertificatesOption = None,

@@ -20,7 +20,7 @@ from parties.data.party_settings import VerticalConfig
 from parties.requests.duties import RequestDesk
 from parties.requests.persons import RequestPolicy, read_policy
 from parties.requests.subjects import ForgottenList, SubjectStore
-from parties.session.identity import load_identity
+from parties.session.identity import PartyIdentity, load_identity
 from parties.session.setup import StartOptions, data_folder
 from parties.session.store.sealing import read_master_key
 from parties.vertical.engine.party import VerticalParty
@@ -76,32 +76,50 @@ def open_local_desk(
             f"the folder {state} of party {name} does not exist",
             "train first, or name the folder of the runs with --out",
         )
-    holding = Holding(ids=(), in_test=np.zeros(0, np.bool_))
-    if reads_data:
-        holding = read_holding(
-            settings.data,
-            folder=data_folder(config.path, settings, options.data),
-            classes=agreement.labels.classes,
-            active=agreement.parties[name].role == "active",
-        )
+    holding = _holding(config, name, options) if reads_data else _NO_ROWS
+    party = _party(config, name, options, identity, holding)
+    policy = read_policy(settings.requests, config.path.parent)
+    with closing(open_desk(party, agreement)) as desk:
+        subjects = SubjectStore(desk.journal, party.keys)
+        forgotten = ForgottenList(desk.journal.database, party.keys)
+        yield LocalDesk(party, desk, policy, subjects, forgotten)
+
+
+_NO_ROWS = Holding(ids=(), in_test=np.zeros(0, np.bool_))
+
+
+def _holding(config: VerticalConfig, name: str, options: StartOptions) -> Holding:
+    """Read the rows of a party."""
+    agreement, settings = config.agreement, config.settings(name)
+    return read_holding(
+        settings.data,
+        folder=data_folder(config.path, settings, options.data),
+        classes=agreement.labels.classes,
+        active=agreement.parties[name].role == "active",
+    )
+
+
+def _party(
+    config: VerticalConfig,
+    name: str,
+    options: StartOptions,
+    identity: PartyIdentity,
+    holding: Holding,
+) -> VerticalParty:
+    """Return a party that takes part in no session."""
     progress = ProgressReporter(name, lambda _: None)
-    party = VerticalParty(
+    return VerticalParty(
         name=name,
         keyring=identity.keyring,
         trust=identity.trust,
-        state=state,
+        state=options.out / config.agreement.federation / name,
         incarnation=0,
         now=lambda: datetime.now(UTC),
         entropy=os.urandom,
         progress=progress,
         traffic=TrafficCounter(progress.add_bytes),
         master_key=read_master_key(options.master_key),
-        agreement=agreement,
-        settings=settings,
+        agreement=config.agreement,
+        settings=config.settings(name),
         holding=holding,
     )
-    policy = read_policy(settings.requests, config.path.parent)
-    with closing(open_desk(party, agreement)) as desk:
-        subjects = SubjectStore(desk.journal, party.keys)
-        forgotten = ForgottenList(desk.journal.database, party.keys)
-        yield LocalDesk(party, desk, policy, subjects, forgotten)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from parties.common.errors import DataError
-from parties.data.id_lists import DELIMITERS, Encoding, IdList, list_of_ids, read_id_list
+from parties.data.id_lists import DELIMITERS, Encoding, ListedIds, list_of_ids, read_id_list
 from psi.ids import join_columns
 
 ONE, TWO = ("id",), ("name", "born")
@@ -13,7 +13,7 @@ ONE, TWO = ("id",), ("name", "born")
 
 def read(
     folder: Path, content: str | bytes, columns: tuple[str, ...] = ONE, encoding: Encoding = "utf-8"
-) -> IdList:
+) -> ListedIds:
     path = folder / "list.csv"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return read_id_list(path, columns, encoding)

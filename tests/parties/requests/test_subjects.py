@@ -7,7 +7,7 @@ import pytest
 from journals import Federation, content, federation
 
 from parties.common.errors import IntegrityError, PolicyError
-from parties.data.id_lists import IdList
+from parties.data.id_lists import ListedIds
 from parties.requests.events import DecisionBody, EventKind, new_request_id
 from parties.requests.persons import PersonKey, make_person_key, read_person_key
 from parties.requests.subjects import (
@@ -48,8 +48,8 @@ def forgotten(two: Federation, keys: KeyFile) -> ForgottenList:
     return ForgottenList(two.journals["shop"].database, keys)
 
 
-def listed(*texts: str) -> IdList:
-    return IdList(texts, tuple(text.encode() for text in texts))
+def listed(*texts: str) -> ListedIds:
+    return ListedIds(texts, tuple(text.encode() for text in texts))
 
 
 def submit(
