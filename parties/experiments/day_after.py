@@ -133,6 +133,8 @@ def _read(name: str, process: PartyProcess, errors: list[str]) -> None:
         event = json.loads(line) if line.startswith("{") else {"event": ""}
         if event["event"] == "error":
             errors.append(f"{name}: {event['message']}")
+        elif event["event"] == "warning" and "frozen" in event["text"]:
+            errors.append(f"{name}: {event['text']}")
 
 
 def _stop(processes: Mapping[str, PartyProcess]) -> None:

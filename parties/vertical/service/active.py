@@ -171,8 +171,8 @@ class ActiveService:
         try:
             carry_out_batch(self._model, self._store, self._desk, batch)
         except Quarantined as error:
-            quarantine(self._desk, self._store, batch, str(error))
-            raise
+            reason = quarantine(self._desk, self._store, batch, str(error))
+            raise Quarantined(reason) from error
 
     def _begin(self, window: timedelta) -> list[str]:
         """Journal the start of the next batch at every party, and return its requests."""

@@ -71,6 +71,18 @@ def test_requests_one_after_another_form_a_chain_of_receipts(trio: KeptTrio) -> 
     assert len(kept_rows(trio.models()["hub"])) == len(kept_rows(trio.models()["left"]))
 
 
+def test_two_batches_in_one_session(trio: KeptTrio) -> None:
+    first = trio.request("left", [3, 5])
+    exact = trio.plan["unlearning"] | {"method": "gradient-ascent"}
+    trio.carry_out(requests={"guard": 0.0}, unlearning=exact)
+    assert trio.view("hub", first).starts == 1
+    second = trio.request("right", [9])
+    trio.carry_out(requests={"guard": 1.0})  # the one in quarantine, then the new one
+    views = [trio.view("left", each) for each in (first, second)]
+    assert {each.state for each in views} == {RequestState.CERTIFIED}
+    assert [each.starts for each in views] in ([2, 1], [1, 1])
+
+
 def test_request_by_label_is_aligned_by_the_active_party(trio: KeptTrio) -> None:
     request = trio.request("left", kind="label", rows=None, classes=("b",))
     trio.carry_out()
@@ -88,7 +100,7 @@ def test_two_requests_are_one_batch_with_one_receipt(trio: KeptTrio) -> None:
     assert {each.version_after for each in views} == {views[0].version_after}
     assert views[0].receipt == views[1].receipt
     folder = trio.folder / "runs" / "trio" / "left" / "receipts"
-    assert [path.stem for path in folder.glob("*.json")] == [requests[0]]
+    assert [path.stem for path in folder.glob("0*.json")] == [requests[0]]
 
 
 def test_model_that_loses_too_much_accuracy_is_quarantined(trio: KeptTrio) -> None:
