@@ -4,7 +4,7 @@ The party introduces the key of its events, acknowledges requests, and approves 
 is automatic.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from parties.common.errors import IntegrityError
@@ -15,6 +15,7 @@ from parties.requests.events import (
     EventBody,
     EventKind,
     SignedBody,
+    event_time,
     new_request_id,
 )
 from parties.requests.journal import JOURNAL, RequestJournal
@@ -37,6 +38,7 @@ from parties.requests.receipts import (
     write_trust,
 )
 from parties.requests.signing import EventKeys
+from parties.requests.subjects import ForgottenList
 from parties.session.party import PartyContext
 from unlearning.receipts.receipt import Receipt
 
@@ -50,6 +52,7 @@ class RequestDesk:
         journal: the journal.
         keys: the keys that sign events.
         rules: what the states of requests depend on.
+        forgotten: the list of forgotten IDs.
     """
 
     def __init__(
@@ -82,7 +85,13 @@ class RequestDesk:
         self._seen: dict[str, int] | None = None
         self._views: list[RequestView] = []
         self.keys.load(self.journal.events())
+        self.forgotten = ForgottenList(self.journal.database, party.keys)
         self.attend()
+
+    def forget_ids(self, ids: Iterable[bytes], requests: Sequence[str]) -> None:
+        """Add IDs that these requests remove to the list of forgotten IDs."""
+        date = event_time(self._party.now())[:10]
+        self.forgotten.add(ids, " ".join(requests), date)
 
     def close(self) -> None:
         """Close the journal."""

@@ -2,10 +2,11 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kept_trio import KeptTrio, train_trio
-from three_parties import PARTIES
+from three_parties import PARTIES, party
 
 from parties.common.errors import StorageError
 from parties.requests.lifecycle import RequestState
@@ -69,6 +70,25 @@ def test_requests_one_after_another_form_a_chain_of_receipts(trio: KeptTrio) -> 
     assert two.prev_receipt_hash == one.digest
     assert two.version_before == one.version_after
     assert len(kept_rows(trio.models()["hub"])) == len(kept_rows(trio.models()["left"]))
+
+
+def test_forgotten_row_does_not_come_back_in_a_later_training(trio: KeptTrio) -> None:
+    before = {each: kept_rows(store) for each, store in trio.models().items()}
+    trio.request("left", [3, 5])
+    trio.carry_out()
+    gone = before["left"].keys() - kept_rows(trio.models()["left"]).keys()
+    events: list[Any] = []
+    for name in PARTIES:
+        us = party(trio.folder, name, trio.plan, events)
+        assert not gone & set(us.holding.ids)
+    assert sum("forgotten by an earlier request" in str(each) for each in events) == len(PARTIES)
+    trio.train()
+    for store in trio.models().values():
+        newest = store.newest_version()
+        assert newest is not None
+        assert newest.version is not None
+        assert newest.version.made_by == "training"
+        assert not gone & kept_rows(store).keys()
 
 
 def test_two_batches_in_one_session(trio: KeptTrio) -> None:
