@@ -64,6 +64,8 @@ class Codes(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CODES_UNSPECIFIED: _ClassVar[Codes]
     SVD: _ClassVar[Codes]
     PROJECTION: _ClassVar[Codes]
+    PATCHES: _ClassVar[Codes]
+    AUTO: _ClassVar[Codes]
 TASK_UNSPECIFIED: Task
 JOIN: Task
 ALIGN: Task
@@ -103,6 +105,8 @@ SGD: OptimiserKind
 CODES_UNSPECIFIED: Codes
 SVD: Codes
 PROJECTION: Codes
+PATCHES: Codes
+AUTO: Codes
 ABSENT_IF_FIELD_NUMBER: _ClassVar[int]
 absent_if: _descriptor.FieldDescriptor
 BOUNDS_FIELD_NUMBER: _ClassVar[int]

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from configs.agreement import VerticalAgreement
+from configs.agreement import BackboneBottom, CnnBottom, PartyEntry, VerticalAgreement
 from configs.local_start import LocalStartSettings
-from models.codes import projection_codes, svd_codes
+from models.codes import patch_codes, projection_codes, svd_codes
 from parties.common.device import embed
 from parties.common.shared_randomness import Index, Words, torch_seed
 from parties.data.preprocess import read_statistics
@@ -44,7 +44,7 @@ FIT_STEPS = 16  # of one command of a local fit: a party answers after at most s
 class LocalFit:
     """The fit of a bottom model to codes."""
 
-    codes: Literal["svd", "projection"]  # kind of the codes
+    codes: Literal["auto", "svd", "patches", "projection"]  # kind of the codes
     epochs: int  # epochs over the rows of the fit
     batch: int  # rows of a step
 
@@ -65,10 +65,15 @@ class LocalFit:
         """The number of steps of the whole fit on ``rows`` rows."""
         return self.epochs * self.steps_of_epoch(rows)
 
-    def code(self, features: Tensor, width: int, seed: int) -> Tensor:
-        """The codes of ``features``, [rows, ...], of one party: [rows, width]."""
-        codes = svd_codes if self.codes == "svd" else projection_codes
-        return codes(features, width, seed)
+    def code(self, features: Tensor, party: PartyEntry, seed: int) -> Tensor:
+        """The codes of ``features``, [rows, ...], of ``party``: [rows, width of the party]."""
+        width = party.width or 0
+        if self.codes == "projection":
+            return projection_codes(features, width, seed)
+        convolutional = isinstance(party.bottom, CnnBottom | BackboneBottom)
+        patches = self.codes == "patches" or (self.codes == "auto" and convolutional)
+        images = features.dim() == 4  # [rows, channels, height, width]
+        return (patch_codes if patches and images else svd_codes)(features, width, seed)
 
 
 def code_seed(agreement: VerticalAgreement, stream: str, party: str) -> int:
@@ -305,7 +310,7 @@ class PartyState:
         """The codes, [rows, width], of this party's ``features``, [rows, ...]."""
         agreement, name = self._party.agreement, self._party.name
         seed = code_seed(agreement, self.batches.stream, name)
-        return fit.code(features, agreement.parties[name].width or 0, seed)
+        return fit.code(features, agreement.parties[name], seed)
 
     def _set_rows(self, rows: RowSets, stream: str) -> None:
         self._rows = rows
