@@ -16,6 +16,7 @@ PATCH = 5  # pixels of a side of a patch
 FILTERS = 64  # patches whose similarity to all places of an image is a feature
 CANDIDATES = 4096  # patches from which the filters are chosen
 CELL, CELLS = 8, 4  # pixels of a side of a cell of pooling, about; most cells in a direction
+SMALLEST_SIDE = PATCH + CELL - 1  # pixels of a side of an image with one whole cell
 IMAGES = 256  # images whose responses are in memory at a time
 
 
@@ -57,12 +58,16 @@ def patch_codes(images: Tensor, width: int, seed: int) -> Tensor:
     are random pieces of the images (after Coates, Lee and Ng 2011). The codes are ``svd_codes`` of
     the patch features. They are not linear in the pixels, and they tell a shape from another one
     wherever in a cell it is, so a convolutional network learns from them what it later needs.
+    Images with fewer than ``SMALLEST_SIDE`` pixels on a side, and tables, get ``svd_codes``.
 
     Args:
         images: ``[rows, channels, height, width]``, the images of the rows; others have no effect.
+            ``[rows, columns]`` for tables.
         width: number of codes of a row.
         seed: determines the patches, and what it determines in ``svd_codes``.
     """
+    if images.dim() != 4 or min(images.shape[2:]) < SMALLEST_SIDE:
+        return svd_codes(images, width, seed)
     generator = torch.Generator().manual_seed(seed)
     return svd_codes(_patch_features(images, _filters(images, generator)), width, seed)
 
@@ -86,17 +91,16 @@ def _filters(images: Tensor, generator: torch.Generator) -> Tensor:
     Patches whose variance is below the mean variance are left out: most of them are background.
     """
     rows, _, height, width = images.shape
-    side = min(PATCH, height, width)
-    places = [
+    row, down, right = (
         torch.randint(bound, (CANDIDATES, 1, 1), generator=generator)
-        for bound in (rows, height - side + 1, width - side + 1)
-    ]
-    row, down, right = places[0], torch.arange(side)[:, None], torch.arange(side)
-    patches = images[row, :, places[1] + down, places[2] + right].movedim(3, 1).flatten(1)
+        for bound in (rows, height - PATCH + 1, width - PATCH + 1)
+    )
+    within = torch.arange(PATCH)
+    patches = images[row, :, down + within[:, None], right + within].movedim(3, 1).flatten(1)
     patches = patches - patches.mean(dim=1, keepdim=True)
     variances = patches.square().mean(dim=1)
     chosen = patches[variances >= variances.mean()][:FILTERS]
-    return normalize(chosen).reshape(len(chosen), -1, side, side)
+    return normalize(chosen).reshape(len(chosen), -1, PATCH, PATCH)
 
 
 def _patch_features(images: Tensor, filters: Tensor) -> Tensor:

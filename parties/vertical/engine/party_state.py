@@ -72,8 +72,7 @@ class LocalFit:
             return projection_codes(features, width, seed)
         convolutional = isinstance(party.bottom, CnnBottom | BackboneBottom)
         patches = self.codes == "patches" or (self.codes == "auto" and convolutional)
-        images = features.dim() == 4  # [rows, channels, height, width]
-        return (patch_codes if patches and images else svd_codes)(features, width, seed)
+        return (patch_codes if patches else svd_codes)(features, width, seed)
 
 
 def code_seed(agreement: VerticalAgreement, stream: str, party: str) -> int:
