@@ -4,7 +4,7 @@ The party introduces the key of its events, acknowledges requests, and approves 
 is automatic.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from parties.common.errors import IntegrityError
@@ -15,6 +15,7 @@ from parties.requests.events import (
     EventBody,
     EventKind,
     SignedBody,
+    event_time,
     new_request_id,
 )
 from parties.requests.journal import JOURNAL, RequestJournal
@@ -27,14 +28,17 @@ from parties.requests.lifecycle import (
     ready_batch,
     requests_of,
 )
+from parties.requests.persons import requester_is_valid
 from parties.requests.receipts import (
     FOLDER,
     Federation,
     build_receipt,
     signed_receipt,
     write_receipt,
+    write_trust,
 )
 from parties.requests.signing import EventKeys
+from parties.requests.subjects import ForgottenList
 from parties.session.party import PartyContext
 from unlearning.receipts.receipt import Receipt
 
@@ -48,6 +52,7 @@ class RequestDesk:
         journal: the journal.
         keys: the keys that sign events.
         rules: what the states of requests depend on.
+        forgotten: the list of forgotten IDs.
     """
 
     def __init__(
@@ -80,7 +85,13 @@ class RequestDesk:
         self._seen: dict[str, int] | None = None
         self._views: list[RequestView] = []
         self.keys.load(self.journal.events())
+        self.forgotten = ForgottenList(self.journal.database, party.keys)
         self.attend()
+
+    def forget_ids(self, ids: Iterable[bytes], requests: Sequence[str]) -> None:
+        """Add IDs that these requests remove to the list of forgotten IDs."""
+        date = event_time(self._party.now())[:10]
+        self.forgotten.add(ids, " ".join(requests), date)
 
     def close(self) -> None:
         """Close the journal."""
@@ -102,13 +113,19 @@ class RequestDesk:
         """Return the rows, as common indices, that no batch and no prediction may use."""
         return frozen_rows(self.requests())
 
-    def ready(self, window: timedelta) -> tuple[RequestView, ...]:
-        """Return the requests to carry out now: those of an interrupted batch, or ready ones."""
+    def ready(self, window: timedelta, method: str) -> tuple[RequestView, ...]:
+        """Return the requests to carry out now by ``method``.
+
+        These are the requests of an interrupted batch; else those in quarantine, if another method
+        put them there; else the requests whose window has ended.
+        """
         views = self.requests()
         running = [each for each in views if each.state is RequestState.RUNNING]
         if running:
             return tuple(each for each in views if each.id in running[0].batch)
-        return ready_batch(views, self._party.now(), window)
+        held = [each for each in views if each.state is RequestState.QUARANTINED]
+        retried = tuple(each for each in held if each.method != method)
+        return retried or ready_batch(views, self._party.now(), window)
 
     def append(self, kind: EventKind, request: str, body: EventBody) -> Event:
         """Sign and store an event of this party."""
@@ -133,10 +150,8 @@ class RequestDesk:
         """
         with self.journal.transaction():  # a second process of this party waits
             self._introduce()
-            if self._automatic:
-                for view in self.requests():
-                    if view.state in _UNDECIDED and self._party.name not in view.approvals:
-                        self.append(EventKind.APPROVED, view.id, DecisionBody())
+            if self._automatic and any(each.state in _UNDECIDED for each in self.requests()):
+                self._decide()
             for view in self.requests():
                 if view.state is RequestState.VERIFIED:
                     self._sign(view)
@@ -155,6 +170,28 @@ class RequestDesk:
             name = new_request_id(self._party.now())
             self.append(EventKind.INTRODUCED, name, introduction)
             self.keys.load(self.journal.events())
+
+    def _decide(self) -> None:
+        """Approve requests, and reject those whose requester's signature is not valid.
+
+        Where persons are separate, a person decides about the party's own requests. Another process
+        of this party may do the same, so the caller has opened a transaction.
+        """
+        decided = {
+            event.request
+            for event in self.journal.events()
+            if event.origin == self._party.name
+            and event.kind in (EventKind.APPROVED, EventKind.REJECTED)
+        }
+        for view in self.requests():
+            own = self.rules.separate_persons and view.origin == self._party.name
+            if view.state not in _UNDECIDED or view.id in decided or own:
+                continue
+            if requester_is_valid(view.content):
+                self.append(EventKind.APPROVED, view.id, DecisionBody())
+            else:
+                reason = "the signature of the requester is not valid"
+                self.append(EventKind.REJECTED, view.id, DecisionBody(reason=reason))
 
     def receipt(self, view: RequestView) -> Receipt | None:
         """Return the receipt of the batch of a verified request, with the signatures so far.
@@ -198,4 +235,5 @@ class RequestDesk:
         receipt = self.receipt(view)
         if receipt is not None and not receipt.parties_without_signature:
             path = write_receipt(folder, receipt, self._party.name, self._party.now())
+            write_trust(folder, self._federation.name, self.keys.known)
             self._party.progress.note(f"receipt of {len(view.batch)} requests: {path}")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from models.arithmetic import parameter_digest
+from parties.common.shared_randomness import Index
 from parties.session.handshake import CheckpointOffer
 from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.vertical.engine.local_model import ORIGINAL
@@ -36,6 +37,12 @@ def state_digest(state: PartyState) -> str:
     if not state.local_model.has_model:
         return ""
     return parameter_digest(state.local_model.model.block).hex()
+
+
+def ids_of(state: PartyState, rows: Index) -> list[bytes]:
+    """The party's IDs of common ``rows``, [rows]; rows that were erased before are left out."""
+    ids = state.features.ids()
+    return [ids[row] for row in rows.tolist() if ids[row]]
 
 
 def digest_before(state: PartyState) -> str:

@@ -1,19 +1,21 @@
 """Carrying out a batch of requests with the kept model: the method alone, then a new version."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from parties.common.shared_randomness import Index
-from parties.requests.driver import carry_out
+from parties.common.errors import SessionEnded
+from parties.common.shared_randomness import Index, derive_key, permutation
+from parties.requests.driver import NOT_FINITE, carry_out
 from parties.requests.duties import RequestDesk
 from parties.requests.events import EventKind, QuarantinedBody
 from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.evaluation.quick_audit import QuickAudit, Readout, quick_audit, read_out
-from parties.vertical.kept_model import digest_before, present_time, state_digest
+from parties.vertical.kept_model import digest_before, ids_of, present_time, state_digest
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.registry import vertical_method
 from parties.vertical.purge import purge_request
@@ -21,7 +23,7 @@ from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
 
 
-class Quarantined(Exception):
+class Quarantined(SessionEnded):
     """The model after a batch is not delivered: it lost too much accuracy, or is not finite."""
 
 
@@ -50,8 +52,8 @@ def carry_out_batch(
         first = _readout(split_model, "before", measured=measured)
         result = carry_out(method, NetworkRun(split_model))
         guarantee = result.guarantee or method.guarantee
-        if result.stopped:
-            raise Quarantined(f"the method {method.name} stopped: {result.stopped}")
+        if result.stopped == NOT_FINITE:
+            raise Quarantined(f"the method {method.name} computed a number that is not finite")
         second = _readout(split_model, "after", measured=measured)
         if first is not None and second is not None:
             audit = quick_audit(split_model, first, second)
@@ -61,6 +63,8 @@ def carry_out_batch(
                     f"{audit.validation_after:.4f}, more than requests.guard allows"
                 )
         before, after = digest_before(split_model.state), state_digest(split_model.state)
+    if len(rows):
+        desk.forget_ids(ids_of(split_model.state, rows), batch)
     purged = purge_request(split_model, "batch") if len(rows) else {}
     own = {
         "before": before,
@@ -79,16 +83,47 @@ def _figures(split_model: SplitModel, audit: QuickAudit | None) -> dict[str, str
     return audit.as_text() | {"validation_rows": str(len(split_model.rows.validation))}
 
 
-def quarantine(desk: RequestDesk, store: ModelStore, batch: list[str], why: str) -> None:
-    """Record that a batch is not delivered, and go back to the version before at this party."""
+def quarantine(desk: RequestDesk, store: ModelStore, batch: list[str], why: str) -> str:
+    """Record that a batch is not delivered, and go back to the version before at this party.
+
+    Returns:
+        The reason, with what the parties can do.
+    """
     reason = (
-        f"{why}; the rows stay frozen. Raise requests.guard, or set unlearning.method = 'retrain' "
-        "at all parties, and start them again"
+        f"{why}; the rows stay frozen. Raise requests.guard, or set the exact "
+        "unlearning.method = 'retrain-paired', at all parties, and start them again"
     )
     for request in batch:
         desk.append(EventKind.QUARANTINED, request, QuarantinedBody(reason=reason))
     parent = _parent(store)
     store.prune(parent, parent)
+    return reason
+
+
+def rows_of_labels(
+    split_model: SplitModel, classes: Sequence[str], *, share: float, stream: str
+) -> Index:
+    """A keyed sample of the rows of some classes, [rows], ascending; unknown classes have no rows.
+
+    Args:
+        split_model: the model, with the labels of all rows that were not erased.
+        classes: names of the classes.
+        share: fraction of the training rows of each class. If it is 1, validation and test rows of
+            the classes are returned, too.
+        stream: random stream of the sample.
+    """
+    known, labels = split_model.agreement.labels.classes, split_model.labels
+    found = [np.empty(0, np.int64)]
+    for name in classes:
+        if name not in known:
+            continue
+        members = np.flatnonzero((labels == known.index(name)).numpy())
+        if share < 1:
+            members = np.intersect1d(members, split_model.rows.train)
+            secret = derive_key(split_model.agreement.seed, "request by label", stream, name)
+            members = members[permutation(secret, len(members))[: round(share * len(members))]]
+        found.append(members)
+    return np.unique(np.concatenate(found)).astype(np.int64)
 
 
 def _parent(store: ModelStore) -> int:
