@@ -15,7 +15,7 @@ import torch
 from parties.common.errors import IntegrityError, StorageError
 from parties.session.checkpoint import CheckpointContent
 from parties.session.handshake import NO_CHECKPOINTS
-from parties.session.store import model_store
+from parties.session.store import model_store, sealing
 from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.session.store.sealing import KEYS, KeyFile
 
@@ -55,15 +55,19 @@ def test_versions_are_read_back_and_checkpoints_are_pruned(tmp_path: Path) -> No
         made.write(number, RUN, content(number))
     assert numbers(made) == [1, 2, 4, 5]
     found = store(tmp_path)
-    assert found.offer().numbers == (1, 2, 4, 5) and found.offer().run == RUN
-    assert found.offer().kept == 5 and found.next_number() == 6
+    assert found.offer().numbers == (1, 2, 4, 5)
+    assert found.offer().run == RUN
+    assert found.offer().kept == 5
+    assert found.next_number() == 6
     newest = found.newest_version()
-    assert newest is not None and (newest.number, newest.version) == (2, REQUESTED)
-    assert found.facts(1) == TRAINED and found.facts(4) is None and found.facts(9) is None
+    assert newest is not None
+    assert (newest.number, newest.version) == (2, REQUESTED)
+    assert found.facts(1) == TRAINED
+    assert found.facts(4) is None
+    assert found.facts(9) is None
     back = found.read(4)
-    assert back.values == {"number": 4} and torch.equal(
-        back.tensors["model"]["w"], content(4).tensors["model"]["w"]
-    )
+    assert back.values == {"number": 4}
+    assert torch.equal(back.tensors["model"]["w"], content(4).tensors["model"]["w"])
     assert set(KeyFile(tmp_path).all()) == {f"model {each}" for each in (1, 2, 4, 5)}
     made.clear()
     assert numbers(made) == [1, 2, 4, 5]
@@ -77,7 +81,8 @@ def test_erasing_after_a_request_leaves_no_key_and_no_file(tmp_path: Path) -> No
     assert set(KeyFile(tmp_path).all()) == {"model 2", "model 3"}
     made.prune(2, 2)
     made.erase(2)
-    assert numbers(made) == [] and not KeyFile(tmp_path).all()
+    assert numbers(made) == []
+    assert not KeyFile(tmp_path).all()
     assert made.offer() == NO_CHECKPOINTS
     with pytest.raises(StorageError, match="no model is kept"):
         made.require()
@@ -86,23 +91,27 @@ def test_erasing_after_a_request_leaves_no_key_and_no_file(tmp_path: Path) -> No
 def test_later_run_is_offered_alone(tmp_path: Path) -> None:
     made = written(tmp_path)
     made.write(3, SECOND, content(3), TRAINED)
-    assert made.offer().numbers == (3,) and made.offer().run == SECOND
+    assert made.offer().numbers == (3,)
+    assert made.offer().run == SECOND
 
 
 def test_sealed_file_reveals_no_content(tmp_path: Path) -> None:
     made = store(tmp_path)
     made.write(1, RUN, CheckpointContent({"secret": "customer-4711"}), TRAINED)
     whole = path(tmp_path, 1).read_bytes()
-    assert b"customer" not in whole and path(tmp_path, 1).stat().st_mode & 0o777 == 0o600
+    assert b"customer" not in whole
+    assert path(tmp_path, 1).stat().st_mode & 0o777 == 0o600
 
 
 def _expect_older(folder: Path) -> None:
     """Version 2 is not used: version 1 is offered, with its own content."""
     found = store(folder)
-    assert found.offer().numbers == (1,) and found.offer().kept == 2
+    assert found.offer().numbers == (1,)
+    assert found.offer().kept == 2
     assert found.read(1).values == {"number": 1}
     newest = found.newest_version()
-    assert newest is not None and newest.version == TRAINED
+    assert newest is not None
+    assert newest.version == TRAINED
     with pytest.raises(IntegrityError, match="version 2 of shop cannot be read"):
         found.read(2)
 
@@ -159,7 +168,8 @@ def test_renamed_file_is_found(tmp_path: Path) -> None:
     written(tmp_path)
     path(tmp_path, 2).rename(path(tmp_path, 3))
     found = store(tmp_path)
-    assert found.offer().numbers == (1,) and found.next_number() == 4
+    assert found.offer().numbers == (1,)
+    assert found.next_number() == 4
 
 
 def test_older_content_of_the_same_number_is_found_after_its_key_was_destroyed(
@@ -205,7 +215,8 @@ def test_lost_key_file_is_named_and_the_files_stay(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError, match="its key is not in the key file"):
         lost.offer()
     found = lost.recover()
-    assert len(found) == 2 and all("its key is not in the key file" in each for each in found)
+    assert len(found) == 2
+    assert all("its key is not in the key file" in each for each in found)
     assert numbers(lost) == [1, 2]
     lost.write(3, SECOND, content(3), TRAINED)  # a new training erases nothing, either
     lost.write(9, SECOND, content(9))
@@ -229,16 +240,18 @@ def test_kill_between_key_and_file_leaves_a_file_that_the_next_start_removes(
     def killed(path: Path, *, missing_ok: bool = False) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", killed)
-        made.prune(2, versions=True)
+        with pytest.raises(KeyboardInterrupt):
+            made.prune(2, versions=True)
     next_start = store(tmp_path)
     assert [each.fault for each in next_start.files()] == ["its key was destroyed", ""]
     (tmp_path / "models" / ".000003.sealed.tmp").write_bytes(b"half")
     assert next_start.recover() == [
         "removed 000001.sealed: its key was destroyed, but not yet the file"
     ]
-    assert next_start.recover() == [] and os.listdir(tmp_path / "models") == ["000002.sealed"]
+    assert next_start.recover() == []
+    assert list((tmp_path / "models").iterdir()) == [path(tmp_path, 2)]
     next_start.erase(2)
     assert KeyFile(tmp_path).destroyed == {"model 2"}
 
@@ -250,7 +263,7 @@ def test_key_is_durable_before_its_file_and_gone_before_its_file(
     real_fsync, real_unlink, real_replace = os.fsync, Path.unlink, Path.replace
 
     def fsync(number: int) -> None:
-        done.append("fsync " + Path(os.readlink(f"/proc/self/fd/{number}")).name.split(" ")[0])
+        done.append("fsync " + Path(f"/proc/self/fd/{number}").readlink().name.split(" ")[0])
         real_fsync(number)
 
     def unlink(path: Path, *, missing_ok: bool = False) -> None:
@@ -287,7 +300,8 @@ def test_file_that_cannot_be_removed_is_named_and_removed_later(
         with pytest.raises(StorageError, match="Read-only file system") as error:
             made.erase(1)
     assert "the next start removes the file" in error.value.hint
-    assert len(made.recover()) == 1 and numbers(made) == [2]
+    assert len(made.recover()) == 1
+    assert numbers(made) == [2]
 
 
 def test_damage_after_the_check_is_found_when_the_file_is_read(tmp_path: Path) -> None:
@@ -304,7 +318,7 @@ def test_damage_after_the_check_is_found_when_the_file_is_read(tmp_path: Path) -
 
 def test_file_is_decrypted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made, opened = written(tmp_path), []
-    real = model_store.unseal
+    real = sealing.unseal
 
     def counted(key: bytes, sealed: bytes, facts: bytes) -> bytes | None:
         opened.append(facts)
@@ -316,7 +330,8 @@ def test_file_is_decrypted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert not opened  # what this store wrote itself
     found = store(tmp_path)
     for _ in range(3):
-        assert found.newest_version() and found.offer().numbers == (1, 2)
+        assert found.newest_version()
+        assert found.offer().numbers == (1, 2)
     assert len(opened) == 2
 
 
@@ -324,7 +339,8 @@ def test_files_of_other_names_are_no_versions(tmp_path: Path) -> None:
     made = written(tmp_path)
     for name in ("12x.sealed", "0000002.sealed", "7.sealed", "000002.sealed.bak", "notes.txt"):
         shutil.copy(path(tmp_path, 2), tmp_path / "models" / name)
-    assert numbers(made) == [1, 2] and made.next_number() == 3
+    assert numbers(made) == [1, 2]
+    assert made.next_number() == 3
 
 
 def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
@@ -354,7 +370,8 @@ def test_full_disk_leaves_the_earlier_files(tmp_path: Path) -> None:
         large = replace(content(3), tensors={"model": {"w": noise}})
         with pytest.raises(StorageError, match="No space left"):
             made.write(3, RUN, large)
-        assert store(tmp_path).offer().numbers == (1, 2) and numbers(made) == [1, 2]
+        assert store(tmp_path).offer().numbers == (1, 2)
+        assert numbers(made) == [1, 2]
         left = shutil.disk_usage(tmp_path).free
         (tmp_path / "ballast").write_bytes(bytes(left))
         with pytest.raises(StorageError, match="No space left"):

@@ -24,7 +24,8 @@ MASTER, OTHER = bytes(range(32)), bytes(32)
 def test_key_is_created_once_and_is_private(tmp_path: Path) -> None:
     keys = KeyFile(tmp_path / "party")
     first = keys.create("model 1")
-    assert len(first) == 32 and keys.create("model 1") == first == keys.get("model 1")
+    assert len(first) == 32
+    assert keys.create("model 1") == first == keys.get("model 1")
     assert keys.create("model 2") != first
     assert (tmp_path / "party" / KEYS).stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "party").stat().st_mode & 0o777 == 0o700
@@ -35,12 +36,15 @@ def test_destroyed_key_is_gone_and_listed(tmp_path: Path) -> None:
     keys = KeyFile(tmp_path)
     lost, kept = keys.create("a"), keys.create("b")
     keys.destroy("a", "never there")
-    assert keys.get("a") is None and keys.get("b") == kept
+    assert keys.get("a") is None
+    assert keys.get("b") == kept
     assert keys.destroyed == {"a"}
     assert lost.hex() not in (tmp_path / KEYS).read_text()
     keys.destroy("b", erased=["a"])
-    assert keys.destroyed == {"b"} and not keys.all()
-    assert keys.create("b") != kept and not keys.destroyed
+    assert keys.destroyed == {"b"}
+    assert not keys.all()
+    assert keys.create("b") != kept
+    assert not keys.destroyed
 
 
 def test_old_content_of_the_key_file_is_overwritten(tmp_path: Path) -> None:
@@ -91,7 +95,8 @@ def test_every_changed_byte_of_the_key_file_is_found(tmp_path: Path) -> None:
             except IntegrityError:
                 continue
             # Only the case of a hexadecimal digit changes nothing.
-            assert found is not None and changed.lower() == whole[place : place + 1]
+            assert found is not None
+            assert changed.lower() == whole[place : place + 1]
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
         with pytest.raises(IntegrityError, match="is damaged"):
