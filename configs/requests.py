@@ -1,9 +1,10 @@
-"""The table [requests] of an agreement: requests to forget after the training."""
+"""The tables [requests] of an agreement and of party settings: requests after the training."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from configs.party_settings import PathText
 from configs.table import ConfigTable, Count
 
 
@@ -14,9 +15,40 @@ class RequestSettings(ConfigTable):
     # nothing. Without a kept model, a later request needs a new training.
     keep: Literal["model", "nothing"] = "model"
     # Hours that an authorised request waits for others, so that several are carried out together.
-    window_hours: Annotated[float, Field(ge=0)] = 0.0
-    due_days: Count = 30  # days until a request is due
+    window_hours: Annotated[float, Field(ge=0, le=8760)] = 0.0
+    # Days until a request is due. Article 12(3) of the GDPR allows one month.
+    due_days: Annotated[int, Field(ge=1, le=365)] = 30
     # Largest loss of accuracy on validation rows; a model that loses more is not delivered.
     guard: Annotated[float, Field(ge=0, le=1)] = 0.05
     audit: Literal["none", "quick"] = "quick"  # what is measured when a request is carried out
     separate_persons: bool = False  # whether another person than the requester must approve
+
+    @model_validator(mode="after")
+    def _window_ends_before_requests_are_due(self) -> Self:
+        if self.window_hours >= 24 * self.due_days:
+            raise ValueError(
+                f"window_hours = {self.window_hours:g} is not shorter than due_days = "
+                f"{self.due_days}: requests must be carried out before they are due"
+            )
+        return self
+
+
+class PartyRequestSettings(ConfigTable):
+    """How a party decides about requests, and who may act for it."""
+
+    # automatic: the party approves every request whose signatures are valid. roles: persons with
+    # the necessary roles make and approve requests; each of them signs with a key of their own.
+    policy: Literal["automatic", "roles"] = "automatic"
+    # File with the persons of the party, their roles and public keys; vfl keys writes it.
+    persons: PathText | None = None
+    # Days after the end of a request until vfl unlearn purge deletes its private record.
+    retention_days: Count = 1095
+
+    @model_validator(mode="after")
+    def _roles_need_persons(self) -> Self:
+        if self.policy == "roles" and self.persons is None:
+            raise ValueError(
+                "policy = 'roles' needs the key 'persons': make a file of persons with vfl keys "
+                'add, and name it with persons = "persons.toml"'
+            )
+        return self

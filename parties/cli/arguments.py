@@ -15,7 +15,6 @@ _LABELS = "set label = COLUMN in [data] of the active party's settings"
 _HINTS = {  # for options that do not exist
     "labels": _LABELS,
     "label": _LABELS,
-    "serve": "give --hub HOST:PORT, where the active party listens and passive parties connect",
     "port": "give the port, from 1 to 65535, in --hub HOST:PORT",
     "timeout": "set the waiting times, each above 0 seconds, in [limits] of the agreement",
 }

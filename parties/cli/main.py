@@ -12,12 +12,15 @@ import typer
 from parties.cli.arguments import CheckedCommand, CheckedGroup
 from parties.cli.commands.bench import bench_app
 from parties.cli.commands.certs import certs_app
+from parties.cli.commands.demo import demo_command
 from parties.cli.commands.doctor import doctor_command
+from parties.cli.commands.keys import keys_app
 from parties.cli.commands.language import language_app
 from parties.cli.commands.predict import predict_command
 from parties.cli.commands.report import report_command
 from parties.cli.commands.runs import runs_command
 from parties.cli.commands.serve import serve_command
+from parties.cli.commands.unlearn import unlearn_app
 from parties.cli.console import Console, prepare_output
 from parties.cli.options import (
     BeginOption,
@@ -204,9 +207,12 @@ app.command(
 app.command("serve", epilog="Example: vfl serve people.toml --party bank --http 127.0.0.1:8080")(
     serve_command
 )
+app.command("demo", epilog="Example: vfl demo")(demo_command)
 app.command("runs", epilog="Example: vfl runs")(runs_command)
 app.command("report", epilog="Example: vfl report runs/people")(report_command)
+app.add_typer(unlearn_app, name="unlearn")
 app.add_typer(certs_app, name="certs")
+app.add_typer(keys_app, name="keys")
 app.add_typer(language_app, name="language")
 app.add_typer(bench_app, name="bench")
 

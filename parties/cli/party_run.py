@@ -53,8 +53,8 @@ def run_party(run: PartyRun, console: Console) -> None:
     config = read_runnable(run.config, run.changes, run.party)
     for notice in config.notices:
         console.warn(notice)
-    agreed = _role(config, run)
     settings = config.settings(run.party)
+    agreed = _role(config, run)
     _lock_and_run(config, run, agreed, settings.folder, console)
 
 

@@ -53,6 +53,10 @@ class Stopped(PartyError):
     """The process received SIGTERM; its last checkpoint stays valid."""
 
 
+class SessionEnded(PartyError):
+    """This party ends the session and waits for a new one; the peers may connect again."""
+
+
 class Diverged(PartyError):
     """Training produced a number that is not finite."""
 
@@ -131,7 +135,7 @@ def abort_reason_before_proof(error: Exception) -> tuple[str, str]:
 
 def abort_reason(error: Exception) -> tuple[str, str]:
     """Return code and text of an abort for an identified peer; the text has no data or paths."""
-    if isinstance(error, LineBroken | PeerSilent | Stopped):
+    if isinstance(error, LineBroken | PeerSilent | Stopped | SessionEnded):
         return ABSENT, str(error)
     if isinstance(error, Aborted) and error.code == ABSENT:
         return ABSENT, str(error)

@@ -9,6 +9,7 @@ from configs.agreement import VerticalAgreement
 from configs.config_file import ConfigFile
 from configs.errors import ConfigError
 from configs.party_settings import Device, PartySettingsBase, PathText
+from configs.requests import PartyRequestSettings
 from configs.table import Name
 from parties.data.sources.registry import Data
 
@@ -30,6 +31,7 @@ class VerticalPartySettings(RowPartySettings):
     # For each request without classes, a file with the IDs to forget, one ID per line; only for the
     # active party.
     unlearn: dict[Name, PathText] = Field(default={})
+    requests: PartyRequestSettings = PartyRequestSettings()
 
     @model_validator(mode="after")
     def _module_is_an_import_path(self) -> Self:

@@ -27,12 +27,14 @@ from parties.requests.lifecycle import (
     ready_batch,
     requests_of,
 )
+from parties.requests.persons import requester_is_valid
 from parties.requests.receipts import (
     FOLDER,
     Federation,
     build_receipt,
     signed_receipt,
     write_receipt,
+    write_trust,
 )
 from parties.requests.signing import EventKeys
 from parties.session.party import PartyContext
@@ -102,13 +104,19 @@ class RequestDesk:
         """Return the rows, as common indices, that no batch and no prediction may use."""
         return frozen_rows(self.requests())
 
-    def ready(self, window: timedelta) -> tuple[RequestView, ...]:
-        """Return the requests to carry out now: those of an interrupted batch, or ready ones."""
+    def ready(self, window: timedelta, method: str) -> tuple[RequestView, ...]:
+        """Return the requests to carry out now by ``method``.
+
+        These are the requests of an interrupted batch; else those in quarantine, if another method
+        put them there; else the requests whose window has ended.
+        """
         views = self.requests()
         running = [each for each in views if each.state is RequestState.RUNNING]
         if running:
             return tuple(each for each in views if each.id in running[0].batch)
-        return ready_batch(views, self._party.now(), window)
+        held = [each for each in views if each.state is RequestState.QUARANTINED]
+        retried = tuple(each for each in held if each.method != method)
+        return retried or ready_batch(views, self._party.now(), window)
 
     def append(self, kind: EventKind, request: str, body: EventBody) -> Event:
         """Sign and store an event of this party."""
@@ -136,16 +144,37 @@ class RequestDesk:
             name = new_request_id(self._party.now())
             self.append(EventKind.INTRODUCED, name, introduction)
             self.keys.load(self.journal.events())
-        if self._automatic:
-            for view in self.requests():
-                if view.state in _UNDECIDED and self._party.name not in view.approvals:
-                    self.append(EventKind.APPROVED, view.id, DecisionBody())
+        if self._automatic and any(each.state in _UNDECIDED for each in self.requests()):
+            self._decide()
         for view in self.requests():
             if view.state is RequestState.VERIFIED:
                 self._sign(view)
         for view in self.requests():
             if view.state in CARRIED_OUT and view.id == min(view.batch):
                 self._write(view)
+
+    def _decide(self) -> None:
+        """Approve requests, and reject those whose requester's signature is not valid.
+
+        Where persons are separate, a person decides about the party's own requests. Another process
+        of this party may do the same, so the decisions are one transaction.
+        """
+        with self.journal.transaction():
+            decided = {
+                event.request
+                for event in self.journal.events()
+                if event.origin == self._party.name
+                and event.kind in (EventKind.APPROVED, EventKind.REJECTED)
+            }
+            for view in self.requests():
+                own = self.rules.separate_persons and view.origin == self._party.name
+                if view.state not in _UNDECIDED or view.id in decided or own:
+                    continue
+                if requester_is_valid(view.content):
+                    self.append(EventKind.APPROVED, view.id, DecisionBody())
+                else:
+                    reason = "the signature of the requester is not valid"
+                    self.append(EventKind.REJECTED, view.id, DecisionBody(reason=reason))
 
     def receipt(self, view: RequestView) -> Receipt | None:
         """Return the receipt of the batch of a verified request, with the signatures so far.
@@ -189,4 +218,5 @@ class RequestDesk:
         receipt = self.receipt(view)
         if receipt is not None and not receipt.parties_without_signature:
             path = write_receipt(folder, receipt, self._party.name, self._party.now())
+            write_trust(folder, self._federation.name, self.keys.known)
             self._party.progress.note(f"receipt of {len(view.batch)} requests: {path}")

@@ -1,19 +1,28 @@
-"""Persons with Ed25519 keys and roles, who make and decide requests; their signatures.
+"""Persons with Ed25519 keys and roles, who make and decide requests, and the policy of a party.
 
 The persons of a party are listed in a TOML file of the party. A decision contains the person's
 public key and signature, so that every party can check who decided.
 """
 
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, Self
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from pydantic import Field, model_validator
 
-from parties.common.errors import StorageError
+from configs.config_file import validate_table
+from configs.errors import ConfigError
+from configs.requests import PartyRequestSettings
+from configs.table import ConfigTable, Name
+from configs.toml_file import read_toml
+from parties.common.atomic_file import write_atomically
+from parties.common.errors import PolicyError, StorageError
 from parties.requests.events import (
     DecisionBody,
     Event,
@@ -28,8 +37,6 @@ from unlearning.receipts.canonical import canonical_bytes
 
 _REQUEST: Final = b"vfl/request/v1\n"
 _DECISION: Final = b"vfl/decision/v1\n"
-_FILE_HINT: Final = "vfl keys add writes this file"
-LARGEST_FILE: Final = 1 << 20  # bytes of a file of persons
 
 
 class PersonRole(StrEnum):
@@ -50,6 +57,26 @@ class Person:
     key: str  # 64 hexadecimal digits
 
 
+class PersonEntry(ConfigTable):
+    """A person in the file of persons."""
+
+    roles: Annotated[tuple[PersonRole, ...], Field(min_length=1)]
+    key: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]  # Ed25519 public key
+
+
+class PersonsFile(ConfigTable):
+    """The file of persons of a party: one table [persons.NAME] for each person."""
+
+    persons: dict[Name, PersonEntry] = Field(default={})
+
+    @model_validator(mode="after")
+    def _keys_differ(self) -> Self:
+        keys = [each.key for each in self.persons.values()]
+        if len(set(keys)) < len(keys):
+            raise ValueError("two persons have the same key: make a key for each person")
+        return self
+
+
 @dataclass(frozen=True, slots=True)
 class PersonKey:
     """A person's name and private key."""
@@ -66,6 +93,109 @@ class PersonKey:
         """Return the person's signature of ``message``."""
         signature = self.private.sign(message).hex()
         return PersonSignature(name=self.name, key=self.public, signature=signature)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPolicy:
+    """Who may act on requests for one party.
+
+    Attributes:
+        automatic: whether the party approves valid requests by itself, and persons need no key.
+        persons: the persons of the party.
+    """
+
+    automatic: bool
+    persons: tuple[Person, ...] = ()
+
+    def acting(self, key: PersonKey | None, role: PersonRole) -> PersonKey | None:
+        """Return the key of the person who acts, with the person's name in the file of persons.
+
+        Args:
+            key: key of the person; None if no key was given.
+            role: role that the action needs.
+
+        Raises:
+            PolicyError: the policy needs a key, the key is unknown, or its person lacks the role.
+        """
+        if key is None:
+            if self.automatic:
+                return None
+            raise PolicyError(
+                f"this party has policy = 'roles', so a person with the role {role.value} must act",
+                "give --key FILE with the private key of this person",
+            )
+        person = next((each for each in self.persons if each.key == key.public), None)
+        if person is None:
+            raise PolicyError(
+                "the key belongs to no person in the party's file of persons",
+                "add the person with vfl keys add, and name the file in requests.persons of the "
+                "party settings",
+            )
+        if role not in person.roles:
+            raise PolicyError(
+                f"{person.name} does not have the role {role.value}; the roles are "
+                f"{', '.join(sorted(person.roles))}",
+                f"another person with the role {role.value} must act",
+            )
+        return PersonKey(person.name, key.private)
+
+
+def read_policy(settings: PartyRequestSettings, folder: Path) -> RequestPolicy:
+    """Return the policy in a party's settings; paths are relative to ``folder``.
+
+    Raises:
+        ConfigError: the file of persons cannot be read, or is not valid.
+    """
+    persons = read_persons(folder / settings.persons) if settings.persons else ()
+    return RequestPolicy(settings.policy == "automatic", persons)
+
+
+def read_persons(path: Path) -> tuple[Person, ...]:
+    """Return the persons in a file.
+
+    Raises:
+        ConfigError: the file cannot be read, or is not valid.
+    """
+    found = validate_table(PersonsFile, read_toml(path, []), path, "")
+    return tuple(
+        Person(name, frozenset(each.roles), each.key) for name, each in found.persons.items()
+    )
+
+
+def write_persons(path: Path, persons: Iterable[Person]) -> None:
+    """Write a file of persons.
+
+    Raises:
+        ConfigError: two persons have the same name or key, or a name is not valid.
+        StorageError: the file cannot be written.
+    """
+    listed = sorted(persons, key=lambda each: each.name)
+    names = [each.name for each in listed]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"{path} already has a person of this name", "choose another name")
+    tables = {each.name: {"roles": sorted(each.roles), "key": each.key} for each in listed}
+    validate_table(PersonsFile, {"persons": tables}, path, "")
+    texts = [
+        f'[persons.{each.name}]\nroles = {json.dumps(sorted(each.roles))}\nkey = "{each.key}"\n'
+        for each in listed
+    ]
+    write_atomically(path, "\n".join(texts).encode())
+
+
+def read_public_key(text: str) -> str:
+    """Return an Ed25519 public key, given as 64 hexadecimal digits.
+
+    Raises:
+        IdentityError: ``text`` is no such key.
+    """
+    try:
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(text))
+    except ValueError:
+        raise IdentityError(
+            "the public key is not 64 hexadecimal digits of an Ed25519 key",
+            "vfl keys new prints the public key",
+        ) from None
+    return text.lower()
 
 
 def request_message(content: RequestedBody) -> bytes:
@@ -105,9 +235,10 @@ def decision_holds(event: Event, asked: Event, *, separate: bool) -> bool:
     if not isinstance(body, DecisionBody) or not isinstance(content, RequestedBody):
         return False
     person, requester = body.person, content.requester
-    if requester is not None and not signature_is_valid(requester, request_message(content)):
+    approves = event.kind is EventKind.APPROVED
+    if approves and not requester_is_valid(content):
         return False
-    if separate and event.kind is EventKind.APPROVED:
+    if separate and approves:
         if event.origin == asked.origin and (person is None or requester is None):
             return False
         if person is not None and requester is not None and person.key == requester.key:
@@ -117,8 +248,15 @@ def decision_holds(event: Event, asked: Event, *, separate: bool) -> bool:
     )
 
 
-def read_person_key(path: Path, name: str) -> PersonKey:
-    """Read the private key of the person ``name``; only this account may be able to read the file.
+def requester_is_valid(content: RequestedBody) -> bool:
+    """Return whether the requester's signature is valid, or the request has none."""
+    return content.requester is None or signature_is_valid(
+        content.requester, request_message(content)
+    )
+
+
+def read_person_key(path: Path) -> PersonKey:
+    """Read the private key of a person; only this account may be able to read the file.
 
     Raises:
         IdentityError: the file cannot be used, or contains no Ed25519 key.
@@ -136,7 +274,7 @@ def read_person_key(path: Path, name: str) -> PersonKey:
             f"{path} contains no Ed25519 key; the keys of persons are Ed25519 keys",
             "vfl keys new writes a new key",
         )
-    return PersonKey(name, key)
+    return PersonKey(path.stem, key)
 
 
 def make_person_key(path: Path) -> str:

@@ -24,7 +24,8 @@ from parties.requests.events import (
 )
 from parties.requests.lifecycle import RequestView
 from unlearning.guarantee import Guarantee
-from unlearning.receipts.keys import PartyKey
+from unlearning.receipts.canonical import canonical_bytes
+from unlearning.receipts.keys import PartyKey, TrustedKey, TrustFile
 from unlearning.receipts.merkle import merkle_root
 from unlearning.receipts.page import receipt_page
 from unlearning.receipts.receipt import (
@@ -54,6 +55,7 @@ from unlearning.receipts.receipt import (
 from unlearning.receipts.table import minute_text
 
 FOLDER: Final = "receipts"
+TRUST: Final = "trust.json"
 Role = Literal["active", "passive", "server", "client"]
 
 
@@ -157,6 +159,16 @@ def write_receipt(folder: Path, receipt: Receipt, party: str, now: datetime) -> 
     write_atomically(path.with_suffix(".html"), receipt_page(receipt, now, party).encode())
     write_atomically(path, content)
     return path
+
+
+def write_trust(folder: Path, federation: str, keys: Mapping[str, str]) -> None:
+    """Write ``trust.json``, the public keys of all parties, with which receipts are verified.
+
+    Compare the keys with those of the other parties over another channel before you rely on them.
+    """
+    listed = tuple(TrustedKey(party=name, public_key=keys[name]) for name in sorted(keys))
+    content = canonical_bytes(TrustFile(federation=federation, keys=listed).to_json())
+    write_atomically(folder / TRUST, content)
 
 
 def params_hash(settings: str) -> str:

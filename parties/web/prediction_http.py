@@ -55,7 +55,7 @@ class RequestRefused(Exception):
 
 
 def parse_serve_address(text: str) -> tuple[str, int]:
-    """Return host and port of ``--serve``; the default host is the loopback address.
+    """Return host and port of ``--http``; the default host is the loopback address.
 
     Raises:
         ConfigError: the text is not an address.
@@ -63,7 +63,7 @@ def parse_serve_address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65_535:
         raise ConfigError(
-            f"--serve {text} is not an address", "give host:port, such as 127.0.0.1:8080"
+            f"--http {text} is not an address", "give host:port, such as 127.0.0.1:8080"
         )
     return host.strip("[]") or LOOPBACK, int(port)
 

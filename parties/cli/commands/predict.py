@@ -45,7 +45,7 @@ class _Run:
     party: str
     ids: Path | None
     out: Path | None
-    serve: str | None
+    http: str | None
     force: bool
     hub: str | None
     data: Path | None
@@ -68,7 +68,7 @@ def predict_command(  # noqa: PLR0913  a command has the options that it has
     out: Annotated[
         Path | None, typer.Option(help="Write predictions to this .csv or .parquet file.")
     ] = None,
-    serve: Annotated[
+    http: Annotated[
         str | None,
         typer.Option(help="Answer HTTP requests at this host:port until interrupted."),
     ] = None,
@@ -90,7 +90,7 @@ def predict_command(  # noqa: PLR0913  a command has the options that it has
     """Predict class probabilities with a trained model.
 
     Vertical mode: run this command at all parties at the same time. The active party writes a file
-    (--out) or runs an HTTP service (--serve). Passive parties answer the active party until the
+    (--out) or runs an HTTP service (--http). Passive parties answer the active party until the
     command of the active party ends. A prediction needs no labels.
 
     Horizontal mode: a client has the whole model. The client predicts without the other parties and
@@ -101,7 +101,7 @@ def predict_command(  # noqa: PLR0913  a command has the options that it has
     """
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
     run = _Run(
-        config, party, ids, out, serve, force, hub, data, certificates, runs, changes or []
+        config, party, ids, out, http, force, hub, data, certificates, runs, changes or []
     )  # fmt: skip
     console.run(lambda: _predict(run, console))
 
@@ -130,7 +130,7 @@ def _predict(run: _Run, console: Console) -> None:
     with lock, console.progress({run.party: role}) as listener:
         if role == "passive":
             _answer(run, config, listener)
-        elif run.serve is None:
+        elif run.http is None:
             _write_file(run, config, listener, console)
         else:
             _serve(run, config, listener, console)
@@ -143,11 +143,11 @@ def _predict_alone(run: _Run, config: "HorizontalConfig", console: Console) -> N
     from parties.data.predictions import check_output_path, write_predictions
     from parties.horizontal.predict import RowPredictionRequest, predict_rows
 
-    if run.serve is not None or run.hub is not None or run.out is None:
+    if run.http is not None or run.hub is not None or run.out is None:
         raise ConfigError(
             "a client of a horizontal run predicts without the other parties, so it needs --out "
-            "and neither --serve nor --hub",
-            "give --out predictions.csv, and omit --serve and --hub",
+            "and neither --http nor --hub",
+            "give --out predictions.csv, and omit --http and --hub",
         )
     check_output_path(run.out, force=run.force)
     request = RowPredictionRequest(run.party, run.runs, run.data, run.ids)
@@ -161,7 +161,7 @@ def _check_options(run: _Run, role: str) -> None:
     """Refuse options that do not fit the role, or do not fit together."""
     from configs.errors import ConfigError
 
-    given = {"--ids": run.ids, "--out": run.out, "--serve": run.serve, "--force": run.force or None}
+    given = {"--ids": run.ids, "--out": run.out, "--http": run.http, "--force": run.force or None}
     named = [name for name, value in given.items() if value is not None]
     if role == "passive" and named:
         raise ConfigError(
@@ -169,14 +169,14 @@ def _check_options(run: _Run, role: str) -> None:
             f"{', '.join(named)}",
             f"omit {', '.join(named)}",
         )
-    if role == "active" and (run.out is None) is (run.serve is None):
+    if role == "active" and (run.out is None) is (run.http is None):
         raise ConfigError(
-            "expected exactly one of --out FILE and --serve HOST:PORT",
-            "give --out predictions.csv, or --serve 127.0.0.1:8080",
+            "expected exactly one of --out FILE and --http HOST:PORT",
+            "give --out predictions.csv, or --http 127.0.0.1:8080",
         )
-    if run.serve is not None and len(named) > 1:
+    if run.http is not None and len(named) > 1:
         raise ConfigError(
-            "--serve cannot be combined with --ids or --force: HTTP requests name the IDs, and no "
+            "--http cannot be combined with --ids or --force: HTTP requests name the IDs, and no "
             "file is written",
             "omit --ids and --force",
         )
@@ -252,7 +252,7 @@ def _serve(
     from parties.web.prediction_http import parse_serve_address, serve_http
     from parties.web.prediction_service import PredictionService
 
-    address = parse_serve_address(run.serve or "")
+    address = parse_serve_address(run.http or "")
     party, trained = _set_up(run, config, listener, None)
     with _port(run, party) as port:
         service = PredictionService(party, trained, port)

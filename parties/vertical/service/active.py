@@ -12,7 +12,7 @@ from parties.common.errors import Diverged, PolicyError
 from parties.common.shared_randomness import Index
 from parties.data.predictions import Probabilities
 from parties.requests.duties import RequestDesk
-from parties.requests.events import EventKind, StartedBody, VerifiedBody
+from parties.requests.events import AlignedBody, EventKind, StartedBody, VerifiedBody
 from parties.requests.exchange import pack_events, unpack_events
 from parties.requests.lifecycle import RequestState
 from parties.session import handshake
@@ -26,7 +26,12 @@ from parties.vertical.engine.training_loop import largest_batch
 from parties.vertical.kept_model import party_models
 from parties.vertical.methods.registry import vertical_method
 from parties.vertical.resume import start_kept_model
-from parties.vertical.service.carry_out import Quarantined, carry_out_batch, quarantine
+from parties.vertical.service.carry_out import (
+    Quarantined,
+    carry_out_batch,
+    quarantine,
+    rows_of_labels,
+)
 from parties.vertical.service.patience import Backoff
 from parties.vertical.service.statement import state_new_version
 from protocol import vfl_pb2
@@ -131,6 +136,7 @@ class ActiveService:
         self._store = party_models(party)
         self._counts: dict[str, dict[str, int]] = {}  # events that each spoke has
         self._place = _places(self._model.state.features.ids())
+        self._method = party.agreement.unlearning.method
         _require_state(self._model.local_model.slots, party)
 
     def run(self, *, once: bool) -> bool:
@@ -144,7 +150,8 @@ class ActiveService:
         window = timedelta(hours=self._party.agreement.requests.window_hours)
         while True:
             self._synchronise()
-            if self._model.replaying or self._desk.ready(window):
+            self._align()
+            if self._model.replaying or self._desk.ready(window, self._method):
                 self._predictions.close_busy()
                 self._carry_out(window)
                 self._finish_version()
@@ -169,17 +176,30 @@ class ActiveService:
 
     def _begin(self, window: timedelta) -> list[str]:
         """Journal the start of the next batch at every party, and return its requests."""
-        views = self._desk.ready(window)
+        views = self._desk.ready(window, self._method)
         batch = tuple(each.id for each in views)
         newest = self._store.newest_version()
         version = newest.number if newest else 0
-        method = vertical_method(self._party.agreement.unlearning.method).name
         for view in views:
             if view.state is not RequestState.RUNNING:
-                body = StartedBody(batch=batch, version=version, method=method)
+                body = StartedBody(batch=batch, version=version, method=self._method)
                 self._desk.append(EventKind.STARTED, view.id, body)
         self._synchronise()
         return list(batch)
+
+    def _align(self) -> None:
+        """Name the rows of requests by label; only the active party has the labels."""
+        for view in self._desk.requests():
+            if view.state is RequestState.AUTHORISED:
+                content = view.content
+                rows = rows_of_labels(
+                    self._model,
+                    content.classes,
+                    share=float(content.fraction),
+                    stream=f"{view.id} {content.seed}",
+                )
+                body = AlignedBody(rows=tuple(rows.tolist()))
+                self._desk.append(EventKind.ALIGNED, view.id, body)
 
     def _finish_version(self) -> None:
         """Let every party erase what knows the rows of the newest version's requests."""
@@ -338,5 +358,5 @@ def _require_state(slots: Sequence[str], party: VerticalParty) -> None:
         raise PolicyError(
             f"unlearning.method = {method.name!r} needs an early checkpoint, but the kept model "
             "has none: it was trained for another method",
-            "choose a method that needs no state, such as 'retrain-local' or 'retrain'",
+            "choose a method that needs no state, such as 'retrain-local' or 'retrain-paired'",
         )

@@ -1,11 +1,13 @@
 """Carrying out a batch of requests with the kept model: the method alone, then a new version."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from parties.common.shared_randomness import Index
+from parties.common.errors import SessionEnded
+from parties.common.shared_randomness import Index, derive_key, permutation
 from parties.requests.driver import carry_out
 from parties.requests.duties import RequestDesk
 from parties.requests.events import EventKind, QuarantinedBody
@@ -21,7 +23,7 @@ from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
 
 
-class Quarantined(Exception):
+class Quarantined(SessionEnded):
     """The model after a batch is not delivered: it lost too much accuracy, or is not finite."""
 
 
@@ -82,13 +84,39 @@ def _figures(split_model: SplitModel, audit: QuickAudit | None) -> dict[str, str
 def quarantine(desk: RequestDesk, store: ModelStore, batch: list[str], why: str) -> None:
     """Record that a batch is not delivered, and go back to the version before at this party."""
     reason = (
-        f"{why}; the rows stay frozen. Raise requests.guard, or set unlearning.method = 'retrain' "
-        "at all parties, and start them again"
+        f"{why}; the rows stay frozen. Raise requests.guard, or set the exact "
+        "unlearning.method = 'retrain-paired', at all parties, and start them again"
     )
     for request in batch:
         desk.append(EventKind.QUARANTINED, request, QuarantinedBody(reason=reason))
     parent = _parent(store)
     store.prune(parent, parent)
+
+
+def rows_of_labels(
+    split_model: SplitModel, classes: Sequence[str], *, share: float, stream: str
+) -> Index:
+    """A keyed sample of the rows of some classes, [rows], ascending; unknown classes have no rows.
+
+    Args:
+        split_model: the model, with the labels of all rows that were not erased.
+        classes: names of the classes.
+        share: fraction of the training rows of each class. If it is 1, validation and test rows of
+            the classes are returned, too.
+        stream: random stream of the sample.
+    """
+    known, labels = split_model.agreement.labels.classes, split_model.labels
+    found = [np.empty(0, np.int64)]
+    for name in classes:
+        if name not in known:
+            continue
+        members = np.flatnonzero((labels == known.index(name)).numpy())
+        if share < 1:
+            members = np.intersect1d(members, split_model.rows.train)
+            secret = derive_key(split_model.agreement.seed, "request by label", stream, name)
+            members = members[permutation(secret, len(members))[: round(share * len(members))]]
+        found.append(members)
+    return np.unique(np.concatenate(found)).astype(np.int64)
 
 
 def _parent(store: ModelStore) -> int:

@@ -13,7 +13,6 @@ from parties.data.party_settings import VerticalConfig
 from parties.requests.duties import RequestDesk
 from parties.requests.lifecycle import RequestRules
 from parties.requests.receipts import Federation, params_hash
-from parties.session.party import PartyContext
 from parties.session.setup import StartOptions, hub_address
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.kept_model import party_models
@@ -46,9 +45,11 @@ def federation_of(agreement: VerticalAgreement) -> Federation:
     )
 
 
-def open_desk(party: PartyContext, agreement: VerticalAgreement) -> RequestDesk:
+def open_desk(party: VerticalParty, agreement: VerticalAgreement) -> RequestDesk:
     """Open the journal of requests of a vertical party."""
-    return RequestDesk(party, request_rules(agreement), federation_of(agreement), automatic=True)
+    rules, federation = request_rules(agreement), federation_of(agreement)
+    automatic = party.settings.requests.policy == "automatic"
+    return RequestDesk(party, rules, federation, automatic=automatic)
 
 
 def serve_vertical_party(

@@ -86,7 +86,6 @@ def test_role_outside_the_agreement_is_refused(trial: Trial) -> None:
     ("flag", "message"),
     [
         ("--labels", "set label = COLUMN in [data] of the active party's"),
-        ("--serve", "where the active party listens"),
         ("--listen", "listen is a party setting"),
         ("--unlearn", "the agreement, which all parties share"),
     ],

@@ -109,7 +109,7 @@ def test_server_and_client_without_model_are_refused(tmp_path: Path) -> None:
     without = predict(wood.path, wood.out, "ash", *out)
     assert without.exit_code == 7
     assert "no trained model in" in without.output
-    service = predict(wood.path, wood.out, "ash", "--serve", "127.0.0.1:0")
+    service = predict(wood.path, wood.out, "ash", "--http", "127.0.0.1:0")
     assert service.exit_code == 3
     assert "predicts without the other" in service.output
 

@@ -10,7 +10,6 @@ from parties.requests.events import (
     NO_EVENT,
     Event,
     EventKind,
-    canonical_bytes,
     event_time,
     new_request_id,
     parse_time,
@@ -99,7 +98,7 @@ def test_digest_is_the_hash_of_the_encoding() -> None:
     ],
 )
 def test_event_with_a_wrong_field_is_refused(path: str, value: object) -> None:
-    with pytest.raises(ValueError, match=r"event|request|rows|integer|allowed"):
+    with pytest.raises(ValueError, match=r"event|request|rows|integer|float"):
         Event.decode(changed(path, value))
 
 
@@ -126,18 +125,6 @@ def test_every_changed_byte_is_refused_or_changes_the_digest() -> None:
 def test_large_event_is_refused() -> None:
     with pytest.raises(ValueError, match="at most 16777216"):
         Event.decode(b" " * (2**24 + 1))
-
-
-@pytest.mark.parametrize("value", [1.0, float("nan"), {1: 2}, {"é": 1}, 2**53, b"", "\ud800"])
-def test_value_without_a_canonical_form_is_refused(value: object) -> None:
-    with pytest.raises(ValueError, match=r"allowed|ASCII|integer|surrogates"):
-        canonical_bytes({"value": value})
-
-
-def test_canonical_json_has_sorted_keys_and_no_spaces() -> None:
-    assert canonical_bytes({"b": [1, True, None], "a": "é\n"}) == (
-        '{"a":"é\\n","b":[1,true,null]}'.encode()
-    )
 
 
 def test_request_ids_are_unique_and_ordered_by_time() -> None:

@@ -224,9 +224,7 @@ def filled(folder: Path) -> Federation:
             request = made.ask("shop", rows=tuple(range(number, number + 5)))
             made.exchange()
             made.approve(request, "bank")
-            made.journals["shop"].database.insert(
-                "subjects", (request, b"id", "id", "aligned", bytes(32))
-            )
+            made.journals["shop"].database.insert("subjects", (request, b"sealed"))
         made.exchange()
     return made
 
@@ -412,7 +410,7 @@ def test_transaction_that_fails_leaves_nothing_behind(three: Federation) -> None
     shop = three.journals["shop"]
     with suppress(KeyError), shop.transaction():
         request = three.ask("shop")
-        shop.database.insert("subjects", (request, b"1", "1", "aligned", bytes(32)))
+        shop.database.insert("subjects", (request, b"sealed"))
         raise KeyError
     assert shop.counts() == {}
     assert shop.database.rows("subjects") == []

@@ -21,7 +21,7 @@ def test_help_describes_every_option() -> None:
         "--party",
         "--ids",
         "--out",
-        "--serve",
+        "--http",
         "--force",
         "--hub",
         "--runs",
@@ -32,7 +32,7 @@ def test_help_describes_every_option() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [("--out", "p.csv"), ("--ids", "ids.csv"), ("--serve", "127.0.0.1:8080"), ("--force",)],
+    [("--out", "p.csv"), ("--ids", "ids.csv"), ("--http", "127.0.0.1:8080"), ("--force",)],
     ids=lambda options: options[0],
 )
 def test_options_of_the_active_party_are_refused_at_a_passive_party(
@@ -45,18 +45,18 @@ def test_options_of_the_active_party_are_refused_at_a_passive_party(
 
 
 @pytest.mark.parametrize(
-    "options", [(), ("--out", "p.csv", "--serve", "127.0.0.1:0")], ids=["neither", "both"]
+    "options", [(), ("--out", "p.csv", "--http", "127.0.0.1:0")], ids=["neither", "both"]
 )
 def test_neither_or_both_of_file_and_service_are_refused(options: tuple[str, ...]) -> None:
     result = predict("office", *options)
     assert result.exit_code == 3
-    assert "one of --out FILE and --serve HOST:PORT" in result.output
+    assert "one of --out FILE and --http HOST:PORT" in result.output
 
 
 def test_service_refuses_a_file_of_ids() -> None:
-    result = predict("office", "--serve", "127.0.0.1:0", "--ids", "ids.csv")
+    result = predict("office", "--http", "127.0.0.1:0", "--ids", "ids.csv")
     assert result.exit_code == 3
-    assert "--serve cannot be combined" in result.output
+    assert "--http cannot be combined" in result.output
 
 
 def test_unknown_party_is_refused_with_the_known_parties() -> None:

@@ -130,7 +130,7 @@ def test_absent_party_ends_a_batch_and_is_named(start: Command, tmp_path: Path) 
 
 @pytest.mark.slow
 def test_service_survives_the_loss_of_a_party(trained_folder: Path, start: Command) -> None:
-    hub, left, right = start("hub", "--serve", "127.0.0.1:0"), start("left"), start("right")
+    hub, left, right = start("hub", "--http", "127.0.0.1:0"), start("left"), start("right")
     url = next(match[1] for match in map(SERVING.search, hub.stdout or ()) if match)
     wait_for_reply(f"{url}/health", None, lambda _, match: match.get("ready"))
     rows = predict_rows(trained_folder, ["p1", "p2", "p3"]).as_json()

@@ -1,0 +1,483 @@
+"""``vfl unlearn``: requests to forget rows of a kept model, at one party and without a network.
+
+A process that serves the same party may run at the same time; it sends the new events to the other
+parties.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from parties.cli.arguments import CheckedGroup
+from parties.cli.console import Console
+from parties.cli.options import (
+    CertificatesOption,
+    ConfigArgument,
+    DataOption,
+    DebugOption,
+    Format,
+    FormatOption,
+    MasterKeyOption,
+    OutOption,
+    PartyOption,
+    SetOption,
+)
+
+if TYPE_CHECKING:
+    from parties.cli.request_actions import Place
+    from parties.vertical.service.local_desk import LocalDesk
+
+unlearn_app = typer.Typer(
+    cls=CheckedGroup,
+    no_args_is_help=True,
+    help="Request that a kept model forgets rows, decide about requests, and follow them.\n\n"
+    "Each command works on the files of one party. `vfl serve` exchanges requests with the other "
+    "parties and carries them out.",
+)
+
+
+class ListEncoding(StrEnum):
+    """Encoding of a list of IDs."""
+
+    UTF8 = "utf-8"
+    CP1252 = "cp1252"
+
+
+class RequesterOf(StrEnum):
+    """Who asked for the deletion."""
+
+    SUBJECT = "subject"
+    REPRESENTATIVE = "representative"
+    CONTROLLER = "controller"
+    COURT = "court"
+
+
+RequestArgument = Annotated[str, typer.Argument(metavar="REQUEST", help="ID of the request.")]
+KeyOption = Annotated[
+    Path | None,
+    typer.Option("--key", help="Sign with the private key of the person who acts (vfl keys new)."),
+]
+ReasonOption = Annotated[str, typer.Option(help="Reason, which all parties see.")]
+
+
+IdsOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Forget the rows with the IDs in this file: a CSV file with or without a header, "
+        "or one ID per line."
+    ),
+]
+IdOption = Annotated[
+    list[str] | None,
+    typer.Option("--id", help="Forget the row with this ID; give the option for each ID."),
+]
+LabelOption = Annotated[str | None, typer.Option(help="Forget the training rows of this class.")]
+FractionOption = Annotated[
+    float, typer.Option(min=1e-9, max=1, help="With --label: fraction of the rows.")
+]
+SeedOption = Annotated[
+    int, typer.Option(min=0, help="With --label: seed for sampling the fraction.")
+]
+EncodingOption = Annotated[ListEncoding, typer.Option(help="Encoding of the file with the IDs.")]
+GroundOption = Annotated[
+    str,
+    typer.Option(
+        help="Why: gdpr-17-1-a to gdpr-17-1-f (the points of Article 17(1)), contract, "
+        "other-law or not-stated."
+    ),
+]
+ReceivedOption = Annotated[
+    datetime | None,
+    typer.Option(
+        formats=["%Y-%m-%d"], help="Day on which the request was received. Default: today."
+    ),
+]
+IdentityCheckOption = Annotated[
+    str,
+    typer.Option(
+        help="How and by whom the identity of the requester was checked, as METHOD/NAME, "
+        "without the name of the requester."
+    ),
+]
+RequesterOption = Annotated[
+    str, typer.Option(help="Name or office that makes the request, which all parties see.")
+]
+RequestedByOption = Annotated[
+    RequesterOf, typer.Option("--for", help="Who asked for the deletion.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The options that say whose requests a command uses, and how its output looks."""
+
+    config: Path
+    party: str
+    out: Path
+    certificates: Path | None
+    master_key: Path | None
+    changes: list[str]
+    output: Format
+    debug: bool
+    data: Path | None = None
+
+    @property
+    def console(self) -> Console:
+        return Console(self.party, json_lines=self.output is Format.JSON, debug=self.debug)
+
+    @property
+    def place(self) -> "Place":
+        from parties.cli.request_actions import Place
+
+        return Place(
+            self.config,
+            self.party,
+            self.out,
+            self.certificates,
+            self.master_key,
+            self.changes,
+            self.data,
+        )
+
+    def with_desk(self, action: "Callable[[LocalDesk, Console], None]") -> None:
+        """Call ``action`` with the requests of the party; print its errors."""
+        console = self.console
+        console.run(lambda: self._act(action, console))
+
+    def _act(self, action: "Callable[[LocalDesk, Console], None]", console: Console) -> None:
+        from parties.cli.request_actions import local_desk
+
+        with local_desk(self.place) as local:
+            action(local, console)
+
+
+@unlearn_app.command(
+    "request",
+    epilog="Example: vfl unlearn request people.toml --party shop --ids leavers.csv "
+    "--ground gdpr-17-1-b",
+)
+def unlearn_request_command(  # noqa: PLR0913  a command has the options that it has
+    *,
+    config: ConfigArgument,
+    party: PartyOption,
+    ids: IdsOption = None,
+    identity: IdOption = None,
+    label: LabelOption = None,
+    fraction: FractionOption = 1.0,
+    seed: SeedOption = 0,
+    encoding: EncodingOption = ListEncoding.UTF8,
+    ground: GroundOption = "not-stated",
+    received: ReceivedOption = None,
+    identity_check: IdentityCheckOption = "",
+    requester: RequesterOption = "",
+    requested_by: RequestedByOption = RequesterOf.CONTROLLER,
+    key: KeyOption = None,
+    data: DataOption = None,
+    certificates: CertificatesOption = None,
+    out: OutOption = Path("runs"),
+    master_key: MasterKeyOption,
+    changes: SetOption = None,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Request that the kept model forgets rows, and print the ID of the request.
+
+    The other parties receive the aligned rows, never an ID. IDs that the model does not know are
+    counted. The same list again is the same request.
+
+    Exit codes: 2 usage, 3 config, 4 data, 5 identity, 7 storage, 8 policy, 9
+    integrity.
+    """
+    from parties.cli.request_actions import Asked, make_request
+
+    asked = Asked(
+        ids=ids,
+        identities=tuple(identity or ()),
+        label=label,
+        fraction=_decimal(fraction),
+        seed=seed,
+        encoding=encoding.value,
+        ground=ground,
+        received=received,
+        identity_check=identity_check,
+        requester=requester,
+        requested_by=requested_by.value,
+        key=key,
+    )
+    run = _Run(config, party, out, certificates, master_key, changes or [], output, debug, data)
+    run.console.run(lambda: make_request(run.place, asked, run.console))
+
+
+@unlearn_app.command("list", epilog="Example: vfl unlearn list people.toml --party shop")
+def unlearn_list_command(  # noqa: PLR0913  a command has the options that it has
+    *,
+    config: ConfigArgument,
+    party: PartyOption,
+    certificates: CertificatesOption = None,
+    out: OutOption = Path("runs"),
+    master_key: MasterKeyOption,
+    changes: SetOption = None,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """List all requests with their states and due dates."""
+    from parties.cli.request_actions import list_requests
+
+    run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
+    run.with_desk(list_requests)
+
+
+@unlearn_app.command("show", epilog="Example: vfl unlearn show people.toml 01K... --party shop")
+def unlearn_show_command(  # noqa: PLR0913  a command has the options that it has
+    *,
+    config: ConfigArgument,
+    request: RequestArgument,
+    party: PartyOption,
+    ids: Annotated[
+        bool, typer.Option("--ids", help="Also print the IDs (personal data) and their classes.")
+    ] = False,
+    certificates: CertificatesOption = None,
+    out: OutOption = Path("runs"),
+    master_key: MasterKeyOption,
+    changes: SetOption = None,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Print what is known about one request."""
+    from parties.cli.request_actions import show_request
+
+    run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
+    run.with_desk(lambda local, console: show_request(local, request, console, with_ids=ids))
+
+
+@unlearn_app.command(
+    "approve", epilog="Example: vfl unlearn approve people.toml 01K... --party shop"
+)
+def unlearn_approve_command(  # noqa: PLR0913  a command has the options that it has
+    *,
+    config: ConfigArgument,
+    request: RequestArgument,
+    party: PartyOption,
+    key: KeyOption = None,
+    reason: ReasonOption = "",
+    certificates: CertificatesOption = None,
+    out: OutOption = Path("runs"),
+    master_key: MasterKeyOption,
+    changes: SetOption = None,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Approve a request for this party. The first decision of a party stands."""
+    from parties.cli.request_actions import decide
+    from parties.requests.events import EventKind
+
+    run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
+    kind = EventKind.APPROVED
+    run.with_desk(lambda local, console: decide(local, kind, request, reason, key, console))
+
+
+@unlearn_app.command(
+    "reject",
+    epilog="Example: vfl unlearn reject people.toml 01K... --party shop --reason 'legal hold'",
+)
+def unlearn_reject_command(  # noqa: PLR0913  a command has the options that it has
+    *,
+    config: ConfigArgument,
+    request: RequestArgument,
+    party: PartyOption,
+    reason: Annotated[str, typer.Option(help="Reason, which all parties see.")],
+    key: KeyOption = None,
+    certificates: CertificatesOption = None,
+    out: OutOption = Path("runs"),
+    master_key: MasterKeyOption,
+    changes: SetOption = None,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Reject a request for this party, which ends the request at all parties."""
+    from parties.cli.request_actions import decide
+    from parties.requests.events import EventKind
+
+    run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
+    kind = EventKind.REJECTED
+    run.with_desk(lambda local, console: decide(local, kind, request, reason, key, console))
+
+
+@unlearn_app.command(
+    "withdraw", epilog="Example: vfl unlearn withdraw people.toml 01K... --party shop"
+)
+def unlearn_withdraw_command(  # noqa: PLR0913  a command has the options that it has
+    *,
+    config: ConfigArgument,
+    request: RequestArgument,
+    party: PartyOption,
+    key: KeyOption = None,
+    reason: ReasonOption = "",
+    certificates: CertificatesOption = None,
+    out: OutOption = Path("runs"),
+    master_key: MasterKeyOption,
+    changes: SetOption = None,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Withdraw a request of this party before it is carried out."""
+    from parties.cli.request_actions import withdraw
+
+    run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
+    run.with_desk(lambda local, console: withdraw(local, request, reason, key, console))
+
+
+@unlearn_app.command(
+    "extend",
+    epilog="Example: vfl unlearn extend people.toml 01K... --party shop --until 2027-01-15 "
+    "--notice 2026-11-20 --reason 'many requests'",
+)
+def unlearn_extend_command(  # noqa: PLR0913  a command has the options that it has
+    *,
+    config: ConfigArgument,
+    request: RequestArgument,
+    party: PartyOption,
+    until: Annotated[
+        datetime, typer.Option(formats=["%Y-%m-%d"], help="New due date (YYYY-MM-DD).")
+    ],
+    notice: Annotated[
+        datetime,
+        typer.Option(
+            formats=["%Y-%m-%d"], help="Day on which the requester was informed (YYYY-MM-DD)."
+        ),
+    ],
+    reason: Annotated[str, typer.Option(help="Reason, which all parties see.")],
+    key: KeyOption = None,
+    certificates: CertificatesOption = None,
+    out: OutOption = Path("runs"),
+    master_key: MasterKeyOption,
+    changes: SetOption = None,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Move the due date of a request of this party, by at most two months."""
+    from parties.cli.request_actions import extend
+
+    run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
+    dates = until, notice
+    run.with_desk(lambda local, console: extend(local, request, dates, reason, key, console))
+
+
+@unlearn_app.command("status", epilog="Example: vfl unlearn status people.toml --party shop")
+def unlearn_status_command(  # noqa: PLR0913  a command has the options that it has
+    *,
+    config: ConfigArgument,
+    party: PartyOption,
+    certificates: CertificatesOption = None,
+    out: OutOption = Path("runs"),
+    master_key: MasterKeyOption,
+    changes: SetOption = None,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Print how many requests are in each state, frozen rows, and reminders of due dates."""
+    from parties.cli.request_actions import print_status
+
+    run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
+    run.with_desk(print_status)
+
+
+@unlearn_app.command(
+    "export", epilog="Example: vfl unlearn export people.toml --party shop --journal journal.jsonl"
+)
+def unlearn_export_command(  # noqa: PLR0913  a command has the options that it has
+    *,
+    config: ConfigArgument,
+    party: PartyOption,
+    journal: Annotated[
+        Path | None,
+        typer.Option(help="Write all events of all parties to this file, for vfl-verify."),
+    ] = None,
+    request: Annotated[
+        str | None, typer.Option(help="ID of the request whose subjects --openings writes.")
+    ] = None,
+    openings: Annotated[
+        Path | None,
+        typer.Option(help="Write the IDs of a request and their salts (secret) to this file."),
+    ] = None,
+    key: KeyOption = None,
+    certificates: CertificatesOption = None,
+    out: OutOption = Path("runs"),
+    master_key: MasterKeyOption,
+    changes: SetOption = None,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Write the journal, or the subjects of a request, to files that vfl-verify reads."""
+    from parties.cli.request_actions import export
+
+    run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
+    run.with_desk(lambda local, console: export(local, journal, request, openings, key, console))
+
+
+@unlearn_app.command("purge", epilog="Example: vfl unlearn purge people.toml --party shop")
+def unlearn_purge_command(  # noqa: PLR0913  a command has the options that it has
+    *,
+    config: ConfigArgument,
+    party: PartyOption,
+    request: Annotated[
+        str | None,
+        typer.Option(
+            help="Delete the private record of this request. Default: of all requests that ended "
+            "longer ago than requests.retention_days of the party settings."
+        ),
+    ] = None,
+    key: KeyOption = None,
+    certificates: CertificatesOption = None,
+    out: OutOption = Path("runs"),
+    master_key: MasterKeyOption,
+    changes: SetOption = None,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Delete the private records (IDs and salts) of ended requests of this party.
+
+    The signed events stay, because they contain no ID. The subjects cannot be
+    proved in receipts afterwards.
+    """
+    from parties.cli.request_actions import purge
+
+    run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
+    run.with_desk(lambda local, console: purge(local, request, key, console))
+
+
+@unlearn_app.command(
+    "readmit",
+    epilog="Example: vfl unlearn readmit people.toml --party shop --id 4711 --reason contract",
+)
+def unlearn_readmit_command(  # noqa: PLR0913  a command has the options that it has
+    *,
+    config: ConfigArgument,
+    party: PartyOption,
+    identity: Annotated[
+        list[str], typer.Option("--id", help="Accept this ID again; give the option for each ID.")
+    ],
+    reason: Annotated[str, typer.Option(help="Reason, which all parties see.")],
+    key: KeyOption = None,
+    certificates: CertificatesOption = None,
+    out: OutOption = Path("runs"),
+    master_key: MasterKeyOption,
+    changes: SetOption = None,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Accept forgotten IDs again in a later training, with a new legal ground."""
+    from parties.cli.request_actions import readmit
+
+    run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
+    run.with_desk(lambda local, console: readmit(local, identity, reason, key, console))
+
+
+def _decimal(fraction: float) -> str:
+    """Return a fraction as the text that events contain: at most nine decimals."""
+    return f"{fraction:.9f}".rstrip("0").rstrip(".")

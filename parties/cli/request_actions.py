@@ -1,0 +1,601 @@
+"""What the commands of ``vfl unlearn`` do with the requests of one party."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from configs.agreement import VerticalAgreement
+from configs.errors import ConfigError
+from parties.cli.console import Console
+from parties.cli.modes import read_runnable
+from parties.common.atomic_file import write_atomically
+from parties.common.errors import PolicyError, StorageError, UsageProblem
+from parties.data.id_lists import Encoding, ListedIds, list_of_ids, read_id_list
+from parties.data.requested_ids import id_columns
+from parties.requests.events import (
+    DecisionBody,
+    Event,
+    EventKind,
+    ExtendedBody,
+    IdentityCheck,
+    RequestedBody,
+    event_time,
+    new_request_id,
+    parse_time,
+)
+from parties.requests.lifecycle import (
+    CARRIED_OUT,
+    ENDED,
+    RequestState,
+    RequestView,
+    latest_extension,
+)
+from parties.requests.persons import (
+    PersonKey,
+    PersonRole,
+    decision_message,
+    read_person_key,
+)
+from parties.requests.subjects import (
+    Subject,
+    aligned_rows,
+    classify,
+    count_classes,
+    openings,
+)
+from parties.session.setup import StartOptions
+from parties.vertical.service.local_desk import LocalDesk, open_local_desk
+from unlearning.receipts.canonical import canonical_bytes
+from unlearning.receipts.receipt import LegalBasis, RequesterKind
+
+_UNDECIDED = (RequestState.PENDING, RequestState.RECEIVED)
+_BEFORE_START = (*_UNDECIDED, RequestState.AUTHORISED, RequestState.ALIGNED)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The options that say whose requests a command uses."""
+
+    config: Path
+    party: str
+    out: Path
+    certificates: Path | None
+    master_key: Path | None
+    changes: list[str]
+    data: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The options of a new request."""
+
+    ids: Path | None
+    identities: tuple[str, ...]
+    label: str | None
+    fraction: str
+    seed: int
+    encoding: Encoding
+    ground: str
+    received: datetime | None
+    identity_check: str
+    requester: str
+    requested_by: str
+    key: Path | None
+
+
+@contextmanager
+def local_desk(place: Place, *, reads_data: bool = False) -> Iterator[LocalDesk]:
+    """Open the requests that ``place`` names in a ``with`` block.
+
+    Raises:
+        ConfigError: the config is not valid, or its mode keeps no model.
+    """
+    config = read_runnable(place.config, place.changes, place.party)
+    if not isinstance(config.agreement, VerticalAgreement):
+        raise ConfigError(
+            f"{place.config} is the agreement of a {config.agreement.mode} run, but only the "
+            "vertical mode keeps models for later requests",
+            "list the requests in the agreement of the run",
+        )
+    config.settings(place.party)
+    options = StartOptions(place.out, place.data, place.certificates, master_key=place.master_key)
+    with open_local_desk(config, place.party, options, reads_data=reads_data) as local:
+        yield local
+
+
+def make_request(place: Place, asked: Asked, console: Console) -> None:
+    """Journal a request, and print its ID and what was found.
+
+    Raises:
+        UsageProblem: the options do not fit together.
+        PolicyError: the party's policy needs the key of a person.
+    """
+    _check_asked(asked)
+    by_rows = asked.label is None
+    with local_desk(place, reads_data=by_rows) as local:
+        person = _acting(local, asked.key, PersonRole.REQUESTER)
+        if local.party.agreement.requests.separate_persons and person is None:
+            raise PolicyError(
+                "the agreement has requests.separate_persons, so the requester must sign",
+                "give --key FILE with the private key of the requester",
+            )
+        rows = local.kept_rows()
+        listed = _listed(local, asked) if by_rows else None
+        subjects: list[Subject] = []
+        if listed is not None:
+            subjects = classify(listed, set(local.party.holding.ids), rows, local.forgotten)
+        found = count_classes(subjects) if by_rows else {}
+        if listed is not None:
+            found |= {"unusable_lines": len(listed.unusable), "repeated": listed.repeated}
+            if not found["aligned"]:
+                _print_nothing(local, found, console)
+                return
+        content = _content(local, asked, aligned_rows(subjects, rows), person)
+        name = new_request_id(local.party.now())
+        views = local.desk.requests()
+        request, new = local.subjects.submit(content, subjects, person, views, name)
+        local.desk.attend()
+        _print_request(local, request, new, found, console)
+
+
+def list_requests(local: LocalDesk, console: Console) -> None:
+    """Print one line for each request."""
+    for view in local.desk.requests():
+        fields = _fields(local, view)
+        console.print(
+            f"{view.id}  {view.state.value:11}  due {fields['due_at'][:10]}  "
+            f"{view.content.kind:11}  {_row_count(view):>7} rows  from {view.origin}"
+            + _alarm(fields),
+            event="request",
+            **fields,
+        )
+
+
+def show_request(local: LocalDesk, request: str, console: Console, *, with_ids: bool) -> None:
+    """Print what is known about one request; with ``with_ids``, also its IDs and their classes.
+
+    Raises:
+        StorageError: this party has no IDs of the request.
+    """
+    view = _view(local, request)
+    fields = _fields(local, view)
+    subjects = local.subjects.of(view.id)
+    fields |= {"found": count_classes(subjects)} if subjects is not None else {}
+    lines = [f"{name.replace('_', ' ')}: {_shown(value)}" for name, value in fields.items()]
+    console.print("\n".join(lines), event="request", **fields)
+    if with_ids:
+        if subjects is None:
+            raise StorageError(
+                f"this party has no IDs of the request {view.id}",
+                f"only {view.origin} has the IDs, until its record is purged",
+            )
+        for each in subjects:
+            console.print(
+                f"{each.found.value}  {each.text}",
+                event="subject",
+                found=each.found.value,
+                id=each.text,
+            )
+
+
+def decide(
+    local: LocalDesk,
+    kind: EventKind,
+    request: str,
+    reason: str,
+    key: Path | None,
+    console: Console,
+) -> None:
+    """Approve or reject a request for this party.
+
+    Raises:
+        PolicyError: the request is decided already, or this person may not decide.
+    """
+    view, party = _view(local, request), local.party.name
+    person = _acting(local, key, PersonRole.APPROVER)
+    decided = party in view.approvals | view.rejected_by
+    if decided or view.state not in _UNDECIDED:
+        raise PolicyError(
+            f"{party} cannot decide about the request {view.id}: it is {view.state.value}"
+            + (f", and {party} has decided already" if decided else ""),
+            "the first decision of a party stands; its requester can withdraw a request before it "
+            "is carried out",
+        )
+    if kind is EventKind.APPROVED:
+        _refuse_same_person(local, view, person)
+    _append_decision(local, kind, view, reason, person)
+    _print_state(local, view.id, kind.value, console)
+
+
+def withdraw(
+    local: LocalDesk, request: str, reason: str, key: Path | None, console: Console
+) -> None:
+    """Withdraw a request of this party.
+
+    Raises:
+        PolicyError: another party made the request, or it is being carried out.
+    """
+    view = _own_view(local, request)
+    person = _acting(local, key, PersonRole.REQUESTER)
+    if view.state not in _BEFORE_START:
+        raise PolicyError(
+            f"the request {view.id} is {view.state.value} and cannot be withdrawn",
+            "a request can be withdrawn until it is carried out",
+        )
+    _append_decision(local, EventKind.WITHDRAWN, view, reason, person)
+    _print_state(local, view.id, "withdrawn", console)
+
+
+def extend(
+    local: LocalDesk,
+    request: str,
+    dates: tuple[datetime, datetime],
+    reason: str,
+    key: Path | None,
+    console: Console,
+) -> None:
+    """Move the due date of a request of this party.
+
+    Args:
+        local: the requests of the party.
+        request: ID of the request.
+        dates: the new due date, and the day on which the requester was informed.
+        reason: the reason.
+        key: file with the key of the person who acts.
+        console: prints the result.
+
+    Raises:
+        PolicyError: the request has ended, is due already, or the new date is too late.
+    """
+    view = _own_view(local, request)
+    _acting(local, key, PersonRole.REQUESTER)
+    first, until = parse_time(view.content.due_at), dates[0].replace(tzinfo=UTC)
+    latest = latest_extension(view.received_at, first)
+    if not view.open or local.party.now() > first:
+        raise PolicyError(
+            f"the due date of the request {view.id} cannot be moved: the request is "
+            f"{view.state.value} and was due on {first:%Y-%m-%d}",
+            "the due date of an open request can be moved until it has passed",
+        )
+    if not view.due_at < until <= latest:
+        raise PolicyError(
+            f"the new due date is {until:%Y-%m-%d}; expected a date after {view.due_at:%Y-%m-%d} "
+            f"and not after {latest:%Y-%m-%d}",
+            "the due date can be moved by at most two months",
+        )
+    notice = f"{dates[1]:%Y-%m-%d}"
+    body = ExtendedBody(until=event_time(until), notice=notice, reason=reason)
+    local.desk.append(EventKind.EXTENDED, view.id, body)
+    _print_state(local, view.id, "extended", console)
+
+
+def print_status(local: LocalDesk, console: Console) -> None:
+    """Print how many requests are in each state, frozen rows, and reminders of due dates."""
+    views = local.desk.requests()
+    states = Counter(view.state.value for view in views)
+    frozen = len(local.desk.frozen_rows())
+    words = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    console.print(
+        f"{len(views)} requests" + (f": {words}" if words else "") + f"; {frozen} frozen rows",
+        event="status",
+        requests=len(views),
+        states=dict(sorted(states.items())),
+        frozen_rows=frozen,
+    )
+    for view in views:
+        fields = _fields(local, view)
+        if fields["reminder"] is not None or view.clock_anomaly:
+            console.print(
+                f"{view.id}  {view.state.value}  due {fields['due_at'][:10]}{_alarm(fields)}",
+                event="reminder",
+                **fields,
+            )
+
+
+def export(
+    local: LocalDesk,
+    journal: Path | None,
+    request: str | None,
+    private: Path | None,
+    key: Path | None,
+    console: Console,
+) -> None:
+    """Write the journal, and the subjects of a request, for ``vfl-verify``.
+
+    Raises:
+        UsageProblem: no file is named, or a file of openings without a request.
+        StorageError: this party has no subjects of the request.
+        IntegrityError: the signature of an event is wrong.
+    """
+    if (journal is None and private is None) or (private is None) is not (request is None):
+        raise UsageProblem(
+            "expected --journal FILE, or --request and --openings FILE together",
+            "give --journal journal.jsonl",
+        )
+    _acting(local, key, PersonRole.AUDITOR)
+    if journal is not None:
+        records = local.desk.journal.since({})
+        write_atomically(journal, b"".join(each + b"\n" for each in records))
+        text = f"{len(records)} events: {journal}"
+        console.print(text, event="exported", events=len(records), file=str(journal))
+    if private is not None and request is not None:
+        view = _view(local, request)
+        subjects = local.subjects.of(view.id)
+        if subjects is None:
+            raise StorageError(
+                f"this party has no IDs of the request {view.id}",
+                f"only {view.origin} has the IDs, until its record is purged",
+            )
+        found = openings(view.id, subjects)
+        write_atomically(private, canonical_bytes(found.to_json()))
+        count = len(found.subjects)
+        text = f"{count} subjects with salts, keep them secret: {private}"
+        console.print(text, event="exported", subjects=count, file=str(private))
+
+
+def purge(local: LocalDesk, request: str | None, key: Path | None, console: Console) -> None:
+    """Delete the private record of one request, or of all whose retention has ended.
+
+    Raises:
+        PolicyError: the request has not ended, or is of another party.
+    """
+    _acting(local, key, PersonRole.OPERATOR)
+    views = [_own_view(local, request)] if request else _past_retention(local)
+    for view in views:
+        local.subjects.purge(view)
+        console.print(f"purged {view.id}", event="purged", request=view.id)
+    if not views:
+        console.print("no record to purge", event="purged", request=None)
+
+
+def readmit(
+    local: LocalDesk, identities: list[str], reason: str, key: Path | None, console: Console
+) -> None:
+    """Accept forgotten IDs again."""
+    _acting(local, key, PersonRole.APPROVER)
+    listed = list_of_ids(identities, id_columns(local.party.settings.data))
+    count = local.forgotten.readmit(local.desk.journal, listed.ids, reason)
+    console.print(
+        f"{count} IDs readmitted, {len(listed) - count} were not on the list of forgotten IDs",
+        event="readmitted",
+        readmitted=count,
+        not_listed=len(listed) - count,
+    )
+
+
+def _check_asked(asked: Asked) -> None:
+    """Refuse options of a request that do not fit together."""
+    ways = [asked.ids is not None, bool(asked.identities), asked.label is not None]
+    if sum(ways) != 1:
+        raise UsageProblem(
+            "expected exactly one of --ids FILE, --id TEXT and --label NAME",
+            "give --ids FILE with the IDs to forget",
+        )
+    if asked.label is None and (asked.fraction != "1" or asked.seed):
+        raise UsageProblem(
+            "--fraction and --seed work only with --label", "omit --fraction and --seed"
+        )
+    if asked.ground not in [*LegalBasis]:
+        raise UsageProblem(
+            f"--ground {asked.ground[:40]} is unknown", f"give one of {', '.join(LegalBasis)}"
+        )
+    if asked.received is not None and asked.received.replace(tzinfo=UTC) > datetime.now(UTC):
+        raise UsageProblem("--received lies in the future", "give the day of receipt")
+    if asked.identity_check and not all(asked.identity_check.partition("/")):
+        raise UsageProblem(
+            "--identity-check has not the form METHOD/NAME",
+            "give for example --identity-check passport/front-office",
+        )
+
+
+def _listed(local: LocalDesk, asked: Asked) -> ListedIds:
+    columns = id_columns(local.party.settings.data)
+    if asked.ids is None:
+        return list_of_ids(asked.identities, columns)
+    return read_id_list(asked.ids, columns, asked.encoding)
+
+
+def _content(
+    local: LocalDesk, asked: Asked, rows: tuple[int, ...], person: PersonKey | None
+) -> RequestedBody:
+    """Return the content of the request; it contains no ID.
+
+    Raises:
+        UsageProblem: the label is no class of the agreement.
+    """
+    agreement, now = local.party.agreement, local.party.now()
+    if asked.label is not None and asked.label not in agreement.labels.classes:
+        raise UsageProblem(
+            f"--label {asked.label[:40]} is no class of the agreement",
+            f"the classes are {', '.join(agreement.labels.classes)}",
+        )
+    received = now if asked.received is None else asked.received.replace(tzinfo=UTC)
+    method, _, by = asked.identity_check.partition("/")
+    check = IdentityCheck(method=method, date=f"{now:%Y-%m-%d}", by=by) if method else None
+    part = "label" if asked.fraction == "1" else "labels_part"
+    return RequestedBody(
+        kind="rows" if asked.label is None else part,  # type: ignore[arg-type]
+        rows=rows if asked.label is None else None,
+        classes=() if asked.label is None else (asked.label,),
+        fraction=asked.fraction,
+        seed=asked.seed,
+        ground=asked.ground,
+        identity_check=check,
+        received_at=event_time(received),
+        due_at=event_time(received + timedelta(days=agreement.requests.due_days)),
+        requester_name=asked.requester or (person.name if person else ""),
+        requester_kind=RequesterKind(asked.requested_by).value,
+    )
+
+
+def _acting(local: LocalDesk, path: Path | None, role: PersonRole) -> PersonKey | None:
+    """Return the key of the person who acts, if the policy allows the action."""
+    key = None if path is None else read_person_key(path)
+    if key is not None and local.policy.automatic and not local.policy.persons:
+        return key  # the party lists no persons: the key only signs
+    return local.policy.acting(key, role)
+
+
+def _refuse_same_person(local: LocalDesk, view: RequestView, person: PersonKey | None) -> None:
+    """Refuse an approval that another person must make."""
+    requester = view.content.requester
+    if not local.party.agreement.requests.separate_persons:
+        return
+    if person is None and view.origin == local.party.name:
+        raise PolicyError(
+            "the agreement has requests.separate_persons, so a person must approve the request",
+            "give --key FILE with the private key of another person than the requester",
+        )
+    if person is not None and requester is not None and person.public == requester.key:
+        raise PolicyError(
+            f"{person.name} made the request {view.id} and may not approve it",
+            "another person must approve the request",
+        )
+
+
+def _append_decision(
+    local: LocalDesk, kind: EventKind, view: RequestView, reason: str, person: PersonKey | None
+) -> None:
+    asked: Event = next(
+        event for event in local.desk.journal.events(view.id) if event.kind is EventKind.REQUESTED
+    )
+    message = decision_message(kind, asked, reason)
+    signature = None if person is None else person.sign(message)
+    local.desk.append(kind, view.id, DecisionBody(reason=reason, person=signature))
+
+
+def _view(local: LocalDesk, request: str) -> RequestView:
+    for view in local.desk.requests():
+        if view.id == request:
+            return view
+    raise UsageProblem(
+        f"no request has the ID {request[:40]}", "vfl unlearn list shows the IDs of all requests"
+    )
+
+
+def _own_view(local: LocalDesk, request: str) -> RequestView:
+    view = _view(local, request)
+    if view.origin != local.party.name:
+        raise PolicyError(
+            f"the request {view.id} was made at {view.origin}", f"ask {view.origin} to do this"
+        )
+    return view
+
+
+def _past_retention(local: LocalDesk) -> list[RequestView]:
+    """Return ended requests of this party whose last event is older than the retention."""
+    days = local.party.settings.requests.retention_days
+    before = event_time(local.party.now() - timedelta(days=days))
+    last: dict[str, str] = {}
+    for event in local.desk.journal.events():
+        last[event.request] = max(event.time, last.get(event.request, ""))
+    return [
+        view
+        for view in local.desk.requests()
+        if view.origin == local.party.name
+        and view.state in ENDED | CARRIED_OUT
+        and local.party.name not in view.purged
+        and last[view.id] < before
+    ]
+
+
+def _fields(local: LocalDesk, view: RequestView) -> dict[str, Any]:
+    """Return a view as JSON; it contains no ID of a subject."""
+    now, content = local.party.now(), view.content
+    return {
+        "request": view.id,
+        "state": view.state.value,
+        "origin": view.origin,
+        "kind": content.kind,
+        "classes": list(content.classes),
+        "rows": None if view.rows is None else len(view.rows),
+        "ground": content.ground,
+        "requester": content.requester_name,
+        "received_at": event_time(view.received_at),
+        "due_at": event_time(view.due_at),
+        "extended": view.extended,
+        "reminder": view.reminder(now),
+        "expired": view.expired(now),
+        "journaled": sorted(view.journaled),
+        "approvals": sorted(view.approvals),
+        "rejected_by": sorted(view.rejected_by),
+        "reason": view.reason,
+        "method": view.method,
+        "version_before": view.version_before,
+        "version_after": view.version_after,
+        "receipt": view.receipt,
+        "signatures": sorted(view.signatures),
+        "clock_anomaly": view.clock_anomaly,
+        "ignored_events": view.ignored,
+        "purged": sorted(view.purged),
+    }
+
+
+def _row_count(view: RequestView) -> str:
+    return "?" if view.rows is None else str(len(view.rows))
+
+
+def _alarm(fields: dict[str, Any]) -> str:
+    """Return the end of a line: how much of the time to the due date has passed."""
+    words = []
+    if fields["expired"]:
+        words.append("PAST DUE")
+    elif fields["reminder"] is not None:
+        words.append(f"{fields['reminder']} % of the time has passed")
+    if fields["clock_anomaly"]:
+        words.append("the clock of a party was set back")
+    return "".join(f"  {each}" for each in words)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value in (None, "") else str(value)
+
+
+def _print_nothing(local: LocalDesk, found: dict[str, int], console: Console) -> None:
+    console.print(
+        f"{_shown(found)}: the model knows none of these rows, so no request was made",
+        event="request",
+        request=None,
+        party=local.party.name,
+        new=False,
+        found=found,
+    )
+
+
+def _print_request(
+    local: LocalDesk, request: str, new: bool, found: dict[str, int], console: Console
+) -> None:
+    view = _view(local, request)
+    words = f"{_shown(found)}\n" if found else ""
+    same = "" if new else " (the same request exists already)"
+    console.print(
+        f"{words}request {request}{same}: {view.state.value}, due {view.due_at:%Y-%m-%d}",
+        event="request",
+        request=request,
+        party=local.party.name,
+        new=new,
+        found=found,
+        state=view.state.value,
+        due_at=event_time(view.due_at),
+    )
+
+
+def _print_state(local: LocalDesk, request: str, action: str, console: Console) -> None:
+    view = _view(local, request)
+    console.print(
+        f"{action} {request}: {view.state.value}, due {view.due_at:%Y-%m-%d}",
+        event=action,
+        request=request,
+        state=view.state.value,
+        due_at=event_time(view.due_at),
+    )

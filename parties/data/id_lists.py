@@ -1,0 +1,167 @@
+"""Lists of IDs as people send them: CSV with or without a header, or one ID per line.
+
+The delimiter is a comma, a semicolon or a tab. A header is recognised by the names of the party's
+ID columns; other columns are then ignored. Without a header, a line has exactly the ID columns. A
+line without a usable ID is counted and does not end the reading.
+"""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from parties.common.errors import DataError
+from psi.errors import PsiError
+from psi.ids import join_columns, normalise
+
+Encoding: TypeAlias = Literal["utf-8", "cp1252"]
+DELIMITERS: Final = (",", ";", "\t")
+LARGEST_LIST: Final = 1 << 30  # bytes
+_Record: TypeAlias = tuple[int, list[str]]  # line number and cells
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ListedIds:
+    """The IDs of a list, each once, in the order of the list.
+
+    Attributes:
+        texts: the IDs as written; tabs separate several columns.
+        ids: the IDs in normal form.
+        unusable: numbers of the lines without a usable ID, from 1.
+        repeated: number of lines that repeat an earlier ID.
+    """
+
+    texts: tuple[str, ...]
+    ids: tuple[bytes, ...]
+    unusable: tuple[int, ...] = ()
+    repeated: int = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        return f"ListedIds of {len(self)} IDs"
+
+
+def read_id_list(path: Path, columns: Sequence[str], encoding: Encoding = "utf-8") -> ListedIds:
+    """Read a list of IDs from a file.
+
+    Args:
+        path: the file.
+        columns: names of the party's ID columns; empty if IDs are file names and row numbers.
+        encoding: encoding of the file; a byte order mark is ignored.
+
+    Raises:
+        DataError: the file cannot be read, has another encoding, contains no usable ID, or has
+            lines whose ID columns cannot be found.
+    """
+    text = _decoded(path, encoding)
+    found = _listed(_records(path, text, columns), max(1, len(columns)))
+    if not found.ids:
+        raise DataError(f"{path} contains no usable ID", "write one ID per line")
+    return found
+
+
+def list_of_ids(texts: Sequence[str], columns: Sequence[str]) -> ListedIds:
+    """Return the IDs in ``texts``, in which tabs separate the columns of an ID.
+
+    Raises:
+        DataError: a text is not an ID of these columns.
+    """
+    width = max(1, len(columns))
+    found = _listed(enumerate((text.split("\t") for text in texts), 1), width)
+    if found.unusable or not found.ids:
+        numbers = ", ".join(map(str, found.unusable[:5]))
+        raise DataError(
+            f"--id number {numbers} is not an ID of {width} columns" if numbers else "no ID given",
+            "separate the columns of an ID with tabs",
+        )
+    return found
+
+
+def _listed(records: Iterator[_Record] | enumerate[list[str]], width: int) -> ListedIds:
+    """Return the IDs of records; records without a usable ID are counted."""
+    found: dict[bytes, str] = {}
+    unusable, repeated = [], 0
+    for number, cells in records:
+        try:
+            parts = [normalise(cell) for cell in cells]
+        except PsiError:
+            parts = []
+        if len(parts) != width:
+            unusable.append(number)
+            continue
+        identity = parts[0] if width == 1 else join_columns(parts)
+        repeated += identity in found
+        found.setdefault(identity, "\t".join(cells))
+    return ListedIds(tuple(found.values()), tuple(found), tuple(unusable), repeated)
+
+
+def _decoded(path: Path, encoding: Encoding) -> str:
+    try:
+        if path.stat().st_size > LARGEST_LIST:
+            raise DataError(
+                f"{path} has more than {LARGEST_LIST} bytes", "split the list into several files"
+            )
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(
+            f"cannot read the IDs in {path}: {error.strerror}", "check the path and its permissions"
+        ) from error
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in content:
+        raise DataError(f"{path} is not a text file in UTF-8", "save the file as UTF-8")
+    try:
+        return content.decode("utf-8-sig" if encoding == "utf-8" else encoding)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        hint = "save the file as UTF-8"
+        hint += ", or give --encoding cp1252" if encoding == "utf-8" else ""
+        raise DataError(f"{path}: line {line} is not {encoding.upper()} text", hint) from None
+
+
+def _records(path: Path, text: str, columns: Sequence[str]) -> Iterator[_Record]:
+    """Yield line number and ID cells of each record that is not blank."""
+    width = max(1, len(columns))
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    for delimiter in DELIMITERS:
+        names = [cell.strip().casefold() for cell in _cells(first, delimiter)]
+        wanted = [column.strip().casefold() for column in columns]
+        if columns and all(names.count(name) == 1 for name in wanted):
+            places = [names.index(name) for name in wanted]
+            rows = _rows(path, text, delimiter)
+            next(rows)
+            for number, cells in rows:
+                inside = max(places) < len(cells)
+                yield number, [cells[place] for place in places] if inside else []
+            return
+    widths = {delimiter: len(_cells(first, delimiter)) for delimiter in DELIMITERS}
+    chosen = next((each for each in DELIMITERS if widths[each] == width > 1), None)
+    several = next((each for each in DELIMITERS if widths[each] > 1), None)
+    if chosen is None and (width > 1 or several is not None):
+        raise DataError(
+            f"{path}: the first line has {widths[several] if several else 1} columns, expected "
+            f"{width}: {', '.join(columns) or 'the ID'}",
+            "write a first line with the names of the columns; an ID that contains a comma, a "
+            "semicolon or a tab needs double quotes",
+        )
+    yield from _rows(path, text, chosen or ",")
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    return next(csv.reader([line], delimiter=delimiter), [])
+
+
+def _rows(path: Path, text: str, delimiter: str) -> Iterator[_Record]:
+    """Yield line number and cells of each record that is not blank."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield reader.line_num, cells
+    except csv.Error as error:
+        raise DataError(
+            f"{path}: line {reader.line_num} is not valid CSV",
+            'close every double quote, and write "" for a double quote inside an ID',
+        ) from error

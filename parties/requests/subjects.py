@@ -1,0 +1,268 @@
+"""Subjects of requests: who is to be forgotten, sealed at the requester's party, and never shared.
+
+The subjects of a request are sealed under a key of their own; a purge destroys this key. The list
+of forgotten IDs contains HMACs under a key of the party, so that a forgotten ID is recognised when
+it comes back, while the list itself reveals no ID.
+"""
+
+import hmac
+import json
+import os
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import sha256
+from typing import Final
+
+from parties.common.errors import IntegrityError, PolicyError
+from parties.data.id_lists import ListedIds
+from parties.requests.database import RequestDatabase
+from parties.requests.events import (
+    EventKind,
+    PurgedBody,
+    ReadmittedBody,
+    RequestedBody,
+    body_json,
+)
+from parties.requests.journal import RequestJournal
+from parties.requests.lifecycle import CARRIED_OUT, ENDED, RequestView
+from parties.requests.persons import PersonKey, request_message
+from parties.session.store.sealing import KeyFile, seal, unseal
+from unlearning.receipts.canonical import canonical_bytes
+from unlearning.receipts.commitment import SALT_BYTES, subject_commitment
+from unlearning.receipts.evidence import Opening, SubjectOpenings
+from unlearning.receipts.merkle import merkle_root
+
+_FORGOTTEN_KEY: Final = "forgotten"  # names of keys in the party's key file
+_SUBMISSION_KEY: Final = "submissions"
+_SUBJECTS_KEY: Final = "subjects-"  # then the ID of the request
+
+
+class SubjectClass(StrEnum):
+    """What the party found for an ID of a request."""
+
+    ALIGNED = "aligned"  # the model knows the row
+    NOT_COMMON = "not_common"  # this party has the row, but not every other party
+    NOT_HELD = "not_held"  # this party has no such row
+    FORGOTTEN = "forgotten"  # the row was forgotten by an earlier request
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One ID of a request; ``repr`` shows no ID.
+
+    Attributes:
+        text: the ID as the requester wrote it.
+        id: the ID in normal form.
+        found: what the party found.
+        salt: 32 random bytes, for the commitment in the receipt.
+    """
+
+    text: str = field(repr=False)
+    id: bytes = field(repr=False)
+    found: SubjectClass
+    salt: bytes = field(repr=False)
+
+    @property
+    def commitment(self) -> bytes:
+        """The salted commitment to the ID, 32 bytes, which the receipt contains."""
+        return subject_commitment(self.salt, self.id)
+
+
+class ForgottenList:
+    """The HMACs of the IDs that this party has forgotten."""
+
+    def __init__(self, database: RequestDatabase, keys: KeyFile) -> None:
+        self._database, self._key = database, keys.create(_FORGOTTEN_KEY)
+
+    def __contains__(self, identity: object) -> bool:
+        """Return whether the ID in normal form, bytes, is on the list."""
+        return isinstance(identity, bytes) and bool(
+            self._database.rows("forgotten", "tag = ?", (self._tag(identity),))
+        )
+
+    def among(self, ids: Iterable[bytes]) -> list[int]:
+        """Return the positions of forgotten IDs in ``ids``: the check when data is loaded."""
+        tags = {tag for tag, *_ in self._database.rows("forgotten")}
+        if not tags:
+            return []
+        return [at for at, each in enumerate(ids) if self._tag(each) in tags]
+
+    def add(self, ids: Iterable[bytes], request: str, date: str) -> int:
+        """Add IDs that a request has removed on ``date``; return the number of new entries."""
+        with self._database.transaction():
+            rows = ((self._tag(each), request, date) for each in ids)
+            return sum(self._database.insert("forgotten", row) for row in rows)
+
+    def readmit(self, journal: RequestJournal, ids: Iterable[bytes], reason: str) -> int:
+        """Remove IDs from the list, with one event for each request that had removed them.
+
+        Returns:
+            The number of readmitted IDs; IDs that are not on the list are skipped.
+        """
+        with journal.transaction():
+            counts: Counter[str] = Counter()
+            for each in ids:
+                found = self._database.rows("forgotten", "tag = ?", (self._tag(each),))
+                counts.update(request for _, request, _ in found)
+                self._database.delete("forgotten", "tag = ?", (self._tag(each),))
+            for request, count in sorted(counts.items()):
+                body = ReadmittedBody(count=count, reason=reason)
+                journal.append(EventKind.READMITTED, request, body)
+            return counts.total()
+
+    def _tag(self, identity: bytes) -> bytes:
+        return hmac.digest(self._key, b"vfl/forgotten/v1\n" + identity, sha256)
+
+
+class SubjectStore:
+    """The subjects of the requests that this party made."""
+
+    def __init__(self, journal: RequestJournal, keys: KeyFile) -> None:
+        self._journal, self._database, self._keys = journal, journal.database, keys
+
+    def of(self, request: str) -> list[Subject] | None:
+        """Return the subjects of a request; None if this party has none, or has purged them.
+
+        Raises:
+            IntegrityError: the subjects cannot be decrypted.
+        """
+        found = self._database.rows("subjects", "request = ?", (request,))
+        key = self._keys.get(_SUBJECTS_KEY + request)
+        if not found or key is None:
+            return None
+        content = unseal(key, found[0][1], request.encode())
+        if content is None:
+            raise IntegrityError(
+                f"the subjects of the request {request} cannot be decrypted",
+                "restore the journal and the key file from the same backup",
+            )
+        return [
+            Subject(text, bytes.fromhex(identity), SubjectClass(kind), bytes.fromhex(salt))
+            for text, identity, kind, salt in json.loads(content)
+        ]
+
+    def submit(
+        self,
+        content: RequestedBody,
+        subjects: Sequence[Subject],
+        person: PersonKey | None,
+        views: Iterable[RequestView],
+        request: str,
+    ) -> tuple[str, bool]:
+        """Journal a request, unless the same one exists and was neither rejected nor withdrawn.
+
+        Args:
+            content: the request, without the signature of the requester.
+            subjects: the subjects of a request by rows.
+            person: the requester, who signs the request.
+            views: all requests.
+            request: ID of the new request.
+
+        Returns:
+            The ID of the request, and whether it is new.
+        """
+        if subjects:
+            content = content.model_copy(update={"subjects_root": subjects_root(subjects)})
+        digest = self._submission(content, subjects)
+        with self._journal.transaction():
+            ended = {each.id for each in views if each.state in ENDED}
+            for _, known in self._database.rows("submissions", "digest = ?", (digest,)):
+                if known not in ended:
+                    return known, False
+            if person is not None:
+                signature = person.sign(request_message(content))
+                content = content.model_copy(update={"requester": signature})
+            if subjects:
+                key = self._keys.create(_SUBJECTS_KEY + request)
+                sealed = seal(key, _encoded(subjects), request.encode())
+                self._database.insert("subjects", (request, sealed))
+            self._database.insert("submissions", (digest, request))
+            self._journal.append(EventKind.REQUESTED, request, content)
+        return request, True
+
+    def purge(self, view: RequestView) -> None:
+        """Delete the private record of a request; the key of its subjects is destroyed first.
+
+        Raises:
+            PolicyError: the request is not finished.
+        """
+        if view.state not in ENDED | CARRIED_OUT:
+            raise PolicyError(
+                f"the request {view.id} is {view.state.value}, so its record is still needed",
+                "purge a request after it has ended",
+            )
+        self._keys.destroy(_SUBJECTS_KEY + view.id)
+        with self._journal.transaction():
+            self._database.delete("subjects", "request = ?", (view.id,))
+            self._database.delete("submissions", "request = ?", (view.id,))
+            self._journal.append(EventKind.PURGED, view.id, PurgedBody())
+
+    def _submission(self, content: RequestedBody, subjects: Iterable[Subject]) -> str:
+        """Keyed digest of what is requested, by which a repeated request is recognised."""
+        named = {"kind", "classes", "fraction", "seed"}
+        what = {key: each for key, each in body_json(content).items() if key in named}
+        what["ids"] = sorted(each.id.hex() for each in subjects)
+        return self._keys.mac(_SUBMISSION_KEY, canonical_bytes(what)).hex()
+
+
+def classify(
+    listed: ListedIds, held: Container[bytes], rows: Container[bytes], forgotten: ForgottenList
+) -> list[Subject]:
+    """Return the subjects of a list of IDs, each with what the party found.
+
+    Args:
+        listed: the list.
+        held: the IDs of all rows of the party.
+        rows: the IDs of the common rows that the model knows.
+        forgotten: the IDs that were forgotten earlier.
+    """
+
+    def found(identity: bytes) -> SubjectClass:
+        if identity in rows:
+            return SubjectClass.ALIGNED
+        if identity in forgotten:
+            return SubjectClass.FORGOTTEN
+        return SubjectClass.NOT_COMMON if identity in held else SubjectClass.NOT_HELD
+
+    return [
+        Subject(text, identity, found(identity), os.urandom(SALT_BYTES))
+        for text, identity in zip(listed.texts, listed.ids, strict=True)
+    ]
+
+
+def count_classes(subjects: Iterable[Subject]) -> dict[str, int]:
+    """Return the number of subjects of each class, by the name of the class."""
+    counts = Counter(each.found for each in subjects)
+    return {each.value: counts[each] for each in SubjectClass}
+
+
+def subjects_root(subjects: Iterable[Subject]) -> str:
+    """Return the Merkle root over the commitments of the aligned subjects, in hexadecimal."""
+    aligned = (each for each in subjects if each.found is SubjectClass.ALIGNED)
+    return merkle_root(each.commitment for each in aligned).hex()
+
+
+def aligned_rows(subjects: Iterable[Subject], rows: Mapping[bytes, int]) -> tuple[int, ...]:
+    """Return the ascending common indices of the aligned subjects."""
+    aligned = (each for each in subjects if each.found is SubjectClass.ALIGNED)
+    return tuple(sorted(rows[each.id] for each in aligned))
+
+
+def openings(request: str, subjects: Iterable[Subject]) -> SubjectOpenings:
+    """Return ID and salt of each aligned subject, for ``vfl-verify``; the file stays private."""
+    return SubjectOpenings(
+        request_id=request,
+        subjects=tuple(
+            Opening(id=tuple(each.text.split("\t")), salt=each.salt.hex())
+            for each in subjects
+            if each.found is SubjectClass.ALIGNED
+        ),
+    )
+
+
+def _encoded(subjects: Iterable[Subject]) -> bytes:
+    return json.dumps(
+        [[each.text, each.id.hex(), each.found.value, each.salt.hex()] for each in subjects]
+    ).encode()

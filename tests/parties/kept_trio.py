@@ -1,0 +1,129 @@
+"""Three parties with a kept model inside a test: one training, then sessions of the service."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from three_parties import PARTIES, agreement, certify, party, write_data
+
+from parties.requests.duties import RequestDesk
+from parties.requests.events import EventKind, RequestedBody, event_time, new_request_id
+from parties.requests.lifecycle import RequestView
+from parties.session.memory_port import MemoryPort
+from parties.vertical.active import run_active
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.kept_model import party_models
+from parties.vertical.passive import run_passive
+from parties.vertical.service.active import PredictsRows, serve_active
+from parties.vertical.service.passive import serve_passive
+from parties.vertical.service.run import open_desk
+
+TRAINING = {"learning_rate": 0.01, "batch": 16, "epochs": 2}
+SECONDS = 120.0  # most seconds of a session
+
+
+class NoPredictions:
+    """A queue without predictions, which never waits."""
+
+    def open(self) -> None:
+        """Accept predictions."""
+
+    def close_absent(self, names: Sequence[str]) -> None:
+        """Refuse predictions because parties are absent."""
+
+    def close_busy(self) -> None:
+        """Refuse predictions because a request is being carried out."""
+
+    def answer_next(self, predictor: PredictsRows, seconds: float) -> bool:
+        """Answer nothing."""
+        return False
+
+
+@dataclass
+class KeptTrio:
+    """The folder and the agreement of three parties that have trained."""
+
+    folder: Path
+    plan: dict[str, Any]
+
+    def party(self, name: str, *, serves: bool = True) -> VerticalParty:
+        """One party, set up."""
+        return replace(party(self.folder, name, self.plan, []), serves=serves)
+
+    def train(self) -> dict[str, Any]:
+        """Train, and keep the model; return the metrics."""
+        port = MemoryPort()
+        trio = {name: self.party(name, serves=False) for name in PARTIES}
+
+        def follow(name: str) -> None:
+            run_passive(trio[name], lambda: port.connect(name))
+
+        with ThreadPoolExecutor(3) as pool:
+            active = pool.submit(run_active, trio["hub"], port, lambda metrics: None)
+            others = [pool.submit(follow, name) for name in ("left", "right")]
+            metrics = active.result(SECONDS)
+            for each in others:
+                each.result(SECONDS)
+        return metrics
+
+    def carry_out(self, **changes: Any) -> None:
+        """Serve until nothing is left to do."""
+        port, plan = MemoryPort(), self.plan
+        self.plan = {**plan, **changes}
+        trio = {name: self.party(name) for name in PARTIES}
+        desks = {name: open_desk(each, each.agreement) for name, each in trio.items()}
+
+        def follow(name: str) -> None:
+            connect = lambda: port.connect(name)  # noqa: E731
+            serve_passive(trio[name], connect, desks[name], once=True)
+
+        with ThreadPoolExecutor(3) as pool:
+            hub = trio["hub"], port, desks["hub"], NoPredictions()
+            runs: list[Future[None]] = [pool.submit(serve_active, *hub, once=True)]
+            runs += [pool.submit(follow, name) for name in ("left", "right")]
+            for each in runs:
+                each.result(SECONDS)
+        for each_desk in desks.values():
+            each_desk.close()
+
+    def request(self, name: str, asked_rows: Iterable[int] = (), **content: Any) -> str:
+        """Raise a request at one party, and return its ID."""
+        us = self.party(name)
+        now = us.now()
+        asked = {"kind": "rows", "rows": tuple(sorted(asked_rows)), "ground": "gdpr-17-1-b"}
+        times = {"received_at": event_time(now), "due_at": event_time(now + timedelta(days=30))}
+        with closing(open_desk(us, us.agreement)) as desk:
+            request = new_request_id(now)
+            body = RequestedBody.model_validate({**asked, **times, **content})
+            desk.append(EventKind.REQUESTED, request, body)
+            desk.attend()
+        return request
+
+    def view(self, name: str, request: str) -> RequestView:
+        """A request as one party sees it."""
+        us = self.party(name)
+        with closing(open_desk(us, us.agreement)) as desk:
+            return desk.request(request)
+
+    def desk(self, name: str) -> RequestDesk:
+        """The open desk of one party."""
+        us = self.party(name)
+        return open_desk(us, us.agreement)
+
+    def models(self) -> Mapping[str, Any]:
+        """The store of each party."""
+        return {name: party_models(self.party(name)) for name in PARTIES}
+
+
+def train_trio(folder: Path, rows: int = 240, **changes: Any) -> KeptTrio:
+    """Write data and certificates, train, and keep the model."""
+    write_data(folder, rows)
+    certify(folder)
+    unlearning = {"method": "retrain-local", "compare": ("fine-tune", "relabel"), "retrains": 2}
+    trio = KeptTrio(folder, agreement(training=TRAINING, unlearning=unlearning, **changes))
+    trio.train()
+    return trio

@@ -1,0 +1,138 @@
+"""The service with a kept model: requests months after the training, receipts, restarts."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from kept_trio import KeptTrio, train_trio
+from three_parties import PARTIES
+
+from parties.common.errors import StorageError
+from parties.requests.lifecycle import RequestState
+from parties.vertical.kept_model import kept_rows
+from unlearning.receipts.receipt import decode_receipt
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> KeptTrio:
+    """Three parties that have trained; tests work on copies."""
+    return train_trio(tmp_path_factory.mktemp("trained"))
+
+
+@pytest.fixture
+def trio(trained: KeptTrio, tmp_path: Path) -> KeptTrio:
+    """A copy of the trained parties."""
+    folder = tmp_path / "trio"
+    shutil.copytree(trained.folder, folder)
+    return KeptTrio(folder, trained.plan)
+
+
+def test_training_keeps_a_version_at_every_party(trio: KeptTrio) -> None:
+    for store in trio.models().values():
+        (kept,) = store.files()
+        assert kept.readable
+        assert kept.version is not None
+        assert kept.version.made_by == "training"
+
+
+def test_request_is_carried_out_after_the_training_and_certified_by_all(trio: KeptTrio) -> None:
+    before = {name: kept_rows(store) for name, store in trio.models().items()}
+    request = trio.request("left", [3, 5, 8, 21])
+    trio.carry_out()
+    receipts = set()
+    for name, store in trio.models().items():
+        view = trio.view(name, request)
+        assert view.state is RequestState.CERTIFIED
+        assert view.starts == 1
+        (kept,) = store.files()  # earlier versions and checkpoints were erased
+        assert kept.version is not None
+        assert kept.version.requests == (request,)
+        gone = before[name].keys() - kept_rows(store).keys()
+        assert {before[name][each] for each in gone} == {3, 5, 8, 21}
+        path = trio.folder / "runs" / "trio" / name / "receipts" / f"{request}.json"
+        receipts.add(path.read_bytes())
+        assert path.with_suffix(".html").exists()
+    (receipt,) = map(decode_receipt, receipts)  # the same bytes at every party
+    assert receipt.parties_without_signature == []
+    assert receipt.method == "retrain-local"
+    assert receipt.guarantee.kind.value == "exact"
+    assert [each.party for each in receipt.statements] == sorted(PARTIES)
+
+
+def test_requests_one_after_another_form_a_chain_of_receipts(trio: KeptTrio) -> None:
+    first = trio.request("right", [1, 2])
+    trio.carry_out()
+    second = trio.request("hub", [2, 7])  # row 2 is gone already
+    trio.carry_out()
+    folder = trio.folder / "runs" / "trio" / "hub" / "receipts"
+    one, two = (decode_receipt((folder / f"{each}.json").read_bytes()) for each in (first, second))
+    assert two.prev_receipt_hash == one.digest
+    assert two.version_before == one.version_after
+    assert len(kept_rows(trio.models()["hub"])) == len(kept_rows(trio.models()["left"]))
+
+
+def test_request_by_label_is_aligned_by_the_active_party(trio: KeptTrio) -> None:
+    request = trio.request("left", kind="label", rows=None, classes=("b",))
+    trio.carry_out()
+    view = trio.view("right", request)
+    assert view.state is RequestState.CERTIFIED
+    assert view.rows
+    content = trio.models()["hub"].read(trio.models()["hub"].files()[0].number)
+    assert not bool((content.tensors["labels"]["labels"] == 1).any())
+
+
+def test_two_requests_are_one_batch_with_one_receipt(trio: KeptTrio) -> None:
+    requests = sorted([trio.request("left", [3]), trio.request("right", [4, 5])])
+    trio.carry_out()
+    views = [trio.view("hub", each) for each in requests]
+    assert {each.version_after for each in views} == {views[0].version_after}
+    assert views[0].receipt == views[1].receipt
+    folder = trio.folder / "runs" / "trio" / "left" / "receipts"
+    assert [path.stem for path in folder.glob("*.json")] == [requests[0]]
+
+
+def test_model_that_loses_too_much_accuracy_is_quarantined(trio: KeptTrio) -> None:
+    kept = {name: store.files() for name, store in trio.models().items()}
+    request = trio.request("left", range(120))
+    strict, method = (
+        {"guard": 0.0},
+        {"method": "gradient-ascent", "gradient_ascent": {"steps": 40, "learning_rate": 1.0}},
+    )
+    trio.carry_out(requests=strict, unlearning=trio.plan["unlearning"] | method)
+    for name, store in trio.models().items():
+        view = trio.view(name, request)
+        assert view.state is RequestState.QUARANTINED
+        assert "requests.guard" in view.reason
+        assert store.files() == kept[name]  # the version before is still there, and nothing else
+    desk = trio.desk("right")
+    assert desk.frozen_rows() == set(range(120))  # the rows stay frozen
+    desk.close()
+    trio.carry_out(requests=strict, unlearning=trio.plan["unlearning"] | method)
+    assert trio.view("hub", request).starts == 1  # the same method is not tried again
+    exact = trio.plan["unlearning"] | {"method": "retrain-paired"}
+    trio.carry_out(requests={"guard": 1.0}, unlearning=exact)
+    assert trio.view("hub", request).state is RequestState.CERTIFIED
+    assert trio.view("hub", request).starts == 2
+
+
+def test_data_may_have_more_rows_in_another_order(trio: KeptTrio) -> None:
+    request = trio.request("left", [3, 5])
+    path = next(trio.folder.glob("left*.csv"))
+    header, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([header, *reversed(lines)]) + "\n")
+    trio.carry_out()
+    assert trio.view("hub", request).state is RequestState.CERTIFIED
+
+
+def test_no_kept_model_is_refused(trio: KeptTrio) -> None:
+    shutil.rmtree(trio.folder / "runs" / "trio" / "hub" / "models")
+    trio.request("left", [3])
+    with pytest.raises(StorageError, match="no model is kept"):
+        trio.models()["hub"].require()
+
+
+def test_rows_of_a_request_are_frozen_at_once(trio: KeptTrio) -> None:
+    trio.request("left", [3, 5])
+    desk = trio.desk("left")
+    assert desk.frozen_rows() == {3, 5}
+    desk.close()
