@@ -48,6 +48,7 @@ from parties.requests.subjects import (
     openings,
 )
 from parties.session.setup import StartOptions
+from parties.vertical.kept_model import party_models, present_version
 from parties.vertical.service.local_desk import LocalDesk, open_local_desk
 from unlearning.receipts.canonical import canonical_bytes
 from unlearning.receipts.receipt import LegalBasis, RequesterKind
@@ -277,7 +278,7 @@ def print_status(local: LocalDesk, console: Console) -> None:
     """Print how many requests are in each state, frozen rows, and reminders of due dates."""
     views = local.desk.requests()
     states = Counter(view.state.value for view in views)
-    frozen = len(local.desk.frozen_rows())
+    frozen = len(local.desk.frozen_rows(present_version(party_models(local.party))))
     words = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     console.print(
         f"{len(views)} requests" + (f": {words}" if words else "") + f"; {frozen} frozen rows",

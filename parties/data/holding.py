@@ -97,7 +97,7 @@ def read_holding(
         )
     if duplicates:
         repeated = [row for _, row in duplicates]
-        holding = _select_rows(holding, np.delete(np.arange(len(holding)), repeated))
+        holding = select_rows(holding, np.delete(np.arange(len(holding)), repeated))
     return holding if data.sample is None else _sample_rows(holding, data.sample)
 
 
@@ -145,12 +145,13 @@ def _labels(records: Records, classes: Sequence[str], *, several_classes: bool) 
 
 def _sample_rows(holding: Holding, sample: SampleSettings) -> Holding:
     count = max(1, round(sample.fraction * len(holding)))
-    return _select_rows(
+    return select_rows(
         holding, np.random.default_rng(sample.seed).permutation(len(holding))[:count]
     )
 
 
-def _select_rows(holding: Holding, rows: Index) -> Holding:
+def select_rows(holding: Holding, rows: Index) -> Holding:
+    """Return the rows with the indices ``rows``, ``[rows]``; the digest stays that of the data."""
     return Holding(
         ids=select_ids(holding.ids, rows),
         in_test=holding.in_test[rows],

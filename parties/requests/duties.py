@@ -100,9 +100,9 @@ class RequestDesk:
         """Return the request with the ID ``name``."""
         return next(each for each in self.requests() if each.id == name)
 
-    def frozen_rows(self) -> frozenset[int]:
-        """Return the rows, as common indices, that no batch and no prediction may use."""
-        return frozen_rows(self.requests())
+    def frozen_rows(self, version: int) -> frozenset[int]:
+        """Return the rows of a version, as common indices, that no prediction may use."""
+        return frozen_rows(self.requests(), version)
 
     def ready(self, window: timedelta, method: str) -> tuple[RequestView, ...]:
         """Return the requests to carry out now by ``method``.

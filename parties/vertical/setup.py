@@ -12,6 +12,7 @@ from parties.data.preprocess import declared_preprocessing
 from parties.session.setup import StartOptions
 from parties.session.start import start_party
 from parties.vertical.engine.party import VerticalParty
+from parties.vertical.forgotten_rows import without_forgotten_rows
 from protocol.errors import IdentityError
 
 
@@ -25,7 +26,7 @@ def set_up_party(
     """Read the settings, the data and the certificates of the party ``name``.
 
     If the caller gives a function ``read``, it reads the data in place of ``read_holding``, and no
-    check tests whether the data is suitable for training.
+    check tests whether the data is suitable for training. A training leaves out forgotten rows.
 
     Raises:
         ConfigError: the settings cannot be used.
@@ -44,10 +45,13 @@ def set_up_party(
         active=agreement.parties[name].role == "active",
         progress=start.progress.step,
     )
+    started = start.count()
     if read is None:
+        if not started.serves:  # a kept model knows which of its rows were forgotten
+            holding = without_forgotten_rows(holding, started)
         _check_holding(holding, agreement, name, settings)
-    started = start.count().values()
-    return VerticalParty(agreement=agreement, settings=settings, holding=holding, **started)
+    values = started.values()
+    return VerticalParty(agreement=agreement, settings=settings, holding=holding, **values)
 
 
 def _check_holding(

@@ -16,7 +16,7 @@ from parties.session import handshake
 from parties.session.reconnect import is_connection_loss, report_and_close
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.training_loop import largest_batch
-from parties.vertical.kept_model import party_models
+from parties.vertical.kept_model import party_models, present_version
 from parties.vertical.passive import PassiveSession, RequestHooks
 from parties.vertical.resume import start_kept_state
 from parties.vertical.service.patience import Backoff
@@ -131,7 +131,8 @@ class ServingSession:
                 f"{self._channel.terms.peer} requests {len(rows)} rows; expected at most {limit} "
                 f"rows with indices from 0 to {len(common) - 1}"
             )
-        withheld = np.isin(rows, sorted(self._desk.frozen_rows())) | (common[rows] < 0)
+        frozen = self._desk.frozen_rows(present_version(self._store))
+        withheld = np.isin(rows, sorted(frozen)) | (common[rows] < 0)
         width = self._party.agreement.parties[self._party.name].width or 0
         width *= self._party.agreement.sharding.shards
         sent = torch.zeros((len(rows), width), dtype=self.session.state.features.dtype)

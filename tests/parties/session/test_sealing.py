@@ -50,7 +50,7 @@ def test_destroyed_key_is_gone_and_listed(tmp_path: Path) -> None:
 def test_old_content_of_the_key_file_is_overwritten(tmp_path: Path) -> None:
     keys = KeyFile(tmp_path)
     lost = keys.create("a")
-    with open(tmp_path / KEYS, "rb") as old:  # stays the old file when the name is replaced
+    with (tmp_path / KEYS).open("rb") as old:  # stays the old file when the name is replaced
         assert lost.hex().encode() in old.read()
         keys.destroy("a")
         old.seek(0)
