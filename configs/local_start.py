@@ -13,9 +13,11 @@ class LocalStartSettings(ConfigTable):
     """Training with a local start: every party first fits its bottom model to codes of its rows."""
 
     # Codes to which a bottom model is fitted. svd: whitened directions of the largest variance.
-    # projection: a random projection, which depends on no row. fixed: no fit; the bottom models
-    # keep their random weights, and no joint epoch follows.
-    codes: Literal["svd", "projection", "fixed"] = "svd"
+    # patches: the same of patch features of images; as svd for tables, and for images with fewer
+    # than 12 pixels on a side. auto: patches for the bottom models cnn, resnet18, resnet50 and
+    # densenet121, svd for others. projection: a random projection, which depends on no row. fixed:
+    # no fit; the bottom models keep their random weights, and no joint epoch follows.
+    codes: Literal["auto", "svd", "patches", "projection", "fixed"] = "auto"
     fit_learning_rate: Positive = 2e-3  # of the fit of the bottom models, which adam carries out
     # Epochs of the fit; absent: 20, or 3 above 20,000 rows.
     fit_epochs: Count | None = None

@@ -5,12 +5,19 @@ from math import prod
 
 import torch
 from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d, conv2d, normalize
 
 CHUNK = 4096  # rows whose float64 copy is in memory at a time
 # A direction with a smaller variance is left out: as a part of the largest variance, and, against
 # rounding errors of constant columns, as a part of the largest mean square of a column.
 SMALLEST_VARIANCE, ROUNDING = 1e-6, 1e-12
 FEATURES_PER_CODE = 4  # nonlinear features for each code that linear directions do not fill
+PATCH = 5  # pixels of a side of a patch
+FILTERS = 64  # patches whose similarity to all places of an image is a feature
+CANDIDATES = 4096  # patches from which the filters are chosen
+CELL, CELLS = 8, 4  # pixels of a side of a cell of pooling, about; most cells in a direction
+SMALLEST_SIDE = PATCH + CELL - 1  # pixels of a side of an image with one whole cell
+IMAGES = 256  # images whose responses are in memory at a time
 
 
 def svd_codes(features: Tensor, width: int, seed: int) -> Tensor:
@@ -44,6 +51,27 @@ def svd_codes(features: Tensor, width: int, seed: int) -> Tensor:
     return found.to(features.dtype)
 
 
+def patch_codes(images: Tensor, width: int, seed: int) -> Tensor:
+    """Return whitened leading directions of patch features of ``images``, ``[rows, width]``.
+
+    A patch feature is the mean similarity of one cell of an image to one small patch; the patches
+    are random pieces of the images (after Coates, Lee and Ng 2011). The codes are ``svd_codes`` of
+    the patch features. They are not linear in the pixels, and they tell a shape from another one
+    wherever in a cell it is, so a convolutional network learns from them what it later needs.
+    Images with fewer than ``SMALLEST_SIDE`` pixels on a side, and tables, get ``svd_codes``.
+
+    Args:
+        images: ``[rows, channels, height, width]``, the images of the rows; others have no effect.
+            ``[rows, columns]`` for tables.
+        width: number of codes of a row.
+        seed: determines the patches, and what it determines in ``svd_codes``.
+    """
+    if images.dim() != 4 or min(images.shape[2:]) < SMALLEST_SIDE:
+        return svd_codes(images, width, seed)
+    generator = torch.Generator().manual_seed(seed)
+    return svd_codes(_patch_features(images, _filters(images, generator)), width, seed)
+
+
 def projection_codes(features: Tensor, width: int, seed: int) -> Tensor:
     """Return a random projection of ``features``, ``[rows, width]``; it depends on no other row.
 
@@ -55,6 +83,43 @@ def projection_codes(features: Tensor, width: int, seed: int) -> Tensor:
     matrix = torch.randn((size, width), dtype=torch.float64, generator=generator) / size**0.5
     found: Tensor = features.flatten(1) @ matrix.to(features.dtype)
     return found
+
+
+def _filters(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Return random patches of ``images`` with mean 0 and norm 1, ``[filters, channels, p, p]``.
+
+    Patches whose variance is below the mean variance are left out: most of them are background.
+    """
+    rows, _, height, width = images.shape
+    row, down, right = (
+        torch.randint(bound, (CANDIDATES, 1, 1), generator=generator)
+        for bound in (rows, height - PATCH + 1, width - PATCH + 1)
+    )
+    within = torch.arange(PATCH)
+    patches = images[row, :, down + within[:, None], right + within].movedim(3, 1).flatten(1)
+    patches = patches - patches.mean(dim=1, keepdim=True)
+    variances = patches.square().mean(dim=1)
+    chosen = patches[variances >= variances.mean()][:FILTERS]
+    return normalize(chosen).reshape(len(chosen), -1, PATCH, PATCH)
+
+
+def _patch_features(images: Tensor, filters: Tensor) -> Tensor:
+    """Return the pooled responses of ``images`` to ``filters``, ``[rows, filters * cells]``.
+
+    The response at a place is the part of its scalar product with the filter that is above the mean
+    over all filters.
+    """
+    pooled = []
+    for part in torch.split(images, IMAGES):
+        responses = conv2d(part, filters)
+        above = (responses - responses.mean(dim=1, keepdim=True)).relu()
+        cells = (_cells(above.shape[2]), _cells(above.shape[3]))
+        pooled.append(adaptive_avg_pool2d(above, cells).flatten(1))
+    return torch.cat(pooled)
+
+
+def _cells(side: int) -> int:
+    return min(CELLS, max(1, round(side / CELL)))
 
 
 def whitened(features: Tensor, most: int) -> Tensor:

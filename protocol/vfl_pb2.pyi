@@ -64,6 +64,8 @@ class Codes(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CODES_UNSPECIFIED: _ClassVar[Codes]
     SVD: _ClassVar[Codes]
     PROJECTION: _ClassVar[Codes]
+    PATCHES: _ClassVar[Codes]
+    AUTO: _ClassVar[Codes]
 
 class MadeBy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -109,6 +111,8 @@ SGD: OptimiserKind
 CODES_UNSPECIFIED: Codes
 SVD: Codes
 PROJECTION: Codes
+PATCHES: Codes
+AUTO: Codes
 MADE_BY_UNSPECIFIED: MadeBy
 TRAINING: MadeBy
 REQUESTS: MadeBy

@@ -34,6 +34,7 @@ class DayAfter:
         agreement: its agreement.
         out: folder of the runs.
         keys: folder for the certificates of this day.
+        settings: changes of the config on this day, in the form of ``--set``.
         tell: receives one sentence for each step.
     """
 
@@ -41,6 +42,7 @@ class DayAfter:
     agreement: VerticalAgreement
     out: Path
     keys: Path
+    settings: Sequence[str]
     tell: Tell
 
     def run(self, party: str, requests: Sequence[Sequence[str]]) -> None:
@@ -100,6 +102,7 @@ class DayAfter:
     def _vfl(self, *arguments: str) -> list[str]:
         """The lines that a ``vfl`` command prints."""
         places = ["--out", str(self.out), "--certificates", str(self.keys)]
+        places += [word for each in self.settings for word in ("--set", each)]
         return _output([sys.executable, "-m", "parties.cli", *arguments, *places])
 
     @contextmanager
@@ -124,6 +127,7 @@ class DayAfter:
         command = ["--role", role, "--party", name, "--serve", "--format", "json"]
         command += ["--config", str(self.config), "--out", str(self.out)]
         command += ["--certificates", str(self.keys), "--hub", f"127.0.0.1:{port}"]
+        command += [word for each in self.settings for word in ("--set", each)]
         return PartyProcess(command)
 
 
@@ -133,6 +137,8 @@ def _read(name: str, process: PartyProcess, errors: list[str]) -> None:
         event = json.loads(line) if line.startswith("{") else {"event": ""}
         if event["event"] == "error":
             errors.append(f"{name}: {event['message']}")
+        elif event["event"] == "warning" and "frozen" in event["text"]:
+            errors.append(f"{name}: {event['text']}")
 
 
 def _stop(processes: Mapping[str, PartyProcess]) -> None:

@@ -4,7 +4,7 @@ The party introduces the key of its events, acknowledges requests, and approves 
 is automatic.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from parties.common.errors import IntegrityError
@@ -15,6 +15,7 @@ from parties.requests.events import (
     EventBody,
     EventKind,
     SignedBody,
+    event_time,
     new_request_id,
 )
 from parties.requests.journal import JOURNAL, RequestJournal
@@ -37,6 +38,7 @@ from parties.requests.receipts import (
     write_trust,
 )
 from parties.requests.signing import EventKeys
+from parties.requests.subjects import ForgottenList
 from parties.session.party import PartyContext
 from unlearning.receipts.receipt import Receipt
 
@@ -50,6 +52,7 @@ class RequestDesk:
         journal: the journal.
         keys: the keys that sign events.
         rules: what the states of requests depend on.
+        forgotten: the list of forgotten IDs.
     """
 
     def __init__(
@@ -82,7 +85,18 @@ class RequestDesk:
         self._seen: dict[str, int] | None = None
         self._views: list[RequestView] = []
         self.keys.load(self.journal.events())
+        self.forgotten = ForgottenList(self.journal.database, party.keys)
         self.attend()
+
+    def forget_ids(self, ids: Sequence[bytes], requests: Sequence[str]) -> None:
+        """Add the IDs of the rows of these requests to the list of forgotten IDs.
+
+        ``ids`` are the IDs by common index; empty bytes for rows that were erased before.
+        """
+        date = event_time(self._party.now())[:10]
+        for name in requests:
+            rows = self.request(name).rows or ()
+            self.forgotten.add((ids[row] for row in rows if ids[row]), name, date)
 
     def close(self) -> None:
         """Close the journal."""
@@ -139,42 +153,50 @@ class RequestDesk:
         Raises:
             IntegrityError: the hub completed a request with another receipt than this party builds.
         """
+        with self.journal.transaction():  # a second process of this party waits
+            self._introduce()
+            if self._automatic and any(each.state in _UNDECIDED for each in self.requests()):
+                self._decide()
+            for view in self.requests():
+                if view.state is RequestState.VERIFIED:
+                    self._sign(view)
+        with self.journal.transaction():  # so that one process at a time writes a receipt
+            for view in self.requests():
+                if view.state in CARRIED_OUT and view.id == min(view.batch):
+                    self._write(view)
+
+    def _introduce(self) -> None:
+        """Introduce the own key, unless this or another process of the party did so."""
+        if self.keys.introduction() is None:
+            return
+        self.keys.load(self.journal.events())
         introduction = self.keys.introduction()
         if introduction is not None:
             name = new_request_id(self._party.now())
             self.append(EventKind.INTRODUCED, name, introduction)
             self.keys.load(self.journal.events())
-        if self._automatic and any(each.state in _UNDECIDED for each in self.requests()):
-            self._decide()
-        for view in self.requests():
-            if view.state is RequestState.VERIFIED:
-                self._sign(view)
-        for view in self.requests():
-            if view.state in CARRIED_OUT and view.id == min(view.batch):
-                self._write(view)
 
     def _decide(self) -> None:
         """Approve requests, and reject those whose requester's signature is not valid.
 
         Where persons are separate, a person decides about the party's own requests. Another process
-        of this party may do the same, so the decisions are one transaction.
+        of this party may do the same, so the caller has opened a transaction.
         """
-        with self.journal.transaction():
-            decided = {
-                event.request
-                for event in self.journal.events()
-                if event.origin == self._party.name
-                and event.kind in (EventKind.APPROVED, EventKind.REJECTED)
-            }
-            for view in self.requests():
-                own = self.rules.separate_persons and view.origin == self._party.name
-                if view.state not in _UNDECIDED or view.id in decided or own:
-                    continue
-                if requester_is_valid(view.content):
-                    self.append(EventKind.APPROVED, view.id, DecisionBody())
-                else:
-                    reason = "the signature of the requester is not valid"
-                    self.append(EventKind.REJECTED, view.id, DecisionBody(reason=reason))
+        decided = {
+            event.request
+            for event in self.journal.events()
+            if event.origin == self._party.name
+            and event.kind in (EventKind.APPROVED, EventKind.REJECTED)
+        }
+        for view in self.requests():
+            own = self.rules.separate_persons and view.origin == self._party.name
+            if view.state not in _UNDECIDED or view.id in decided or own:
+                continue
+            if requester_is_valid(view.content):
+                self.append(EventKind.APPROVED, view.id, DecisionBody())
+            else:
+                reason = "the signature of the requester is not valid"
+                self.append(EventKind.REJECTED, view.id, DecisionBody(reason=reason))
 
     def receipt(self, view: RequestView) -> Receipt | None:
         """Return the receipt of the batch of a verified request, with the signatures so far.

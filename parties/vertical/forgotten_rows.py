@@ -67,8 +67,8 @@ def without_forgotten_rows(holding: Holding, party: StartedParty) -> Holding:
         raise DataError(
             f"all {len(holding)} rows of {party.name} were forgotten", "add rows to the data"
         )
-    party.progress.note(
-        f"{len(gone)} rows of the data were forgotten by earlier requests and are left out"
+    party.progress.warn(
+        f"{len(gone)} rows of the data were forgotten by an earlier request; they are left out"
     )
     left = select_rows(holding, np.delete(np.arange(len(holding)), gone))
     ids = b"\n".join(sorted(holding.ids[row] for row in gone))

@@ -1,11 +1,14 @@
 """The kept model of a vertical party: its store, its versions, and the start from a version."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
+from configs.agreement import VerticalAgreement
 from models.arithmetic import parameter_digest
 from parties.common.errors import StorageError
 from parties.session.handshake import CheckpointOffer
 from parties.session.store.model_store import ModelStore, VersionFacts
+from parties.session.store.sealing import KeyFile
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState, unpack_ids
@@ -13,8 +16,12 @@ from parties.vertical.engine.party_state import PartyState, unpack_ids
 
 def party_models(party: VerticalParty) -> ModelStore:
     """The store of a party's models."""
-    architecture = party.agreement.architecture | {"seed": party.agreement.seed}
-    return ModelStore(party.state, party.name, architecture, party.keys)
+    return model_store(party.state, party.name, party.agreement, party.keys)
+
+
+def model_store(state: Path, name: str, agreement: VerticalAgreement, keys: KeyFile) -> ModelStore:
+    """The store in the folder ``state`` of the party ``name``."""
+    return ModelStore(state, name, agreement.architecture | {"seed": agreement.seed}, keys)
 
 
 def recover_models(party: VerticalParty) -> ModelStore:

@@ -70,6 +70,7 @@ class RequestHooks:
     """How a session asks about journaled requests; a training has none."""
 
     started: StartedRequests  # rows of requests that may be carried out now
+    purging: Callable[[PartyState], None]  # called before the rows of the request are erased
     ended: Callable[[PartyState, bytes], None]  # called when every party has the new version
 
 
@@ -313,6 +314,8 @@ class PassiveSession:
         """Delete all state that depends on forgotten rows, except for the present model."""
         dropped = len(self.state.requested_rows)
         self._before = digest_before(self.state)
+        if self._hooks is not None:
+            self._hooks.purging(self.state)
         gone = self._release.forget(self.state.requested_rows)
         purged = self.state.purge() + gone
         purged += [f"row map and features of {dropped} rows", "checkpoints from before"]

@@ -26,7 +26,8 @@ def set_up_party(
     """Read the settings, the data and the certificates of the party ``name``.
 
     If the caller gives a function ``read``, it reads the data in place of ``read_holding``, and no
-    check tests whether the data is suitable for training. A training leaves out forgotten rows.
+    check tests whether the data is suitable for training. Forgotten rows are left out, except for
+    a party that serves a kept model, which knows them.
 
     Raises:
         ConfigError: the settings cannot be used.
@@ -46,9 +47,9 @@ def set_up_party(
         progress=start.progress.step,
     )
     started = start.count()
+    if not started.serves:  # a kept model knows which of its rows were forgotten
+        holding = without_forgotten_rows(holding, started)
     if read is None:
-        if not started.serves:  # a kept model knows which of its rows were forgotten
-            holding = without_forgotten_rows(holding, started)
         _check_holding(holding, agreement, name, settings)
     values = started.values()
     return VerticalParty(agreement=agreement, settings=settings, holding=holding, **values)

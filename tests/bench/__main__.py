@@ -37,6 +37,7 @@ from language_models import language_models  # noqa: E402
 from local_start import local_start  # noqa: E402
 from method_kills import method_kills  # noqa: E402
 from peers import SPU, peers  # noqa: E402
+from requests_bench import requests  # noqa: E402
 from resume import resume  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
@@ -79,6 +80,7 @@ def sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]:
         "simulated": lambda report: simulated(data, report),
         "client kills": client_kills,
         "method kills": method_kills,
+        "requests": lambda report: requests(data, report),
         "estimator": estimator,
         "local start": lambda report: local_start(data, report),
         "language models": lambda report: language_models(data, report),

@@ -90,6 +90,13 @@ SECTIONS: Mapping[str, Section] = {
         BENCH, (*CRASHES, *VERTICAL, *HORIZONTAL, "parties/language/methods/",
                 "parties/horizontal/client_store.py", "parties/vertical/resume.py"),
     ),
+    "requests": Section(
+        "docs/requests.json",
+        (*VERTICAL, *CRASHES, "unlearning/receipts/", "parties/vertical/service/",
+         "parties/vertical/kept_model.py", "parties/vertical/purge.py",
+         "parties/vertical/passive.py", "parties/vertical/resume.py", "parties/web/",
+         "configs/requests.py", "configs/vertical/digits.toml", "configs/vertical/income.toml"),
+    ),
     "local start": Section(
         BENCH,
         (*SPLIT_MODEL, "models/codes.py", "configs/local_start.py",

@@ -192,12 +192,11 @@ class PopulationRun:
         """The codes of each party for each model's rows, ``[N, rows, width]``."""
         found, agreed = {}, self.agreement
         for name, values in self._pooled.inputs.items():
-            width = agreed.parties[name].width or 0
             found[name] = torch.stack(
                 [
                     fit.code(
                         values[torch.from_numpy(sets.select(rows))],
-                        width,
+                        agreed.parties[name],
                         code_seed(agreed, batches.stream, name),
                     )
                     for sets, batches in zip(self.sets, self._batches, strict=True)

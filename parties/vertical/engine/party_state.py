@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from configs.agreement import VerticalAgreement
+from configs.agreement import BackboneBottom, CnnBottom, PartyEntry, VerticalAgreement
 from configs.local_start import LocalStartSettings
-from models.codes import projection_codes, svd_codes
+from models.codes import patch_codes, projection_codes, svd_codes
 from parties.common.device import embed
 from parties.common.errors import DataError
 from parties.common.json_codec import Tensors
@@ -46,7 +46,7 @@ FIT_STEPS = 16  # of one command of a local fit: a party answers after at most s
 class LocalFit:
     """The fit of a bottom model to codes."""
 
-    codes: Literal["svd", "projection"]  # kind of the codes
+    codes: Literal["auto", "svd", "patches", "projection"]  # kind of the codes
     epochs: int  # epochs over the rows of the fit
     batch: int  # rows of a step
 
@@ -67,10 +67,14 @@ class LocalFit:
         """The number of steps of the whole fit on ``rows`` rows."""
         return self.epochs * self.steps_of_epoch(rows)
 
-    def code(self, features: Tensor, width: int, seed: int) -> Tensor:
-        """The codes of ``features``, [rows, ...], of one party: [rows, width]."""
-        codes = svd_codes if self.codes == "svd" else projection_codes
-        return codes(features, width, seed)
+    def code(self, features: Tensor, party: PartyEntry, seed: int) -> Tensor:
+        """The codes of ``features``, [rows, ...], of ``party``: [rows, width of the party]."""
+        width = party.width or 0
+        if self.codes == "projection":
+            return projection_codes(features, width, seed)
+        convolutional = isinstance(party.bottom, CnnBottom | BackboneBottom)
+        patches = self.codes == "patches" or (self.codes == "auto" and convolutional)
+        return (patch_codes if patches else svd_codes)(features, width, seed)
 
 
 def code_seed(agreement: VerticalAgreement, stream: str, party: str) -> int:
@@ -318,7 +322,7 @@ class PartyState:
         """The codes, [rows, width], of this party's ``features``, [rows, ...]."""
         agreement, name = self._party.agreement, self._party.name
         seed = code_seed(agreement, self.batches.stream, name)
-        return fit.code(features, agreement.parties[name].width or 0, seed)
+        return fit.code(features, agreement.parties[name], seed)
 
     def _set_rows(self, rows: RowSets, stream: str) -> None:
         self._rows = rows

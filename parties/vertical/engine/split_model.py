@@ -222,7 +222,7 @@ class SplitModel:
         self._journal, self.start = Journal(), self.state.rows
         store.write(number, self.run, self._content(identified=True), facts)
         self._saved = monotonic()
-        if store is self.checkpoints:
+        if self.checkpoints.sealed:  # the checkpoints are the files of the store
             self._number = number
 
     def erase_before(self, number: int) -> None:

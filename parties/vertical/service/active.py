@@ -26,6 +26,7 @@ from parties.vertical.engine.training_loop import largest_batch
 from parties.vertical.kept_model import party_models, present_version
 from parties.vertical.methods.registry import vertical_method
 from parties.vertical.resume import start_kept_model
+from parties.vertical.saved_model import restore_local_model
 from parties.vertical.service.carry_out import (
     Quarantined,
     carry_out_batch,
@@ -147,6 +148,8 @@ class ActiveService:
         """
         if not self._model.replaying:
             self._finish_version()
+            model = self._model
+            restore_local_model(self._party, self._store, model.state, model.run)
         window = timedelta(hours=self._party.agreement.requests.window_hours)
         while True:
             self._synchronise()
@@ -171,8 +174,8 @@ class ActiveService:
         try:
             carry_out_batch(self._model, self._store, self._desk, batch)
         except Quarantined as error:
-            quarantine(self._desk, self._store, batch, str(error))
-            raise
+            reason = quarantine(self._desk, self._store, batch, str(error))
+            raise Quarantined(reason) from error
 
     def _begin(self, window: timedelta) -> list[str]:
         """Journal the start of the next batch at every party, and return its requests."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from parties.common.errors import SessionEnded
 from parties.common.shared_randomness import Index, derive_key, permutation
-from parties.requests.driver import carry_out
+from parties.requests.driver import NOT_FINITE, carry_out
 from parties.requests.duties import RequestDesk
 from parties.requests.events import EventKind, QuarantinedBody
 from parties.session.store.model_store import ModelStore, VersionFacts
@@ -52,8 +52,8 @@ def carry_out_batch(
         first = _readout(split_model, "before", measured=measured)
         result = carry_out(method, NetworkRun(split_model))
         guarantee = result.guarantee or method.guarantee
-        if result.stopped:
-            raise Quarantined(f"the method {method.name} stopped: {result.stopped}")
+        if result.stopped == NOT_FINITE:
+            raise Quarantined(f"the method {method.name} computed a number that is not finite")
         second = _readout(split_model, "after", measured=measured)
         if first is not None and second is not None:
             audit = quick_audit(split_model, first, second)
@@ -63,6 +63,8 @@ def carry_out_batch(
                     f"{audit.validation_after:.4f}, more than requests.guard allows"
                 )
         before, after = digest_before(split_model.state), state_digest(split_model.state)
+    if len(rows):
+        desk.forget_ids(split_model.state.features.ids(), batch)
     purged = purge_request(split_model, "batch") if len(rows) else {}
     own = {
         "before": before,
@@ -81,8 +83,12 @@ def _figures(split_model: SplitModel, audit: QuickAudit | None) -> dict[str, str
     return audit.as_text() | {"validation_rows": str(len(split_model.rows.validation))}
 
 
-def quarantine(desk: RequestDesk, store: ModelStore, batch: list[str], why: str) -> None:
-    """Record that a batch is not delivered, and go back to the version before at this party."""
+def quarantine(desk: RequestDesk, store: ModelStore, batch: list[str], why: str) -> str:
+    """Record that a batch is not delivered, and go back to the version before at this party.
+
+    Returns:
+        The reason, with what the parties can do.
+    """
     reason = (
         f"{why}; the rows stay frozen. Raise requests.guard, or set the exact "
         "unlearning.method = 'retrain-paired', at all parties, and start them again"
@@ -91,6 +97,7 @@ def quarantine(desk: RequestDesk, store: ModelStore, batch: list[str], why: str)
         desk.append(EventKind.QUARANTINED, request, QuarantinedBody(reason=reason))
     parent = _parent(store)
     store.prune(parent, parent)
+    return reason
 
 
 def rows_of_labels(

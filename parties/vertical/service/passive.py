@@ -15,10 +15,12 @@ from parties.requests.lifecycle import RequestState
 from parties.session import handshake
 from parties.session.reconnect import is_connection_loss, report_and_close
 from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.party_state import PartyState
 from parties.vertical.engine.training_loop import largest_batch
 from parties.vertical.kept_model import party_models, present_version
 from parties.vertical.passive import PassiveSession, RequestHooks
 from parties.vertical.resume import start_kept_state
+from parties.vertical.saved_model import restore_local_model
 from parties.vertical.service.patience import Backoff
 from parties.vertical.service.statement import state_new_version
 from protocol import vfl_pb2
@@ -84,10 +86,11 @@ class ServingSession:
         self._party, self._channel, self._desk = party, channel, desk
         self._store = party_models(party)
         ended = partial(state_new_version, party, self._store, desk)
-        hooks = RequestHooks(self._started, ended)
+        hooks = RequestHooks(self._started, self._remember, ended)
         start = partial(start_kept_state, party, channel)
         self.session = PassiveSession(party, channel, self._store, start, hooks)
         ended(self.session.state, self.session.run)
+        restore_local_model(party, self._store, self.session.state, self.session.run)
 
     def handle(self, message: Message) -> bool:
         """Check and handle one message; return False if it was ``Goodbye``, and else True.
@@ -122,6 +125,11 @@ class ServingSession:
                 return None
             rows |= set(view.rows)
         return np.array(sorted(rows), np.int64) if chosen else None
+
+    def _remember(self, state: PartyState) -> None:
+        """Add the IDs of the rows that are erased next to the list of forgotten IDs."""
+        running = [each for each in self._desk.requests() if each.state is RequestState.RUNNING]
+        self._desk.forget_ids(state.features.ids(), [each.id for each in running])
 
     def _predict(self, rows: Index) -> None:
         """Send the embeddings of common ``rows``, [rows]; zeros for rows of open requests."""

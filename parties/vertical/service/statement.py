@@ -1,6 +1,5 @@
 """What a party does and states after every party has written a new version of the model."""
 
-from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -9,11 +8,9 @@ import torch
 from parties import __version__
 from parties.requests.duties import RequestDesk
 from parties.requests.events import ErasedPlace, EventKind, StatedBody
-from parties.requests.subjects import ForgottenList
 from parties.session.store.model_store import ModelStore
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState
-from parties.vertical.kept_model import kept_ids
 from parties.vertical.purge import stored_residues
 from parties.vertical.saved_model import save_local_model
 from unlearning.receipts.commitment import model_commitment
@@ -24,7 +21,7 @@ _SALTS: Final = "commitments"  # name of the key in the party's key file
 def state_new_version(
     party: VerticalParty, store: ModelStore, desk: RequestDesk, state: PartyState, run: bytes
 ) -> None:
-    """List the forgotten IDs, erase what knows them, save the model, and state it in the journal.
+    """Erase what knows the forgotten rows, save the model, and state it in the journal.
 
     Nothing happens if the newest version was made by a training, or was stated before. After a
     crash the call is repeated at the next start.
@@ -37,7 +34,6 @@ def state_new_version(
     if not missing:
         return
     older = [each for each in store.files() if each.number < newest.number]
-    _list_forgotten(party, desk, missing, kept_ids(store, facts.parent))
     store.prune(newest.number, versions=True)
     save_local_model(party, state, run)
     destroyed = [
@@ -62,19 +58,6 @@ def state_new_version(
             },
         )
         desk.append(EventKind.STATED, request, body)
-
-
-def _list_forgotten(
-    party: VerticalParty, desk: RequestDesk, requests: Iterable[str], ids: Sequence[bytes]
-) -> None:
-    """Add the IDs of forgotten rows to the party's list, before the last file with them is erased.
-
-    ``ids`` are the IDs by common index; empty bytes for rows that were erased before.
-    """
-    forgotten, date = ForgottenList(desk.journal.database, party.keys), f"{party.now():%Y-%m-%d}"
-    for request in requests:
-        rows = desk.request(request).rows or ()
-        forgotten.add((ids[row] for row in rows if row < len(ids) and ids[row]), request, date)
 
 
 def commitment(party: VerticalParty, request: str, digest: str) -> str:

@@ -121,7 +121,7 @@ def start_fit(**changes: Any) -> Order:
 
 
 def fit(task: int = pb.UNLEARN, rows: int = pb.RETAIN, steps: int = 16, **changes: Any) -> Order:
-    agreed = {"codes": pb.SVD, "epochs": 2, "batch": 16}
+    agreed = {"codes": pb.AUTO, "epochs": 2, "batch": 16}
     wanted = pb.LocalFit(**(agreed | changes))
     return command(task, fit_bottom=pb.FitBottom(rows=rows, steps=steps, fit=wanted))
 
@@ -179,6 +179,9 @@ ORDERS = {
     ),
     "a local fit in an evaluation": Wrong(TRAINED, "in the task evaluate", (fit(pb.EVALUATE),)),
     "other codes": Wrong(UNLEARNING, "the local fit", (start_fit(), fit(codes=pb.PROJECTION))),
+    "codes of patches that are not agreed": Wrong(
+        UNLEARNING, "the local fit", (start_fit(), fit(codes=pb.PATCHES))
+    ),
     "a longer local fit": Wrong(UNLEARNING, "the local fit", (start_fit(), fit(epochs=3))),
     "smaller batches of a local fit": Wrong(
         UNLEARNING, "the local fit", (start_fit(), fit(batch=1))

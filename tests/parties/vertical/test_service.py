@@ -2,10 +2,11 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kept_trio import KeptTrio, train_trio
-from three_parties import PARTIES
+from three_parties import PARTIES, party
 
 from parties.common.errors import StorageError
 from parties.requests.lifecycle import RequestState
@@ -71,6 +72,37 @@ def test_requests_one_after_another_form_a_chain_of_receipts(trio: KeptTrio) -> 
     assert len(kept_rows(trio.models()["hub"])) == len(kept_rows(trio.models()["left"]))
 
 
+def test_forgotten_row_does_not_come_back_in_a_later_training(trio: KeptTrio) -> None:
+    before = {each: kept_rows(store) for each, store in trio.models().items()}
+    trio.request("left", [3, 5])
+    trio.carry_out()
+    gone = before["left"].keys() - kept_rows(trio.models()["left"]).keys()
+    events: list[Any] = []
+    for name in PARTIES:
+        us = party(trio.folder, name, trio.plan, events)
+        assert not gone & set(us.holding.ids)
+    assert sum("forgotten by an earlier request" in str(each) for each in events) == len(PARTIES)
+    trio.train()
+    for store in trio.models().values():
+        newest = store.newest_version()
+        assert newest is not None
+        assert newest.version is not None
+        assert newest.version.made_by == "training"
+        assert not gone & kept_rows(store).keys()
+
+
+def test_two_batches_in_one_session(trio: KeptTrio) -> None:
+    first = trio.request("left", [3, 5])
+    exact = trio.plan["unlearning"] | {"method": "gradient-ascent"}
+    trio.carry_out(requests={"guard": 0.0}, unlearning=exact)
+    assert trio.view("hub", first).starts == 1
+    second = trio.request("right", [9])
+    trio.carry_out(requests={"guard": 1.0})  # the one in quarantine, then the new one
+    views = [trio.view("left", each) for each in (first, second)]
+    assert {each.state for each in views} == {RequestState.CERTIFIED}
+    assert [each.starts for each in views] in ([2, 1], [1, 1])
+
+
 def test_request_by_label_is_aligned_by_the_active_party(trio: KeptTrio) -> None:
     request = trio.request("left", kind="label", rows=None, classes=("b",))
     trio.carry_out()
@@ -88,7 +120,7 @@ def test_two_requests_are_one_batch_with_one_receipt(trio: KeptTrio) -> None:
     assert {each.version_after for each in views} == {views[0].version_after}
     assert views[0].receipt == views[1].receipt
     folder = trio.folder / "runs" / "trio" / "left" / "receipts"
-    assert [path.stem for path in folder.glob("*.json")] == [requests[0]]
+    assert [path.stem for path in folder.glob("0*.json")] == [requests[0]]
 
 
 def test_model_that_loses_too_much_accuracy_is_quarantined(trio: KeptTrio) -> None:

@@ -22,13 +22,16 @@ from three_parties import (
 )
 from whole_run import FEDORA, QUICK, TRAINING, run
 
+from configs.agreement import BackboneBottom, Bottom, CnnBottom, MlpBottom, PartyEntry
 from configs.errors import ConfigError
+from models.codes import patch_codes, svd_codes
 from models.initialisation import build_seeded
 from parties.common.errors import Diverged
 from parties.common.shared_randomness import torch_seed
 from parties.requests.driver import carry_out
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.networks import build_bottom
+from parties.vertical.engine.party_state import LocalFit
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.retrain_local import RetrainLocalMethod
@@ -90,7 +93,7 @@ def equal(first: dict[str, list[torch.Tensor]], second: dict[str, list[torch.Ten
     ]
 
 
-@pytest.mark.parametrize("codes", ["svd", "projection", "fixed"])
+@pytest.mark.parametrize("codes", ["auto", "patches", "projection", "fixed"])
 def test_no_bit_depends_on_a_forgotten_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codes: str
 ) -> None:
@@ -154,6 +157,26 @@ def test_local_fit_equals_a_computation_of_its_own(tmp_path: Path) -> None:
         adam.step()
     for expected, found in zip(own.parameters(), network.parameters(), strict=True):
         assert torch.allclose(found, expected, atol=1e-10)
+
+
+BOTTOMS: dict[str, tuple[Bottom, bool]] = {
+    "mlp": (MlpBottom(), False),
+    "cnn": (CnnBottom(kind="cnn"), True),
+    "resnet18": (BackboneBottom(kind="resnet18"), True),
+}
+
+
+@pytest.mark.parametrize("name", BOTTOMS)
+def test_convolutional_bottoms_are_fitted_to_patch_codes(name: str) -> None:
+    bottom, patches = BOTTOMS[name]
+    entry = PartyEntry(role="passive", width=4, bottom=bottom)
+    images = torch.rand(60, 1, 14, 14, generator=torch.Generator().manual_seed(0))
+    of_patches, of_pixels = patch_codes(images, 4, 5), svd_codes(images, 4, 5)
+    assert not torch.allclose(of_patches, of_pixels)
+    expected = of_patches if patches else of_pixels
+    assert torch.equal(LocalFit("auto", 1, 8).code(images, entry, 5), expected)
+    assert torch.equal(LocalFit("patches", 1, 8).code(images, entry, 5), of_patches)
+    assert torch.equal(LocalFit("svd", 1, 8).code(images, entry, 5), of_pixels)
 
 
 def test_numbers_that_are_not_finite_end_the_method(tmp_path: Path) -> None:

@@ -1,0 +1,170 @@
+"""Figures: requests to forget that are carried out months after the training, by real processes.
+
+``python tests/bench requests`` measures, with mutual TLS and SIGKILL:
+
+- *kills*: one life of a request per boundary (message, file, commit of the journal) of each party,
+  in which the party kills itself at this boundary and is started again
+  (``tests/parties/request_kills.py``). A life fails if the request is lost or carried out twice, if
+  a file of the final models differs from that of the life without a kill, if a receipt does not
+  verify at a party, or if a forgotten row is found;
+- *series*: ten requests of 10 to 200 rows one after another, all processes restarted between them,
+  against one Retrain without all of these rows (``tests/parties/request_series.py``);
+- *size*: the files that each party keeps for later requests, over its own saved model;
+- *predictions*: ten a second over HTTP for ten minutes, while three requests run and one party is
+  killed and restarted twice (``tests/parties/request_predictions.py``);
+- *search*: what a search without the project's code finds in all files of all parties
+  (``tests/parties/plain_search.py``), before and after a request.
+
+Finished parts are kept in ``build/requests``, by the digest of the code that they measured. After a
+stop, the same command continues.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from statistics import mean
+
+from bench.ledger import Row, at_most, shown
+from bench.scopes import SECTIONS
+from kills import ROOT
+from plain_search import search_persons
+from request_federation import RequestFederation
+from request_kills import RequestKills
+from request_predictions import run_trial
+from request_series import RequestSeries, Series
+
+from parties.experiments.provenance import Provenance
+
+SIZES = (10, 10, 20, 20, 30, 40, 60, 80, 130, 200)  # rows of each request of a series
+SEEDS = range(int(os.environ.get("VFL_BENCH_SEEDS", "5")))
+SHARE = 0.15  # of the rows of Adult: all rows would take hours on two cores
+METHODS = ("retrain-local", "fedora")  # fedora is the default of the agreements
+COMMON = ("unlearn=[]", "limits.checkpoint_seconds=5")
+POINT = 1.0  # largest difference of the mean accuracy from that of a Retrain, in points
+KEPT = 4.0  # largest size of what is kept, over that of the model
+PAIRS = 200  # lives with two kills
+SECONDS, RATE = 600.0, 10.0  # duration of the predictions, and predictions a second
+
+Report = Callable[[str], None]
+
+
+def requests(data: Path, report: Report) -> Iterator[Row]:
+    """Measure all parts."""
+    code = Provenance.here(SECTIONS["requests"].scope).code
+    folder = ROOT / "build" / "requests" / code[:12]
+    folder.mkdir(parents=True, exist_ok=True)
+    yield from _kills(folder / "kills", report)
+    federations = {"digits": _digits, "Adult": _adult}
+    for name, build in federations.items():
+        yield from _series(name, folder, data, build, report)
+    yield from _predictions(folder, report)
+
+
+def _kills(folder: Path, report: Report) -> Iterator[Row]:
+    kills = RequestKills(folder)
+    lives = [*kills.single(), *kills.pairs(PAIRS)]
+    for number, each in enumerate(kills.run(lives), len(kills.finished)):
+        report(f"requests: life {number} of {len(lives)}: {each.names}")
+    failed = [each for each in kills.finished if each.failures]
+    for name, names in kills.names.items():
+        yield shown(f"requests: boundaries in a request's life, {name}", len(names), "")
+    alone = sum(len(each.kills) == 1 for each in kills.finished)
+    yield shown("requests: lives with one kill, one at each boundary", alone, "")
+    two = len(kills.finished) - alone
+    yield shown("requests: lives with a kill of two parties, at random boundaries", two, "")
+    title = "requests: lives with a kill that lost the request, did it twice or ended differently"
+    yield at_most(title, len(failed), 0, "")
+    before = search_persons(kills.trained, kills.persons)
+    after = search_persons(kills.quiet, kills.persons)
+    found = len({line.rpartition(":")[0] for line in before})
+    yield Row("requests: files with data of a person before its request, found by a plain search",
+              found, "", "at least 3", found >= len(kills.names))  # fmt: skip
+    yield at_most("requests: the same after its request", len(after), 0, "")
+
+
+def _digits(folder: Path, data: Path, method: str, seed: int) -> RequestFederation:
+    changes = (*COMMON, f"seed={seed}", f"unlearning.method='{method}'")
+    return RequestFederation(folder, ROOT / "configs/vertical/digits.toml", changes)
+
+
+def _adult(folder: Path, data: Path, method: str, seed: int) -> RequestFederation:
+    changes = [*COMMON, f"seed={seed}", f"unlearning.method='{method}'", "psi.minimum=1000"]
+    changes += [
+        f"settings.{name}.data.sample={{fraction={SHARE}, seed=1}}"
+        for name in ("bank", "employer", "registry")
+    ]
+    return RequestFederation(folder, ROOT / "configs/vertical/income.toml", changes, data)
+
+
+def _series(
+    name: str,
+    folder: Path,
+    data: Path,
+    build: Callable[[Path, Path, str, int], RequestFederation],
+    report: Report,
+) -> Iterator[Row]:
+    """The series of one data set with each method; the Retrain of a seed serves all methods."""
+    for method in METHODS:
+        found = list[Series]()
+        for seed in SEEDS:
+            own = folder / f"{name} {method} {seed}"
+            own.mkdir(exist_ok=True)
+            if not (own / "series.json").exists():
+                report(f"requests: {name}, {method}, seed {seed}")
+                reference = folder / f"{name} {METHODS[0]} {seed}" / f"retrain {seed}.json"
+                if reference.exists() and method != METHODS[0]:
+                    (own / reference.name).write_text(reference.read_text())
+                series = RequestSeries(build(own, data, method, seed), SIZES)
+                content = asdict(series.run(seed, report)) | {"kept": series.sizes()}
+                (own / "series.json").write_text(json.dumps(content))
+            content = json.loads((own / "series.json").read_text())
+            kept = content.pop("kept")
+            found.append(Series(**content))
+        yield from _rows(f"requests: {name}, {method}", found, kept)
+
+
+def _rows(title: str, found: list[Series], kept: dict[str, tuple[int, int]]) -> Iterator[Row]:
+    """The figures of all seeds of one method."""
+    differences = [each.difference for each in found]
+    average = mean(differences)
+    yield Row(
+        f"{title}, mean test accuracy after ten requests against one Retrain without all rows",
+        round(average, 2), f"points, mean of {len(found)} seeds", f"within {POINT:g}",
+        abs(average) <= POINT, (round(min(differences), 2), round(max(differences), 2)),
+    )  # fmt: skip
+    yield shown(f"{title}, mean test accuracy of the Retrain", mean(e.retrain for e in found), "")
+    done = sum(state == "certified" for each in found for state in each.states)
+    total = sum(len(each.states) for each in found)
+    yield Row(f"{title}, certified requests", done, f"of {total}", f"{total}", done == total)
+    seconds = [each for one in found for each in one.seconds]
+    yield shown(f"{title}, mean time of a request with the start of all processes",
+                round(mean(seconds), 1), "s")  # fmt: skip
+    for party, (stored, model) in kept.items():
+        yield at_most(f"{title}, size of what {party} keeps over its model",
+                      round(stored / model, 2), KEPT, "times")  # fmt: skip
+
+
+def _predictions(folder: Path, report: Report) -> Iterator[Row]:
+    """Predictions while requests run, with the digits federation of the first seed."""
+    own = folder / f"digits {METHODS[0]} 0"
+    stored = own / "predictions.json"
+    if not stored.exists():
+        federation = _digits(own, own, METHODS[0], 0)
+        counts, seconds = run_trial(
+            federation, own / "trained", seconds=SECONDS, rate=RATE, requests=3, restarts=2,
+            report=report,
+        )  # fmt: skip
+        stored.write_text(json.dumps({"counts": counts, "seconds": seconds}))
+    content = json.loads(stored.read_text())
+    counts = content["counts"]
+    title = f"requests: {RATE:g} predictions a second for {content['seconds']:.0f} s"
+    frozen = counts.pop("wrong: predicted a frozen row", 0)
+    wrong = sum(count for kind, count in counts.items() if kind.startswith("wrong"))
+    failed = sum(count for kind, count in counts.items() if kind.startswith("failed"))
+    for kind in ("right", "withheld", "unavailable"):
+        yield shown(f"{title}, {kind}", counts.get(kind, 0), "")
+    yield at_most(f"{title}, wrong answers", wrong, 0, "")
+    yield at_most(f"{title}, answers about frozen rows", frozen, 0, "")
+    yield at_most(f"{title}, failures that are no 503 with the party's name", failed, 0, "")

@@ -1,0 +1,350 @@
+"""A federation of processes that keeps its model: training, service, and requests to forget."""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+from three_parties import PARTIES, write_data
+from watched_party import Watch, start_watched
+
+from configs.config_file import ConfigFile
+from parties.cli.modes import read_runnable
+from parties.requests.duties import RequestDesk
+from parties.requests.events import Event, EventKind, RequestedBody, event_time, new_request_id
+from parties.requests.lifecycle import RequestView
+from parties.requests.receipts import FOLDER
+from parties.session.party import PartyContext
+from parties.session.setup import StartOptions
+from parties.session.simulation import reserved_port
+from parties.session.start import start_party
+from parties.vertical.service.run import open_desk
+from protocol.keyring import issue_certificate, make_authority
+
+PATIENCE = 300.0  # seconds, also on a loaded machine
+TRIO = """
+federation = "trio"
+seed = 5
+dtype = "float64"
+
+[labels]
+classes = ["a", "b", "c"]
+
+[parties.hub]
+role = "active"
+width = 3
+bottom = { kind = "mlp", hidden = [5] }
+
+[parties.left]
+role = "passive"
+width = 4
+bottom = { kind = "mlp", hidden = [6] }
+
+[parties.right]
+role = "passive"
+width = 2
+bottom = { kind = "mlp", hidden = [] }
+
+[psi]
+minimum = 10
+
+[training]
+learning_rate = 0.01
+batch = 64
+epochs = 1
+
+[unlearning]
+method = "retrain-local"
+
+[unlearning.retrain_local]
+fit_epochs = 1
+top_epochs = 1
+joint_epochs = 1
+
+[requests]
+guard = 1.0                          # one epoch: the accuracy is that of chance
+
+[limits]
+join_seconds = 60.0
+step_seconds = 60.0
+idle_seconds = 60.0
+checkpoint_seconds = 0.0
+"""
+TRIO_DATA = """
+[settings.{name}.data]
+kind = "csv"
+path = "{name}.csv"
+id = {{ columns = ["id"] }}
+ranges = {{ x = [-4, 8], y = [-4, 8], z = [-4, 8] }}
+{label}
+"""
+
+
+@dataclass
+class Service:
+    """The running processes of all parties."""
+
+    federation: "RequestFederation"
+    out: Path
+    hub: str
+    running: dict[str, BaseProcess]
+    http: str | None = None
+
+    def start(self, name: str, watch: Watch | None = None) -> None:
+        """Start one party's process."""
+        more = ["--serve"]
+        if self.http and name == self.federation.hub:
+            more += ["--http", self.http]
+        self.running[name] = self.federation.start(name, self.out, self.hub, more, watch)
+
+    def kill(self, name: str) -> None:
+        """End one party's process with SIGKILL."""
+        self.running[name].kill()
+        self.running[name].join()
+
+    def stop(self) -> dict[str, int | None]:
+        """Send SIGTERM to all parties; return their exit codes, None for those that go on."""
+        for each in self.running.values():
+            each.terminate()
+        for each in self.running.values():
+            each.join(30)
+        return {name: each.exitcode for name, each in self.running.items()}
+
+
+class RequestFederation:
+    """Config, keys and start of the processes of one federation.
+
+    Attributes:
+        config: path of the config.
+        names: names of the parties; the first one is the active party.
+    """
+
+    def __init__(
+        self, folder: Path, config: Path, changes: Sequence[str] = (), data: Path | None = None
+    ) -> None:
+        self.folder, self.config, self._data = folder, config, data
+        self.changes = tuple(changes)
+        agreement = read_runnable(config, list(changes), None).agreement
+        self.name, self.hub = agreement.federation, agreement.active
+        self.roles = {name: each.role for name, each in agreement.parties.items()}
+        self._keys = folder / "certs"
+        if not self._keys.exists():
+            make_authority(self._keys, self.name)
+            for name in self.roles:
+                issue_certificate(self._keys, self.name, name)
+
+    def changed(self, *changes: str) -> "RequestFederation":
+        """The same federation with other settings, in the form of ``--set``."""
+        keys = {each.partition("=")[0] for each in changes}
+        same = [each for each in self.changes if each.partition("=")[0] not in keys]
+        return RequestFederation(self.folder, self.config, (*same, *changes), self._data)
+
+    def party(self, name: str, out: Path) -> PartyContext:
+        """One party without its data."""
+        config: ConfigFile[Any, Any] = read_runnable(self.config, list(self.changes), name)
+        options = StartOptions(out, self._data, self._keys)
+        started = start_party(config, name, options, lambda _: None).count()
+        return PartyContext(
+            agreement=config.agreement, settings=config.settings(name), **started.values()
+        )
+
+    @contextmanager
+    def desk(self, name: str, out: Path) -> Iterator[RequestDesk]:
+        """The open journal of one party."""
+        party = self.party(name, out)
+        with closing(open_desk(party, party.agreement)) as desk:
+            yield desk
+
+    def start(
+        self, name: str, out: Path, hub: str, more: Sequence[str] = (), watch: Watch | None = None
+    ) -> BaseProcess:
+        """Start one party's process; its events go to a file beside ``out``."""
+        arguments = ["--role", self.roles[name], "--party", name, "--format", "json"]
+        arguments += ["--config", str(self.config), "--out", str(out), "--hub", hub]
+        arguments += ["--certificates", str(self._keys), *more]
+        for change in self.changes:
+            arguments += ["--set", change]
+        if self._data is not None:
+            arguments += ["--data", str(self._data)]
+        return start_watched(arguments, self.output(name, out), watch)
+
+    def train(self, out: Path, seconds: float = PATIENCE) -> dict[str, Any]:
+        """Train with all parties; return the metrics."""
+        with self._all(out, None) as service:
+            for name in self.roles:
+                service.running[name] = self.start(name, out, service.hub)
+            for name, each in service.running.items():
+                each.join(seconds)
+                assert each.exitcode == 0, f"{name} ended with {each.exitcode}: {self.notes(out)}"
+        metrics: dict[str, Any] = json.loads((out / self.name / "metrics.json").read_text())
+        return metrics
+
+    @contextmanager
+    def serve(self, out: Path, watches: Mapping[str, Watch] | None = None) -> Iterator[Service]:
+        """Start the service of all parties; kill those that still run at the end."""
+        with self._all(out, None) as service:
+            for name in self.roles:
+                service.start(name, (watches or {}).get(name))
+            yield service
+
+    @contextmanager
+    def _all(self, out: Path, http: str | None) -> Iterator[Service]:
+        with ExitStack() as stack:
+            port = stack.enter_context(reserved_port())
+            service = Service(self, out, f"127.0.0.1:{port}", {}, http)
+            try:
+                yield service
+            finally:
+                for each in service.running.values():
+                    each.kill()
+                    each.join()
+
+    @contextmanager
+    def serve_http(self, out: Path) -> Iterator[Service]:
+        """Start the service of all parties; the active party answers predictions over HTTP."""
+        with reserved_port() as http, self._all(out, f"127.0.0.1:{http}") as service:
+            for name in self.roles:
+                service.start(name)
+            yield service
+
+    def predict(self, out: Path, seconds: float = PATIENCE) -> dict[str, dict[str, float]]:
+        """Predict all rows with ``vfl predict`` and the saved models of all parties.
+
+        Returns:
+            Class probabilities by ID; rows without a prediction are absent.
+        """
+        table = out.with_name(f"{out.name}.csv")
+        with self._all(out, None) as service:
+            for name, role in self.roles.items():
+                arguments = ["predict", str(self.config), "--party", name, "--hub", service.hub]
+                arguments += ["--certificates", str(self._keys), "--runs", str(out)]
+                arguments += ["--format", "json", *(["--data", str(self._data)] * bool(self._data))]
+                for change in self.changes:
+                    arguments += ["--set", change]
+                if role == "active":
+                    arguments += ["--out", str(table), "--force"]
+                output = self.output(name, out)
+                service.running[name] = start_watched(arguments, output, program="vfl")
+            for name, each in service.running.items():
+                each.join(seconds)
+                assert each.exitcode == 0, f"{name} ended with {each.exitcode}: {self.notes(out)}"
+        classes = read_runnable(self.config, list(self.changes), None).agreement.labels.classes
+        with table.open(newline="") as file:
+            return {
+                row["id"]: {each: float(row[f"p_{each}"]) for each in classes}
+                for row in csv.DictReader(file)
+                if row[f"p_{classes[0]}"]
+            }
+
+    def request(self, name: str, out: Path, rows: Iterable[int]) -> str:
+        """Raise a request for common ``rows`` at one party, and approve it; return its ID."""
+        request = self.record(name, out, rows)
+        with self.desk(name, out):  # attends to the request
+            return request
+
+    def record(self, name: str, out: Path, rows: Iterable[int]) -> str:
+        """Record a request for common ``rows`` at one party; return its ID."""
+        with self.desk(name, out) as desk:
+            now = self.party(name, out).now()
+            request = new_request_id(now)
+            body = RequestedBody(
+                kind="rows",
+                rows=tuple(sorted(rows)),
+                ground="gdpr-17-1-b",
+                received_at=event_time(now),
+                due_at=event_time(now + timedelta(days=30)),
+            )
+            desk.append(EventKind.REQUESTED, request, body)
+        return request
+
+    def view(self, name: str, out: Path, request: str) -> RequestView:
+        """A request as one party sees it."""
+        with self.desk(name, out) as desk:
+            return desk.request(request)
+
+    def events(self, name: str, out: Path) -> list[Event]:
+        """All events in the journal of one party."""
+        with self.desk(name, out) as desk:
+            return desk.journal.events()
+
+    def state(self, name: str, out: Path) -> Path:
+        """The folder of one party."""
+        return out / self.name / name
+
+    def receipts(self, out: Path, request: str) -> dict[str, Path]:
+        """The path of a request's receipt at each party, which only a certified request has."""
+        return {name: self.state(name, out) / FOLDER / f"{request}.json" for name in self.roles}
+
+    def wait_certified(self, service: Service, request: str, seconds: float = PATIENCE) -> float:
+        """Wait until every party has the receipt of a request; return the seconds.
+
+        Raises:
+            AssertionError: a process ended, or the request was not certified in time.
+        """
+        began = monotonic()
+        paths = self.receipts(service.out, request).values()
+        while not all(each.exists() for each in paths):
+            ended = {n: p.exitcode for n, p in service.running.items() if not p.is_alive()}
+            assert not ended, f"ended: {ended}; {self.notes(service.out)}"
+            late = monotonic() - began > seconds
+            assert not late, f"not certified after {seconds:g} s: {self.notes(service.out)}"
+            sleep(0.02)
+        return monotonic() - began
+
+    def output(self, name: str, out: Path) -> Path:
+        """The file of a party's events."""
+        return out.with_name(f"{out.name} {name}.jsonl")
+
+    def wait_joined(self, name: str, out: Path, joins: int, seconds: float = PATIENCE) -> None:
+        """Wait until a party has joined ``joins`` sessions, in all its processes together.
+
+        Raises:
+            AssertionError: the party did not join in time.
+        """
+        deadline = monotonic() + seconds
+        while self.joins(name, out) < joins:
+            assert monotonic() < deadline, f"{name} did not join: {self.notes(out)}"
+            sleep(0.02)
+
+    def joins(self, name: str, out: Path) -> int:
+        """The number of sessions that a party has joined."""
+        path = self.output(name, out)
+        return path.read_text().count("resumed checkpoint") if path.exists() else 0
+
+    def notes(self, out: Path) -> str:
+        """The last notes, warnings and errors of all parties."""
+        found = []
+        for path in sorted(out.parent.glob(f"{out.name} *.jsonl")):
+            lines = [line for line in path.read_text().splitlines() if '"progress"' not in line]
+            found += [f"{path.stem}: {line}" for line in lines[-8:]]
+        return "\n".join(found)
+
+
+def write_trio(folder: Path, rows: int = 120) -> RequestFederation:
+    """Write the data, the config and the keys of three parties with few rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_data(folder, rows)
+    for name in PARTIES:  # IDs that a search cannot find by accident
+        path = folder / f"{name}.csv"
+        head, *lines = path.read_text().splitlines()
+        cells = [line.removeprefix("p").split(",", 1) for line in lines]
+        named = [f"{person_id(int(row))},{rest}" for row, rest in cells]
+        path.write_text("\n".join([head, *named]) + "\n")
+    data = [
+        TRIO_DATA.format(name=name, label='label = "label"' if name == "hub" else "")
+        for name in PARTIES
+    ]
+    config = folder / "trio.toml"
+    config.write_text(TRIO + "".join(data))
+    return RequestFederation(folder, config)
+
+
+def person_id(row: int) -> str:
+    """The ID of a person in the data of ``write_trio``."""
+    return f"person-{row:05}-of-trio"

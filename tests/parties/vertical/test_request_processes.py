@@ -1,0 +1,125 @@
+"""Requests to forget with real processes: kills, restarts, predictions, and a plain search.
+
+A sample of what ``python tests/bench requests`` measures.
+"""
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from plain_search import patterns_of, search, search_persons
+from request_federation import RequestFederation, person_id, write_trio
+from request_kills import RequestKills
+from request_predictions import Answer, Forgotten, Outage, PredictionTrial, run_trial
+from request_series import RequestSeries
+
+KILLS, PAIRS = 12, 3
+
+
+@pytest.fixture(scope="module")
+def kills(tmp_path_factory: pytest.TempPathFactory) -> RequestKills:
+    """A trained federation, and a request that was carried out once without a kill."""
+    return RequestKills(tmp_path_factory.mktemp("kills") / "trio")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_request_survives_kills_of_every_party(kills: RequestKills) -> None:
+    outcomes = list(kills.run([*kills.single()[:KILLS], *kills.pairs(PAIRS)]))
+    assert [each for each in outcomes if each.failures] == []
+    assert {name for each in outcomes for name, _ in each.kills} == {"hub", "left", "right"}
+
+
+@pytest.mark.slow
+def test_search_finds_persons_in_a_version_that_was_not_erased(
+    kills: RequestKills, tmp_path: Path
+) -> None:
+    """The quiet life left nothing; its folder with the keys and the version before is not clean."""
+    assert search_persons(kills.quiet, kills.persons) == []
+    for old in sorted(kills.trained.glob("*/*/models/*.sealed")):
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        shutil.copytree(kills.quiet, tmp_path / "out")
+        party = tmp_path / "out" / old.relative_to(kills.trained).parents[1]
+        shutil.copy(old, party / "models")
+        assert search_persons(tmp_path / "out", kills.persons) == []  # its key is gone
+        shutil.copy(old.parents[1] / "keys.json", party)
+        found = search_persons(tmp_path / "out", kills.persons)
+        assert {line.rpartition(":")[0] for line in found} == {
+            str((party / "models" / old.name).relative_to(tmp_path / "out"))
+        }
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_requests_follow_each_other_with_restarts_between(tmp_path: Path) -> None:
+    write_trio(tmp_path)
+    federation = RequestFederation(tmp_path, tmp_path / "trio.toml", ["training.epochs=3"])
+    series = RequestSeries(federation, [5, 8]).run(0, lambda _: None)
+    assert series.states == ("certified", "certified")
+    assert series.methods == ("retrain-local", "retrain-local")
+    assert 0 <= series.retrain <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_predictions_are_right_or_unavailable_while_a_request_runs(tmp_path: Path) -> None:
+    federation, trained = write_trio(tmp_path), tmp_path / "trained"
+    federation.train(trained)
+    found, _ = run_trial(
+        federation, trained, seconds=20, rate=10, requests=1, restarts=1, report=print
+    )
+    assert found["right"] > 50
+    assert found["withheld"] > 0
+    assert not {each for each in found if each.startswith(("wrong", "failed"))}, found
+
+
+def test_search_finds_each_form_of_a_person(tmp_path: Path) -> None:
+    person, cells = person_id(7), ["0.5", "1.25", "-3"]
+    for number, (form, pattern) in enumerate(patterns_of(person, cells).items()):
+        path = tmp_path / str(number) / "file.bin"
+        path.parent.mkdir()
+        path.write_bytes(b"before" + pattern + b"after")
+        assert search(path.parent, patterns_of(person, cells)) == [f"file.bin: {form}"]
+        assert search(path.parent, patterns_of(person_id(8), ["1", "2", "3"])) == []
+
+
+def trial() -> PredictionTrial:
+    """Two versions, and one request from 10 s to 20 s; right was down from 30 s to 35 s."""
+    one, two = {"a": 0.25, "b": 0.75}, {"a": 0.5, "b": 0.5}
+    request = Forgotten(frozenset({"gone"}), 10.0, 11.0, 20.0)
+    versions = [{"stays": one, "gone": one}, {"stays": two}]
+    return PredictionTrial(versions, [request], [Outage("right", 30.0, 35.0)], "hub")
+
+
+def predicted(name: str, at: float, a: float) -> Answer:
+    """An answer with the probabilities a and 1 - a."""
+    found = {"id": name, "probabilities": {"a": a, "b": 1 - a}}
+    return Answer(name, at, at + 0.1, 200, {"predictions": [found]})
+
+
+@pytest.mark.parametrize(
+    ("answer", "word"),
+    [
+        (predicted("stays", 5, 0.25), "right"),
+        (predicted("stays", 15, 0.25), "right"),
+        (predicted("stays", 15, 0.5), "right"),
+        (predicted("stays", 25, 0.5), "right"),
+        (predicted("stays", 5, 0.5), "wrong"),
+        (predicted("stays", 25, 0.25), "wrong"),
+        (predicted("gone", 5, 0.25), "right"),
+        (predicted("gone", 12, 0.25), "wrong"),
+        (Answer("gone", 12, 12, 200, {"predictions": [{"id": "gone"}]}), "withheld"),
+        (Answer("stays", 12, 12, 200, {"predictions": [{"id": "stays"}]}), "wrong"),
+        (Answer("stays", 12, 12, 503, {"absent": ["hub"]}), "unavailable"),
+        (Answer("stays", 31, 31, 503, {"absent": ["right"]}), "unavailable"),
+        (Answer("stays", 31, 31, 503, {"absent": ["left"]}), "failed"),
+        (Answer("stays", 40, 40, 503, {"absent": ["right"]}), "failed"),
+        (Answer("stays", 31, 31, 503, {}), "failed"),
+        (Answer("stays", 31, 31, 500, {"error": ""}), "failed"),
+        (Answer("stays", 31, 31, 0, {"error": ""}), "failed"),
+    ],
+)
+def test_answers_are_judged_by_the_versions_in_use(answer: Answer, word: str) -> None:
+    (found,) = Counter([trial().judge(answer)])
+    assert found.split(":")[0].split(" ")[0] == word
