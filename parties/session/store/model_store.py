@@ -9,6 +9,7 @@ files are erased: their keys are destroyed first, then the files.
 """
 
 import json
+import os
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -87,11 +88,11 @@ class ModelStore:
             StoredFile(
                 facts["number"],
                 bytes.fromhex(facts["run"]),
-                path.stat().st_size,
+                size,
                 _version(facts["version"]),
                 _key_name(facts["number"]) in names,
             )
-            for path, facts in self._facts()
+            for size, facts in self._facts()
         ]
 
     def newest_version(self) -> StoredFile | None:
@@ -177,6 +178,7 @@ class ModelStore:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise StorageError(f"cannot use the folder {self.folder}: {error.strerror}") from error
+        self._remove_unfinished()
         write_atomically(self._path(number), line + seal(key, _pack(content), line))
         self.prune(number - RETAINED + 1)
 
@@ -204,25 +206,35 @@ class ModelStore:
         return 1 + max((int(path.stem) for path in self._paths()), default=0)
 
     def _erase(self, numbers: list[int]) -> None:
+        self._remove_unfinished()
         self._keys.destroy(*map(_key_name, numbers))
         for number in numbers:
             self._path(number).unlink(missing_ok=True)
 
     # --- files -----------------------------------------------------------------------------------
 
-    def _paths(self) -> list[Path]:
-        for path in self.folder.glob(".*.tmp"):  # of a process that was killed while it wrote
+    def _remove_unfinished(self) -> None:
+        """Remove files of a process that was killed while it wrote.
+
+        Only the process that writes does so: a command that reads the store at the same time would
+        remove the file that the other one is writing.
+        """
+        for path in self.folder.glob(".*.tmp"):
             path.unlink(missing_ok=True)
+
+    def _paths(self) -> list[Path]:
         return sorted(self.folder.glob(f"[0-9]*{SUFFIX}"))
 
-    def _facts(self) -> Iterator[tuple[Path, dict[str, Any]]]:
+    def _facts(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Size in bytes and first line of each undamaged file; another process may erase files."""
         for path in self._paths():
             try:
                 with path.open("rb") as file:
                     facts = json.loads(file.readline(LONGEST_FACTS))
+                    size = os.fstat(file.fileno()).st_size
                 if facts["number"] == int(path.stem) and bytes.fromhex(facts["run"]):
                     _version(facts["version"])
-                    yield path, facts
+                    yield size, facts
             except (OSError, ValueError, KeyError, TypeError):
                 continue
 
