@@ -8,8 +8,9 @@ PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses
 
 .PHONY: demo test test-all test-rest lint format-check types tests bench bench-peers house docs pictures proto format hooks clean
 
-demo: $(INSTALLED)  ## three organisations find their common rows, train, forget and compare
-	$(BIN)/vfl simulate configs/vertical/digits.toml
+demo: $(INSTALLED)  ## three organisations train, forget and compare; the day after, customers ask to be forgotten
+	rm -rf runs/demo
+	$(BIN)/vfl demo
 
 test: lint format-check  ## lint, format, types, the tests that need no second process, and one run of each mode
 	+$(MAKE) --no-print-directory --jobs=2 types tests

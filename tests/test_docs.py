@@ -280,8 +280,9 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
     )
 
 
-def test_every_option_of_the_unit_for_systemd_exists() -> None:
-    unit = (DOCS / "vfl-party@.service").read_text().replace("\\\n", " ")
+@pytest.mark.parametrize("name", ["vfl-party@.service", "vfl-serve@.service"])
+def test_every_option_of_the_units_for_systemd_exists(name: str) -> None:
+    unit = (DOCS / name).read_text().replace("\\\n", " ")
     (line,) = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
     assert set(re.findall(r"--[a-z-]+", line)) <= known_options()
 

@@ -13,7 +13,7 @@ from configs.errors import ConfigError
 from parties.cli.console import Console
 from parties.cli.modes import read_runnable
 from parties.common.atomic_file import write_atomically
-from parties.common.errors import PolicyError, StorageError, UsageProblem
+from parties.common.errors import IntegrityError, PolicyError, StorageError, UsageProblem
 from parties.data.id_lists import Encoding, ListedIds, list_of_ids, read_id_list
 from parties.data.requested_ids import id_columns
 from parties.requests.events import (
@@ -40,6 +40,7 @@ from parties.requests.persons import (
     decision_message,
     read_person_key,
 )
+from parties.requests.receipts import FOLDER, TRUST
 from parties.requests.subjects import (
     Subject,
     aligned_rows,
@@ -50,7 +51,9 @@ from parties.requests.subjects import (
 from parties.session.setup import StartOptions
 from parties.vertical.service.local_desk import LocalDesk, open_local_desk
 from unlearning.receipts.canonical import canonical_bytes
+from unlearning.receipts.keys import read_trust
 from unlearning.receipts.receipt import LegalBasis, RequesterKind
+from unlearning.receipts.verify import verify as verify_receipt
 
 _UNDECIDED = (RequestState.PENDING, RequestState.RECEIVED)
 _BEFORE_START = (*_UNDECIDED, RequestState.AUTHORISED, RequestState.ALIGNED)
@@ -335,6 +338,40 @@ def export(
         count = len(found.subjects)
         text = f"{count} subjects with salts, keep them secret: {private}"
         console.print(text, event="exported", subjects=count, file=str(private))
+
+
+def print_receipt(local: LocalDesk, request: str, console: Console) -> None:
+    """Verify the receipt of a request, and print the paths of the receipt and of its page.
+
+    Raises:
+        PolicyError: not every party has signed the receipt yet.
+        IntegrityError: the receipt is not valid.
+        StorageError: the receipt cannot be read.
+    """
+    view = _view(local, request)
+    if view.state not in CARRIED_OUT:
+        raise PolicyError(
+            f"the request {request} has no receipt yet: it is {view.state.value}",
+            "see vfl unlearn show; a receipt exists when every party has signed",
+        )
+    folder = local.party.state / FOLDER
+    path = folder / f"{min(view.batch)}.json"
+    try:
+        content, trusted = path.read_bytes(), read_trust((folder / TRUST).read_bytes())
+    except OSError as error:
+        raise StorageError(
+            f"cannot read {error.filename}: {error.strerror}",
+            "start vfl serve: it writes the receipts of the journal again",
+        ) from error
+    found = verify_receipt(content, trusted)
+    if found.findings:
+        raise IntegrityError(
+            f"{path} is not valid: {'; '.join(each.message for each in found.findings)}",
+            "remove the file, and start vfl serve, which writes it again from the journal",
+        )
+    page = path.with_suffix(".html")
+    text = f"receipt {path}, signed by all parties\npage    {page}"
+    console.print(text, event="result", request=request, receipt=str(path), page=str(page))
 
 
 def purge(local: LocalDesk, request: str | None, key: Path | None, console: Console) -> None:

@@ -22,11 +22,13 @@ from parties.cli.options import (
     DebugOption,
     Format,
     FormatOption,
+    HubOption,
     MasterKeyOption,
     OutOption,
     PartyOption,
     SetOption,
 )
+from parties.cli.party_run import PartyRun, run_party
 
 if TYPE_CHECKING:
     from parties.cli.request_actions import Place
@@ -481,3 +483,53 @@ def unlearn_readmit_command(  # noqa: PLR0913  a command has the options that it
 def _decimal(fraction: float) -> str:
     """Return a fraction as the text that events contain: at most nine decimals."""
     return f"{fraction:.9f}".rstrip("0").rstrip(".")
+
+
+@unlearn_app.command("run", epilog="Example: vfl unlearn run people.toml --party shop")
+def unlearn_run_command(  # noqa: PLR0913  a command has the options that it has
+    *,
+    config: ConfigArgument,
+    party: PartyOption,
+    hub: HubOption = None,
+    data: DataOption = None,
+    certificates: CertificatesOption = None,
+    out: OutOption = Path("runs"),
+    master_key: MasterKeyOption,
+    changes: SetOption = None,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Carry out the requests that are ready, once, and end: for parties that keep no process.
+
+    Run this command at all parties at the same time. The parties exchange their journals, carry
+    out what every party has approved, and sign the receipts.
+
+    Exit codes: 2 usage, 3 config, 4 data, 5 identity, 6 peer, 7 storage, 8
+    policy, 9 integrity.
+    """
+    console = Console(party, json_lines=output is Format.JSON, debug=debug)
+    where = hub, data, certificates, out, changes or []
+    run = PartyRun(None, config, party, *where, serve=True, once=True, master_key=master_key)
+    console.run(lambda: run_party(run, console))
+
+
+@unlearn_app.command(
+    "receipt", epilog="Example: vfl unlearn receipt people.toml 01K... --party shop"
+)
+def unlearn_receipt_command(  # noqa: PLR0913  a command has the options that it has
+    *,
+    config: ConfigArgument,
+    request: RequestArgument,
+    party: PartyOption,
+    certificates: CertificatesOption = None,
+    out: OutOption = Path("runs"),
+    master_key: MasterKeyOption,
+    changes: SetOption = None,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Verify the receipt of a request with the keys that this party knows, and print its files."""
+    from parties.cli.request_actions import print_receipt
+
+    run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
+    run.with_desk(lambda local, console: print_receipt(local, request, console))
