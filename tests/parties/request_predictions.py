@@ -194,7 +194,7 @@ def run_trial(
     out = federation.folder / "predicting"
     shutil.rmtree(out, ignore_errors=True)
     shutil.copytree(trained, out)
-    store = party_models(federation.party(federation.hub, out))  # type: ignore[arg-type]
+    store = party_models(federation.party(federation.hub, out))
     by_row = {row: each.decode() for each, row in kept_rows(store).items()}
     trial = PredictionTrial([], [], [], federation.hub)
     copies = [_copy(federation, out, 0)]
