@@ -16,6 +16,7 @@ from parties.cli.commands.demo import demo_command
 from parties.cli.commands.doctor import doctor_command
 from parties.cli.commands.keys import keys_app
 from parties.cli.commands.language import language_app
+from parties.cli.commands.models import models_app
 from parties.cli.commands.predict import predict_command
 from parties.cli.commands.report import report_command
 from parties.cli.commands.runs import runs_command
@@ -211,6 +212,7 @@ app.command("demo", epilog="Example: vfl demo")(demo_command)
 app.command("runs", epilog="Example: vfl runs")(runs_command)
 app.command("report", epilog="Example: vfl report runs/people")(report_command)
 app.add_typer(unlearn_app, name="unlearn")
+app.add_typer(models_app, name="models")
 app.add_typer(certs_app, name="certs")
 app.add_typer(keys_app, name="keys")
 app.add_typer(language_app, name="language")

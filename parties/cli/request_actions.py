@@ -15,6 +15,7 @@ from parties.cli.modes import read_runnable
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import IntegrityError, PolicyError, StorageError, UsageProblem
 from parties.data.id_lists import Encoding, ListedIds, list_of_ids, read_id_list
+from parties.data.party_settings import VerticalConfig
 from parties.data.requested_ids import id_columns
 from parties.requests.events import (
     DecisionBody,
@@ -49,6 +50,7 @@ from parties.requests.subjects import (
     openings,
 )
 from parties.session.setup import StartOptions
+from parties.vertical.kept_model import party_models, present_version
 from parties.vertical.service.local_desk import LocalDesk, open_local_desk
 from unlearning.receipts.canonical import canonical_bytes
 from unlearning.receipts.keys import read_trust
@@ -90,9 +92,8 @@ class Asked:
     key: Path | None
 
 
-@contextmanager
-def local_desk(place: Place, *, reads_data: bool = False) -> Iterator[LocalDesk]:
-    """Open the requests that ``place`` names in a ``with`` block.
+def read_vertical(place: Place) -> VerticalConfig:
+    """Read the config of a command.
 
     Raises:
         ConfigError: the config is not valid, or its mode keeps no model.
@@ -105,6 +106,17 @@ def local_desk(place: Place, *, reads_data: bool = False) -> Iterator[LocalDesk]
             "list the requests in the agreement of the run",
         )
     config.settings(place.party)
+    return config
+
+
+@contextmanager
+def local_desk(place: Place, *, reads_data: bool = False) -> Iterator[LocalDesk]:
+    """Open the requests that ``place`` names in a ``with`` block.
+
+    Raises:
+        ConfigError: the config is not valid, or its mode keeps no model.
+    """
+    config = read_vertical(place)
     options = StartOptions(place.out, place.data, place.certificates, master_key=place.master_key)
     with open_local_desk(config, place.party, options, reads_data=reads_data) as local:
         yield local
@@ -280,7 +292,7 @@ def print_status(local: LocalDesk, console: Console) -> None:
     """Print how many requests are in each state, frozen rows, and reminders of due dates."""
     views = local.desk.requests()
     states = Counter(view.state.value for view in views)
-    frozen = len(local.desk.frozen_rows())
+    frozen = len(local.desk.frozen_rows(present_version(party_models(local.party))))
     words = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     console.print(
         f"{len(views)} requests" + (f": {words}" if words else "") + f"; {frozen} frozen rows",

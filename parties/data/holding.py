@@ -151,7 +151,7 @@ def _sample_rows(holding: Holding, sample: SampleSettings) -> Holding:
 
 
 def select_rows(holding: Holding, rows: Index) -> Holding:
-    """Return the data of ``rows`` only, ``[rows]``, in that order; the digest stays."""
+    """Return the rows with the indices ``rows``, ``[rows]``; the digest stays that of the data."""
     return Holding(
         ids=select_ids(holding.ids, rows),
         in_test=holding.in_test[rows],

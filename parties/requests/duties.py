@@ -88,10 +88,15 @@ class RequestDesk:
         self.forgotten = ForgottenList(self.journal.database, party.keys)
         self.attend()
 
-    def forget_ids(self, ids: Iterable[bytes], requests: Sequence[str]) -> None:
-        """Add IDs that these requests remove to the list of forgotten IDs."""
+    def forget_ids(self, ids: Sequence[bytes], requests: Sequence[str]) -> None:
+        """Add the IDs of the rows of these requests to the list of forgotten IDs.
+
+        ``ids`` are the IDs by common index; empty bytes for rows that were erased before.
+        """
         date = event_time(self._party.now())[:10]
-        self.forgotten.add(ids, " ".join(requests), date)
+        for name in requests:
+            rows = self.request(name).rows or ()
+            self.forgotten.add((ids[row] for row in rows if ids[row]), name, date)
 
     def close(self) -> None:
         """Close the journal."""
@@ -109,9 +114,9 @@ class RequestDesk:
         """Return the request with the ID ``name``."""
         return next(each for each in self.requests() if each.id == name)
 
-    def frozen_rows(self) -> frozenset[int]:
-        """Return the rows, as common indices, that no batch and no prediction may use."""
-        return frozen_rows(self.requests())
+    def frozen_rows(self, version: int) -> frozenset[int]:
+        """Return the rows of a version, as common indices, that no prediction may use."""
+        return frozen_rows(self.requests(), version)
 
     def ready(self, window: timedelta, method: str) -> tuple[RequestView, ...]:
         """Return the requests to carry out now by ``method``.

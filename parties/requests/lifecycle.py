@@ -158,12 +158,20 @@ def requests_of(events: Iterable[Event], rules: RequestRules) -> list[RequestVie
     ]
 
 
-def frozen_rows(views: Iterable[RequestView]) -> frozenset[int]:
-    """Return the rows that no batch, prediction or export may use.
+def frozen_rows(views: Iterable[RequestView], version: int) -> frozenset[int]:
+    """Return the rows of version ``version`` that no batch, prediction or export may use.
 
-    These are the rows of all requests that were neither rejected nor withdrawn.
+    These are the rows of all requests that were neither rejected nor withdrawn. A request that was
+    carried out counts only if the version is older, as it is in a restored backup: a later version
+    does not have its rows, and a later training numbers the rows anew.
     """
-    return frozenset(row for view in views if view.state not in ENDED for row in view.rows or ())
+    return frozenset(
+        row
+        for view in views
+        if view.state not in ENDED
+        and not (view.state in CARRIED_OUT and (view.version_after or 0) <= version)
+        for row in view.rows or ()
+    )
 
 
 def ready_batch(

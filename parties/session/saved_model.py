@@ -33,6 +33,7 @@ MODEL, ROWS, PREPROCESSING, TRAFFIC, MANIFEST = (
     "traffic.json",
     "manifest.json",
 )
+FILES = (MANIFEST, MODEL, ROWS, PREPROCESSING, TRAFFIC)
 RUN_BYTES = 16  # length of a run's name
 RESTORE_HINT = "restore the folder from a backup, or train again"
 _LONGEST_MANIFEST = 1 << 20  # bytes
@@ -76,6 +77,19 @@ def write_saved_model(
         "sha256": {name: sha256(content).hexdigest() for name, content in files.items()},
     }
     write_atomically(party.state / MANIFEST, canonical_json(manifest | facts))
+
+
+def remove_saved_model(folder: Path) -> None:
+    """Remove the files of a saved model, the manifest first.
+
+    Raises:
+        StorageError: a file cannot be removed.
+    """
+    for name in FILES:
+        try:
+            (folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise StorageError(f"cannot remove {folder / name}: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True, repr=False)

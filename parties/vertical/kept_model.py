@@ -1,11 +1,14 @@
 """The kept model of a vertical party: its store, its versions, and the start from a version."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
+from configs.agreement import VerticalAgreement
 from models.arithmetic import parameter_digest
-from parties.common.shared_randomness import Index
+from parties.common.errors import StorageError
 from parties.session.handshake import CheckpointOffer
 from parties.session.store.model_store import ModelStore, VersionFacts
+from parties.session.store.sealing import KeyFile
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState, unpack_ids
@@ -13,8 +16,48 @@ from parties.vertical.engine.party_state import PartyState, unpack_ids
 
 def party_models(party: VerticalParty) -> ModelStore:
     """The store of a party's models."""
-    architecture = party.agreement.architecture | {"seed": party.agreement.seed}
-    return ModelStore(party.state, party.name, architecture, party.keys)
+    return model_store(party.state, party.name, party.agreement, party.keys)
+
+
+def model_store(state: Path, name: str, agreement: VerticalAgreement, keys: KeyFile) -> ModelStore:
+    """The store in the folder ``state`` of the party ``name``."""
+    return ModelStore(state, name, agreement.architecture | {"seed": agreement.seed}, keys)
+
+
+def recover_models(party: VerticalParty) -> ModelStore:
+    """The store of a party's models, after what an earlier process began is finished."""
+    store = party_models(party)
+    for each in store.recover():
+        party.progress.warn(each)
+    return store
+
+
+def announce_new_version(party: VerticalParty) -> None:
+    """Before a training: a model that is kept stays, and the training becomes a newer version.
+
+    Raises:
+        StorageError: a model is kept, but the agreement keeps none.
+    """
+    newest = recover_models(party).newest_version()
+    if newest is None:
+        return
+    if party.agreement.requests.keep != "model":
+        raise StorageError(
+            f"{party.state} keeps version {newest.number} of the model, but the agreement has "
+            "requests.keep = 'nothing': this training would replace the saved model and leave the "
+            "kept one",
+            "name another folder with --out, set requests.keep = 'model', or erase the kept model "
+            "with vfl models remove --all",
+        )
+    party.progress.note(
+        f"version {newest.number} of the model stays; this training becomes a newer version"
+    )
+
+
+def present_version(store: ModelStore) -> int:
+    """The number of the newest version that can be read; 0 if no model is kept."""
+    newest = store.newest_version()
+    return 0 if newest is None else newest.number
 
 
 def next_version(store: ModelStore, offers: Iterable[CheckpointOffer]) -> int:
@@ -39,12 +82,6 @@ def state_digest(state: PartyState) -> str:
     return parameter_digest(state.local_model.model.block).hex()
 
 
-def ids_of(state: PartyState, rows: Index) -> list[bytes]:
-    """The party's IDs of common ``rows``, [rows]; rows that were erased before are left out."""
-    ids = state.features.ids()
-    return [ids[row] for row in rows.tolist() if ids[row]]
-
-
 def digest_before(state: PartyState) -> str:
     """SHA-256 of the parameters before the present request; the present ones if none was kept."""
     slots = state.local_model.slots
@@ -59,7 +96,15 @@ def kept_rows(store: ModelStore) -> dict[bytes, int]:
     Rows that were forgotten are absent. Empty if no model is kept.
     """
     version = store.newest_version()
-    if version is None:
-        return {}
-    ids = unpack_ids(store.read(version.number).tensors["ids"])
+    ids = () if version is None else kept_ids(store, version.number)
     return {each: index for index, each in enumerate(ids) if each}
+
+
+def kept_ids(store: ModelStore, number: int | None) -> Sequence[bytes]:
+    """Own IDs in the common order of a version; empty bytes for erased rows.
+
+    There are none if the version does not exist any more.
+    """
+    if number not in {each.number for each in store.files() if each.readable}:
+        return ()
+    return unpack_ids(store.read(number).tensors["ids"])

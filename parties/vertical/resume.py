@@ -19,7 +19,8 @@ from parties.vertical.alignment.row_order import order_secret
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import NetworkBuilder, PartyState
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.kept_model import party_models
+from parties.vertical.forgotten_rows import refuse_open_requests
+from parties.vertical.kept_model import announce_new_version, party_models
 from protocol import vfl_pb2
 from protocol.channel import Channel
 from protocol.errors import RemoteProtocolError
@@ -42,12 +43,16 @@ def party_checkpoints(party: VerticalParty) -> Checkpoints:
 
 
 def prepare_start(party: VerticalParty, begin: Begin) -> None:
-    """Delete, keep or require the checkpoints of an unfinished run, depending on ``begin``.
+    """Prepare a training; delete, keep or require the checkpoints of an unfinished run.
 
     Raises:
-        StorageError: a checkpoint is required, but there is none for this agreement.
-        IntegrityError: the checkpoints are damaged.
+        StorageError: a checkpoint is required, but there is none for this agreement; or a model is
+            kept, but the agreement keeps none.
+        IntegrityError: the checkpoints, the key file or the journal of requests are damaged.
+        PolicyError: requests to forget are open.
     """
+    refuse_open_requests(party)
+    announce_new_version(party)
     checkpoints = party_checkpoints(party)
     if begin is Begin.FRESH:
         checkpoints.clear()

@@ -5,9 +5,29 @@ from safetensors.torch import save
 from torch import nn
 
 from parties.common.json_files import canonical_json
-from parties.session.saved_model import MODEL, PREPROCESSING, ROWS, TRAFFIC, write_saved_model
+from parties.session.saved_model import (
+    MANIFEST,
+    MODEL,
+    PREPROCESSING,
+    ROWS,
+    TRAFFIC,
+    write_saved_model,
+)
+from parties.session.store.model_store import ModelStore
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState
+
+
+def restore_local_model(
+    party: VerticalParty, store: ModelStore, state: PartyState, run: bytes
+) -> None:
+    """Write the files of the saved model if they are absent, as they are after a rollback.
+
+    Nothing is written while a request is being carried out.
+    """
+    files = store.files()
+    if files and files[-1].version is not None and not (party.state / MANIFEST).exists():
+        save_local_model(party, state, run)
 
 
 def save_local_model(party: VerticalParty, state: PartyState, run: bytes) -> None:

@@ -1,24 +1,18 @@
 """Set-up of a vertical party: settings, certificates, data and folder."""
 
 from collections.abc import Callable
-from contextlib import closing
-
-import numpy as np
 
 from configs.agreement import VerticalAgreement
 from parties.common.device import prepare_device
 from parties.common.errors import DataError
 from parties.common.progress import ProgressListener
-from parties.data.holding import Holding, read_holding, select_rows
+from parties.data.holding import Holding, read_holding
 from parties.data.party_settings import VerticalConfig, VerticalPartySettings
 from parties.data.preprocess import declared_preprocessing
-from parties.requests.database import RequestDatabase
-from parties.requests.journal import JOURNAL
-from parties.requests.subjects import ForgottenList
-from parties.session.party import StartedParty
 from parties.session.setup import StartOptions
 from parties.session.start import start_party
 from parties.vertical.engine.party import VerticalParty
+from parties.vertical.forgotten_rows import without_forgotten_rows
 from protocol.errors import IdentityError
 
 
@@ -32,7 +26,8 @@ def set_up_party(
     """Read the settings, the data and the certificates of the party ``name``.
 
     If the caller gives a function ``read``, it reads the data in place of ``read_holding``, and no
-    check tests whether the data is suitable for training.
+    check tests whether the data is suitable for training. Forgotten rows are left out, except for
+    a party that serves a kept model, which knows them.
 
     Raises:
         ConfigError: the settings cannot be used.
@@ -51,34 +46,13 @@ def set_up_party(
         active=agreement.parties[name].role == "active",
         progress=start.progress.step,
     )
-    if read is None:
-        _check_holding(holding, agreement, name, settings)
     started = start.count()
     if not started.serves:  # a kept model knows which of its rows were forgotten
-        holding = _without_forgotten(holding, started)
-    return VerticalParty(
-        agreement=agreement, settings=settings, holding=holding, **started.values()
-    )
-
-
-def _without_forgotten(holding: Holding, party: StartedParty) -> Holding:
-    """The data without the rows of requests that were carried out: a forgotten ID does not return.
-
-    Raises:
-        IntegrityError: the journal or the key file is damaged.
-        StorageError: the journal cannot be read.
-    """
-    path = party.state / JOURNAL
-    if not path.exists():
-        return holding
-    with closing(RequestDatabase(path)) as database:
-        gone = ForgottenList(database, party.keys).among(holding.ids)
-    if not gone:
-        return holding
-    party.progress.warn(
-        f"{len(gone)} rows of the data were forgotten by an earlier request; they are left out"
-    )
-    return select_rows(holding, np.setdiff1d(np.arange(len(holding)), gone))
+        holding = without_forgotten_rows(holding, started)
+    if read is None:
+        _check_holding(holding, agreement, name, settings)
+    values = started.values()
+    return VerticalParty(agreement=agreement, settings=settings, holding=holding, **values)
 
 
 def _check_holding(

@@ -244,7 +244,7 @@ class RequestKills:
             yield f"keeps {len(files)} files: {files}"
         elif versions[0].requests != (self._request,) or versions[0].parent != 1:
             yield f"keeps {versions[0]}"
-        keys = {each for each in store._keys.names() if each.startswith("model ")}
+        keys = {each for each in store._keys.all() if each.startswith("model ")}
         if len(keys) != 1:
             yield f"has the keys {sorted(keys)}"
         if rest := [each.name for each in store.folder.parent.rglob("*.tmp")]:

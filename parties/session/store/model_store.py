@@ -10,9 +10,11 @@ files are erased: their keys are destroyed first, then the files.
 
 import json
 import os
+import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -28,7 +30,7 @@ from protocol.dataclass_codec import NOT_SENT
 
 FOLDER, SUFFIX = "models", ".sealed"
 FORMAT = 1
-LONGEST_FACTS = 1 << 20  # bytes
+_NAME = re.compile(r"\d{6,12}" + re.escape(SUFFIX))
 _BETWEEN = "\n"  # between the name of a group of tensors and the name of a tensor
 RESTORE = "restore the folder and the key file from the same backup, or train again"
 
@@ -52,10 +54,26 @@ class StoredFile:
     """One file of the store, without its sealed content."""
 
     number: int
-    run: bytes  # the training run, 16 bytes
     size: int  # bytes
-    version: VersionFacts | None  # None: a checkpoint of a request that is being carried out
-    readable: bool  # whether the key still exists
+    run: bytes = b""  # the training run, 16 bytes; empty if the file cannot be read
+    # What made the version; None: a checkpoint of a request that is being carried out, or a file
+    # that cannot be read.
+    version: VersionFacts | None = None
+    fault: str = ""  # why the file cannot be read; empty if it can
+
+    @property
+    def readable(self) -> bool:
+        """Whether the file is intact and its key exists."""
+        return not self.fault
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A file that was decrypted once, as long as neither the file nor its key changes."""
+
+    stat: tuple[int, ...]  # of the file
+    key: bytes  # SHA-256 of the key
+    facts: dict[str, Any]
 
 
 class ModelStore:
@@ -78,22 +96,21 @@ class ModelStore:
     ) -> None:
         self.folder, self.party, self._keys = state / FOLDER, party, keys
         self._architecture = json.dumps(architecture, sort_keys=True)
+        self._checked: dict[int, _Checked] = {}
 
     # --- reading ---------------------------------------------------------------------------------
 
     def files(self) -> list[StoredFile]:
-        """Return all files of the store, oldest first; a damaged file is left out."""
-        names = set(self._keys.names())
-        return [
-            StoredFile(
-                facts["number"],
-                bytes.fromhex(facts["run"]),
-                size,
-                _version(facts["version"]),
-                _key_name(facts["number"]) in names,
-            )
-            for size, facts in self._facts()
-        ]
+        """Return all files of the store, oldest first, also those that cannot be read.
+
+        A file is decrypted once; later calls compare its size and its times with those of then.
+
+        Raises:
+            StorageError: the folder or the key file cannot be read.
+            IntegrityError: the key file is damaged, or was written with another master key.
+        """
+        keys, destroyed = self._keys.all(), self._keys.destroyed
+        return [self._stored_file(path, keys, destroyed) for path in self._paths()]
 
     def newest_version(self) -> StoredFile | None:
         """Return the newest version that can be read; None if no model is kept."""
@@ -107,20 +124,17 @@ class ModelStore:
             StorageError: the model was trained with another architecture.
             IntegrityError: every file is damaged, or belongs to another party or version of vfl.
         """
-        paths = self._paths()
-        whole = {}
-        for _, facts in self._facts():
-            if self._unsealed(facts["number"]) is not None:
-                whole[facts["number"]] = facts
-        if paths and not whole:
-            raise IntegrityError(f"no file in {self.folder} can be read", RESTORE)
+        stored = self.files()
+        whole = [each for each in stored if each.readable]
+        if stored and not whole:
+            listed = "; ".join(f"{self._path(each.number).name}: {each.fault}" for each in stored)
+            raise IntegrityError(f"no file in {self.folder} can be read: {listed:.400}", RESTORE)
         if not whole:
             return NO_CHECKPOINTS
-        newest = whole[max(whole)]
-        self._check(newest)
-        same_run = [number for number, each in whole.items() if each["run"] == newest["run"]]
-        run = bytes.fromhex(newest["run"])
-        return CheckpointOffer(run, tuple(sorted(same_run)), self.next_number() - 1)
+        newest = whole[-1]
+        self._check_architecture(self._checked[newest.number].facts["architecture"])
+        same_run = tuple(each.number for each in whole if each.run == newest.run)
+        return CheckpointOffer(newest.run, same_run, stored[-1].number)
 
     def require(self) -> None:
         """Check that a model is kept.
@@ -140,15 +154,17 @@ class ModelStore:
         Raises:
             IntegrityError: the file is damaged, or its key is gone.
         """
-        content = self._unsealed(number)
+        key = self._keys.get(_key_name(number))
+        opened = None if key is None else self._opened(number, key)
+        content = None if opened is None else _unpack(opened[1])
         if content is None:
+            self._checked.pop(number, None)  # the next offer leaves the file out
             raise IntegrityError(f"version {number} of {self.party} cannot be read", RESTORE)
         return content
 
     def facts(self, number: int) -> VersionFacts | None:
         """Return what made the version ``number``; None for a checkpoint between versions."""
-        found = [each for each in self.files() if each.number == number]
-        return found[0].version if found else None
+        return next((each.version for each in self.files() if each.number == number), None)
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -164,7 +180,7 @@ class ModelStore:
         Raises:
             StorageError: the file cannot be written; the earlier files stay.
         """
-        facts = {
+        facts: dict[str, Any] = {
             "format": FORMAT,
             "number": number,
             "run": run.hex(),
@@ -178,19 +194,21 @@ class ModelStore:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise StorageError(f"cannot use the folder {self.folder}: {error.strerror}") from error
-        self._remove_unfinished()
         write_atomically(self._path(number), line + seal(key, _pack(content), line))
+        stat, digest = _stat(self._path(number)), sha256(key).digest()
+        self._checked[number] = _Checked(stat, digest, json.loads(line))
         self.prune(number - RETAINED + 1)
 
     def prune(self, oldest: int, newest: float = float("inf"), *, versions: bool = False) -> None:
         """Erase checkpoints numbered below ``oldest``, and all files numbered above ``newest``.
 
-        Versions below ``oldest`` stay, unless ``versions`` is true.
+        Versions below ``oldest``, and files that cannot be read, stay unless ``versions`` is true.
         """
         gone = [
             each.number
             for each in self.files()
-            if each.number > newest or (each.number < oldest and (versions or each.version is None))
+            if each.number > newest
+            or (each.number < oldest and (versions or (each.readable and each.version is None)))
         ]
         self._erase(gone)
 
@@ -201,67 +219,118 @@ class ModelStore:
         """Erase the file ``number``: its key first."""
         self._erase([number])
 
+    def recover(self) -> list[str]:
+        """Finish what an earlier process began; only one process at a time may call this.
+
+        Returns:
+            A sentence for each file that was removed because its key had been destroyed before the
+            process ended, and for each file that cannot be read.
+
+        Raises:
+            StorageError: a file cannot be removed.
+            IntegrityError: the key file is damaged, or was written with another master key.
+        """
+        for path in self.folder.glob(".*.tmp"):  # of a process that was killed while it wrote
+            path.unlink(missing_ok=True)
+        destroyed = self._keys.destroyed
+        left = [
+            each.number
+            for each in self.files()
+            if not each.readable and _key_name(each.number) in destroyed
+        ]
+        self._erase(left)
+        return [
+            f"removed {self._path(number).name}: its key was destroyed, but not yet the file"
+            for number in left
+        ] + [
+            f"{self._path(each.number).name} cannot be read: {each.fault}"
+            for each in self.files()
+            if not each.readable
+        ]
+
     def next_number(self) -> int:
         """Return a number that is larger than that of every file."""
         return 1 + max((int(path.stem) for path in self._paths()), default=0)
 
     def _erase(self, numbers: list[int]) -> None:
-        self._remove_unfinished()
-        self._keys.destroy(*map(_key_name, numbers))
-        for number in numbers:
-            self._path(number).unlink(missing_ok=True)
+        """Destroy the keys of files, then remove the files."""
+        if not numbers:
+            return
+        kept = {_key_name(int(path.stem)) for path in self._paths()}
+        erased = [name for name in self._keys.destroyed if name not in kept]
+        self._keys.destroy(*map(_key_name, numbers), erased=erased)
+        try:
+            for number in numbers:
+                self._path(number).unlink(missing_ok=True)
+                self._checked.pop(number, None)
+            folder = os.open(self.folder, os.O_RDONLY)
+            os.fsync(folder)
+            os.close(folder)
+        except OSError as error:
+            raise StorageError(
+                f"cannot remove a file in {self.folder}: {error.strerror}",
+                "its key is destroyed; the next start removes the file",
+            ) from error
 
     # --- files -----------------------------------------------------------------------------------
 
-    def _remove_unfinished(self) -> None:
-        """Remove files of a process that was killed while it wrote.
-
-        Only the process that writes does so: a command that reads the store at the same time would
-        remove the file that the other one is writing.
-        """
-        for path in self.folder.glob(".*.tmp"):
-            path.unlink(missing_ok=True)
-
     def _paths(self) -> list[Path]:
-        return sorted(self.folder.glob(f"[0-9]*{SUFFIX}"))
-
-    def _facts(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Size in bytes and first line of each undamaged file; another process may erase files."""
-        for path in self._paths():
-            try:
-                with path.open("rb") as file:
-                    facts = json.loads(file.readline(LONGEST_FACTS))
-                    size = os.fstat(file.fileno()).st_size
-                if facts["number"] == int(path.stem) and bytes.fromhex(facts["run"]):
-                    _version(facts["version"])
-                    yield size, facts
-            except (OSError, ValueError, KeyError, TypeError):
-                continue
-
-    def _unsealed(self, number: int) -> CheckpointContent | None:
-        key = self._keys.get(_key_name(number))
         try:
-            whole = self._path(number).read_bytes()
+            found = [path for path in self.folder.iterdir() if _NAME.fullmatch(path.name)]
+            found = [path for path in found if path == self._path(int(path.stem))]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StorageError(f"cannot read the folder {self.folder}: {error.strerror}") from error
+        return sorted(found, key=lambda path: int(path.stem))
+
+    def _stored_file(
+        self, path: Path, keys: Mapping[str, bytes], destroyed: frozenset[str]
+    ) -> StoredFile:
+        number = int(path.stem)
+        name, size = _key_name(number), _stat(path)[0]
+        if name not in keys:
+            why = "was destroyed" if name in destroyed else "is not in the key file"
+            return StoredFile(number, size, fault=f"its key {why}")
+        facts = self._facts(path, number, keys[name])
+        if facts is None:
+            return StoredFile(number, size, fault="it is damaged, or its key belongs to another")
+        if facts["format"] != FORMAT:
+            fault = f"it has format {facts['format']}; expected {FORMAT}"
+            return StoredFile(number, size, fault=fault)
+        if facts["party"] != self.party:
+            fault = f"it is the model of the party {facts['party']}; expected that of {self.party}"
+            return StoredFile(number, size, fault=fault)
+        run, version = bytes.fromhex(facts["run"]), _version(facts["version"])
+        return StoredFile(number, size, run, version)
+
+    def _facts(self, path: Path, number: int, key: bytes) -> dict[str, Any] | None:
+        """The first line of an intact file; None if it is damaged or sealed with another key."""
+        stat, digest = _stat(path), sha256(key).digest()
+        known = self._checked.get(number)
+        if known is None or (known.stat, known.key) != (stat, digest):
+            self._checked.pop(number, None)
+            opened = self._opened(number, key)
+            if opened is None:
+                return None
+            known = self._checked[number] = _Checked(stat, digest, opened[0])
+        return known.facts
+
+    def _opened(self, number: int, key: bytes) -> tuple[dict[str, Any], bytes] | None:
+        """The first line and the content of a file; None if they are not what was sealed."""
+        try:
+            line, newline, sealed = self._path(number).read_bytes().partition(b"\n")
         except OSError:
             return None
-        line, newline, sealed = whole.partition(b"\n")
-        content = None if key is None else unseal(key, sealed, line + newline)
-        return None if content is None else _unpack(content)
+        content = unseal(key, sealed, line + newline)
+        if content is None:
+            return None
+        facts: dict[str, Any] = json.loads(line)
+        return (facts, content) if facts["number"] == number else None
 
-    def _check(self, facts: Mapping[str, Any]) -> None:
-        if facts["format"] != FORMAT:
-            raise IntegrityError(
-                f"the model in {self.folder} has format {facts['format']}; expected {FORMAT}",
-                "use the version of vfl that wrote it",
-            )
-        if facts["party"] != self.party:
-            raise IntegrityError(
-                f"{self.folder} contains the model of the party {facts['party']}; expected that of "
-                f"{self.party}",
-                "name another folder with --out",
-            )
-        ours, theirs = json.loads(self._architecture), json.loads(facts["architecture"])
-        differing = [key for key in ours if ours[key] != theirs.get(key)]
+    def _check_architecture(self, stored: str) -> None:
+        ours, theirs = json.loads(self._architecture), json.loads(stored)
+        differing = sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key))
         if differing:
             raise StorageError(
                 f"the model in {self.folder} was trained with another agreement: "
@@ -274,6 +343,15 @@ class ModelStore:
 
 
 CheckpointStore: TypeAlias = Checkpoints | ModelStore  # where a session finds its checkpoints
+
+
+def _stat(path: Path) -> tuple[int, ...]:
+    """Size, inode and times of a file: a write changes at least one of them; zeros if absent."""
+    try:
+        found = path.stat()
+    except OSError:
+        return (0, 0, 0, 0)
+    return (found.st_size, found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _key_name(number: int) -> str:

@@ -2,16 +2,21 @@
 
 The keys are in the party's key file (mode 600), apart from the sealed files. If the environment
 names a file with a master key, the key file contains only wrapped keys, so that a copy of the
-party's folder reveals nothing. To erase a sealed file, its key is removed first.
+party's folder reveals nothing. To erase a sealed file, its key is removed first; the key file lists
+the names of removed keys, so that a removed key is never taken for a lost one.
 """
 
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from hmac import compare_digest
 from hmac import digest as hmac_digest
 from pathlib import Path
+from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
@@ -21,14 +26,24 @@ from configs.errors import ConfigError
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import IntegrityError, StorageError
 
-KEYS = "keys.json"
+KEYS, LOCK = "keys.json", ".keys.lock"
 FORMAT = 1
 KEY_BYTES, NONCE_BYTES = 32, 12
 LOST = "restore the key file and the sealed files from the same backup, or train again"
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class _Keys:
+    """The content of a key file."""
+
+    keys: Mapping[str, bytes] = field(default_factory=dict)  # 32 bytes by name
+    destroyed: frozenset[str] = frozenset()  # names of removed keys
+
+
 class KeyFile:
     """The keys of one party, by name, in one file that is replaced atomically.
+
+    Several processes may use the file: a change holds the lock of a file beside it.
 
     Args:
         folder: the party's folder.
@@ -45,15 +60,16 @@ class KeyFile:
             StorageError: the key file cannot be written.
             IntegrityError: the key file is damaged, or was written with another master key.
         """
-        known = self._read().get(name)
-        if known is not None:
-            return known
+        key = self.get(name)
+        if key is not None:
+            return key
         with self._locked():
-            keys = self._read()
-            if name not in keys:
-                keys[name] = os.urandom(KEY_BYTES)
-                self._write(keys)
-            return keys[name]
+            now = self._read()
+            if name not in now.keys:
+                keys = {**now.keys, name: os.urandom(KEY_BYTES)}
+                now = replace(now, keys=keys, destroyed=now.destroyed - {name})
+                self._write(now)
+            return now.keys[name]
 
     def get(self, name: str) -> bytes | None:
         """Return the key ``name``; None if it does not exist, or was destroyed.
@@ -61,24 +77,39 @@ class KeyFile:
         Raises:
             IntegrityError: the key file is damaged, or was written with another master key.
         """
-        return self._read().get(name)
+        return self._read().keys.get(name)
 
-    def names(self) -> list[str]:
-        """Return the names of all keys."""
-        return list(self._read())
+    def all(self) -> Mapping[str, bytes]:
+        """Return all keys, 32 bytes each, by name."""
+        return self._read().keys
 
-    def destroy(self, *names: str) -> None:
+    @property
+    def destroyed(self) -> frozenset[str]:
+        """The names of destroyed keys whose files may be left, because the process ended."""
+        return self._read().destroyed
+
+    def destroy(self, *names: str, erased: Iterable[str] = ()) -> None:
         """Remove keys; the files that they seal cannot be read afterwards.
 
-        The old content of the key file is overwritten before the file is replaced. A file system
+        The old content of the key file is overwritten after the file is replaced. A file system
         or disk that stores copies of overwritten blocks may still have it; a master key that is
         stored elsewhere protects also these copies.
+
+        Args:
+            names: the keys to remove; ``destroyed`` lists them afterwards.
+            erased: names that ``destroyed`` need not list any longer, because their files are gone.
+
+        Raises:
+            StorageError: the key file cannot be written.
+            IntegrityError: the key file is damaged, or was written with another master key.
         """
-        if not set(names) & set(self._read()):
-            return
         with self._locked():
-            keys = {name: key for name, key in self._read().items() if name not in names}
-            self._write(keys, self.path.read_bytes())
+            now = self._read()
+            gone = set(names) & set(now.keys)
+            keys = {name: key for name, key in now.keys.items() if name not in gone}
+            left = _Keys(keys, now.destroyed - set(erased) | gone)
+            if left != now:
+                self._write(left, overwrite=True)
 
     def mac(self, name: str, content: bytes) -> bytes:
         """Return HMAC-SHA256 of ``content`` under the key ``name``, 32 bytes."""
@@ -86,39 +117,40 @@ class KeyFile:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Let no other process of this party change the keys during the ``with`` block.
-
-        A request is raised by another process than the one that serves. Without the lock, one of
-        the two would overwrite the keys of the other, and the files that they seal were lost.
-        """
+        """Hold the lock of the key file in a ``with`` block; wait for other processes."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            place = self.path.with_name(LOCK)
+            lock = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as error:
-            raise StorageError(f"cannot write {self.path}: {error.strerror}") from error
+            raise StorageError(f"cannot lock {self.path}: {error.strerror}") from error
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
+            fcntl.flock(lock, fcntl.LOCK_EX)
             yield
         finally:
-            os.close(folder)
+            os.close(lock)  # the file stays: if removed, two processes could lock two files
 
-    def _read(self) -> dict[str, bytes]:
+    def _read(self) -> _Keys:
         try:
             content = json.loads(self.path.read_bytes())
+            digest, number = content.pop("sha256"), content["format"]
+            if number != FORMAT:
+                raise IntegrityError(
+                    f"the key file {self.path} has format {number}; expected {FORMAT}",
+                    "use the version of vfl that wrote it",
+                )
+            if not compare_digest(_digest(content), digest):
+                raise ValueError("the digest is wrong")
             stored = {str(name): bytes.fromhex(key) for name, key in content["keys"].items()}
-            wrapped, number = bool(content["wrapped"]), content["format"]
+            wrapped, destroyed = content["wrapped"], frozenset(content["destroyed"])
         except FileNotFoundError:
-            return {}
+            return _Keys()
         except OSError as error:
             raise StorageError(f"cannot read {self.path}: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise IntegrityError(f"the key file {self.path} is damaged", LOST) from error
-        if number != FORMAT:
-            raise IntegrityError(
-                f"the key file {self.path} has format {number}; expected {FORMAT}",
-                "use the version of vfl that wrote it",
-            )
-        return {name: self._unwrapped(key) if wrapped else key for name, key in stored.items()}
+        keys = {name: self._unwrapped(key) if wrapped else key for name, key in stored.items()}
+        return _Keys(keys, destroyed)
 
     def _unwrapped(self, key: bytes) -> bytes:
         if self._master is None:
@@ -134,22 +166,38 @@ class KeyFile:
                 "name the file of the master key with which this party was started before",
             ) from error
 
-    def _write(self, keys: Mapping[str, bytes], old: bytes = b"") -> None:
+    def _write(self, keys: _Keys, *, overwrite: bool = False) -> None:
+        """Replace the key file; with ``overwrite``, then write zeros over its old content."""
         wrap = self._master
         stored = {
             name: (key if wrap is None else aes_key_wrap(wrap, key)).hex()
-            for name, key in keys.items()
+            for name, key in keys.keys.items()
         }
-        content = {"format": FORMAT, "wrapped": wrap is not None, "keys": stored}
+        content = {
+            "format": FORMAT,
+            "wrapped": wrap is not None,
+            "keys": stored,
+            "destroyed": sorted(keys.destroyed),
+        }
+        text = json.dumps(content | {"sha256": _digest(content)}, sort_keys=True).encode()
+        old: int | None = None
         try:
-            before = os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW) if old else None
+            if overwrite:
+                old = os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW)
+            write_atomically(self.path, text)
+            if old is not None:  # the replaced file, which has no name any more
+                os.pwrite(old, bytes(os.fstat(old).st_size), 0)
+                os.fsync(old)
         except OSError as error:
             raise StorageError(f"cannot write {self.path}: {error.strerror}") from error
-        write_atomically(self.path, json.dumps(content, sort_keys=True).encode())
-        if before is not None:  # the replaced file, which has no name any more
-            os.pwrite(before, bytes(len(old)), 0)
-            os.fsync(before)
-            os.close(before)
+        finally:
+            if old is not None:
+                os.close(old)
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """SHA-256 of the content of a key file, 64 hexadecimal digits: it detects damage."""
+    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 MASTER = "VFL_MASTER_KEY_FILE"
@@ -165,7 +213,8 @@ def read_master_key(path: Path | None) -> bytes | None:
         return None
     try:
         content = path.read_bytes()
-        key = content if len(content) == KEY_BYTES else bytes.fromhex(content.decode().strip())
+        digits = all(each in b"0123456789abcdefABCDEF \r\n" for each in content)
+        key = bytes.fromhex(content.decode().strip()) if digits else content
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"cannot read a master key from {path}", "write 64 hexadecimal digits to the file"

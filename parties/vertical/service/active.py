@@ -23,9 +23,10 @@ from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.networks import ActiveEnsemble, ActiveNetwork
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.training_loop import largest_batch
-from parties.vertical.kept_model import party_models
+from parties.vertical.kept_model import party_models, present_version
 from parties.vertical.methods.registry import vertical_method
 from parties.vertical.resume import start_kept_model
+from parties.vertical.saved_model import restore_local_model
 from parties.vertical.service.carry_out import (
     Quarantined,
     carry_out_batch,
@@ -147,6 +148,8 @@ class ActiveService:
         """
         if not self._model.replaying:
             self._finish_version()
+            model = self._model
+            restore_local_model(self._party, self._store, model.state, model.run)
         window = timedelta(hours=self._party.agreement.requests.window_hours)
         while True:
             self._synchronise()
@@ -178,8 +181,7 @@ class ActiveService:
         """Journal the start of the next batch at every party, and return its requests."""
         views = self._desk.ready(window, self._method)
         batch = tuple(each.id for each in views)
-        newest = self._store.newest_version()
-        version = newest.number if newest else 0
+        version = present_version(self._store)
         for view in views:
             if view.state is not RequestState.RUNNING:
                 body = StartedBody(batch=batch, version=version, method=self._method)
@@ -295,7 +297,7 @@ class ActiveService:
             Diverged: an embedding of these rows is not finite or exceeds ``limits.magnitude``.
             RemoteProtocolError: a party broke the protocol.
         """
-        frozen = self._desk.frozen_rows()
+        frozen = self._desk.frozen_rows(present_version(self._store))
         place = np.array([self._place.get(each, -1) for each in ids], np.int64)
         place[np.isin(place, sorted(frozen))] = -1
         result = np.full((len(ids), len(self._party.agreement.labels.classes)), np.nan)

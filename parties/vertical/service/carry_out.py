@@ -15,7 +15,7 @@ from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.evaluation.quick_audit import QuickAudit, Readout, quick_audit, read_out
-from parties.vertical.kept_model import digest_before, ids_of, present_time, state_digest
+from parties.vertical.kept_model import digest_before, present_time, state_digest
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.registry import vertical_method
 from parties.vertical.purge import purge_request
@@ -64,7 +64,7 @@ def carry_out_batch(
                 )
         before, after = digest_before(split_model.state), state_digest(split_model.state)
     if len(rows):
-        desk.forget_ids(ids_of(split_model.state, rows), batch)
+        desk.forget_ids(split_model.state.features.ids(), batch)
     purged = purge_request(split_model, "batch") if len(rows) else {}
     own = {
         "before": before,

@@ -17,9 +17,10 @@ from parties.session.reconnect import is_connection_loss, report_and_close
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState
 from parties.vertical.engine.training_loop import largest_batch
-from parties.vertical.kept_model import ids_of, party_models
+from parties.vertical.kept_model import party_models, present_version
 from parties.vertical.passive import PassiveSession, RequestHooks
 from parties.vertical.resume import start_kept_state
+from parties.vertical.saved_model import restore_local_model
 from parties.vertical.service.patience import Backoff
 from parties.vertical.service.statement import state_new_version
 from protocol import vfl_pb2
@@ -89,6 +90,7 @@ class ServingSession:
         start = partial(start_kept_state, party, channel)
         self.session = PassiveSession(party, channel, self._store, start, hooks)
         ended(self.session.state, self.session.run)
+        restore_local_model(party, self._store, self.session.state, self.session.run)
 
     def handle(self, message: Message) -> bool:
         """Check and handle one message; return False if it was ``Goodbye``, and else True.
@@ -127,8 +129,7 @@ class ServingSession:
     def _remember(self, state: PartyState) -> None:
         """Add the IDs of the rows that are erased next to the list of forgotten IDs."""
         running = [each for each in self._desk.requests() if each.state is RequestState.RUNNING]
-        ids = ids_of(state, state.requested_rows)
-        self._desk.forget_ids(ids, [each.id for each in running])
+        self._desk.forget_ids(state.features.ids(), [each.id for each in running])
 
     def _predict(self, rows: Index) -> None:
         """Send the embeddings of common ``rows``, [rows]; zeros for rows of open requests."""
@@ -138,7 +139,8 @@ class ServingSession:
                 f"{self._channel.terms.peer} requests {len(rows)} rows; expected at most {limit} "
                 f"rows with indices from 0 to {len(common) - 1}"
             )
-        withheld = np.isin(rows, sorted(self._desk.frozen_rows())) | (common[rows] < 0)
+        frozen = self._desk.frozen_rows(present_version(self._store))
+        withheld = np.isin(rows, sorted(frozen)) | (common[rows] < 0)
         width = self._party.agreement.parties[self._party.name].width or 0
         width *= self._party.agreement.sharding.shards
         sent = torch.zeros((len(rows), width), dtype=self.session.state.features.dtype)

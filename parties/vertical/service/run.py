@@ -11,11 +11,11 @@ from configs.unlearning import table_name
 from parties.common.progress import ProgressListener
 from parties.data.party_settings import VerticalConfig
 from parties.requests.duties import RequestDesk
-from parties.requests.lifecycle import RequestRules
 from parties.requests.receipts import Federation, params_hash
 from parties.session.setup import StartOptions, hub_address
 from parties.vertical.engine.party import VerticalParty
-from parties.vertical.kept_model import party_models
+from parties.vertical.forgotten_rows import request_rules
+from parties.vertical.kept_model import recover_models
 from parties.vertical.run_party import open_line_server
 from parties.vertical.service.active import PredictionQueue, serve_active
 from parties.vertical.service.passive import serve_passive
@@ -23,12 +23,6 @@ from parties.vertical.setup import set_up_party
 from protocol.grpc_line import dial_hub
 
 Door: TypeAlias = Callable[[VerticalParty], AbstractContextManager[PredictionQueue]]
-
-
-def request_rules(agreement: VerticalAgreement) -> RequestRules:
-    """What the states of requests depend on, from the agreement."""
-    separate = agreement.requests.separate_persons
-    return RequestRules(tuple(agreement.parties), agreement.active, separate)
 
 
 def federation_of(agreement: VerticalAgreement) -> Federation:
@@ -77,7 +71,7 @@ def serve_vertical_party(
         StorageError: no model is kept, or the address cannot be used.
     """
     party = set_up_party(config, name, options, listener)
-    party_models(party).require()
+    recover_models(party).require()
     where = hub_address(party.settings, name, address)
     with closing(open_desk(party, party.agreement)) as desk:
         if config.agreement.parties[name].role == "passive":

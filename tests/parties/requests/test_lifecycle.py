@@ -118,7 +118,7 @@ def test_request_by_label_waits_for_its_rows(three: Federation) -> None:
     append(three, "bank", EventKind.ALIGNED, label.id, AlignedBody(rows=(4, 9)))
     found = {each.id: each for each in three.views("bank")}[label.id]
     assert (found.state, found.rows) == (RequestState.ALIGNED, (4, 9))
-    assert frozen_rows(three.views("bank")) == {1, 2, 4, 9}
+    assert frozen_rows(three.views("bank"), 1) == {1, 2, 4, 9}
 
 
 def by_label() -> RequestedBody:
@@ -143,7 +143,7 @@ def test_rejection_of_one_party_ends_the_request(three: Federation) -> None:
     start(three, request)
     assert view(three).state is RequestState.REJECTED
     assert view(three).starts == 0
-    assert frozen_rows(three.views("bank")) == frozenset()
+    assert frozen_rows(three.views("bank"), 1) == frozenset()
 
 
 def test_withdrawal_before_the_start_cancels_the_request(three: Federation) -> None:
@@ -205,7 +205,7 @@ def test_second_start_is_possible_only_after_a_quarantine(three: Federation) -> 
     append(three, "bank", EventKind.QUARANTINED, request, QuarantinedBody(reason="accuracy"))
     found = view(three)
     assert (found.state, found.reason) == (RequestState.QUARANTINED, "accuracy")
-    assert frozen_rows([found]) == {1, 2}
+    assert frozen_rows([found], 1) == {1, 2}
     start(three, request, "exact")
     found = view(three)
     assert (found.state, found.starts, found.method) == (RequestState.RUNNING, 2, "exact")
@@ -419,7 +419,7 @@ def check(events: Sequence[Event], found: RequestView) -> None:
         assert found.state not in ENDED
     if any(each is not None and each.kind is EventKind.REJECTED for each in decisions):
         assert found.state is RequestState.REJECTED
-        assert frozen_rows([found]) == frozenset()
+        assert frozen_rows([found], 1) == frozenset()
 
 
 @settings(max_examples=100, deadline=None)

@@ -137,7 +137,7 @@ def test_model_that_loses_too_much_accuracy_is_quarantined(trio: KeptTrio) -> No
         assert "requests.guard" in view.reason
         assert store.files() == kept[name]  # the version before is still there, and nothing else
     desk = trio.desk("right")
-    assert desk.frozen_rows() == set(range(120))  # the rows stay frozen
+    assert desk.frozen_rows(1) == set(range(120))  # the rows stay frozen
     desk.close()
     trio.carry_out(requests=strict, unlearning=trio.plan["unlearning"] | method)
     assert trio.view("hub", request).starts == 1  # the same method is not tried again
@@ -166,5 +166,5 @@ def test_no_kept_model_is_refused(trio: KeptTrio) -> None:
 def test_rows_of_a_request_are_frozen_at_once(trio: KeptTrio) -> None:
     trio.request("left", [3, 5])
     desk = trio.desk("left")
-    assert desk.frozen_rows() == {3, 5}
+    assert desk.frozen_rows(1) == {3, 5}
     desk.close()

@@ -1,0 +1,97 @@
+"""Rows that no training may use: those of open requests, and those that were forgotten."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from hashlib import sha256
+
+import numpy as np
+
+from configs.agreement import VerticalAgreement
+from parties.common.errors import DataError, PolicyError
+from parties.data.holding import Holding, select_rows
+from parties.requests.journal import JOURNAL, RequestJournal
+from parties.requests.lifecycle import CARRIED_OUT, ENDED, RequestRules, requests_of
+from parties.requests.subjects import ForgottenList
+from parties.session.party import StartedParty
+from parties.vertical.engine.party import VerticalParty
+from protocol.errors import LocalProtocolError
+
+_SHOWN = 3  # requests that an error names
+
+
+def request_rules(agreement: VerticalAgreement) -> RequestRules:
+    """What the states of requests depend on, from the agreement."""
+    separate = agreement.requests.separate_persons
+    return RequestRules(tuple(agreement.parties), agreement.active, separate)
+
+
+def refuse_open_requests(party: VerticalParty) -> None:
+    """Refuse a training while the party's journal has requests that are not carried out.
+
+    Raises:
+        PolicyError: requests are open.
+        IntegrityError: the journal is damaged.
+    """
+    with _journal(party) as journal:
+        if journal is None:
+            return
+        views = requests_of(journal.events(), request_rules(party.agreement))
+    found = [view for view in views if view.state not in ENDED | CARRIED_OUT]
+    if found:
+        named = ", ".join(f"{view.id} ({view.state.value})" for view in found[:_SHOWN])
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        raise PolicyError(
+            f"{party.name} cannot train: its journal has {len(found)} open requests to forget: "
+            f"{named}{more}",
+            "carry them out with vfl serve at every party, or withdraw them with vfl unlearn "
+            "withdraw, then train",
+        )
+
+
+def without_forgotten_rows(holding: Holding, party: StartedParty) -> Holding:
+    """The rows of a party without those whose IDs are on its list of forgotten IDs.
+
+    The digest of the result differs from that of ``holding`` if rows were left out, so that no
+    unfinished training with these rows is resumed.
+
+    Raises:
+        DataError: all rows were forgotten.
+        IntegrityError: the journal is damaged.
+    """
+    with _journal(party) as journal:
+        gone = [] if journal is None else _forgotten(journal, party, holding)
+    if not gone:
+        return holding
+    if len(gone) == len(holding):
+        raise DataError(
+            f"all {len(holding)} rows of {party.name} were forgotten", "add rows to the data"
+        )
+    party.progress.warn(
+        f"{len(gone)} rows of the data were forgotten by an earlier request; they are left out"
+    )
+    left = select_rows(holding, np.delete(np.arange(len(holding)), gone))
+    ids = b"\n".join(sorted(holding.ids[row] for row in gone))
+    return replace(left, digest=sha256(holding.digest + sha256(ids).digest()).digest())
+
+
+def _forgotten(journal: RequestJournal, party: StartedParty, holding: Holding) -> list[int]:
+    return ForgottenList(journal.database, party.keys).among(holding.ids)
+
+
+@contextmanager
+def _journal(party: StartedParty) -> Iterator[RequestJournal | None]:
+    """The party's journal, for reading; None if the party has none."""
+    path = party.state / JOURNAL
+    if not path.exists():
+        yield None
+        return
+
+    def refuse(*_: object) -> bytes:
+        raise LocalProtocolError("a training adds no events to the journal of requests")
+
+    def accept(*_: object) -> None:
+        """Do nothing: signatures were verified before the events were stored."""
+
+    with closing(RequestJournal(path, party.name, refuse, accept, party.now)) as journal:
+        yield journal

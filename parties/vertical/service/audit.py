@@ -1,0 +1,182 @@
+"""Search of all files of one party for IDs, feature values and embeddings of forgotten rows."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from parties.common.device import embed
+from parties.common.errors import StorageError
+from parties.common.shared_randomness import Index
+from parties.data.data_frame import data_frame
+from parties.data.holding import Holding
+from parties.requests.events import StatedBody
+from parties.requests.lifecycle import CARRIED_OUT
+from parties.requests.subjects import SubjectClass
+from parties.session.checkpoint import CheckpointContent
+from parties.session.saved_model import read_saved_model
+from parties.session.store.file_search import (
+    FileReport,
+    Searched,
+    Trace,
+    counted,
+    evident,
+    merge_found,
+    search_bytes,
+    search_folder,
+    search_tensors,
+)
+from parties.session.store.model_store import ModelStore
+from parties.vertical.engine.features import DTYPES
+from parties.vertical.engine.networks import ActiveEnsemble, ActiveNetwork
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.party_state import unpack_ids
+from parties.vertical.kept_model import party_models
+from parties.vertical.prediction.setup import load_party_network
+from parties.vertical.service.local_desk import LocalDesk
+
+_MODEL: Final = "model-"  # then the number of an erased file, in a statement
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAudit:
+    """What an audit of a party's folder found.
+
+    Attributes:
+        ids: number of IDs that were searched for.
+        rows: number of these IDs of which the party's data still has the row, so that its feature
+            values and embedding were searched for, too.
+        evident: number of arrays of numbers by which these rows can be recognised.
+        files: a report for each file; the content of a sealed file has a report of its own.
+        erased: the places that a receipt states as erased, and whether they are.
+    """
+
+    ids: int
+    rows: int
+    evident: int
+    files: tuple[FileReport, ...]
+    erased: dict[str, bool]
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was found, and all erased places are gone."""
+        return not any(each.found for each in self.files) and all(self.erased.values())
+
+
+def audit_files(local: LocalDesk, given: Sequence[bytes]) -> ModelAudit:
+    """Search all files of a party for forgotten rows.
+
+    Args:
+        local: the party, with its data.
+        given: IDs to search for, besides those that the party knows: the IDs of its own requests
+            that were carried out, and the IDs of its data that its list of forgotten IDs has.
+
+    Raises:
+        IntegrityError: the journal, the key file or the saved model is damaged.
+        StorageError: a folder cannot be read.
+    """
+    holding, state = local.party.holding, local.party.state
+    ids = list(dict.fromkeys([*given, *_known_ids(local)]))
+    places = {identity: row for row, identity in enumerate(holding.ids)}
+    rows = np.array([places[each] for each in ids if each in places], np.int64)
+    searched = Searched(ids, _numbers(local.party, rows))
+    store = party_models(local.party)
+    reports = search_folder(state, searched) + list(_sealed(store, searched))
+    values = sum(len(each) for arrays in searched.rows.values() for each in arrays)
+    return ModelAudit(len(ids), len(rows), values, tuple(reports), _erased(local, store))
+
+
+def _known_ids(local: LocalDesk) -> Iterator[bytes]:
+    """The IDs of carried-out requests of this party, and forgotten IDs of its data."""
+    for view in local.desk.requests():
+        if view.state in CARRIED_OUT:
+            subjects = local.subjects.of(view.id) or ()
+            yield from (each.id for each in subjects if each.found is SubjectClass.ALIGNED)
+    holding = local.party.holding
+    yield from (holding.ids[row] for row in local.forgotten.among(holding.ids))
+
+
+def _numbers(party: VerticalParty, rows: Index) -> dict[Trace, list[Tensor]]:
+    """Raw values, preprocessed values and embeddings of own ``rows``, [rows].
+
+    Rows that cannot be told from a row that is not searched for are left out.
+    """
+    others = np.setdiff1d(np.arange(len(party.holding)), rows)
+    raw = _raw(party.holding, rows), _raw(party.holding, others)
+    pairs: dict[Trace, list[tuple[Tensor, Tensor]]] = {Trace.FEATURES: [raw], Trace.EMBEDDING: []}
+    try:
+        saved = read_saved_model(party.state, party.name, party.agreement)
+    except StorageError:  # removed by a rollback: only raw values are known
+        saved = None
+    if saved is not None and saved.fitted is not None and len(rows):
+        dtype, fitted = DTYPES[party.agreement.dtype], saved.fitted
+        inputs = [
+            torch.from_numpy(np.asarray(fitted.transform(party.holding, each))).to(dtype)
+            for each in (rows, others)
+        ]
+        pairs[Trace.FEATURES].append((inputs[0], inputs[1]))
+        network = load_party_network(saved, party.name, party.agreement, party.settings.module)
+        with torch.no_grad():
+            made = [_embedded(network, each) for each in inputs]
+        pairs[Trace.EMBEDDING].append((made[0], made[1]))
+    return {kind: [evident(*each) for each in found] for kind, found in pairs.items()}
+
+
+def _embedded(network: nn.Module, features: Tensor) -> Tensor:
+    """The embeddings of ``features``, [rows, ...], by a party's network: [rows, width]."""
+    if isinstance(network, ActiveNetwork | ActiveEnsemble):
+        return network.embed(features)
+    return embed(network, features)
+
+
+def _raw(holding: Holding, rows: Index) -> Tensor:
+    """The numbers of own ``rows`` as the data has them, [rows, numbers]."""
+    if holding.images is not None:
+        return torch.from_numpy(np.asarray(holding.images[rows]))
+    if holding.table is None or not holding.numeric:
+        return torch.zeros((len(rows), 0))
+    values = data_frame(holding.table, rows)[list(holding.numeric)].to_numpy(np.float64)
+    return torch.from_numpy(values[~np.isnan(values).any(axis=1)])
+
+
+def _sealed(store: ModelStore, searched: Searched) -> Iterator[FileReport]:
+    """A report for the decrypted content of each file of the store."""
+    for each in store.files():
+        place = store.folder / f"version {each.number}, decrypted"
+        if not each.readable:
+            yield FileReport(place, {}, each.fault)
+            continue
+        content = store.read(each.number)
+        yield FileReport(place, counted(merge_found(_in_content(content, searched))))
+
+
+def _in_content(content: CheckpointContent, searched: Searched) -> Iterator[dict[Trace, set[int]]]:
+    if "ids" in content.tensors:
+        kept = set(unpack_ids(content.tensors["ids"]))
+        yield {Trace.ID: {at for at, each in enumerate(searched.ids) if each in kept}}
+    yield search_bytes(json.dumps(content.values).encode(), searched)
+    for group in content.tensors.values():
+        yield search_tensors(group.values(), searched)
+        for tensor in group.values():
+            yield search_bytes(tensor.contiguous().view(torch.uint8).numpy().tobytes(), searched)
+
+
+def _erased(local: LocalDesk, store: ModelStore) -> dict[str, bool]:
+    """The files that this party stated as erased, and whether neither file nor key is left."""
+    keys = local.party.keys.all()
+    left = {each.number for each in store.files()} | {
+        int(name.split()[-1]) for name in keys if name.startswith("model ")
+    }
+    stated = {
+        place.id
+        for event in local.desk.journal.events()
+        if isinstance(event.body, StatedBody) and event.origin == local.party.name
+        for place in event.body.destroyed
+        if place.id.startswith(_MODEL)
+    }
+    numbers = sorted(int(each.removeprefix(_MODEL)) for each in stated)
+    return {f"{_MODEL}{number}": number not in left for number in numbers}

@@ -1,0 +1,153 @@
+"""A new training beside a kept model: a newer version, or a refusal; forgotten rows stay out."""
+
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from kept_trio import KeptTrio, train_trio
+from three_parties import PARTIES, party
+
+from parties.common.errors import DataError, PolicyError, StorageError
+from parties.requests.events import DecisionBody, EventKind
+from parties.requests.subjects import ForgottenList
+from parties.session.setup import Begin
+from parties.vertical.forgotten_rows import refuse_open_requests, without_forgotten_rows
+from parties.vertical.kept_model import kept_ids, kept_rows, present_version
+from parties.vertical.resume import prepare_start
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> KeptTrio:
+    """Three parties that have trained; tests work on copies."""
+    return train_trio(tmp_path_factory.mktemp("trained"))
+
+
+@pytest.fixture
+def trio(trained: KeptTrio, tmp_path: Path) -> KeptTrio:
+    """A copy of the trained parties."""
+    folder = tmp_path / "trio"
+    shutil.copytree(trained.folder, folder)
+    return KeptTrio(folder, trained.plan)
+
+
+def forgotten_ids(trio: KeptTrio, name: str) -> list[bytes]:
+    """The IDs of a party's whole data that its list of forgotten IDs contains."""
+    us = trio.party(name)
+    lines = (trio.folder / f"{name}.csv").read_text().splitlines()[1:]
+    with closing(trio.desk(name)) as desk:
+        every = [line.split(",")[0].encode() for line in lines]
+        found = ForgottenList(desk.journal.database, us.keys).among(every)
+    return [every[at] for at in found]
+
+
+def test_forgotten_rows_are_listed_and_no_later_training_uses_them(trio: KeptTrio) -> None:
+    before = {name: kept_ids(store, 1) for name, store in trio.models().items()}
+    trio.request("left", [3, 5, 8])
+    trio.carry_out()
+    gone = {name: {ids[row] for row in (3, 5, 8)} for name, ids in before.items()}
+    for name in PARTIES:
+        assert set(forgotten_ids(trio, name)) == gone[name]
+        assert not gone[name] & set(trio.party(name).holding.ids)
+    request_version = present_version(trio.models()["hub"])
+    trio.train()
+    for name, store in trio.models().items():
+        versions = [each for each in store.files() if each.version]
+        assert [each.number for each in versions] == [request_version, request_version + 1]
+        assert versions[0].run != versions[1].run
+        assert not gone[name] & set(kept_rows(store))
+        with closing(trio.desk(name)) as desk:
+            assert desk.frozen_rows(request_version + 1) == frozenset()
+            # A backup from before the request: its rows are not used.
+            assert desk.frozen_rows(1) == {3, 5, 8}
+
+
+def test_readmitted_row_is_used_again(trio: KeptTrio) -> None:
+    request = trio.request("left", [3])
+    trio.carry_out()
+    (gone,) = forgotten_ids(trio, "left")
+    us = trio.party("left")
+    with closing(trio.desk("left")) as desk:
+        forgotten = ForgottenList(desk.journal.database, us.keys)
+        assert forgotten.readmit(desk.journal, [gone], "new contract") == 1
+        assert desk.request(request).version_after is not None
+    assert gone in set(trio.party("left").holding.ids)
+
+
+def test_data_without_forgotten_rows_has_another_digest(trio: KeptTrio) -> None:
+    before = trio.party("left").holding
+    assert without_forgotten_rows(before, trio.party("left")) is before
+    trio.request("left", [3])
+    trio.carry_out()
+    after = trio.party("left").holding
+    assert len(after) == len(before) - 1
+    assert after.digest != before.digest
+    assert trio.party("left").holding.digest == after.digest
+
+
+def test_data_of_forgotten_rows_alone_is_refused(trio: KeptTrio) -> None:
+    us = trio.party("left")
+    with closing(trio.desk("left")) as desk:
+        forgotten = ForgottenList(desk.journal.database, us.keys)
+        forgotten.add(us.holding.ids, "01ARZ", "2026-11-24")
+    with pytest.raises(DataError, match="all 230 rows of left were forgotten"):
+        trio.party("left")
+
+
+def test_open_request_refuses_a_training_until_it_is_withdrawn_or_carried_out(
+    trio: KeptTrio,
+) -> None:
+    requests = [trio.request("left", [row]) for row in range(4)]
+    with pytest.raises(PolicyError, match=r"has 4 open requests .* and 1 more") as error:
+        prepare_start(trio.party("left", serves=False), Begin.AUTO)
+    assert requests[0] in str(error.value)
+    assert "vfl unlearn withdraw" in error.value.hint
+    with closing(trio.desk("left")) as desk:
+        for each in requests[1:]:
+            desk.append(EventKind.WITHDRAWN, each, DecisionBody(reason="mistake"))
+    with pytest.raises(PolicyError, match="has 1 open requests"):
+        refuse_open_requests(trio.party("left"))
+    trio.carry_out()
+    refuse_open_requests(trio.party("left"))
+
+
+def test_party_without_a_journal_may_train(trio: KeptTrio) -> None:
+    shutil.rmtree(trio.folder / "runs")
+    prepare_start(trio.party("left", serves=False), Begin.AUTO)
+    assert not (trio.folder / "runs" / "trio" / "left" / "requests.sqlite").exists()
+
+
+def test_training_beside_a_kept_model_is_announced_as_a_newer_version(trio: KeptTrio) -> None:
+    events: list[dict[str, object]] = []
+    us = party(trio.folder, "left", trio.plan, events)
+    prepare_start(us, Begin.AUTO)
+    assert any("version 1 of the model stays" in str(each) for each in events)
+
+
+def test_training_that_keeps_nothing_is_refused_beside_a_kept_model(trio: KeptTrio) -> None:
+    plan = trio.plan | {"requests": {"keep": "nothing"}}
+    us = party(trio.folder, "left", plan, [])
+    with pytest.raises(StorageError, match="keeps version 1 of the model") as error:
+        prepare_start(us, Begin.AUTO)
+    assert "vfl models remove --all" in error.value.hint
+
+
+def test_training_of_another_architecture_becomes_a_newer_version(trio: KeptTrio) -> None:
+    first = trio.models()["hub"].files()
+    other = KeptTrio(trio.folder, trio.plan | {"top": {"kind": "mlp", "hidden": [7]}})
+    other.train()
+    for store in other.models().values():
+        assert [each.number for each in store.files()] == [1, 2]
+        assert store.offer().numbers == (2,)
+    assert other.models()["hub"].files()[0] == first[0]
+    with pytest.raises(StorageError, match="trained with another agreement: top differ"):
+        trio.models()["hub"].offer()
+
+
+def test_next_start_finishes_an_erasure_and_names_it(trio: KeptTrio) -> None:
+    events: list[dict[str, object]] = []
+    us = party(trio.folder, "left", trio.plan, events)
+    us.keys.destroy("model 1")
+    prepare_start(us, Begin.AUTO)
+    assert any("removed 000001.sealed" in str(each) for each in events)
+    assert not trio.models()["left"].files()
