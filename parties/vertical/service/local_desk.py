@@ -25,7 +25,7 @@ from parties.session.setup import StartOptions, data_folder
 from parties.session.store.sealing import read_master_key
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.kept_model import kept_rows, party_models
-from parties.vertical.service.run import open_desk
+from parties.vertical.service.desk import open_desk
 
 
 @dataclass(frozen=True, slots=True)
