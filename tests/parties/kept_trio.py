@@ -19,8 +19,8 @@ from parties.vertical.engine.party import VerticalParty
 from parties.vertical.kept_model import party_models
 from parties.vertical.passive import run_passive
 from parties.vertical.service.active import PredictsRows, serve_active
+from parties.vertical.service.local_desk import open_desk
 from parties.vertical.service.passive import serve_passive
-from parties.vertical.service.run import open_desk
 
 TRAINING = {"learning_rate": 0.01, "batch": 16, "epochs": 2}
 SECONDS = 120.0  # most seconds of a session

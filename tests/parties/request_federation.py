@@ -24,7 +24,7 @@ from parties.session.party import PartyContext
 from parties.session.setup import StartOptions
 from parties.session.simulation import reserved_port
 from parties.session.start import start_party
-from parties.vertical.service.run import open_desk
+from parties.vertical.service.local_desk import open_desk
 from protocol.keyring import issue_certificate, make_authority
 
 PATIENCE = 300.0  # seconds, also on a loaded machine

@@ -10,7 +10,7 @@ from request_federation import write_trio
 
 from parties.requests.events import EventKind
 from parties.session.party import PartyContext
-from parties.vertical.service.run import open_desk
+from parties.vertical.service.local_desk import open_desk
 
 
 def test_two_processes_of_a_party_approve_a_request_once(tmp_path: Path) -> None:
