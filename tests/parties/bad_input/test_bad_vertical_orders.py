@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import inf, nan
 from pathlib import Path
 from shutil import copytree, rmtree
@@ -28,7 +29,7 @@ from parties.vertical.engine.party import VerticalParty
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.run import hold_forget_gradient
 from parties.vertical.passive import PassiveSession
-from parties.vertical.resume import party_checkpoints
+from parties.vertical.resume import party_checkpoints, start_party_state
 from protocol import vfl_pb2 as pb
 from protocol.channel import Channel
 from protocol.dataclass_codec import encode
@@ -312,7 +313,8 @@ def resumed(folder: Path, state: str) -> tuple[Spoke, Channel]:
 
     def open_session() -> tuple[Channel, PassiveSession]:
         channel = handshake.join_hub(us, lambda: port.connect("left"), checkpoints.offer(), 20.0)
-        return channel, PassiveSession(us, channel, checkpoints)
+        start = partial(start_party_state, us, channel, checkpoints)
+        return channel, PassiveSession(us, channel, checkpoints, start)
 
     def close(channel: Channel, error: Exception | None) -> None:
         if error is not None:
@@ -360,7 +362,8 @@ def test_unknown_checkpoint_is_refused(states: Path) -> None:
 
     def open_session() -> tuple[Channel, PassiveSession]:
         channel = handshake.join_hub(us, lambda: port.connect("left"), checkpoints.offer(), 20.0)
-        return channel, PassiveSession(us, channel, checkpoints)
+        start = partial(start_party_state, us, channel, checkpoints)
+        return channel, PassiveSession(us, channel, checkpoints, start)
 
     spoke = start_spoke(open_session, lambda _: "", lambda channel, _: channel.close())
     hub, _ = admit_from(party(states, "hub", agreement(**PLAN), []), port)

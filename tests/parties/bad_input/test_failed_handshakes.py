@@ -94,7 +94,7 @@ def test_different_embedding_width_is_refused_over_the_wire(keys: Path, tmp_path
     refused_at_both(keys, tmp_path, "grpc", variant("parties.shop.width", 3), message)
 
 
-@pytest.mark.parametrize("versions", [(3, 4), (0, 1)], ids=["too new", "too old"])
+@pytest.mark.parametrize("versions", [(4, 5), (0, 1)], ids=["too new", "too old"])
 def test_protocol_of_another_version_is_refused_with_both_ranges(
     keys: Path, tmp_path: Path, versions: tuple[int, int]
 ) -> None:
@@ -134,7 +134,7 @@ def test_spoke_with_invalid_signature_receives_a_ticket(keys: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         accepting = pool.submit(accept_spokes, party(keys, HUB, []), port)
         hello = pb.Hello(
-            oldest_version=2, newest_version=2, nonce=b"n" * 32, agreement=shop.canonical_agreement,
+            oldest_version=3, newest_version=3, nonce=b"n" * 32, agreement=shop.canonical_agreement,
             clock=shop.now().timestamp(), software="vfl 0",
         )  # fmt: skip
         channel.send(hello)

@@ -134,7 +134,7 @@ def test_party_without_its_library_is_refused(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("program", [app, party_app, simulate_app])
 def test_version_is_printed_without_other_options(program: object) -> None:
     result = CliRunner().invoke(program, ["--version"])  # type: ignore[call-overload]
-    assert (result.output, result.exit_code) == (f"vfl {__version__}, protocol 2\n", 0)
+    assert (result.output, result.exit_code) == (f"vfl {__version__}, protocol 3\n", 0)
 
 
 def test_reports_and_doctor_use_the_same_version() -> None:

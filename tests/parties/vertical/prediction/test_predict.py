@@ -225,7 +225,7 @@ def test_parquet_has_the_same_content_as_csv(tmp_path: Path) -> None:
 def test_passive_parties_write_nothing(trained: Path) -> None:
     def files() -> dict[str, bytes]:
         folders = [trained / "runs" / "trio" / name for name in PASSIVE]
-        paths = [path for folder in folders for path in folder.iterdir()]
+        paths = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
         return {str(path): path.read_bytes() for path in paths if path.name != "incarnation"}
 
     before = files()
