@@ -37,7 +37,9 @@ PROGRAM = re.compile(r"(/opt/vfl/bin/)?vfl(-party|-sim|-verify)?")
 # Tables that a file of a simulation has beside the agreement's.
 SIMULATION_KEYS = {"settings", "settings.client"}
 # Spans of the pages with the form of a key that are none.
-OTHER_NAMES = {"adult.test", "math.fsum", "parties.bank", "parties.shop"}
+OTHER_NAMES = {
+    "adult.test", "math.fsum", "parties.bank", "parties.shop", "party.env", "requests.sqlite",
+}  # fmt: skip
 # Options in the pages that belong to other programs.
 FOREIGN_OPTIONS = {
     "--constraint", "--extra-index-url", "--system", "--home-dir", "--shell", "--follow",

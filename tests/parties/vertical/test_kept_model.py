@@ -151,3 +151,17 @@ def test_next_start_finishes_an_erasure_and_names_it(trio: KeptTrio) -> None:
     prepare_start(us, Begin.AUTO)
     assert any("removed 000001.sealed" in str(each) for each in events)
     assert not trio.models()["left"].files()
+
+
+def test_backup_of_one_party_from_before_a_request_is_not_used(
+    trio: KeptTrio, trained: KeptTrio
+) -> None:
+    request = trio.request("left", [3, 5])
+    trio.carry_out()
+    state = Path("runs") / "trio" / "right"
+    shutil.rmtree(trio.folder / state)
+    shutil.copytree(trained.folder / state, trio.folder / state)
+    with pytest.raises(StorageError, match="keep no common version"):
+        trio.carry_out()
+    assert trio.view("left", request).state.value == "certified"
+    assert present_version(trio.models()["left"]) > 1
