@@ -197,8 +197,8 @@ class IntroducedBody(EventBody):
     proof: Signature  # by the key of the certificate
 
 
-class ErasedPlace(EventBody):
-    """Something that a party destroyed."""
+class StoredItem(EventBody):
+    """Something that a party destroyed or keeps."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
     kind: Literal["model", "checkpoint", "codes", "embeddings", "predictions"]
@@ -215,15 +215,17 @@ class StatedBody(EventBody):
         remains: places where the party still found rows of the request.
         transcript: hash chain of the messages that the party sent in its last session.
         profile: versions and settings on which the numbers depend.
+        keeps: copies that the party keeps and that may still depend on the rows.
     """
 
     version: Whole
     before: Key
     after: Key
-    destroyed: tuple[ErasedPlace, ...]
+    destroyed: tuple[StoredItem, ...]
     remains: tuple[Text, ...]
     transcript: Key
     profile: dict[str, Text]
+    keeps: tuple[StoredItem, ...] = ()
 
 
 _BODIES: Final[Mapping[EventKind, type[EventBody]]] = {

@@ -241,6 +241,15 @@ def _statement(name: str, event: Event) -> PartyStatement:
                 reason=RetentionReason.OTHER_PURPOSE,
                 until=None,
             ),
+            *(
+                Retained(
+                    id=each.id,
+                    kind=ArtefactKind(each.kind),
+                    reason=RetentionReason.OTHER_PURPOSE,
+                    until=None,
+                )
+                for each in body.keeps
+            ),
             Retained(
                 id="journal", kind=ArtefactKind.JOURNAL, reason=RetentionReason.PROOF, until=None
             ),

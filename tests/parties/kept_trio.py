@@ -124,6 +124,7 @@ def train_trio(folder: Path, rows: int = 240, **changes: Any) -> KeptTrio:
     write_data(folder, rows)
     certify(folder)
     unlearning = {"method": "retrain-local", "compare": ("fine-tune", "relabel"), "retrains": 2}
-    trio = KeptTrio(folder, agreement(training=TRAINING, unlearning=unlearning, **changes))
+    plan = {"training": TRAINING, "unlearning": unlearning, **changes}
+    trio = KeptTrio(folder, agreement(**plan))
     trio.train()
     return trio

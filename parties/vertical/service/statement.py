@@ -7,8 +7,9 @@ import torch
 
 from parties import __version__
 from parties.requests.duties import RequestDesk
-from parties.requests.events import ErasedPlace, EventKind, StatedBody
+from parties.requests.events import EventKind, StatedBody, StoredItem
 from parties.session.store.model_store import ModelStore
+from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState
 from parties.vertical.purge import stored_residues
@@ -37,10 +38,10 @@ def state_new_version(
     store.prune(newest.number, versions=True)
     save_local_model(party, state, run)
     destroyed = [
-        ErasedPlace(id=f"model-{each.number}", kind="model" if each.version else "checkpoint")
+        StoredItem(id=f"model-{each.number}", kind="model" if each.version else "checkpoint")
         for each in older
     ]
-    destroyed.append(ErasedPlace(id="features-and-embeddings-in-memory", kind="embeddings"))
+    destroyed.append(StoredItem(id="features-and-embeddings-in-memory", kind="embeddings"))
     for request in missing:
         rows = desk.request(request).rows or ()
         body = StatedBody(
@@ -50,6 +51,7 @@ def state_new_version(
             destroyed=tuple(destroyed),
             remains=tuple(stored_residues(state, store, rows)),
             transcript=sha256(run + newest.number.to_bytes(8, "big")).hexdigest(),
+            keeps=_kept_copies(state),
             profile={
                 "torch": torch.__version__,
                 "threads": str(party.settings.threads),
@@ -58,6 +60,13 @@ def state_new_version(
             },
         )
         desk.append(EventKind.STATED, request, body)
+
+
+def _kept_copies(state: PartyState) -> tuple[StoredItem, ...]:
+    """Copies from which the next request starts; they were trained before this request."""
+    if EARLY_CHECKPOINT not in state.local_model.slots:
+        return ()
+    return (StoredItem(id="early-checkpoint", kind="checkpoint"),)
 
 
 def commitment(party: VerticalParty, request: str, digest: str) -> str:

@@ -60,6 +60,18 @@ def test_request_is_carried_out_after_the_training_and_certified_by_all(trio: Ke
     assert [each.party for each in receipt.statements] == sorted(PARTIES)
 
 
+def test_receipt_names_a_copy_that_may_still_know_the_rows(tmp_path: Path) -> None:
+    fedora = {"iterations": 2, "check_every": 2, "reference_epochs": 1}
+    unlearning = {"method": "fedora", "fedora": fedora, "compare": ("fine-tune", "relabel")}
+    trio = train_trio(tmp_path, unlearning=unlearning | {"retrains": 2})
+    request = trio.request("left", [3, 5])
+    trio.carry_out(requests={"guard": 1.0})
+    path = trio.folder / "runs" / "trio" / "left" / "receipts" / f"{request}.json"
+    receipt = decode_receipt(path.read_bytes())
+    for statement in receipt.statements:
+        assert "early-checkpoint" in [each.id for each in statement.artefacts_retained]
+
+
 def test_requests_one_after_another_form_a_chain_of_receipts(trio: KeptTrio) -> None:
     first = trio.request("right", [1, 2])
     trio.carry_out()
