@@ -239,6 +239,7 @@ class RequestDesk:
             return
         receipt = self.receipt(view)
         if receipt is not None and not receipt.parties_without_signature:
-            path = write_receipt(folder, receipt, self._party.name, self._party.now())
+            # The receipt comes last: its file shows that nothing is left to write.
             write_trust(folder, self._federation.name, self.keys.known)
+            path = write_receipt(folder, receipt, self._party.name, self._party.now())
             self._party.progress.note(f"receipt of {len(view.batch)} requests: {path}")

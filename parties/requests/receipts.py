@@ -168,6 +168,7 @@ def write_trust(folder: Path, federation: str, keys: Mapping[str, str]) -> None:
     """
     listed = tuple(TrustedKey(party=name, public_key=keys[name]) for name in sorted(keys))
     content = canonical_bytes(TrustFile(federation=federation, keys=listed).to_json())
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_atomically(folder / TRUST, content)
 
 

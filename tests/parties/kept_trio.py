@@ -19,7 +19,7 @@ from parties.vertical.engine.party import VerticalParty
 from parties.vertical.kept_model import party_models
 from parties.vertical.passive import run_passive
 from parties.vertical.service.active import PredictsRows, serve_active
-from parties.vertical.service.local_desk import open_desk
+from parties.vertical.service.desk import open_desk
 from parties.vertical.service.passive import serve_passive
 
 TRAINING = {"learning_rate": 0.01, "batch": 16, "epochs": 2}

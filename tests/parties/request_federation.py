@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing.process import BaseProcess
@@ -14,17 +14,16 @@ from typing import Any
 from three_parties import PARTIES, write_data
 from watched_party import Watch, start_watched
 
-from configs.config_file import ConfigFile
 from parties.cli.modes import read_runnable
+from parties.data.party_settings import VerticalConfig
 from parties.requests.duties import RequestDesk
 from parties.requests.events import Event, EventKind, RequestedBody, event_time, new_request_id
 from parties.requests.lifecycle import RequestView
 from parties.requests.receipts import FOLDER
-from parties.session.party import PartyContext
 from parties.session.setup import StartOptions
 from parties.session.simulation import reserved_port
-from parties.session.start import start_party
-from parties.vertical.service.local_desk import open_desk
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.service.local_desk import LocalDesk, open_local_desk
 from protocol.keyring import issue_certificate, make_authority
 
 PATIENCE = 300.0  # seconds, also on a loaded machine
@@ -145,21 +144,25 @@ class RequestFederation:
         same = [each for each in self.changes if each.partition("=")[0] not in keys]
         return RequestFederation(self.folder, self.config, (*same, *changes), self._data)
 
-    def party(self, name: str, out: Path) -> PartyContext:
-        """One party without its data."""
-        config: ConfigFile[Any, Any] = read_runnable(self.config, list(self.changes), name)
+    @contextmanager
+    def local(self, name: str, out: Path) -> Iterator[LocalDesk]:
+        """One party without its data, and its open journal, as a command has them."""
+        config: VerticalConfig = read_runnable(self.config, list(self.changes), name)
+        self.state(name, out).mkdir(parents=True, exist_ok=True)
         options = StartOptions(out, self._data, self._keys)
-        started = start_party(config, name, options, lambda _: None).count()
-        return PartyContext(
-            agreement=config.agreement, settings=config.settings(name), **started.values()
-        )
+        with open_local_desk(config, name, options) as local:
+            yield local
+
+    def party(self, name: str, out: Path) -> VerticalParty:
+        """One party without its data."""
+        with self.local(name, out) as local:
+            return local.party
 
     @contextmanager
     def desk(self, name: str, out: Path) -> Iterator[RequestDesk]:
         """The open journal of one party."""
-        party = self.party(name, out)
-        with closing(open_desk(party, party.agreement)) as desk:
-            yield desk
+        with self.local(name, out) as local:
+            yield local.desk
 
     def start(
         self, name: str, out: Path, hub: str, more: Sequence[str] = (), watch: Watch | None = None
@@ -250,8 +253,8 @@ class RequestFederation:
 
     def record(self, name: str, out: Path, rows: Iterable[int]) -> str:
         """Record a request for common ``rows`` at one party; return its ID."""
-        with self.desk(name, out) as desk:
-            now = self.party(name, out).now()
+        with self.local(name, out) as local:
+            desk, now = local.desk, local.party.now()
             request = new_request_id(now)
             body = RequestedBody(
                 kind="rows",
@@ -278,8 +281,13 @@ class RequestFederation:
         return out / self.name / name
 
     def receipts(self, out: Path, request: str) -> dict[str, Path]:
-        """The path of a request's receipt at each party, which only a certified request has."""
-        return {name: self.state(name, out) / FOLDER / f"{request}.json" for name in self.roles}
+        """The receipt that names a request, of each party that has one; a batch has one receipt."""
+        return {
+            name: path
+            for name in self.roles
+            for path in (self.state(name, out) / FOLDER).glob("*.json")
+            if request in path.read_text()
+        }
 
     def wait_certified(self, service: Service, request: str, seconds: float = PATIENCE) -> float:
         """Wait until every party has the receipt of a request; return the seconds.
@@ -288,8 +296,7 @@ class RequestFederation:
             AssertionError: a process ended, or the request was not certified in time.
         """
         began = monotonic()
-        paths = self.receipts(service.out, request).values()
-        while not all(each.exists() for each in paths):
+        while len(self.receipts(service.out, request)) < len(self.roles):
             ended = {n: p.exitcode for n, p in service.running.items() if not p.is_alive()}
             assert not ended, f"ended: {ended}; {self.notes(service.out)}"
             late = monotonic() - began > seconds

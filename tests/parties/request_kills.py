@@ -21,6 +21,7 @@ from watched_party import Watch
 
 from parties.requests.events import EventKind, StatedBody
 from parties.requests.lifecycle import RequestState
+from parties.requests.receipts import TRUST
 from parties.vertical.kept_model import kept_rows, party_models
 from unlearning.receipts.faults import ExitCode
 from unlearning.receipts.keys import TrustedKey, TrustFile
@@ -236,7 +237,7 @@ class RequestKills:
 
     def _wrong_store(self, name: str, out: Path) -> Iterator[str]:
         """Whether a party has one version more than before, and nothing else."""
-        store = party_models(self._federation.party(name, out))  # type: ignore[arg-type]
+        store = party_models(self._federation.party(name, out))
         files = [(each.readable, each.version) for each in store.files()]
         versions = [version for _, version in files if version is not None]
         if len(files) != 1 or not files[0][0] or len(versions) != 1:
@@ -255,11 +256,14 @@ class RequestKills:
             name: path.read_bytes()
             for name, path in self._federation.receipts(out, self._request).items()
         }
-        if len(set(contents.values())) != 1:
+        if len(contents) != len(self._federation.roles) or len(set(contents.values())) != 1:
             yield f"{len(set(contents.values()))} different receipts"
         with self._federation.desk(self._federation.hub, out) as desk:
             keys = [TrustedKey(party=n, public_key=key) for n, key in desk.keys.known.items()]
         trust = TrustFile(federation=self._federation.name, keys=tuple(keys))
+        for path in self._federation.receipts(out, self._request).values():
+            if not path.with_name(TRUST).exists():
+                yield f"no {TRUST} beside {path}"
         for name, content in contents.items():
             found = verify(content, trust)
             if found.exit_code != ExitCode.VALID:
@@ -273,7 +277,7 @@ class RequestKills:
             for each in files
         }
         for name in self._federation.roles:
-            store = party_models(self._federation.party(name, out))  # type: ignore[arg-type]
+            store = party_models(self._federation.party(name, out))
             newest = store.newest_version()
             assert newest is not None
             digest = sha256()
@@ -288,7 +292,7 @@ class RequestKills:
         """ID and features at every party of the rows to be forgotten."""
         federation, chosen = self._federation, dict[str, list[list[str]]]()
         for name in federation.roles:
-            store = party_models(federation.party(name, self.trained))  # type: ignore[arg-type]
+            store = party_models(federation.party(name, self.trained))
             by_row = {row: each.decode() for each, row in kept_rows(store).items()}
             wanted = {by_row[row] for row in ROWS}
             for line in (self._folder / f"{name}.csv").read_text().splitlines()[1:]:

@@ -4,7 +4,7 @@ import http.client
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,9 @@ from parties.vertical.kept_model import kept_rows, party_models
 
 TOLERANCE = 1e-4  # of a probability; batches of another size round differently
 TIMEOUT = 120.0  # seconds of one HTTP request
+# Seconds after the receipts in which the active party may still name the request as the reason: it
+# first exchanges the journals once more.
+GRACE = 2.0
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,10 @@ class PredictionTrial:
             for each in self.outages
             if each.begin <= answer.received and answer.sent <= each.end
         }
-        if any(e.raising <= answer.received and answer.sent <= e.certified for e in self.requests):
+        if any(
+            e.raising <= answer.received and answer.sent <= e.certified + GRACE
+            for e in self.requests
+        ):
             causes.add(self.hub)
         return "unavailable" if absent & causes else f"failed: 503 names {sorted(absent)}"
 
@@ -160,15 +166,25 @@ class PredictionTrial:
         return Counter(map(self.judge, answers))
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrialPlan:
+    """How long a trial takes, and what happens during it."""
+
+    seconds: float
+    rate: float  # predictions a second
+    requests: int  # requests to forget, one after the other, by the parties in turn
+    restarts: int  # restarts of the last party
+    rows: int = 20  # rows of each request
+
+    def moments(self) -> list[tuple[float, str]]:
+        """Seconds from the start, and ``request`` or ``restart``, in order."""
+        asked = [self.seconds * (each + 0.4) / self.requests for each in range(self.requests)]
+        down = [self.seconds * (each + 0.8) / (self.restarts + 1) for each in range(self.restarts)]
+        return sorted([(at, "request") for at in asked] + [(at, "restart") for at in down])
+
+
 def run_trial(
-    federation: RequestFederation,
-    trained: Path,
-    *,
-    seconds: float,
-    rate: float,
-    requests: int,
-    restarts: int,
-    report: Callable[[str], None],
+    federation: RequestFederation, trained: Path, plan: TrialPlan, report: Callable[[str], None]
 ) -> tuple[Counter[str], float]:
     """Predict for some seconds, raise requests at even moments, and restart one party.
 
@@ -178,37 +194,24 @@ def run_trial(
     out = federation.folder / "predicting"
     shutil.rmtree(out, ignore_errors=True)
     shutil.copytree(trained, out)
-    names = list(federation.roles)
-    store = party_models(federation.party(federation.hub, out))  # type: ignore[arg-type]
+    store = party_models(federation.party(federation.hub, out))
     by_row = {row: each.decode() for each, row in kept_rows(store).items()}
-    chosen = Random(1).sample(sorted(by_row), 20 * requests)
     trial = PredictionTrial([], [], [], federation.hub)
     copies = [_copy(federation, out, 0)]
     with federation.serve_http(out) as service, ThreadPoolExecutor(1) as pool:
-        _wait_ready(service, by_row[chosen[0]])
-        load = PredictionLoad(service.http or "", list(by_row.values()), rate)
+        _wait_ready(service, next(iter(by_row.values())))
+        load = PredictionLoad(service.http or "", list(by_row.values()), plan.rate)
         began, running = monotonic(), pool.submit(load.run)
-        events = [("request", number) for number in range(requests)]
-        events += [("restart", number) for number in range(restarts)]
-        moments = sorted(
-            [(seconds * (number + 0.4) / requests, "request", number) for number in range(requests)]
-            + [(seconds * (n + 0.8) / (restarts + 1), "restart", n) for n in range(restarts)]
-        )
         try:
-            for moment, what, number in moments:
+            for moment, what in plan.moments():
                 sleep(max(0.0, began + moment - monotonic()))
                 if what == "restart":
-                    trial.outages.append(_restart(service, names[-1], by_row[chosen[-1]]))
-                    report(f"restarted {names[-1]}: {trial.outages[-1]}")
-                    continue
-                rows = chosen[20 * number : 20 * number + 20]
-                origin = names[number % len(names)]
-                trial.requests.append(
-                    _forget(service, origin, rows, frozenset(by_row[row] for row in rows))
-                )
-                copies.append(_copy(federation, out, number + 1))
-                report(f"request {number + 1}: {trial.requests[-1]}")
-            sleep(max(0.0, began + seconds - monotonic()))
+                    trial.outages.append(_restart(service, next(iter(by_row.values()))))
+                else:
+                    trial.requests.append(_forget(service, plan, len(trial.requests), by_row))
+                    copies.append(_copy(federation, out, len(trial.requests)))
+                report(f"{what} after {moment:.0f} s")
+            sleep(max(0.0, began + plan.seconds - monotonic()))
         finally:
             load.stop()
             running.result()
@@ -234,9 +237,9 @@ def _wait_ready(service: Service, name: str) -> None:
         sleep(0.1)
 
 
-def _restart(service: Service, name: str, some_id: str) -> Outage:
-    """Kill a party, and start it again; wait until predictions are answered."""
-    begin = monotonic()
+def _restart(service: Service, some_id: str) -> Outage:
+    """Kill the last party, and start it again; wait until predictions are answered."""
+    begin, name = monotonic(), list(service.federation.roles)[-1]
     service.kill(name)
     sleep(1.0)
     service.start(name)
@@ -244,12 +247,15 @@ def _restart(service: Service, name: str, some_id: str) -> Outage:
     return Outage(name, begin, monotonic())
 
 
-def _forget(service: Service, origin: str, rows: Sequence[int], ids: frozenset[str]) -> Forgotten:
-    raising = monotonic()
-    request = service.federation.request(origin, service.out, rows)
+def _forget(service: Service, plan: TrialPlan, number: int, by_row: Mapping[int, str]) -> Forgotten:
+    """Raise request ``number``, from 0, and wait until it is certified."""
+    chosen = Random(1).sample(sorted(by_row), plan.rows * plan.requests)
+    rows = chosen[plan.rows * number : plan.rows * (number + 1)]
+    names, raising = list(service.federation.roles), monotonic()
+    request = service.federation.request(names[number % len(names)], service.out, rows)
     raised = monotonic()
     service.federation.wait_certified(service, request)
-    return Forgotten(ids, raising, raised, monotonic())
+    return Forgotten(frozenset(by_row[each] for each in rows), raising, raised, monotonic())
 
 
 def _copy(federation: RequestFederation, out: Path, number: int) -> Path:

@@ -102,7 +102,7 @@ class RequestSeries:
 
     def _draw(self, seed: int) -> list[list[int]]:
         """The rows of each request; no row is in two requests."""
-        store = party_models(self._federation.party(self._federation.hub, self.trained))  # type: ignore[arg-type]
+        store = party_models(self._federation.party(self._federation.hub, self.trained))
         rows = sorted(kept_rows(store).values())
         Random(seed).shuffle(rows)
         starts = [sum(self._sizes[:number]) for number in range(len(self._sizes))]

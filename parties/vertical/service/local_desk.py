@@ -12,9 +12,6 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from configs.agreement import VerticalAgreement
-from configs.config_file import agreement_digest
-from configs.unlearning import table_name
 from parties.common.errors import StorageError
 from parties.common.progress import ProgressReporter
 from parties.common.traffic import TrafficCounter
@@ -22,14 +19,13 @@ from parties.data.holding import Holding, read_holding
 from parties.data.party_settings import VerticalConfig
 from parties.requests.duties import RequestDesk
 from parties.requests.persons import RequestPolicy, read_policy
-from parties.requests.receipts import Federation, params_hash
 from parties.requests.subjects import ForgottenList, SubjectStore
 from parties.session.identity import PartyIdentity, load_identity
 from parties.session.setup import StartOptions, data_folder
 from parties.session.store.sealing import read_master_key
 from parties.vertical.engine.party import VerticalParty
-from parties.vertical.forgotten_rows import request_rules
 from parties.vertical.kept_model import kept_rows, party_models
+from parties.vertical.service.desk import open_desk
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +47,6 @@ class LocalDesk:
         store = party_models(self.party)
         store.require()
         return kept_rows(store)
-
-
-def federation_of(agreement: VerticalAgreement) -> Federation:
-    """What receipts say about the federation."""
-    method = agreement.unlearning.method
-    settings = getattr(agreement.unlearning, table_name(method), None)
-    content = settings.model_dump_json() if settings is not None else "{}"
-    return Federation(
-        name=agreement.federation,
-        roles={name: each.role for name, each in agreement.parties.items()},
-        plan_hash=agreement_digest(agreement).hex(),
-        params_hash=params_hash(f"{method} {content}"),
-        guard=agreement.requests.guard,
-    )
-
-
-def open_desk(party: VerticalParty, agreement: VerticalAgreement) -> RequestDesk:
-    """Open the journal of requests of a vertical party."""
-    rules, federation = request_rules(agreement), federation_of(agreement)
-    automatic = party.settings.requests.policy == "automatic"
-    return RequestDesk(party, rules, federation, automatic=automatic)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from parties.vertical.engine.party import VerticalParty
 from parties.vertical.kept_model import recover_models
 from parties.vertical.run_party import open_line_server
 from parties.vertical.service.active import PredictionQueue, serve_active
-from parties.vertical.service.local_desk import open_desk
+from parties.vertical.service.desk import open_desk
 from parties.vertical.service.passive import serve_passive
 from parties.vertical.setup import set_up_party
 from protocol.grpc_line import dial_hub

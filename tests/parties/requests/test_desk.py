@@ -9,15 +9,15 @@ from threading import Barrier
 from request_federation import write_trio
 
 from parties.requests.events import EventKind
-from parties.session.party import PartyContext
-from parties.vertical.service.local_desk import open_desk
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.service.desk import open_desk
 
 
 def test_two_processes_of_a_party_approve_a_request_once(tmp_path: Path) -> None:
     federation, out = write_trio(tmp_path), tmp_path / "runs"
     together = Barrier(3, timeout=60)
 
-    def attend(party: PartyContext) -> None:
+    def attend(party: VerticalParty) -> None:
         with closing(open_desk(party, party.agreement)) as desk:
             for _ in range(6):
                 together.wait()

@@ -11,7 +11,7 @@ import pytest
 from plain_search import patterns_of, search, search_persons
 from request_federation import RequestFederation, person_id, write_trio
 from request_kills import RequestKills
-from request_predictions import Answer, Forgotten, Outage, PredictionTrial, run_trial
+from request_predictions import Answer, Forgotten, Outage, PredictionTrial, TrialPlan, run_trial
 from request_series import RequestSeries
 
 KILLS, PAIRS = 12, 3
@@ -66,9 +66,8 @@ def test_requests_follow_each_other_with_restarts_between(tmp_path: Path) -> Non
 def test_predictions_are_right_or_unavailable_while_a_request_runs(tmp_path: Path) -> None:
     federation, trained = write_trio(tmp_path), tmp_path / "trained"
     federation.train(trained)
-    found, _ = run_trial(
-        federation, trained, seconds=20, rate=10, requests=1, restarts=1, report=print
-    )
+    plan = TrialPlan(seconds=20, rate=10, requests=1, restarts=1)
+    found, _ = run_trial(federation, trained, plan, print)
     assert found["right"] > 50
     assert found["withheld"] > 0
     assert not {each for each in found if each.startswith(("wrong", "failed"))}, found
