@@ -50,8 +50,8 @@ def test_each_party_stores_only_its_own_local_model(tmp_path: Path) -> None:
     for name in ("left", "right"):
         folder = tmp_path / "runs" / "trio" / name
         assert sorted(path.name for path in folder.iterdir()) == [
-            "incarnation", "keys.json", "manifest.json", "model.safetensors", "models",
-            "preprocessing.json", "rows.safetensors", "traffic.json",
+            ".keys.lock", "incarnation", "keys.json", "manifest.json", "model.safetensors",
+            "models", "preprocessing.json", "rows.safetensors", "traffic.json",
         ]  # fmt: skip
         manifest = json.loads((folder / "manifest.json").read_text())
         for file, digest in manifest["sha256"].items():
