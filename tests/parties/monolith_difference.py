@@ -142,7 +142,7 @@ def _held_difference(
     )  # a round trip: the passive parties have held theirs by now
     local_models = [
         split_model.local_model,
-        *(sessions[name]._state.local_model for name in ("left", "right")),
+        *(sessions[name].state.local_model for name in ("left", "right")),
     ]
     held = [gradient for local_model in local_models for gradient in local_model._task.held]
     return max((a - b).abs().max().item() for a, b in zip(held, expected, strict=True))
