@@ -4,7 +4,7 @@ The party introduces the key of its events, acknowledges requests, and approves 
 is automatic.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from parties.common.errors import IntegrityError
@@ -86,7 +86,7 @@ class RequestDesk:
         self._views: list[RequestView] = []
         self.keys.load(self.journal.events())
         self.forgotten = ForgottenList(self.journal.database, party.keys)
-        self.attend()
+        self._reminded: set[tuple[str, int]] = set()
 
     def forget_ids(self, ids: Sequence[bytes], requests: Sequence[str]) -> None:
         """Add the IDs of the rows of these requests to the list of forgotten IDs.
@@ -133,19 +133,49 @@ class RequestDesk:
         return retried or ready_batch(views, self._party.now(), window)
 
     def append(self, kind: EventKind, request: str, body: EventBody) -> Event:
-        """Sign and store an event of this party."""
-        return self.journal.append(kind, request, body)
+        """Sign and store an event of this party, after the one that introduces its key."""
+        with self.journal.transaction():
+            if kind is not EventKind.INTRODUCED:
+                self._introduce()
+            return self.journal.append(kind, request, body)
 
-    def merge(self, encoded: Iterable[bytes]) -> list[Event]:
-        """Store events of other parties, and do what this party does by itself.
+    def merge(self, encoded: Iterable[bytes], theirs: Mapping[str, int]) -> bool:
+        """Store events of other parties; then do what this party does by itself.
+
+        Args:
+            encoded: the events.
+            theirs: the number of events that the other party has of each origin.
+
+        Returns:
+            Whether this party has all its own events. It has not after its journal was restored
+            from a backup; it appends nothing until the others have returned its later events.
 
         Raises:
             IdentityError: a signature is wrong, or a party introduced no key.
             RemoteProtocolError: an event is invalid, or does not follow the events before it.
         """
-        new = self.journal.merge(encoded)
+        name = self._party.name
+        with self.journal.transaction():
+            if theirs.get(name, 0) <= self.journal.counts().get(name, 0):
+                self._introduce()  # before the journal acknowledges a new request
+            self.journal.merge(encoded)
+        if theirs.get(name, 0) > self.journal.counts().get(name, 0):
+            return False
         self.attend()
-        return new
+        self._remind()
+        return True
+
+    def _remind(self) -> None:
+        """Warn once at 50, 80 and 100 % of the time until a request is due."""
+        now = self._party.now()
+        for view in self.requests():
+            percent = view.reminder(now)
+            if percent is not None and (view.id, percent) not in self._reminded:
+                self._reminded.add((view.id, percent))
+                self._party.progress.warn(
+                    f"request {view.id} is {view.state.value}; {percent} % of the time until it is "
+                    f"due, {view.due_at:%Y-%m-%d}, have passed"
+                )
 
     def attend(self) -> None:
         """Introduce the own key, approve requests by the party's policy, and sign receipts.

@@ -36,7 +36,7 @@ from parties.vertical.service.carry_out import (
 from parties.vertical.service.patience import Backoff
 from parties.vertical.service.statement import state_new_version
 from protocol import vfl_pb2
-from protocol.errors import ProtocolError
+from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.hub import Hub
 
 
@@ -68,7 +68,8 @@ class PredictionQueue(Protocol):
 
 
 POLL = 0.5  # seconds between two exchanges of journals
-ROUNDS = 4  # most exchanges in a row, while events arrive
+ROUNDS = 4  # exchanges in a row, while events arrive
+MOST_ROUNDS = 1000  # while a restored journal gets its own events back
 
 
 def serve_active(
@@ -146,6 +147,7 @@ class ActiveService:
         Raises:
             Quarantined: a batch is not delivered; the session must start again.
         """
+        self._synchronise()  # first: a restored journal gets its own later events back
         if not self._model.replaying:
             self._finish_version()
             model = self._model
@@ -251,15 +253,24 @@ class ActiveService:
     # --- journals --------------------------------------------------------------------------------
 
     def _synchronise(self) -> None:
-        """Exchange events with all passive parties, until no event is new."""
-        for _ in range(ROUNDS):
-            before = self._desk.journal.counts()
-            for name in self._hub:
-                self._exchange(name)
-            if self._desk.journal.counts() == before and self._all_know():
-                return
+        """Exchange events with all passive parties, until no event is new.
 
-    def _exchange(self, name: str) -> None:
+        Raises:
+            RemoteProtocolError: a party does not return events of this party that it has.
+        """
+        for number in range(MOST_ROUNDS):
+            before = self._desk.journal.counts()
+            whole = [self._exchange(name) for name in self._hub]
+            quiet = self._desk.journal.counts() == before and self._all_know()
+            if all(whole) and (quiet or number >= ROUNDS):
+                return
+        raise RemoteProtocolError(
+            f"another party does not return the events of {self._party.name} that it has",
+            f"restore the newest journal of {self._party.name}",
+        )
+
+    def _exchange(self, name: str) -> bool:
+        """Exchange events with one party; return whether this party has all its own events."""
         journal = self._desk.journal
         lacking = journal.since(self._counts[name]) if name in self._counts else []
         self._move_to(vfl_pb2.UNLEARN)
@@ -268,7 +279,8 @@ class ActiveService:
         reply = self._hub.ask(name, limit, message, pack_events(lacking))
         theirs = reply.expect(vfl_pb2.JournalEvents)
         self._counts[name] = dict(theirs.counts)
-        self._desk.merge(unpack_events(reply.tensor(np.uint8, None)))
+        events = unpack_events(reply.tensor(np.uint8, None))
+        return self._desk.merge(events, self._counts[name])
 
     def _all_know(self) -> bool:
         ours = self._desk.journal.counts()

@@ -80,6 +80,7 @@ def open_local_desk(
     party = _party(config, name, options, identity, holding)
     policy = read_policy(settings.requests, config.path.parent)
     with closing(open_desk(party, agreement)) as desk:
+        desk.attend()
         subjects = SubjectStore(desk.journal, party.keys)
         forgotten = ForgottenList(desk.journal.database, party.keys)
         yield LocalDesk(party, desk, policy, subjects, forgotten)

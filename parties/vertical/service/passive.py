@@ -89,7 +89,7 @@ class ServingSession:
         hooks = RequestHooks(self._started, self._remember, ended)
         start = partial(start_kept_state, party, channel)
         self.session = PassiveSession(party, channel, self._store, start, hooks)
-        ended(self.session.state, self.session.run)
+        self._ended, self._settled = ended, False
         restore_local_model(party, self._store, self.session.state, self.session.run)
 
     def handle(self, message: Message) -> bool:
@@ -110,7 +110,10 @@ class ServingSession:
         return True
 
     def _synchronise(self, counts: dict[str, int], message: Message) -> None:
-        self._desk.merge(unpack_events(message.tensor(np.uint8, None)))
+        whole = self._desk.merge(unpack_events(message.tensor(np.uint8, None)), counts)
+        if whole and not self._settled:  # what a crash interrupted after the last version
+            self._ended(self.session.state, self.session.run)
+            self._settled = True
         lacking = self._desk.journal.since(counts)
         reply = vfl_pb2.JournalEvents(counts=self._desk.journal.counts())
         self._channel.send(reply, pack_events(lacking))

@@ -327,7 +327,7 @@ def test_unknown_request_and_request_of_another_party_are_refused(desk: Desk) ->
 def test_request_made_elsewhere_is_not_withdrawn_here(desk: Desk) -> None:
     request = desk.trio.request("left", [1])
     left, right = desk.trio.desk("left"), desk.trio.desk("right")
-    right.merge(left.journal.since({}))
+    right.merge(left.journal.since({}), left.journal.counts())
     left.close()
     right.close()
     message = f"the request {request} was made at left"

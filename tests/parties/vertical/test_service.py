@@ -1,6 +1,7 @@
 """The service with a kept model: requests months after the training, receipts, restarts."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ from kept_trio import KeptTrio, train_trio
 from three_parties import PARTIES, party
 
 from parties.common.errors import StorageError
+from parties.common.progress import ProgressReporter
 from parties.requests.lifecycle import RequestState
 from parties.vertical.kept_model import kept_rows
+from parties.vertical.service.desk import open_desk
 from unlearning.receipts.receipt import decode_receipt
 
 
@@ -70,6 +73,34 @@ def test_receipt_names_a_copy_that_may_still_know_the_rows(tmp_path: Path) -> No
     receipt = decode_receipt(path.read_bytes())
     for statement in receipt.statements:
         assert "early-checkpoint" in [each.id for each in statement.artefacts_retained]
+
+
+@pytest.mark.parametrize("name", ["hub", "left"])
+def test_restored_journal_gets_its_own_events_back(trio: KeptTrio, name: str) -> None:
+    request = trio.request("right", [3, 5])
+    folder = trio.folder / "runs" / "trio" / name
+    trio.carry_out()
+    events = trio.view(name, request)
+    for path in folder.glob("requests.sqlite*"):  # as restored from a backup of before
+        path.unlink()
+    trio.carry_out()
+    assert trio.view(name, request) == events
+    later = trio.request(name, [7])
+    trio.carry_out()
+    assert trio.view("right", later).state is RequestState.CERTIFIED
+
+
+def test_due_date_that_comes_near_is_in_the_log(trio: KeptTrio) -> None:
+    times = {"received_at": "2026-01-01T00:00:00Z", "due_at": "2026-02-01T00:00:00Z"}
+    request = trio.request("left", [3], **times)
+    us, warnings = trio.party("left"), list[Any]()
+    us = replace(us, progress=ProgressReporter("left", warnings.append))
+    desk = open_desk(us, us.agreement)
+    for _ in range(2):
+        desk.merge([], {})
+    desk.close()
+    (text,) = [each["text"] for each in warnings if request in str(each)]
+    assert "100 % of the time until it is due, 2026-02-01" in text
 
 
 def test_requests_one_after_another_form_a_chain_of_receipts(trio: KeptTrio) -> None:
