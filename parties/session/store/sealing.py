@@ -132,7 +132,7 @@ class KeyFile:
 
     def _read(self) -> _Keys:
         try:
-            content = json.loads(self.path.read_bytes())
+            content = json.loads(self._content())
             digest, number = content.pop("sha256"), content["format"]
             if number != FORMAT:
                 raise IntegrityError(
@@ -151,6 +151,18 @@ class KeyFile:
             raise IntegrityError(f"the key file {self.path} is damaged", LOST) from error
         keys = {name: self._unwrapped(key) if wrapped else key for name, key in stored.items()}
         return _Keys(keys, destroyed)
+
+    def _content(self) -> bytes:
+        """The content of the key file.
+
+        Another process overwrites the old file after it has replaced it. So a file that is not in
+        its place any more after the reading is read again.
+        """
+        while True:
+            with self.path.open("rb") as file:
+                content = file.read()
+                if os.fstat(file.fileno()).st_ino == self.path.stat().st_ino:
+                    return content
 
     def _unwrapped(self, key: bytes) -> bytes:
         if self._master is None:
