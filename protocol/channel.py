@@ -96,6 +96,11 @@ class Channel:
         """The peer's start number, from its first message; None before the first message."""
         return self._incarnation
 
+    @property
+    def sent_transcript(self) -> bytes:
+        """Hash chain over all messages that this side has sent in the session, 32 bytes."""
+        return self._sent.head
+
     def send(self, body: Body, *tensors: Tensor, timeout: float | None = None) -> None:
         """Send ``body`` with ``tensors`` of any shape; default timeout: ``terms.send_seconds``.
 
@@ -136,6 +141,22 @@ class Channel:
             if self.side is Side.SPOKE:
                 self._reply.append(frame)
         return digest
+
+    def receive_whenever(self, interval: float) -> Message:
+        """Return the peer's next message, however long it takes; a broken line ends the wait.
+
+        ``interval`` is how often the wait starts anew, in seconds.
+
+        Raises:
+            RemoteProtocolError: the message breaks a rule.
+            LineBroken: the connection is closed.
+            Aborted: the peer sent Abort.
+        """
+        while True:
+            try:
+                return self.receive(interval)
+            except PeerSilent:
+                continue
 
     def receive(self, timeout: float) -> Message:
         """Receive and check the peer's next message, and return the message.

@@ -213,7 +213,8 @@ class StatedBody(EventBody):
         after: salted commitment to its part in the new version.
         destroyed: what the party destroyed.
         remains: places where the party still found rows of the request.
-        transcript: hash chain of the messages that the party sent in its last session.
+        transcript: SHA-256 of the hash chains over the messages that the party sent to each peer in
+            the session in which it makes the statement.
         profile: versions and settings on which the numbers depend.
         keeps: copies that the party keeps and that may still depend on the rows.
     """
@@ -407,6 +408,8 @@ def _check_meaning(event: Event) -> None:
             (body.kind == "rows") is bool(body.classes)
         ):
             raise ValueError("a request needs either rows or classes, as its kind says")
+        if body.rows is not None and body.subjects_root is None:
+            raise ValueError("a request for rows needs the root of its subjects")
     if isinstance(body, ExtendedBody):
         times.append(body.until)
     for text in times:

@@ -26,7 +26,6 @@ from parties.requests.lifecycle import RequestView
 from unlearning.guarantee import Guarantee
 from unlearning.receipts.canonical import canonical_bytes
 from unlearning.receipts.keys import PartyKey, TrustedKey, TrustFile
-from unlearning.receipts.merkle import merkle_root
 from unlearning.receipts.page import receipt_page
 from unlearning.receipts.receipt import (
     AUDIT_LIMITS,
@@ -42,7 +41,6 @@ from unlearning.receipts.receipt import (
     ReceiptParty,
     ReceiptRequest,
     ReceiptSignature,
-    Recipients,
     Relation,
     RequesterKind,
     RequestKind,
@@ -206,9 +204,6 @@ def _request(view: RequestView) -> ReceiptRequest:
     content: RequestedBody = view.content
     known = {each.value for each in LegalBasis}
     basis = content.ground if content.ground in known else LegalBasis.OTHER_LAW.value
-    root = content.subjects_root
-    if content.kind == "rows" and root is None:
-        root = merkle_root([]).hex()
     return ReceiptRequest(
         request_id=view.id,
         origin=view.origin,
@@ -218,7 +213,7 @@ def _request(view: RequestView) -> ReceiptRequest:
         legal_basis_code=LegalBasis(basis),
         received_at=minute_text(view.received_at),
         due_at=minute_text(view.due_at),
-        subjects_root=root,
+        subjects_root=content.subjects_root,
         count_bucket=count_bucket(len(view.rows or ())),
     )
 
@@ -251,10 +246,16 @@ def _statement(name: str, event: Event) -> PartyStatement:
                 for each in body.keeps
             ),
             Retained(
+                id="forgotten-list",
+                kind=ArtefactKind.FORGOTTEN_LIST,
+                reason=RetentionReason.PREVENT_RETURN,
+                until=None,
+            ),
+            Retained(
                 id="journal", kind=ArtefactKind.JOURNAL, reason=RetentionReason.PROOF, until=None
             ),
         ),
-        art19=Recipients(count=0, notified=0, failed=0),
+        art19=None,
         journal_head=event.digest,
     )
 

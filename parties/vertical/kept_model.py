@@ -6,6 +6,7 @@ from pathlib import Path
 from configs.agreement import VerticalAgreement
 from models.arithmetic import parameter_digest
 from parties.common.errors import StorageError
+from parties.requests.events import event_time
 from parties.session.handshake import CheckpointOffer
 from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.session.store.sealing import KeyFile
@@ -65,14 +66,9 @@ def next_version(store: ModelStore, offers: Iterable[CheckpointOffer]) -> int:
     return max(store.next_number(), *(1 + (each.kept or 0) for each in offers))
 
 
-def present_time(party: VerticalParty) -> str:
-    """The present time in UTC, in seconds, ISO 8601."""
-    return party.now().replace(microsecond=0, tzinfo=None).isoformat() + "Z"
-
-
 def version_of_training(party: VerticalParty) -> VersionFacts:
     """The facts of a version that a training made."""
-    return VersionFacts("training", present_time(party))
+    return VersionFacts("training", event_time(party.now()))
 
 
 def state_digest(state: PartyState) -> str:

@@ -99,7 +99,6 @@ class PassiveSession:
         self._hooks, started = hooks, hooks.started if hooks else None
         self._orders = OrderCheck(party.agreement, party.name, self.state, checkpoints, started)
         self._release = EmbeddingRelease(party, channel.session or b"", self.state)
-        self._purged: list[str] = []  # what the last purge deleted
         self._before = ""  # digest of the part of the model before the present request
         # Embeddings, with their graphs, whose gradients were not received yet; at most two.
         self._pending: deque[tuple[Tensor, vfl_pb2.Place]] = deque()
@@ -263,13 +262,11 @@ class PassiveSession:
         if not version:
             self._checkpoints.write(order.checkpoint, self.run, whole)
             return
-        own = {
-            "before": self._before,
-            "after": state_digest(self.state),
-            "purged": self._purged,
-        }
+        store = party_models(self._party)
+        after = state_digest(self.state)
+        own = {"before": self._before, "after": after, "older": store.contents()}
         facts = decode(order.version, VersionFacts, own=own)
-        party_models(self._party).write(order.checkpoint, self.run, whole, facts)
+        store.write(order.checkpoint, self.run, whole, facts)
 
     def _prune(self, order: vfl_pb2.PruneCheckpoints) -> None:
         """Erase checkpoints; after a request also the versions that know its rows."""
@@ -320,5 +317,4 @@ class PassiveSession:
         purged = self.state.purge() + gone
         purged += [f"row map and features of {dropped} rows", "checkpoints from before"]
         self._pending.clear()
-        self._purged = purged
         self._channel.send(vfl_pb2.Done(purged=purged))

@@ -95,6 +95,7 @@ class KeptTrio:
         us = self.party(name)
         now = us.now()
         asked = {"kind": "rows", "rows": tuple(sorted(asked_rows)), "ground": "gdpr-17-1-b"}
+        asked["subjects_root"] = "0" * 64
         times = {"received_at": event_time(now), "due_at": event_time(now + timedelta(days=30))}
         with closing(open_desk(us, us.agreement)) as desk:
             request = new_request_id(now)

@@ -257,6 +257,7 @@ class RequestFederation:
             desk, now = local.desk, local.party.now()
             request = new_request_id(now)
             body = RequestedBody(
+                subjects_root="0" * 64,
                 kind="rows",
                 rows=tuple(sorted(rows)),
                 ground="gdpr-17-1-b",

@@ -297,7 +297,7 @@ class PartyStatement(JsonTable):
         numeric_profile: versions and settings on which the numbers depend, such as ``threads``.
         artefacts_destroyed: what the party destroyed.
         artefacts_retained: what it keeps, and why.
-        art19: recipients that it has to notify.
+        art19: recipients that it has to notify; None if the party states nothing about them.
         journal_head: digest of the party's newest event in the journal of requests.
     """
 
@@ -307,7 +307,7 @@ class PartyStatement(JsonTable):
     numeric_profile: Annotated[Profile, Field(max_length=64)]
     artefacts_destroyed: Annotated[tuple[Destroyed, ...], Field(max_length=4096)]
     artefacts_retained: Annotated[tuple[Retained, ...], Field(max_length=4096)]
-    art19: Recipients
+    art19: Recipients | None
     journal_head: Hash
 
 

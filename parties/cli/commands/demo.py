@@ -54,3 +54,7 @@ def _demo(out: Path, console: Console) -> None:
     day = DayAfter(plan.config, agreement, out, out / "certs", SETTINGS, console.print)
     many = [f"{RUN}:{number}" for number in range(100, 100 + MANY - 1)]
     day.run(PARTY, [[f"{RUN}:17"], [*many, f"{RUN}:99999"]])
+    console.print(
+        f"Next: open {out / agreement.federation}/report.html and a receipt in a browser. "
+        "The README shows a federation of two organisations with data of their own."
+    )

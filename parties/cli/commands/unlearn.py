@@ -78,7 +78,7 @@ IdOption = Annotated[
     list[str] | None,
     typer.Option("--id", help="Forget the row with this ID; give the option for each ID."),
 ]
-LabelOption = Annotated[str | None, typer.Option(help="Forget the training rows of this class.")]
+LabelOption = Annotated[str | None, typer.Option(help="Forget the rows of this class.")]
 FractionOption = Annotated[
     float, typer.Option(min=1e-9, max=1, help="With --label: fraction of the rows.")
 ]

@@ -112,6 +112,10 @@ class ModelStore:
         keys, destroyed = self._keys.all(), self._keys.destroyed
         return [self._stored_file(path, keys, destroyed) for path in self._paths()]
 
+    def contents(self) -> list[tuple[int, str]]:
+        """Return the number of each file, and whether it is a model or a checkpoint."""
+        return [(each.number, "model" if each.version else "checkpoint") for each in self.files()]
+
     def newest_version(self) -> StoredFile | None:
         """Return the newest version that can be read; None if no model is kept."""
         found = [each for each in self.files() if each.version and each.readable]

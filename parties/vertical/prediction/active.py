@@ -1,6 +1,6 @@
 """The active party's side of prediction: align rows, request embeddings, compute probabilities."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import cast
 
@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from configs.agreement import VerticalAgreement
 from parties.common.errors import DataError, Diverged
 from parties.common.shared_randomness import Index
 from parties.data.predictions import Predictions, Probabilities
@@ -22,6 +23,7 @@ from parties.vertical.prediction.setup import TrainedNetwork, prediction_inputs,
 from protocol import vfl_pb2
 from protocol.errors import PeerSilent
 from protocol.hub import Hub
+from protocol.message import Message
 
 
 class Predictor:
@@ -91,28 +93,37 @@ class Predictor:
         return result
 
     def _embeddings(self, rows: Index) -> dict[str, Tensor]:
-        agreement = self._party.agreement
         self._move_to(vfl_pb2.PREDICT)
         self._hub.broadcast(vfl_pb2.Predict(), rows)
         replies = self._hub.gather(self._party.limits.step_seconds)
-        dtype, shards = np.dtype(agreement.dtype).type, agreement.sharding.shards
-        widths = {name: shards * (each.width or 0) for name, each in agreement.parties.items()}
-        result = {
-            name: torch.from_numpy(each.tensor(dtype, len(rows), widths[name]))
-            for name, each in replies.items()
-        }
-        for name, each in replies.items():
-            if each.expect(vfl_pb2.Embedding).report.diverged:
-                raise Diverged(
-                    f"{name}: embeddings of these rows are not finite or exceed limits.magnitude",
-                    f"check the features of these rows at {name}",
-                )
-        return result
+        return embeddings_in(replies, self._party.agreement, len(rows))
 
     def _move_to(self, task: vfl_pb2.Task) -> None:
         self._passes += 1
         step = self._passes % 2**32
         self._hub.move_to(vfl_pb2.Place(task=task, epoch=0, step=step, microbatch=0))
+
+
+def embeddings_in(
+    replies: Mapping[str, Message], agreement: VerticalAgreement, rows: int
+) -> dict[str, Tensor]:
+    """Return the embeddings, [rows, width] of each party, in the replies to ``Predict``.
+
+    Raises:
+        Diverged: embeddings are not finite or exceed ``limits.magnitude``.
+        RemoteProtocolError: a reply has another shape or type.
+    """
+    dtype, shards = np.dtype(agreement.dtype).type, agreement.sharding.shards
+    found = {}
+    for name, reply in replies.items():
+        width = shards * (agreement.parties[name].width or 0)
+        found[name] = torch.from_numpy(reply.tensor(dtype, rows, width))
+        if reply.expect(vfl_pb2.Embedding).report.diverged:
+            raise Diverged(
+                f"{name}: embeddings of these rows are not finite or exceed limits.magnitude",
+                f"check the features of these rows at {name}",
+            )
+    return found
 
 
 def predict_vertical_rows(

@@ -65,20 +65,11 @@ def _serve(party: VerticalParty, trained: TrainedNetwork, channel: Channel) -> N
     try:
         with channel.locate_errors():
             session = PredictionSession(party, trained, channel)
-            while session.handle(_next_message(channel, party.limits.idle_seconds)):
+            while session.handle(channel.receive_whenever(party.limits.idle_seconds)):
                 pass
     except Exception as error:
         channel.abort(*abort_reason(error))
         raise
-
-
-def _next_message(channel: Channel, time_limit: float) -> Message:
-    """Wait for the next message without a time limit; a broken line ends the wait."""
-    while True:
-        try:
-            return channel.receive(time_limit)
-        except PeerSilent:
-            continue
 
 
 class PredictionSession:

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from parties.common.errors import Diverged, PolicyError
+from parties.common.errors import PolicyError
 from parties.common.shared_randomness import Index
 from parties.data.predictions import Probabilities
 from parties.requests.duties import RequestDesk
@@ -25,6 +25,7 @@ from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.training_loop import largest_batch
 from parties.vertical.kept_model import party_models, present_version
 from parties.vertical.methods.registry import vertical_method
+from parties.vertical.prediction.active import embeddings_in
 from parties.vertical.resume import start_kept_model
 from parties.vertical.saved_model import restore_local_model
 from parties.vertical.service.carry_out import (
@@ -34,10 +35,11 @@ from parties.vertical.service.carry_out import (
     rows_of_labels,
 )
 from parties.vertical.service.patience import Backoff
-from parties.vertical.service.statement import state_new_version
+from parties.vertical.service.statement import PresentModel, state_new_version
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.hub import Hub
+from protocol.message import Message
 
 
 class PredictsRows(Protocol):
@@ -215,8 +217,9 @@ class ActiveService:
         if not open_ and not self._is_unstated(facts):
             return
         self._model.erase_before(newest.number)
-        run = self._model.run
-        state_new_version(self._party, self._store, self._desk, self._model.state, run)
+        present = PresentModel(self._party, self._store, self._model.state, self._model.run)
+        sent = [channel.sent_transcript for channel in self._hub.channels.values()]
+        state_new_version(self._desk, present, sent)
         audit = facts.own["audit"]
         for request in open_:
             body = VerifiedBody(
@@ -325,18 +328,8 @@ class ActiveService:
         self._move_to(vfl_pb2.PREDICT)
         self._hub.broadcast(vfl_pb2.Predict(), rows)
         replies = self._hub.gather(self._party.limits.step_seconds)
-        dtype, shards = np.dtype(agreement.dtype).type, agreement.sharding.shards
-        embeddings, withheld = {}, set[int]()
-        for name, reply in replies.items():
-            width = shards * (agreement.parties[name].width or 0)
-            embeddings[name] = torch.from_numpy(reply.tensor(dtype, len(rows), width))
-            body = reply.expect(vfl_pb2.Embedding)
-            withheld |= set(body.withheld)
-            if body.report.diverged:
-                raise Diverged(
-                    f"{name}: embeddings of these rows are not finite or exceed limits.magnitude",
-                    f"check the features of these rows at {name}",
-                )
+        embeddings = embeddings_in(replies, agreement, len(rows))
+        withheld = {row for each in replies.values() for row in _withheld(each)}
         network = self._network()
         inputs = state.local_model.model.inputs
         if inputs is not None:
@@ -358,6 +351,11 @@ class ActiveService:
         if not isinstance(network, ActiveNetwork):
             raise LookupError("the active party has no top model")
         return network
+
+
+def _withheld(reply: Message) -> Sequence[int]:
+    """The places in the batch of the rows that a party withholds."""
+    return reply.expect(vfl_pb2.Embedding).withheld
 
 
 def _places(ids: Sequence[bytes]) -> dict[bytes, int]:

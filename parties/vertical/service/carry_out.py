@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -10,12 +9,12 @@ from parties.common.errors import SessionEnded
 from parties.common.shared_randomness import Index, derive_key, permutation
 from parties.requests.driver import NOT_FINITE, carry_out
 from parties.requests.duties import RequestDesk
-from parties.requests.events import EventKind, QuarantinedBody
+from parties.requests.events import EventKind, QuarantinedBody, event_time
 from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.evaluation.quick_audit import QuickAudit, Readout, quick_audit, read_out
-from parties.vertical.kept_model import digest_before, present_time, state_digest
+from parties.vertical.kept_model import digest_before, state_digest
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.registry import vertical_method
 from parties.vertical.purge import purge_request
@@ -48,37 +47,37 @@ def carry_out_batch(
     guarantee = Guarantee.EXACT  # the model never used the rows
     if len(split_model.rows.forgotten):
         split_model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
-        measured = agreement.requests.audit == "quick"
-        first = _readout(split_model, "before", measured=measured)
+        first = _readout(split_model, "before")
         result = carry_out(method, NetworkRun(split_model))
         guarantee = result.guarantee or method.guarantee
         if result.stopped == NOT_FINITE:
             raise Quarantined(f"the method {method.name} computed a number that is not finite")
-        second = _readout(split_model, "after", measured=measured)
-        if first is not None and second is not None:
-            audit = quick_audit(split_model, first, second)
-            if audit.loses() > agreement.requests.guard:
-                raise Quarantined(
-                    f"accuracy on validation rows fell from {audit.validation_before:.4f} to "
-                    f"{audit.validation_after:.4f}, more than requests.guard allows"
-                )
+        audit = quick_audit(split_model, first, _readout(split_model, "after"))
+        if audit.loses() > agreement.requests.guard:  # at every level of the audit
+            raise Quarantined(
+                f"accuracy on validation rows fell from {audit.validation_before:.4f} to "
+                f"{audit.validation_after:.4f}, more than requests.guard allows"
+            )
         before, after = digest_before(split_model.state), state_digest(split_model.state)
     if len(rows):
         desk.forget_ids(split_model.state.features.ids(), batch)
-    purged = purge_request(split_model, "batch") if len(rows) else {}
+        purge_request(split_model, "batch")
     own = {
         "before": before,
         "after": after,
-        "purged": purged.get(party.name, []),
+        "older": store.contents(),
         "audit": _figures(split_model, audit),
         "guarantee": guarantee.value,
     }
-    facts = VersionFacts("requests", present_time(party), parent, tuple(batch), method.name, own)
+    facts = VersionFacts(
+        "requests", event_time(party.now()), parent, tuple(batch), method.name, own
+    )
     split_model.keep_version(store, split_model.number + 1, facts)
 
 
 def _figures(split_model: SplitModel, audit: QuickAudit | None) -> dict[str, str]:
-    if audit is None:
+    """The figures that the journal and the receipt get; none without an audit."""
+    if audit is None or split_model.agreement.requests.audit == "none":
         return {}
     return audit.as_text() | {"validation_rows": str(len(split_model.rows.validation))}
 
@@ -139,8 +138,5 @@ def _rows(desk: RequestDesk, batch: list[str]) -> Index:
     return np.array(sorted({row for view in views for row in view.rows or ()}), np.int64)
 
 
-def _readout(split_model: SplitModel, when: str, *, measured: bool) -> Readout | None:
-    if not measured:
-        return None
-    read: Any = partial(read_out, split_model)
-    return split_model.once(f"outputs {when}", Readout, read)
+def _readout(split_model: SplitModel, when: str) -> Readout:
+    return split_model.once(f"outputs {when}", Readout, partial(read_out, split_model))

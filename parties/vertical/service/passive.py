@@ -22,10 +22,10 @@ from parties.vertical.passive import PassiveSession, RequestHooks
 from parties.vertical.resume import start_kept_state
 from parties.vertical.saved_model import restore_local_model
 from parties.vertical.service.patience import Backoff
-from parties.vertical.service.statement import state_new_version
+from parties.vertical.service.statement import PresentModel, state_new_version
 from protocol import vfl_pb2
 from protocol.channel import Channel
-from protocol.errors import PeerSilent, ProtocolError, RemoteProtocolError
+from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.line import Line
 from protocol.message import Message
 
@@ -61,18 +61,9 @@ def _run_session(party: VerticalParty, connect: Callable[[], Line], desk: Reques
     channel = handshake.join_hub(party, connect, offer)
     with report_and_close(channel), channel.locate_errors():
         session = ServingSession(party, channel, desk)
-        while session.handle(_next_message(channel, party.limits.idle_seconds)):
+        while session.handle(channel.receive_whenever(party.limits.idle_seconds)):
             pass
     return True
-
-
-def _next_message(channel: Channel, time_limit: float) -> Message:
-    """Wait for the next message without a time limit; a broken line ends the wait."""
-    while True:
-        try:
-            return channel.receive(time_limit)
-        except PeerSilent:
-            continue
 
 
 class ServingSession:
@@ -85,11 +76,10 @@ class ServingSession:
     def __init__(self, party: VerticalParty, channel: Channel, desk: RequestDesk) -> None:
         self._party, self._channel, self._desk = party, channel, desk
         self._store = party_models(party)
-        ended = partial(state_new_version, party, self._store, desk)
-        hooks = RequestHooks(self._started, self._remember, ended)
+        hooks = RequestHooks(self._started, self._remember, self._ended)
         start = partial(start_kept_state, party, channel)
         self.session = PassiveSession(party, channel, self._store, start, hooks)
-        self._ended, self._settled = ended, False
+        self._settled = False
         restore_local_model(party, self._store, self.session.state, self.session.run)
 
     def handle(self, message: Message) -> bool:
@@ -117,6 +107,11 @@ class ServingSession:
         lacking = self._desk.journal.since(counts)
         reply = vfl_pb2.JournalEvents(counts=self._desk.journal.counts())
         self._channel.send(reply, pack_events(lacking))
+
+    def _ended(self, state: PartyState, run: bytes) -> None:
+        """Erase what knows the forgotten rows, and state it."""
+        present = PresentModel(self._party, self._store, state, run)
+        state_new_version(self._desk, present, [self._channel.sent_transcript])
 
     def _started(self, requests: Sequence[str]) -> Index | None:
         """The rows of journaled requests that may be carried out; None if one may not."""

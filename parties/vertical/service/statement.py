@@ -1,5 +1,7 @@
 """What a party does and states after every party has written a new version of the model."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
@@ -19,14 +21,28 @@ from unlearning.receipts.commitment import model_commitment
 _SALTS: Final = "commitments"  # name of the key in the party's key file
 
 
-def state_new_version(
-    party: VerticalParty, store: ModelStore, desk: RequestDesk, state: PartyState, run: bytes
-) -> None:
+@dataclass(frozen=True, slots=True)
+class PresentModel:
+    """A party's part of the present model in a session, and the store that keeps it."""
+
+    party: VerticalParty
+    store: ModelStore
+    state: PartyState
+    run: bytes  # the training run, 16 bytes
+
+
+def state_new_version(desk: RequestDesk, present: PresentModel, sent: Sequence[bytes]) -> None:
     """Erase what knows the forgotten rows, save the model, and state it in the journal.
 
     Nothing happens if the newest version was made by a training, or was stated before. After a
     crash the call is repeated at the next start.
+
+    Args:
+        desk: the party's journal of requests.
+        present: the present model of the party, and its store.
+        sent: the hash chains over the messages that the party has sent to each peer.
     """
+    party, store, state = present.party, present.store, present.state
     newest = store.newest_version()
     if newest is None or newest.version is None or newest.version.made_by != "requests":
         return
@@ -34,13 +50,9 @@ def state_new_version(
     missing = [each for each in facts.requests if not _is_stated(party, desk, each, newest.number)]
     if not missing:
         return
-    older = [each for each in store.files() if each.number < newest.number]
     store.prune(newest.number, versions=True)
-    save_local_model(party, state, run)
-    destroyed = [
-        StoredItem(id=f"model-{each.number}", kind="model" if each.version else "checkpoint")
-        for each in older
-    ]
+    save_local_model(party, state, present.run)
+    destroyed = [StoredItem(id=f"model-{number}", kind=kind) for number, kind in facts.own["older"]]
     destroyed.append(StoredItem(id="features-and-embeddings-in-memory", kind="embeddings"))
     for request in missing:
         rows = desk.request(request).rows or ()
@@ -50,7 +62,7 @@ def state_new_version(
             after=commitment(party, request, facts.own["after"]),
             destroyed=tuple(destroyed),
             remains=tuple(stored_residues(state, store, rows)),
-            transcript=sha256(run + newest.number.to_bytes(8, "big")).hexdigest(),
+            transcript=sha256(b"".join(sent)).hexdigest(),
             keeps=_kept_copies(state),
             profile={
                 "torch": torch.__version__,

@@ -94,6 +94,7 @@ class Federation:
 
 def content(rows: tuple[int, ...] = (1, 2), received: datetime = START) -> RequestedBody:
     return RequestedBody(
+        subjects_root="0" * 64,
         kind="rows",
         rows=rows,
         ground="consent withdrawn",
