@@ -7,6 +7,8 @@ from pydantic import Field, model_validator
 from configs.party_settings import PathText
 from configs.table import ConfigTable, Count
 
+RecipientName = Annotated[str, Field(min_length=1, max_length=200)]
+
 
 class RequestSettings(ConfigTable):
     """Requests to forget rows, which any party can raise after the training."""
@@ -41,6 +43,9 @@ class PartyRequestSettings(ConfigTable):
     policy: Literal["automatic", "roles"] = "automatic"
     # File with the persons of the party, their roles and public keys; vfl keys writes it.
     persons: PathText | None = None
+    # Recipients to whom the party regularly discloses data. They are to be notified of every
+    # request that was carried out (GDPR Art. 19); vfl unlearn notify records the results.
+    recipients: tuple[RecipientName, ...] = ()
     # Days after the end of a request until vfl unlearn purge deletes its private record.
     retention_days: Count = 1095
 

@@ -132,7 +132,7 @@ def make_request(place: Place, asked: Asked, console: Console) -> None:
     _check_asked(asked)
     by_rows = asked.label is None
     with local_desk(place, reads_data=by_rows) as local:
-        person = _acting(local, asked.key, PersonRole.REQUESTER)
+        person = acting_person(local, asked.key, PersonRole.REQUESTER)
         if local.party.agreement.requests.separate_persons and person is None:
             raise PolicyError(
                 "the agreement has requests.separate_persons, so the requester must sign",
@@ -176,7 +176,7 @@ def show_request(local: LocalDesk, request: str, console: Console, *, with_ids: 
     Raises:
         StorageError: this party has no IDs of the request.
     """
-    view = _view(local, request)
+    view = view_of(local, request)
     fields = _fields(local, view)
     subjects = local.subjects.of(view.id)
     fields |= {"found": count_classes(subjects)} if subjects is not None else {}
@@ -210,8 +210,8 @@ def decide(
     Raises:
         PolicyError: the request is decided already, or this person may not decide.
     """
-    view, party = _view(local, request), local.party.name
-    person = _acting(local, key, PersonRole.APPROVER)
+    view, party = view_of(local, request), local.party.name
+    person = acting_person(local, key, PersonRole.APPROVER)
     decided = party in view.approvals | view.rejected_by
     if decided or view.state not in _UNDECIDED:
         raise PolicyError(
@@ -234,8 +234,8 @@ def withdraw(
     Raises:
         PolicyError: another party made the request, or it is being carried out.
     """
-    view = _own_view(local, request)
-    person = _acting(local, key, PersonRole.REQUESTER)
+    view = own_view(local, request)
+    person = acting_person(local, key, PersonRole.REQUESTER)
     if view.state not in _BEFORE_START:
         raise PolicyError(
             f"the request {view.id} is {view.state.value} and cannot be withdrawn",
@@ -266,8 +266,8 @@ def extend(
     Raises:
         PolicyError: the request has ended, is due already, or the new date is too late.
     """
-    view = _own_view(local, request)
-    _acting(local, key, PersonRole.REQUESTER)
+    view = own_view(local, request)
+    acting_person(local, key, PersonRole.REQUESTER)
     first, until = parse_time(view.content.due_at), dates[0].replace(tzinfo=UTC)
     latest = latest_extension(view.received_at, first)
     if not view.open or local.party.now() > first:
@@ -289,7 +289,10 @@ def extend(
 
 
 def print_status(local: LocalDesk, console: Console) -> None:
-    """Print how many requests are in each state, frozen rows, and reminders of due dates."""
+    """Print how many requests are in each state, frozen rows, and reminders.
+
+    Reminders are of due dates, and of those who are to be informed about a request.
+    """
     views = local.desk.requests()
     states = Counter(view.state.value for view in views)
     frozen = len(local.desk.frozen_rows(present_version(party_models(local.party))))
@@ -307,6 +310,13 @@ def print_status(local: LocalDesk, console: Console) -> None:
             console.print(
                 f"{view.id}  {view.state.value}  due {fields['due_at'][:10]}{_alarm(fields)}",
                 event="reminder",
+                **fields,
+            )
+        if any(local.desk.to_inform(view)):
+            console.print(
+                f"{view.id}  {view.state.value}  due {fields['due_at'][:10]}  "
+                f"{still_to_inform(local, view)}: see vfl unlearn notify {view.id}",
+                event="to_inform",
                 **fields,
             )
 
@@ -331,14 +341,14 @@ def export(
             "expected --journal FILE, or --request and --openings FILE together",
             "give --journal journal.jsonl",
         )
-    _acting(local, key, PersonRole.AUDITOR)
+    acting_person(local, key, PersonRole.AUDITOR)
     if journal is not None:
         records = local.desk.journal.since({})
         write_atomically(journal, b"".join(each + b"\n" for each in records))
         text = f"{len(records)} events: {journal}"
         console.print(text, event="exported", events=len(records), file=str(journal))
     if private is not None and request is not None:
-        view = _view(local, request)
+        view = view_of(local, request)
         subjects = local.subjects.of(view.id)
         if subjects is None:
             raise StorageError(
@@ -360,7 +370,7 @@ def print_receipt(local: LocalDesk, request: str, console: Console) -> None:
         IntegrityError: the receipt is not valid.
         StorageError: the receipt cannot be read.
     """
-    view = _view(local, request)
+    view = view_of(local, request)
     if view.state not in CARRIED_OUT:
         raise PolicyError(
             f"the request {request} has no receipt yet: it is {view.state.value}",
@@ -390,12 +400,15 @@ def purge(local: LocalDesk, request: str | None, key: Path | None, console: Cons
     """Delete the private record of one request, or of all whose retention has ended.
 
     Raises:
-        PolicyError: the request has not ended, or is of another party.
+        PolicyError: the request has not ended, recipients are still to be notified of it, or this
+            party has no private record of it.
     """
-    _acting(local, key, PersonRole.OPERATOR)
-    views = [_own_view(local, request)] if request else _past_retention(local)
+    acting_person(local, key, PersonRole.OPERATOR)
+    views = [_recorded_view(local, request)] if request else _past_retention(local)
     for view in views:
         local.subjects.purge(view)
+        if view.state in CARRIED_OUT:
+            local.desk.write_page(view)  # without the names of recipients
         console.print(f"purged {view.id}", event="purged", request=view.id)
     if not views:
         console.print("no record to purge", event="purged", request=None)
@@ -405,7 +418,7 @@ def readmit(
     local: LocalDesk, identities: list[str], reason: str, key: Path | None, console: Console
 ) -> None:
     """Accept forgotten IDs again."""
-    _acting(local, key, PersonRole.APPROVER)
+    acting_person(local, key, PersonRole.APPROVER)
     listed = list_of_ids(identities, id_columns(local.party.settings.data))
     count = local.forgotten.readmit(local.desk.journal, listed.ids, reason)
     console.print(
@@ -481,8 +494,12 @@ def _content(
     )
 
 
-def _acting(local: LocalDesk, path: Path | None, role: PersonRole) -> PersonKey | None:
-    """Return the key of the person who acts, if the policy allows the action."""
+def acting_person(local: LocalDesk, path: Path | None, role: PersonRole) -> PersonKey | None:
+    """Return the key of the person who acts, if the policy allows the action.
+
+    Raises:
+        PolicyError: the policy does not allow the action.
+    """
     key = None if path is None else read_person_key(path)
     if key is not None and local.policy.automatic and not local.policy.persons:
         return key  # the party lists no persons: the key only signs
@@ -517,7 +534,12 @@ def _append_decision(
     local.desk.append(kind, view.id, DecisionBody(reason=reason, person=signature))
 
 
-def _view(local: LocalDesk, request: str) -> RequestView:
+def view_of(local: LocalDesk, request: str) -> RequestView:
+    """Return the request with this ID.
+
+    Raises:
+        UsageProblem: no request has the ID.
+    """
     for view in local.desk.requests():
         if view.id == request:
             return view
@@ -526,8 +548,14 @@ def _view(local: LocalDesk, request: str) -> RequestView:
     )
 
 
-def _own_view(local: LocalDesk, request: str) -> RequestView:
-    view = _view(local, request)
+def own_view(local: LocalDesk, request: str) -> RequestView:
+    """Return the request with this ID, which was made at this party.
+
+    Raises:
+        UsageProblem: no request has the ID.
+        PolicyError: another party made the request.
+    """
+    view = view_of(local, request)
     if view.origin != local.party.name:
         raise PolicyError(
             f"the request {view.id} was made at {view.origin}", f"ask {view.origin} to do this"
@@ -535,8 +563,28 @@ def _own_view(local: LocalDesk, request: str) -> RequestView:
     return view
 
 
+def _recorded_view(local: LocalDesk, request: str) -> RequestView:
+    """Return a request of which this party has a private record that may be purged."""
+    view = view_of(local, request)
+    if not _has_record(local, view):
+        return own_view(local, request)
+    recipients, _ = local.desk.to_inform(view)
+    if recipients:
+        raise PolicyError(
+            f"the record of the request {view.id} is still needed: the number of recipients of the "
+            f"data to notify is {recipients}",
+            "record the results with vfl unlearn notify first",
+        )
+    return view
+
+
+def _has_record(local: LocalDesk, view: RequestView) -> bool:
+    own = view.origin == local.party.name
+    return own or local.desk.notifications.of(view.id) is not None
+
+
 def _past_retention(local: LocalDesk) -> list[RequestView]:
-    """Return ended requests of this party whose last event is older than the retention."""
+    """Return ended requests with a private record whose last event is older than the retention."""
     days = local.party.settings.requests.retention_days
     before = event_time(local.party.now() - timedelta(days=days))
     last: dict[str, str] = {}
@@ -545,10 +593,11 @@ def _past_retention(local: LocalDesk) -> list[RequestView]:
     return [
         view
         for view in local.desk.requests()
-        if view.origin == local.party.name
-        and view.state in ENDED | CARRIED_OUT
+        if view.state in ENDED | CARRIED_OUT
         and local.party.name not in view.purged
         and last[view.id] < before
+        and _has_record(local, view)
+        and not local.desk.to_inform(view)[0]
     ]
 
 
@@ -581,7 +630,19 @@ def _fields(local: LocalDesk, view: RequestView) -> dict[str, Any]:
         "clock_anomaly": view.clock_anomaly,
         "ignored_events": view.ignored,
         "purged": sorted(view.purged),
+        "notified": {
+            name: {"recipients": each.recipients, "failed": each.failed}
+            for name, each in sorted(view.notified.items())
+        },
     }
+
+
+def still_to_inform(local: LocalDesk, view: RequestView) -> str:
+    """Return in words whom this party still has to inform about a request; empty if nobody."""
+    recipients, requester = local.desk.to_inform(view)
+    words = [f"recipients of the data to notify: {recipients}"] if recipients else []
+    words += ["the requester is to be informed"] if requester else []
+    return ", ".join(words)
 
 
 def _row_count(view: RequestView) -> str:
@@ -602,7 +663,13 @@ def _alarm(fields: dict[str, Any]) -> str:
 
 def _shown(value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in value.items())
+        parts = [
+            f"{name} ({_shown(each)})"
+            if isinstance(each, dict)
+            else f"{each} {name.replace('_', ' ')}"
+            for name, each in value.items()
+        ]
+        return ", ".join(parts) or "none"
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     if isinstance(value, bool):
@@ -624,7 +691,7 @@ def _print_nothing(local: LocalDesk, found: dict[str, int], console: Console) ->
 def _print_request(
     local: LocalDesk, request: str, new: bool, found: dict[str, int], console: Console
 ) -> None:
-    view = _view(local, request)
+    view = view_of(local, request)
     words = f"{_shown(found)}\n" if found else ""
     same = "" if new else " (the same request exists already)"
     console.print(
@@ -640,7 +707,7 @@ def _print_request(
 
 
 def _print_state(local: LocalDesk, request: str, action: str, console: Console) -> None:
-    view = _view(local, request)
+    view = view_of(local, request)
     console.print(
         f"{action} {request}: {view.state.value}, due {view.due_at:%Y-%m-%d}",
         event=action,

@@ -15,10 +15,11 @@ from typing import Any, Final
 
 from parties.common.errors import IntegrityError, StorageError
 
-FORMAT: Final = 1  # version of the tables
+FORMAT: Final = 2  # version of the tables
 WAIT_SECONDS: Final = 30.0  # for another process that writes
 PRIVATE_TABLES: Final = {  # columns of each private table
     "subjects": ("request", "sealed"),
+    "notifications": ("request", "sealed"),
     "submissions": ("digest", "request"),
     "forgotten": ("tag", "request", "date"),
 }
@@ -28,6 +29,7 @@ CREATE TABLE events (origin TEXT, seq INTEGER, digest TEXT NOT NULL, record BLOB
 CREATE TABLE heads (origin TEXT PRIMARY KEY, seq INTEGER NOT NULL, digest TEXT NOT NULL)
     STRICT, WITHOUT ROWID;
 CREATE TABLE subjects (request TEXT PRIMARY KEY, sealed BLOB NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE notifications (request TEXT PRIMARY KEY, sealed BLOB NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE submissions (digest TEXT, request TEXT, PRIMARY KEY (digest, request))
     STRICT, WITHOUT ROWID;
 CREATE TABLE forgotten (tag BLOB PRIMARY KEY, request TEXT NOT NULL, date TEXT NOT NULL)

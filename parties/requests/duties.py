@@ -14,6 +14,7 @@ from parties.requests.events import (
     Event,
     EventBody,
     EventKind,
+    NotifiedBody,
     SignedBody,
     event_time,
     new_request_id,
@@ -34,12 +35,14 @@ from parties.requests.receipts import (
     Federation,
     build_receipt,
     signed_receipt,
+    write_page,
     write_receipt,
     write_trust,
 )
 from parties.requests.signing import EventKeys
-from parties.requests.subjects import ForgottenList
+from parties.requests.subjects import ForgottenList, NotificationStore
 from parties.session.party import PartyContext
+from unlearning.receipts.page import DataRecipient, NotificationResult, Notifications
 from unlearning.receipts.receipt import Receipt
 
 _UNDECIDED = (RequestState.PENDING, RequestState.RECEIVED)
@@ -53,6 +56,7 @@ class RequestDesk:
         keys: the keys that sign events.
         rules: what the states of requests depend on.
         forgotten: the list of forgotten IDs.
+        notifications: whom the party has informed about requests that were carried out.
     """
 
     def __init__(
@@ -62,6 +66,7 @@ class RequestDesk:
         federation: Federation,
         *,
         automatic: bool,
+        recipients: Sequence[str] = (),
     ) -> None:
         """Open the journal in the party's folder.
 
@@ -70,13 +75,14 @@ class RequestDesk:
             rules: what the states of requests depend on.
             federation: what receipts say about the federation.
             automatic: whether the party approves every request by itself.
+            recipients: recipients of the party's data, to notify of every request.
 
         Raises:
             StorageError: the journal cannot be used.
             IntegrityError: the journal is damaged.
         """
         self._party, self.rules, self._automatic = party, rules, automatic
-        self._federation = federation
+        self._federation, self._recipients = federation, recipients
         self.keys = EventKeys(party)
         party.state.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = party.state / JOURNAL
@@ -86,6 +92,7 @@ class RequestDesk:
         self._views: list[RequestView] = []
         self.keys.load(self.journal.events())
         self.forgotten = ForgottenList(self.journal.database, party.keys)
+        self.notifications = NotificationStore(self.journal.database, party.keys)
         self._reminded: set[tuple[str, int]] = set()
 
     def forget_ids(self, ids: Sequence[bytes], requests: Sequence[str]) -> None:
@@ -271,5 +278,61 @@ class RequestDesk:
         if receipt is not None and not receipt.parties_without_signature:
             # The receipt comes last: its file shows that nothing is left to write.
             write_trust(folder, self._federation.name, self.keys.known)
-            path = write_receipt(folder, receipt, self._party.name, self._party.now())
+            self._expect_notifications(view)
+            self.write_page(view)
+            path = write_receipt(folder, receipt)
             self._party.progress.note(f"receipt of {len(view.batch)} requests: {path}")
+
+    def _expect_notifications(self, view: RequestView) -> None:
+        """Record that the recipients in the party's settings are to be notified of a batch."""
+        names = dict.fromkeys(self._recipients)
+        for request in view.batch:
+            purged = self._party.name in self.request(request).purged
+            if names and not purged and self.notifications.of(request) is None:
+                found = Notifications(tuple(DataRecipient(each) for each in names))
+                self.notifications.save(request, found)
+
+    def write_page(self, view: RequestView) -> None:
+        """Write the page of a certified batch with whom this party has informed.
+
+        Raises:
+            StorageError: the file cannot be written.
+        """
+        receipt = self.receipt(view)
+        if receipt is None:
+            return
+        found = {each: self.notifications.of(each) for each in sorted(view.batch)}
+        known = {name: each for name, each in found.items() if each is not None}
+        folder = self._party.state / FOLDER
+        write_page(folder, receipt, self._party.name, self._party.now(), known)
+
+    def notify(self, view: RequestView, notifications: Notifications) -> None:
+        """Store whom this party has informed about a certified request, and write its page again.
+
+        When nobody is left to inform, the other parties receive the number of recipients.
+
+        Raises:
+            StorageError: the record or the page cannot be written.
+        """
+        with self.journal.transaction():
+            self.notifications.save(view.id, notifications)
+            open_recipients, requester = self.to_inform(view)
+            if not open_recipients and not requester:
+                failed = notifications.count(NotificationResult.FAILED)
+                body = NotifiedBody(recipients=len(notifications.recipients), failed=failed)
+                if view.notified.get(self._party.name) != body:
+                    self.append(EventKind.NOTIFIED, view.id, body)
+            self.write_page(view)
+
+    def to_inform(self, view: RequestView) -> tuple[int, bool]:
+        """Return whom this party still has to inform about a request that was carried out.
+
+        Returns:
+            The number of recipients without a result, and whether the requester is to be informed:
+            at the party that took the request, unless it made the request of its own accord.
+        """
+        if view.state not in CARRIED_OUT or self._party.name in view.purged:
+            return 0, False
+        found = self.notifications.of(view.id) or Notifications()
+        asked = view.origin == self._party.name and view.content.requester_kind != "controller"
+        return found.count(NotificationResult.OPEN), asked and not found.informed

@@ -45,7 +45,7 @@ class EventKind(StrEnum):
     QUARANTINED = "quarantined"  # the new version of the model is not used
     COMPLETED = "completed"  # the receipt exists
     SIGNED = "signed"  # the origin has signed the receipt
-    NOTIFIED = "notified"  # the requester and the recipients of the data have been informed
+    NOTIFIED = "notified"  # the origin has informed its recipients of the data, and its requester
     READMITTED = "readmitted"  # the origin accepts a forgotten ID again
     PURGED = "purged"  # the origin has deleted its private record of the request
     INTRODUCED = "introduced"  # the origin names the key that signs its events; no request
@@ -172,7 +172,7 @@ class SignedBody(EventBody):
 
 
 class NotifiedBody(EventBody):
-    """Number of recipients of the data, and of those that could not be informed."""
+    """Number of recipients of the origin's data, and of those that could not be notified."""
 
     recipients: Whole = 0
     failed: Whole = 0

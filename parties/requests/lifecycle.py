@@ -20,6 +20,7 @@ from parties.requests.events import (
     Event,
     EventKind,
     ExtendedBody,
+    NotifiedBody,
     QuarantinedBody,
     RequestedBody,
     SignedBody,
@@ -44,7 +45,7 @@ class RequestState(StrEnum):
     RUNNING = "running"  # the hub has started to carry out the request
     VERIFIED = "verified"  # the new version has passed its checks; signatures are missing
     CERTIFIED = "certified"  # every party has signed the receipt
-    NOTIFIED = "notified"  # the requester has been informed
+    NOTIFIED = "notified"  # the party of the requester has informed all that it has to inform
     REJECTED = "rejected"  # a party refused the request
     QUARANTINED = "quarantined"  # the new version failed its checks and is not used
     CANCELLED = "cancelled"  # the requester withdrew the request before its start
@@ -97,6 +98,7 @@ class RequestView:
         clock_anomaly: whether the clock of a party was set back between two events.
         ignored: number of events of the request that broke a rule.
         purged: parties that have deleted their private record of the request.
+        notified: by party, its last count of informed recipients of the data.
     """
 
     id: str
@@ -122,6 +124,7 @@ class RequestView:
     clock_anomaly: bool
     ignored: int
     purged: frozenset[str]
+    notified: Mapping[str, NotifiedBody]
 
     @property
     def open(self) -> bool:
@@ -252,11 +255,13 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
     journaled = {asked.origin, *journaled, *consent.approvals} & set(rules.parties)
     signatures = _signatures(events, run, rules)
     due, extended, refused = _due(events, asked)
+    notified = {each.origin: each.body for each in events if isinstance(each.body, NotifiedBody)}
     state = _state(consent, run, rules, has_rows=rows is not None)
     if state is RequestState.PENDING and journaled >= set(rules.parties):
         state = RequestState.RECEIVED
     if run.receipt is not None and signatures >= set(rules.parties):
-        state = RequestState.NOTIFIED if _informed(events, asked) else RequestState.CERTIFIED
+        done = asked.origin in notified
+        state = RequestState.NOTIFIED if done else RequestState.CERTIFIED
     ready = [asked, *consent.approvals.values(), *([aligned] if aligned else [])]
     is_ready = consent.complete(rules) and rows is not None
     return RequestView(
@@ -283,6 +288,7 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
         clock_anomaly=clock_anomaly,
         ignored=consent.ignored + run.ignored + refused,
         purged=frozenset(each.origin for each in events if each.kind is EventKind.PURGED),
+        notified=notified,
     )
 
 
@@ -370,13 +376,6 @@ def _state(consent: _Consent, run: _Run, rules: RequestRules, *, has_rows: bool)
     if consent.complete(rules):
         return RequestState.ALIGNED if has_rows else RequestState.AUTHORISED
     return RequestState.PENDING
-
-
-def _informed(events: Sequence[Event], asked: Event) -> bool:
-    """Return whether the party of the requester has informed the requester."""
-    return any(
-        event.kind is EventKind.NOTIFIED and event.origin == asked.origin for event in events
-    )
 
 
 def _signatures(events: Sequence[Event], run: _Run, rules: RequestRules) -> frozenset[str]:

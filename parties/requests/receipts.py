@@ -26,7 +26,7 @@ from parties.requests.lifecycle import RequestView
 from unlearning.guarantee import Guarantee
 from unlearning.receipts.canonical import canonical_bytes
 from unlearning.receipts.keys import PartyKey, TrustedKey, TrustFile
-from unlearning.receipts.page import receipt_page
+from unlearning.receipts.page import Notifications, receipt_page
 from unlearning.receipts.receipt import (
     AUDIT_LIMITS,
     NO_HASH,
@@ -136,14 +136,14 @@ def signed_receipt(receipt: Receipt, events: Iterable[Event], keys: Mapping[str,
     return with_signatures(receipt, signatures)
 
 
-def write_receipt(folder: Path, receipt: Receipt, party: str, now: datetime) -> Path:
-    """Write a receipt and its page into the folder of receipts; return the path of the receipt.
+def write_receipt(folder: Path, receipt: Receipt) -> Path:
+    """Write a receipt into the folder of receipts; return its path.
 
     An equal receipt stays. The file of an earlier receipt is never replaced by another content.
 
     Raises:
         IntegrityError: another receipt with this ID exists.
-        StorageError: the files cannot be written.
+        StorageError: the file cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / f"{receipt.receipt_id}.json"
@@ -154,8 +154,32 @@ def write_receipt(folder: Path, receipt: Receipt, party: str, now: datetime) -> 
                 f"{path} contains another receipt", "keep it, and move it to another folder"
             )
         return path
-    write_atomically(path.with_suffix(".html"), receipt_page(receipt, now, party).encode())
     write_atomically(path, content)
+    return path
+
+
+def write_page(
+    folder: Path,
+    receipt: Receipt,
+    party: str,
+    now: datetime,
+    notified: Mapping[str, Notifications],
+) -> Path:
+    """Write the page of a receipt, in place of an earlier page; return its path.
+
+    Args:
+        folder: the folder of receipts.
+        receipt: the receipt.
+        party: the party whose page it is.
+        now: the present time.
+        notified: whom the party has informed, by the ID of the request.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = folder / f"{receipt.receipt_id}.html"
+    write_atomically(path, receipt_page(receipt, now, party, notified).encode())
     return path
 
 

@@ -1,6 +1,7 @@
-"""Subjects of requests: who is to be forgotten, sealed at the requester's party, and never shared.
+"""Private records of requests: who is to be forgotten, and who is to be notified; never shared.
 
-The subjects of a request are sealed under a key of their own; a purge destroys this key. The list
+The subjects of a request are sealed under a key of their own at the requester's party, and so is
+each party's list of the recipients of the data; a purge destroys these keys. The list
 of forgotten IDs contains HMACs under a key of the party, so that a forgotten ID is recognised when
 it comes back, while the list itself reveals no ID.
 """
@@ -33,10 +34,12 @@ from unlearning.receipts.canonical import canonical_bytes
 from unlearning.receipts.commitment import SALT_BYTES, subject_commitment
 from unlearning.receipts.evidence import Opening, SubjectOpenings
 from unlearning.receipts.merkle import merkle_root
+from unlearning.receipts.page import DataRecipient, NotificationResult, Notifications
 
 _FORGOTTEN_KEY: Final = "forgotten"  # names of keys in the party's key file
 _SUBMISSION_KEY: Final = "submissions"
 _SUBJECTS_KEY: Final = "subjects-"  # then the ID of the request
+_NOTIFICATIONS_KEY: Final = "notifications-"  # then the ID of the request
 
 
 class SubjectClass(StrEnum):
@@ -116,6 +119,43 @@ class ForgottenList:
         return hmac.digest(self._key, b"vfl/forgotten/v1\n" + identity, sha256)
 
 
+class NotificationStore:
+    """The recipients to whom this party had disclosed the data of each request, and the results."""
+
+    def __init__(self, database: RequestDatabase, keys: KeyFile) -> None:
+        self._database, self._keys = database, keys
+
+    def of(self, request: str) -> Notifications | None:
+        """Return whom this party has informed; None if it recorded nothing, or has purged it.
+
+        Raises:
+            IntegrityError: the record cannot be decrypted.
+        """
+        found = self._database.rows("notifications", "request = ?", (request,))
+        key = self._keys.get(_NOTIFICATIONS_KEY + request)
+        if not found or key is None:
+            return None
+        content = json.loads(_unsealed(key, found[0][1], request, "recipients of the data"))
+        recipients = tuple(
+            DataRecipient(name, NotificationResult(result), day, reason)
+            for name, result, day, reason in content["recipients"]
+        )
+        return Notifications(recipients, content["informed"])
+
+    def save(self, request: str, notifications: Notifications) -> None:
+        """Store whom this party has informed, in place of an earlier record of the request."""
+        recipients = [
+            [each.name, each.result.value, each.day, each.reason]
+            for each in notifications.recipients
+        ]
+        content = {"recipients": recipients, "informed": notifications.informed}
+        key = self._keys.create(_NOTIFICATIONS_KEY + request)
+        sealed = seal(key, json.dumps(content).encode(), request.encode())
+        with self._database.transaction():
+            self._database.delete("notifications", "request = ?", (request,))
+            self._database.insert("notifications", (request, sealed))
+
+
 class SubjectStore:
     """The subjects of the requests that this party made."""
 
@@ -132,12 +172,7 @@ class SubjectStore:
         key = self._keys.get(_SUBJECTS_KEY + request)
         if not found or key is None:
             return None
-        content = unseal(key, found[0][1], request.encode())
-        if content is None:
-            raise IntegrityError(
-                f"the subjects of the request {request} cannot be decrypted",
-                "restore the journal and the key file from the same backup",
-            )
+        content = _unsealed(key, found[0][1], request, "subjects")
         return [
             Subject(text, bytes.fromhex(identity), SubjectClass(kind), bytes.fromhex(salt))
             for text, identity, kind, salt in json.loads(content)
@@ -183,7 +218,7 @@ class SubjectStore:
         return request, True
 
     def purge(self, view: RequestView) -> None:
-        """Delete the private record of a request; the key of its subjects is destroyed first.
+        """Delete the private records of a request; their keys are destroyed first.
 
         Raises:
             PolicyError: the request is not finished.
@@ -193,9 +228,10 @@ class SubjectStore:
                 f"the request {view.id} is {view.state.value}, so its record is still needed",
                 "purge a request after it has ended",
             )
-        self._keys.destroy(_SUBJECTS_KEY + view.id)
+        self._keys.destroy(_SUBJECTS_KEY + view.id, _NOTIFICATIONS_KEY + view.id)
         with self._journal.transaction():
             self._database.delete("subjects", "request = ?", (view.id,))
+            self._database.delete("notifications", "request = ?", (view.id,))
             self._database.delete("submissions", "request = ?", (view.id,))
             self._journal.append(EventKind.PURGED, view.id, PurgedBody())
 
@@ -260,6 +296,16 @@ def openings(request: str, subjects: Iterable[Subject]) -> SubjectOpenings:
             if each.found is SubjectClass.ALIGNED
         ),
     )
+
+
+def _unsealed(key: bytes, sealed: bytes, request: str, what: str) -> bytes:
+    content = unseal(key, sealed, request.encode())
+    if content is None:
+        raise IntegrityError(
+            f"the {what} of the request {request} cannot be decrypted",
+            "restore the journal and the key file from the same backup",
+        )
+    return content
 
 
 def _encoded(subjects: Iterable[Subject]) -> bytes:

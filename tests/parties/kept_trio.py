@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from three_parties import PARTIES, agreement, certify, party, write_data
 
+from configs.requests import PartyRequestSettings
 from parties.requests.duties import RequestDesk
 from parties.requests.events import EventKind, RequestedBody, event_time, new_request_id
 from parties.requests.lifecycle import RequestView
@@ -49,10 +50,14 @@ class KeptTrio:
 
     folder: Path
     plan: dict[str, Any]
+    recipients: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of each party
 
     def party(self, name: str, *, serves: bool = True) -> VerticalParty:
         """One party, set up."""
-        return replace(party(self.folder, name, self.plan, []), serves=serves)
+        found = party(self.folder, name, self.plan, [])
+        requests = PartyRequestSettings(recipients=self.recipients.get(name, ()))
+        settings = found.settings.model_copy(update={"requests": requests})
+        return replace(found, serves=serves, settings=settings)
 
     def train(self) -> dict[str, Any]:
         """Train, and keep the model; return the metrics."""

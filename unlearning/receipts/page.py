@@ -4,7 +4,7 @@ Jinja escapes every text on the page. A page shows signatures but does not verif
 names the command that does.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -91,31 +91,52 @@ _AUDITS = {
 
 
 class NotificationResult(StrEnum):
-    """What came of telling a recipient of the data about the removal."""
+    """Result of notifying a recipient of the data about the removal (GDPR Article 19)."""
 
-    NOTIFIED = "notified"
-    FAILED = "failed"
     OPEN = "open"
-    DISPROPORTIONATE = "not possible, or a disproportionate effort"
+    NOTIFIED = "notified"
+    FAILED = "failed"  # the notification is impossible, or a disproportionate effort
 
 
 @dataclass(frozen=True, slots=True)
 class DataRecipient:
-    """A recipient of the data whom this party has to notify; the receipt has only counts.
+    """A recipient to whom this party had disclosed the data; no other party learns the name.
 
     Attributes:
         name: name of the recipient.
-        result: what came of it.
+        result: result of the notification.
         day: day of the result, for example ``2027-03-02``; empty while it is open.
+        reason: why the notification failed; otherwise empty.
     """
 
     name: str
-    result: NotificationResult
+    result: NotificationResult = NotificationResult.OPEN
     day: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Notifications:
+    """Whom one party has informed that a request was carried out.
+
+    Attributes:
+        recipients: the recipients of the data.
+        informed: day on which the requester was informed (GDPR Article 12(3)); empty before.
+    """
+
+    recipients: tuple[DataRecipient, ...] = ()
+    informed: str = ""
+
+    def count(self, result: NotificationResult) -> int:
+        """Return the number of recipients with this result."""
+        return sum(each.result is result for each in self.recipients)
 
 
 def receipt_page(
-    receipt: Receipt, made_at: datetime, party: str = "", recipients: Sequence[DataRecipient] = ()
+    receipt: Receipt,
+    made_at: datetime,
+    party: str = "",
+    notified: Mapping[str, Notifications] | None = None,
 ) -> str:
     """Return the page of a receipt.
 
@@ -123,7 +144,7 @@ def receipt_page(
         receipt: the receipt, with the signatures that exist.
         made_at: when the page is made.
         party: the party whose page it is; empty for a page without private parts.
-        recipients: the recipients that this party has to notify.
+        notified: whom this party has informed, by the ID of the request.
 
     Raises:
         ReceiptError: ``made_at`` has no time zone.
@@ -137,7 +158,7 @@ def receipt_page(
             names=_joined(names),
             made_at=minute_text(made_at),
             party=party,
-            recipients=recipients,
+            notified=notified or {},
             requests=[(each, _removed(each)) for each in receipt.requests],
             guarantee=_guarantee(receipt.guarantee),
             audit=_AUDITS[receipt.audit.level],

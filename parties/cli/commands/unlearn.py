@@ -50,6 +50,15 @@ class ListEncoding(StrEnum):
     CP1252 = "cp1252"
 
 
+class NotifyResult(StrEnum):
+    """Result of notifying a recipient of the data."""
+
+    OPEN = "open"
+    NOTIFIED = "notified"
+    FAILED = "failed"
+    NOT_A_RECIPIENT = "not-a-recipient"
+
+
 class RequesterOf(StrEnum):
     """Who asked for the deletion."""
 
@@ -111,6 +120,35 @@ RequesterOption = Annotated[
 ]
 RequestedByOption = Annotated[
     RequesterOf, typer.Option("--for", help="Who asked for the deletion.")
+]
+
+RecipientOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Name of a recipient to whom this party had disclosed the data; give the option for "
+        "each recipient with the same result. No other party receives the name."
+    ),
+]
+NotifyResultOption = Annotated[
+    NotifyResult | None,
+    typer.Option(
+        help="With --recipient: open (still to be notified), notified, failed (with --reason), or "
+        "not-a-recipient (removes the name)."
+    ),
+]
+NotifiedOnOption = Annotated[
+    datetime | None,
+    typer.Option("--on", formats=["%Y-%m-%d"], help="Day of the notification. Default: today."),
+]
+FailureOption = Annotated[
+    str,
+    typer.Option(
+        help="With --result failed: why the notification is impossible, or a disproportionate "
+        "effort."
+    ),
+]
+InformedOption = Annotated[
+    bool, typer.Option("--requester", help="The person who asked was informed on this day.")
 ]
 
 
@@ -370,6 +408,51 @@ def unlearn_extend_command(  # noqa: PLR0913  a command has the options that it 
     run.with_desk(lambda local, console: extend(local, request, dates, reason, key, console))
 
 
+@unlearn_app.command(
+    "notify",
+    epilog="Example: vfl unlearn notify people.toml 01K... --party shop "
+    "--recipient 'Acme Analytics' --result notified --on 2026-11-24",
+)
+def unlearn_notify_command(  # noqa: PLR0913  a command has the options that it has
+    *,
+    config: ConfigArgument,
+    request: RequestArgument,
+    party: PartyOption,
+    recipient: RecipientOption = None,
+    result: NotifyResultOption = None,
+    on: NotifiedOnOption = None,
+    reason: FailureOption = "",
+    requester: InformedOption = False,
+    key: KeyOption = None,
+    certificates: CertificatesOption = None,
+    out: OutOption = Path("runs"),
+    master_key: MasterKeyOption,
+    changes: SetOption = None,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Record who was informed that a request was carried out; without options, list them.
+
+    GDPR Art. 19: each recipient of the data is notified of the erasure, unless this is
+    impossible or a disproportionate effort. The other parties receive counts only, as soon
+    as nobody is left to inform. The page of the party's receipt is written again.
+
+    Exit codes: 2 usage, 3 config, 5 identity, 7 storage, 8 policy, 9 integrity.
+    """
+    from parties.cli.notify_actions import Informed, notify
+
+    informed = Informed(
+        recipients=tuple(recipient or ()),
+        result=None if result is None else result.value,
+        on=on,
+        reason=reason,
+        requester=requester,
+        key=key,
+    )
+    run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
+    run.with_desk(lambda local, console: notify(local, request, informed, console))
+
+
 @unlearn_app.command("status", epilog="Example: vfl unlearn status people.toml --party shop")
 def unlearn_status_command(  # noqa: PLR0913  a command has the options that it has
     *,
@@ -382,7 +465,10 @@ def unlearn_status_command(  # noqa: PLR0913  a command has the options that it 
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Print how many requests are in each state, frozen rows, and reminders of due dates."""
+    """Print how many requests are in each state, frozen rows, and reminders.
+
+    Reminders are of due dates, and of recipients and requesters to inform.
+    """
     from parties.cli.request_actions import print_status
 
     run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
@@ -442,7 +528,7 @@ def unlearn_purge_command(  # noqa: PLR0913  a command has the options that it h
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Delete the private records (IDs and salts) of ended requests of this party.
+    """Delete the private records (IDs, salts, recipients) of ended requests of this party.
 
     The signed events stay, because they contain no ID. The subjects cannot be
     proved in receipts afterwards.

@@ -26,5 +26,6 @@ def federation_of(agreement: VerticalAgreement) -> Federation:
 def open_desk(party: VerticalParty, agreement: VerticalAgreement) -> RequestDesk:
     """Open the journal of requests of a vertical party."""
     rules, federation = request_rules(agreement), federation_of(agreement)
-    automatic = party.settings.requests.policy == "automatic"
-    return RequestDesk(party, rules, federation, automatic=automatic)
+    settings = party.settings.requests
+    automatic, recipients = settings.policy == "automatic", settings.recipients
+    return RequestDesk(party, rules, federation, automatic=automatic, recipients=recipients)

@@ -4,12 +4,12 @@ import json
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kept_trio import KeptTrio, train_trio
 from three_parties import PARTIES
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
+from unlearn_desk import Desk, known
 
 from parties.cli.main import app
 from parties.requests.lifecycle import RequestState
@@ -19,65 +19,7 @@ from unlearning.receipts.evidence import SubjectOpenings
 from unlearning.receipts.journal_export import read_export
 from unlearning.receipts.receipt import decode_receipt
 
-SETTINGS = """
-[settings.{name}]
-certificates = "certs"
-data = {{ kind = "csv", path = "{name}.csv", id = {{ columns = ["id"] }}{label} }}
-{more}
-"""
 ROLES = '[settings.{}.requests]\npolicy = "roles"\npersons = "persons.toml"\n'
-
-
-def toml(value: Any) -> str:
-    """A JSON value as TOML."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {toml(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(toml, value)) + "]"
-    return json.dumps(value)
-
-
-class Desk:
-    """The commands of the three parties."""
-
-    def __init__(self, trio: KeptTrio) -> None:
-        self.trio, self.folder = trio, trio.folder
-        self.write()
-
-    def write(self, more: dict[str, str] | None = None, **changes: Any) -> None:
-        """Write the config; ``more`` is added to the settings of parties."""
-        self.trio.plan = {**self.trio.plan, **changes}
-        lines = [f"{key} = {toml(value)}" for key, value in self.trio.plan.items()]
-        for name in PARTIES:
-            label = ', label = "label"' if name == "hub" else ""
-            added = (more or {}).get(name, "")
-            lines.append(SETTINGS.format(name=name, label=label, more=added))
-        (self.folder / "trio.toml").write_text("\n".join(lines))
-
-    def run(self, command: str, *options: object, party: str = "left") -> Result:
-        words = ["unlearn", command, self.folder / "trio.toml", "--party", party]
-        words += ["--out", self.folder / "runs", "--format", "json", *options]
-        if command == "request":
-            words += ["--data", self.folder]
-        environment = {"COLUMNS": "300", "VFL_DATA": None, "VFL_MASTER_KEY_FILE": None}
-        return CliRunner().invoke(app, [str(word) for word in words], env=environment)
-
-    def events(self, command: str, *options: object, party: str = "left") -> list[dict[str, Any]]:
-        result = self.run(command, *options, party=party)
-        assert result.exit_code == 0, result.output
-        return [json.loads(line) for line in result.output.splitlines()]
-
-    def event(self, command: str, *options: object, party: str = "left") -> dict[str, Any]:
-        (found,) = self.events(command, *options, party=party)
-        return found
-
-    def refused(self, code: int, message: str, *words: object, party: str = "left") -> None:
-        """Expect that a command fails with this code and message, and with a hint."""
-        result = self.run(str(words[0]), *words[1:], party=party)
-        assert result.exit_code == code, result.output
-        error = json.loads(result.output.splitlines()[-1])
-        assert message in error["message"]
-        assert error["hint"]
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +31,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> KeptTrio:
 def desk(trained: KeptTrio, tmp_path: Path) -> Desk:
     shutil.copytree(trained.folder, tmp_path / "trio")
     return Desk(KeptTrio(tmp_path / "trio", trained.plan))
-
-
-def known(desk: Desk, count: int, party: str = "left") -> list[str]:
-    """IDs that the model knows."""
-    return [each.decode() for each in sorted(kept_rows(desk.trio.models()[party]))[:count]]
 
 
 def other_ids(desk: Desk, count: int) -> list[str]:

@@ -318,7 +318,7 @@ def test_file_of_another_format_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(made.path("shop")) as connection:
         connection.execute("PRAGMA user_version = 9")
     connection.close()
-    with pytest.raises(IntegrityError, match="has format 9; expected format 1"):
+    with pytest.raises(IntegrityError, match="has format 9; expected format 2"):
         made.open("shop")
 
 

@@ -95,7 +95,9 @@ def test_states_follow_each_other(three: Federation) -> None:
     append(three, "bank", EventKind.NOTIFIED, request, NotifiedBody())
     assert view(three).state is RequestState.CERTIFIED  # only the party of the requester notifies
     append(three, "shop", EventKind.NOTIFIED, request, NotifiedBody(recipients=1))
+    append(three, "shop", EventKind.NOTIFIED, request, NotifiedBody(recipients=2, failed=1))
     found = view(three)
+    assert found.notified == {"bank": NotifiedBody(), "shop": NotifiedBody(recipients=2, failed=1)}
     assert found.state is RequestState.NOTIFIED
     assert (found.version_before, found.version_after, found.receipt) == (1, 2, RECEIPT)
     assert found.signatures == {"bank", "shop", "post"}

@@ -1,6 +1,7 @@
 """The page of a receipt: what it says, that it escapes texts, and that it loads nothing."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 
@@ -9,7 +10,7 @@ from sample_receipt import request, signed, statement, unsigned
 
 from unlearning.guarantee import Guarantee
 from unlearning.receipts import page
-from unlearning.receipts.page import DataRecipient, NotificationResult, receipt_page
+from unlearning.receipts.page import DataRecipient, NotificationResult, Notifications, receipt_page
 from unlearning.receipts.receipt import (
     AUDIT_LIMITS,
     ArtefactKind,
@@ -44,8 +45,12 @@ class Reader(HTMLParser):
         self.text.append(data)
 
 
-def text_of(receipt: Receipt, *recipients: DataRecipient, party: str = "") -> str:
-    return " ".join(" ".join(Reader(receipt_page(receipt, MADE, party, recipients)).text).split())
+def text_of(
+    receipt: Receipt, *recipients: DataRecipient, party: str = "", informed: str = ""
+) -> str:
+    notified = {receipt.requests[0].request_id: Notifications(recipients, informed)}
+    page = receipt_page(receipt, MADE, party, notified if party else None)
+    return " ".join(" ".join(Reader(page).text).split())
 
 
 def test_page_says_who_asked_what_was_removed_how_and_who_signed() -> None:
@@ -83,11 +88,17 @@ def test_page_of_a_party_lists_its_recipients_with_results() -> None:
     text = text_of(
         unsigned(),
         DataRecipient("Acme Analytics", NotificationResult.NOTIFIED, "2027-03-02"),
-        DataRecipient("Old Archive", NotificationResult.OPEN),
+        DataRecipient("Old Archive"),
+        DataRecipient("Gone GmbH", NotificationResult.FAILED, "2027-03-03", "it was dissolved"),
         party="shop",
+        informed="2027-03-04",
     )
-    assert "Acme Analytics notified 2 March 2027 Old Archive open" in text
-    assert "shop named no recipient of the data." in text_of(unsigned(), party="shop")
+    assert "Acme Analytics notified 2 March 2027 Old Archive open Gone GmbH failed: it was " in text
+    assert "it was dissolved 3 March 2027" in text
+    assert "The one who asked was informed on 4 March 2027." in text
+    empty = text_of(unsigned(), party="shop")
+    assert "shop has no record of recipients of the data." in empty
+    assert "was informed on" not in empty
 
 
 def test_page_loads_nothing_and_runs_nothing() -> None:
@@ -106,9 +117,11 @@ def test_texts_are_escaped() -> None:
     )
     receipt = unsigned().model_copy(update={"requests": (label,)})
     recipient = DataRecipient(hostile, NotificationResult.FAILED, "2027-03-02")
-    content = receipt_page(receipt, MADE, "shop", [recipient])
+    recipient = replace(recipient, reason=hostile)
+    notified = {receipt.requests[0].request_id: Notifications((recipient,))}
+    content = receipt_page(receipt, MADE, "shop", notified)
     assert hostile not in content
-    assert content.count("&lt;script&gt;") == 2
+    assert content.count("&lt;script&gt;") == 3
     assert "All rows with the label &lt;script" in content
 
 
