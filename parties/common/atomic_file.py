@@ -1,4 +1,7 @@
-"""Atomic file write: after a crash the file has either its old or its new content."""
+"""Files that survive a crash and a loss of power: each has either its old or its new content.
+
+``fsync`` of a file does not make its name durable: that is ``fsync`` of the folder.
+"""
 
 import os
 from pathlib import Path
@@ -21,9 +24,7 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        os.fsync(folder)
-        os.close(folder)
+        sync_folder(path.parent)
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise StorageError(
@@ -32,6 +33,31 @@ def write_atomically(path: Path, content: bytes) -> None:
     except BaseException:  # SIGTERM or Ctrl-C while the file was being written
         beside.unlink(missing_ok=True)
         raise
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder, for the owner only, and absent parents; all their names are durable.
+
+    Raises:
+        OSError: the folder cannot be created.
+    """
+    absent = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for each in absent:
+        sync_folder(each.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable: files that were created, renamed or removed.
+
+    Raises:
+        OSError: the folder cannot be opened, or the disk reports an error.
+    """
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def open_private(path: str, flags: int) -> int:

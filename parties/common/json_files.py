@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from parties.common.atomic_file import write_atomically
+from parties.common.atomic_file import make_folder, write_atomically
 from parties.common.errors import StorageError
 
 INCARNATION = "incarnation"
@@ -56,7 +56,7 @@ def next_incarnation(state: Path) -> int:
     """
     path = state / INCARNATION
     try:
-        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(state)
         last = int(path.read_text()) if path.exists() else 0
     except (OSError, ValueError) as error:
         raise StorageError(

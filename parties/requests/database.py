@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Final
 
+from parties.common.atomic_file import make_folder
 from parties.common.errors import IntegrityError, StorageError
 
 FORMAT: Final = 2  # version of the tables
@@ -172,7 +173,7 @@ class RequestDatabase:
             ) from error
 
     def _create_file(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(self.path.parent)
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
 
     def _prepare(self) -> None:

@@ -7,6 +7,7 @@ is automatic.
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
+from parties.common.atomic_file import make_folder
 from parties.common.errors import IntegrityError
 from parties.requests.events import (
     CompletedBody,
@@ -84,7 +85,7 @@ class RequestDesk:
         self._party, self.rules, self._automatic = party, rules, automatic
         self._federation, self._recipients = federation, recipients
         self.keys = EventKeys(party)
-        party.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(party.state)
         path = party.state / JOURNAL
         sign, verify = self.keys.sign, self.keys.verify
         self.journal = RequestJournal(path, party.name, sign, verify, party.now)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Literal, cast
 
 from parties import __version__
-from parties.common.atomic_file import write_atomically
+from parties.common.atomic_file import make_folder, write_atomically
 from parties.common.errors import IntegrityError
 from parties.requests.events import (
     CompletedBody,
@@ -145,7 +145,7 @@ def write_receipt(folder: Path, receipt: Receipt) -> Path:
         IntegrityError: another receipt with this ID exists.
         StorageError: the file cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder)
     path = folder / f"{receipt.receipt_id}.json"
     content = receipt.encode()
     if path.exists():
@@ -177,7 +177,7 @@ def write_page(
     Raises:
         StorageError: the file cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder)
     path = folder / f"{receipt.receipt_id}.html"
     write_atomically(path, receipt_page(receipt, now, party, notified).encode())
     return path
@@ -190,7 +190,7 @@ def write_trust(folder: Path, federation: str, keys: Mapping[str, str]) -> None:
     """
     listed = tuple(TrustedKey(party=name, public_key=keys[name]) for name in sorted(keys))
     content = canonical_bytes(TrustFile(federation=federation, keys=listed).to_json())
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder)
     write_atomically(folder / TRUST, content)
 
 

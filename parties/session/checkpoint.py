@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from configs.config_file import agreement_differences
-from parties.common.atomic_file import write_atomically
+from parties.common.atomic_file import make_folder, sync_folder, write_atomically
 from parties.common.errors import IntegrityError, StorageError
 from parties.common.json_codec import Tensors
 from parties.session.handshake import NO_CHECKPOINTS, CheckpointOffer
@@ -106,7 +106,7 @@ class Checkpoints:
             StorageError: a file cannot be written; the earlier checkpoints stay.
         """
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(self.folder)
         except OSError as error:
             raise StorageError(f"cannot use the folder {self.folder}: {error.strerror}") from error
         files = {name: self._store(save(_dense(group))) for name, group in content.tensors.items()}
@@ -155,12 +155,15 @@ class Checkpoints:
             if path.stem not in needed:
                 path.unlink()
                 self._verified.discard(path.stem)
+        if self.folder.exists():
+            sync_folder(self.folder)
 
     def clear(self) -> None:
         """Remove all checkpoints and their folder."""
         self.prune(1, 0)
         if self.folder.exists():
             shutil.rmtree(self.folder)
+            sync_folder(self.folder.parent)
 
     def _store(self, content: bytes) -> str:
         digest = sha256(content).hexdigest()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from parties.common.atomic_file import make_folder
 from parties.common.errors import StorageError
 
 LOCK = ".lock"
@@ -36,7 +37,7 @@ def lock_run_folder(state: Path) -> Iterator[None]:
         StorageError: another process holds the lock, or the folder cannot be used.
     """
     try:
-        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(state)
         lock = os.open(state / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise StorageError(f"cannot use the folder {state}: {error.strerror}", _HINT) from error

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from configs.config_file import agreement_differences
 from configs.errors import ConfigError
 from models.arithmetic import all_finite
-from parties.common.atomic_file import write_atomically
+from parties.common.atomic_file import sync_folder, write_atomically
 from parties.common.errors import DataError, IntegrityError, StorageError
 from parties.common.json_files import canonical_json
 from parties.data.preprocess import FittedPreprocessing, read_statistics
@@ -85,11 +85,12 @@ def remove_saved_model(folder: Path) -> None:
     Raises:
         StorageError: a file cannot be removed.
     """
-    for name in FILES:
-        try:
+    try:
+        for name in FILES:
             (folder / name).unlink(missing_ok=True)
-        except OSError as error:
-            raise StorageError(f"cannot remove {folder / name}: {error.strerror}") from error
+        sync_folder(folder)
+    except OSError as error:
+        raise StorageError(f"cannot remove the model in {folder}: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True, repr=False)

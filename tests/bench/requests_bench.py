@@ -7,6 +7,10 @@
   (``tests/parties/request_kills.py``). A life fails if the request is lost or carried out twice, if
   a file of the final models differs from that of the life without a kill, if a receipt does not
   verify at a party, or if a forgotten row is found;
+- *power loss*: one life of a request is recorded, call by call; just before each ``fsync`` of each
+  party, and of all together, the files of the party are set back to what a loss of power leaves, in
+  five ways, and all parties start again (``tests/parties/power_loss.py``). The same for the command
+  that records a request. Needs ``strace``;
 - *series*: ten requests of 10 to 200 rows one after another, all processes restarted between them,
   against one Retrain without all of these rows (``tests/parties/request_series.py``);
 - *size*: the sealed files that each party keeps for later requests, over its own saved model. The
@@ -23,15 +27,18 @@ stop, the same command continues.
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from statistics import mean
+from tempfile import TemporaryDirectory
 
 from bench.ledger import Row, at_most, shown
 from bench.scopes import SECTIONS
 from kills import ROOT
 from plain_search import search_persons
+from power_loss import NAMED, RECOVERED, WRONG, PowerLosses, ask_with_losses
 from request_federation import RequestFederation
 from request_kills import RequestKills
 from request_predictions import TrialPlan, run_trial
@@ -57,15 +64,16 @@ def requests(data: Path, report: Report) -> Iterator[Row]:
     code = Provenance.here(SECTIONS["requests"].scope).code
     folder = ROOT / "build" / "requests" / code[:12]
     folder.mkdir(parents=True, exist_ok=True)
-    yield from _kills(folder / "kills", report)
+    kills = RequestKills(folder / "kills")
+    yield from _kills(kills, report)
+    yield from _power_losses(kills, folder, report)
     federations = {"digits": _digits, "Adult": _adult}
     for name, build in federations.items():
         yield from _series(name, folder, data, build, report)
     yield from _predictions(folder, report)
 
 
-def _kills(folder: Path, report: Report) -> Iterator[Row]:
-    kills = RequestKills(folder)
+def _kills(kills: RequestKills, report: Report) -> Iterator[Row]:
     lives = [*kills.single(), *kills.pairs(PAIRS)]
     for number, each in enumerate(kills.run(lives), len(kills.finished)):
         report(f"requests: life {number} of {len(lives)}: {each.names}")
@@ -84,6 +92,32 @@ def _kills(folder: Path, report: Report) -> Iterator[Row]:
     yield Row("requests: files with data of a person before its request, found by a plain search",
               found, "", "at least 3", found >= len(kills.names))  # fmt: skip
     yield at_most("requests: the same after its request", len(after), 0, "")
+
+
+def _power_losses(kills: RequestKills, folder: Path, report: Report) -> Iterator[Row]:
+    losses = PowerLosses(kills, folder / "power")
+    images = losses.spread()
+    for number, each in enumerate(losses.run(images), len(losses.finished) + 1):
+        report(f"requests: loss of power {number} of {len(images)}: {each.image}")
+    found = Counter(each.result for each in losses.finished)
+    title = "requests: loss of power"
+    for name in kills.names:
+        # The last boundary is the end of the life.
+        yield shown(f"{title}, calls of fsync, {name}", len(losses.boundaries[name]) - 1, "")
+    yield shown(f"{title}, images", len(losses.finished), "")
+    different = len({each.digest for each in losses.finished})
+    yield shown(f"{title}, images that differ", different, "")
+    yield shown(f"{title}, images after which the request was carried out once, with the same "
+                "final digests", found[RECOVERED], "")  # fmt: skip
+    yield shown(f"{title}, images that a named error refused", found[NAMED], "")
+    yield at_most(f"{title}, images with another end", found[WRONG], 0, "")
+    with TemporaryDirectory() as name:
+        asked = ask_with_losses(kills, Path(name))
+    yield shown(f"{title} while a request is recorded, images", asked.images, "")
+    yield at_most(f"{title} while a request is recorded, requests lost after their ID was printed",
+                  len(asked.lost), 0, "")  # fmt: skip
+    yield at_most(f"{title} while a request is recorded, journals that cannot be read",
+                  len(asked.wrong), 0, "")  # fmt: skip
 
 
 def _digits(folder: Path, data: Path, method: str, seed: int) -> RequestFederation:

@@ -12,7 +12,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from three_parties import PARTIES, write_data
-from watched_party import Watch, start_watched
+from watched_party import Recording, Watch, start_watched
 
 from parties.cli.modes import read_runnable
 from parties.data.party_settings import VerticalConfig
@@ -95,7 +95,7 @@ class Service:
     running: dict[str, BaseProcess]
     http: str | None = None
 
-    def start(self, name: str, watch: Watch | None = None) -> None:
+    def start(self, name: str, watch: Watch | Recording | None = None) -> None:
         """Start one party's process."""
         more = ["--serve"]
         if self.http and name == self.federation.hub:
@@ -121,7 +121,9 @@ class RequestFederation:
 
     Attributes:
         config: path of the config.
-        names: names of the parties; the first one is the active party.
+        hub: name of the active party.
+        roles: role of each party.
+        keys: folder with the certificates and keys.
     """
 
     def __init__(
@@ -132,11 +134,11 @@ class RequestFederation:
         agreement = read_runnable(config, list(changes), None).agreement
         self.name, self.hub = agreement.federation, agreement.active
         self.roles = {name: each.role for name, each in agreement.parties.items()}
-        self._keys = folder / "certs"
-        if not self._keys.exists():
-            make_authority(self._keys, self.name)
+        self.keys = folder / "certs"
+        if not self.keys.exists():
+            make_authority(self.keys, self.name)
             for name in self.roles:
-                issue_certificate(self._keys, self.name, name)
+                issue_certificate(self.keys, self.name, name)
 
     def changed(self, *changes: str) -> "RequestFederation":
         """The same federation with other settings, in the form of ``--set``."""
@@ -149,7 +151,7 @@ class RequestFederation:
         """One party without its data, and its open journal, as a command has them."""
         config: VerticalConfig = read_runnable(self.config, list(self.changes), name)
         self.state(name, out).mkdir(parents=True, exist_ok=True)
-        options = StartOptions(out, self._data, self._keys)
+        options = StartOptions(out, self._data, self.keys)
         with open_local_desk(config, name, options) as local:
             yield local
 
@@ -165,12 +167,17 @@ class RequestFederation:
             yield local.desk
 
     def start(
-        self, name: str, out: Path, hub: str, more: Sequence[str] = (), watch: Watch | None = None
+        self,
+        name: str,
+        out: Path,
+        hub: str,
+        more: Sequence[str] = (),
+        watch: Watch | Recording | None = None,
     ) -> BaseProcess:
         """Start one party's process; its events go to a file beside ``out``."""
         arguments = ["--role", self.roles[name], "--party", name, "--format", "json"]
         arguments += ["--config", str(self.config), "--out", str(out), "--hub", hub]
-        arguments += ["--certificates", str(self._keys), *more]
+        arguments += ["--certificates", str(self.keys), *more]
         for change in self.changes:
             arguments += ["--set", change]
         if self._data is not None:
@@ -189,7 +196,9 @@ class RequestFederation:
         return metrics
 
     @contextmanager
-    def serve(self, out: Path, watches: Mapping[str, Watch] | None = None) -> Iterator[Service]:
+    def serve(
+        self, out: Path, watches: Mapping[str, Watch | Recording] | None = None
+    ) -> Iterator[Service]:
         """Start the service of all parties; kill those that still run at the end."""
         with self._all(out, None) as service:
             for name in self.roles:
@@ -226,7 +235,7 @@ class RequestFederation:
         with self._all(out, None) as service:
             for name, role in self.roles.items():
                 arguments = ["predict", str(self.config), "--party", name, "--hub", service.hub]
-                arguments += ["--certificates", str(self._keys), "--runs", str(out)]
+                arguments += ["--certificates", str(self.keys), "--runs", str(out)]
                 arguments += ["--format", "json", *(["--data", str(self._data)] * bool(self._data))]
                 for change in self.changes:
                     arguments += ["--set", change]

@@ -63,6 +63,8 @@ class RequestKills:
     """The lives of one request; finished ones are remembered in ``folder``.
 
     Attributes:
+        federation: the parties.
+        request: ID of the request.
         trained: folder of the runs before each life.
         quiet: folder of the runs after the quiet life.
         persons: the persons to be forgotten: by ID, their features at each party.
@@ -76,11 +78,11 @@ class RequestKills:
         self._record = folder / "lives.jsonl"
         if not (folder / "quiet.json").exists():
             shutil.rmtree(folder, ignore_errors=True)
-            self._federation = write_trio(folder)
+            self.federation = write_trio(folder)
             self._live_quietly()
-        self._federation = RequestFederation(folder, folder / "trio.toml")
+        self.federation = RequestFederation(folder, folder / "trio.toml")
         quiet = json.loads((folder / "quiet.json").read_text())
-        self._request: str = quiet["request"]
+        self.request: str = quiet["request"]
         self._digests: dict[str, str] = quiet["digests"]
         self.persons: dict[str, list[list[str]]] = quiet["persons"]
         self.names: dict[str, list[str]] = quiet["names"]
@@ -90,7 +92,7 @@ class RequestKills:
     def single(self) -> list[tuple[Kill, ...]]:
         """One kill at each boundary, in an order of which each beginning has kills everywhere."""
         every = [(name, at + 1) for name, names in self.names.items() for at in range(len(names))]
-        return [(every[each],) for each in _spread(len(every))]
+        return [(every[each],) for each in spread_numbers(len(every))]
 
     def pairs(self, count: int) -> list[tuple[Kill, ...]]:
         """A kill of each of two parties, at random boundaries, ``count`` times."""
@@ -114,7 +116,7 @@ class RequestKills:
     # --- lives -----------------------------------------------------------------------------------
 
     def _live_quietly(self) -> None:
-        federation, out = self._federation, self.quiet
+        federation, out = self.federation, self.quiet
         federation.train(self.trained)
         persons = self._subjects()
         found = search_persons(self.trained, persons)
@@ -128,9 +130,9 @@ class RequestKills:
                 name: [line for line in each.log.read_text().split("\n") if line]
                 for name, each in watches.items()
             }
-            self._request, self.persons = request, persons
+            self.request, self.persons = request, persons
             self._digests = {}
-            failures = self._end(service)
+            failures = self.judge(service)
         assert not failures, failures
         content = {
             "request": request,
@@ -141,7 +143,7 @@ class RequestKills:
         (self._folder / "quiet.json").write_text(json.dumps(content))
 
     def _live(self, kills: tuple[Kill, ...]) -> KilledLife:
-        federation, out = self._federation, self._folder / "killed"
+        federation, out = self.federation, self._folder / "killed"
         self._clean(out)
         shutil.copytree(self.trained, out)
         logs = {party: self._folder / f"killed {party}.log" for party, _ in kills}
@@ -154,11 +156,11 @@ class RequestKills:
             try:
                 joins = self._restart_killed(service, set(watches))
                 restarted = monotonic()
-                federation.wait_certified(service, self._request, LIMIT)
+                federation.wait_certified(service, self.request, LIMIT)
                 for party, before in joins.items():
                     federation.wait_joined(party, out, before + 1, LIMIT)
                 seconds = monotonic() - restarted
-                failures += self._end(service)
+                failures += self.judge(service)
             except AssertionError as error:
                 seconds = monotonic() - began
                 failures.append(str(error))
@@ -182,7 +184,7 @@ class RequestKills:
             ended = {n: each.exitcode for n, each in service.running.items() if each.exitcode}
             for name, code in ended.items():
                 assert code == -SIGKILL, f"{name} ended with {code}: {self._notes(service)}"
-                joins[name] = self._federation.joins(name, service.out)
+                joins[name] = self.federation.joins(name, service.out)
                 service.start(name)
                 waiting.discard(name)
             assert monotonic() < deadline, f"{waiting} were not killed: {self._notes(service)}"
@@ -190,19 +192,19 @@ class RequestKills:
         return joins
 
     def _notes(self, service: Service) -> str:
-        return self._federation.notes(service.out)
+        return self.federation.notes(service.out)
 
     def _clean(self, out: Path) -> None:
         shutil.rmtree(out, ignore_errors=True)
         for each in self._folder.glob(f"{out.name} *.jsonl"):
             each.unlink()
 
-    def _end(self, service: Service) -> list[str]:
+    def judge(self, service: Service) -> list[str]:
         """Stop all parties; return what is wrong with their folders."""
         codes = service.stop()
         failures = [f"{name} ended with {code}" for name, code in codes.items() if code]
         out = service.out
-        for name in self._federation.roles:
+        for name in self.federation.roles:
             failures += [f"{name}: {each}" for each in self._wrong_journal(name, out)]
             failures += [f"{name}: {each}" for each in self._wrong_store(name, out)]
         failures += self._wrong_receipts(out)
@@ -220,8 +222,8 @@ class RequestKills:
 
     def _wrong_journal(self, name: str, out: Path) -> Iterator[str]:
         """Whether the request was carried out once, in the journal of a party."""
-        with self._federation.desk(name, out) as desk:
-            view, events = desk.request(self._request), desk.journal.events(self._request)
+        with self.federation.desk(name, out) as desk:
+            view, events = desk.request(self.request), desk.journal.events(self.request)
             desk.journal.check_signatures()
         if view.state is not RequestState.CERTIFIED or view.starts != 1 or view.ignored:
             yield f"{view.state}, {view.starts} starts, {view.ignored} ignored events"
@@ -230,19 +232,19 @@ class RequestKills:
             if count != 1:
                 yield f"{count} events {kind.value}"
         stated = [event for event in events if isinstance(event.body, StatedBody)]
-        if len(stated) != len(self._federation.roles):
+        if len(stated) != len(self.federation.roles):
             yield f"{len(stated)} statements"
         yield from (f"{event.origin} still has {event.body.remains}" for event in stated
                     if isinstance(event.body, StatedBody) and event.body.remains)  # fmt: skip
 
     def _wrong_store(self, name: str, out: Path) -> Iterator[str]:
         """Whether a party has one version more than before, and nothing else."""
-        store = party_models(self._federation.party(name, out))
+        store = party_models(self.federation.party(name, out))
         files = [(each.readable, each.version) for each in store.files()]
         versions = [version for _, version in files if version is not None]
         if len(files) != 1 or not files[0][0] or len(versions) != 1:
             yield f"keeps {len(files)} files: {files}"
-        elif versions[0].requests != (self._request,) or versions[0].parent != 1:
+        elif versions[0].requests != (self.request,) or versions[0].parent != 1:
             yield f"keeps {versions[0]}"
         keys = {each for each in store._keys.all() if each.startswith("model ")}
         if len(keys) != 1:
@@ -254,14 +256,14 @@ class RequestKills:
         """Whether all parties have the same receipt, and it verifies."""
         contents = {
             name: path.read_bytes()
-            for name, path in self._federation.receipts(out, self._request).items()
+            for name, path in self.federation.receipts(out, self.request).items()
         }
-        if len(contents) != len(self._federation.roles) or len(set(contents.values())) != 1:
+        if len(contents) != len(self.federation.roles) or len(set(contents.values())) != 1:
             yield f"{len(set(contents.values()))} different receipts"
-        with self._federation.desk(self._federation.hub, out) as desk:
+        with self.federation.desk(self.federation.hub, out) as desk:
             keys = [TrustedKey(party=n, public_key=key) for n, key in desk.keys.known.items()]
-        trust = TrustFile(federation=self._federation.name, keys=tuple(keys))
-        for path in self._federation.receipts(out, self._request).values():
+        trust = TrustFile(federation=self.federation.name, keys=tuple(keys))
+        for path in self.federation.receipts(out, self.request).values():
             if not path.with_name(TRUST).exists():
                 yield f"no {TRUST} beside {path}"
         for name, content in contents.items():
@@ -271,13 +273,13 @@ class RequestKills:
 
     def _model_digests(self, out: Path) -> dict[str, str]:
         """Digests of the final files of all parties, and of the tensors that they keep."""
-        files = sorted((out / self._federation.name).glob("*/*.safetensors"))
+        files = sorted((out / self.federation.name).glob("*/*.safetensors"))
         found = {
             f"{each.parent.name}/{each.name}": sha256(each.read_bytes()).hexdigest()
             for each in files
         }
-        for name in self._federation.roles:
-            store = party_models(self._federation.party(name, out))
+        for name in self.federation.roles:
+            store = party_models(self.federation.party(name, out))
             newest = store.newest_version()
             assert newest is not None
             digest = sha256()
@@ -290,7 +292,7 @@ class RequestKills:
 
     def _subjects(self) -> dict[str, list[list[str]]]:
         """ID and features at every party of the rows to be forgotten."""
-        federation, chosen = self._federation, dict[str, list[list[str]]]()
+        federation, chosen = self.federation, dict[str, list[list[str]]]()
         for name in federation.roles:
             store = party_models(federation.party(name, self.trained))
             by_row = {row: each.decode() for each, row in kept_rows(store).items()}
@@ -302,7 +304,7 @@ class RequestKills:
         return chosen
 
 
-def _spread(count: int) -> list[int]:
+def spread_numbers(count: int) -> list[int]:
     """All numbers below ``count``, in an order of which each beginning is spread evenly."""
     step = 1 + int(count * 0.618)
     while _common_divisor(step, count) != 1:

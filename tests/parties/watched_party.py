@@ -23,6 +23,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from recorded_disk import record_own_calls
+
 from parties.cli.main import main, party_main
 from parties.requests.database import RequestDatabase
 from parties.session.simulation import LIBRARIES
@@ -49,12 +51,26 @@ class Watch:
     kill_at: int | None = None
 
 
+@dataclass(frozen=True)
+class Recording:
+    """A process whose calls that change files are recorded.
+
+    Attributes:
+        log: file that receives the calls.
+    """
+
+    log: Path
+
+
 def start_watched(
-    arguments: Sequence[str], output: Path, watch: Watch | None = None, program: str = "vfl-party"
+    arguments: Sequence[str],
+    output: Path,
+    watch: Watch | Recording | None = None,
+    program: str = "vfl-party",
 ) -> BaseProcess:
     """Start ``vfl-party`` or ``vfl`` with ``arguments``; ``output`` receives its events.
 
-    Without ``watch``, nothing is patched.
+    Only a ``Watch`` patches something.
     """
     context = get_context("forkserver")
     context.set_forkserver_preload(list(LOADED))
@@ -63,11 +79,15 @@ def start_watched(
     return process
 
 
-def _run(program: str, arguments: Sequence[str], output: Path, watch: Watch | None) -> None:
+def _run(
+    program: str, arguments: Sequence[str], output: Path, watch: Watch | Recording | None
+) -> None:
     with output.open("ab") as events:
         os.dup2(events.fileno(), 1)
         os.dup2(events.fileno(), 2)
-    if watch is not None:
+    if isinstance(watch, Recording):
+        record_own_calls(watch.log)
+    elif watch is not None:
         _Boundaries(watch).patch()
     sys.argv = [program, *arguments]
     {"vfl": main, "vfl-party": party_main}[program]()

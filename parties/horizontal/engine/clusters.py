@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from parties.common.atomic_file import write_atomically
+from parties.common.atomic_file import make_folder, write_atomically
 from parties.common.errors import IntegrityError, PolicyError
 from parties.common.shared_randomness import derive_key, permutation
 from parties.horizontal.engine.cohort import Cohort, MeanUpdate, Member, Trainer
@@ -166,7 +166,7 @@ class ClusterStore:
         clients = {str(each.number): "\n".join(sorted(each.clients)) for each in history.snapshots}
         if history.model is not None:
             tensors[LAST] = history.model
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(self._folder)
         path = self._path(number)
         write_atomically(path, save(tensors, clients or None))
 

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from parties.common.atomic_file import write_atomically
+from parties.common.atomic_file import make_folder, write_atomically
 from parties.horizontal.engine.cohort import MeanUpdate, Member, Trainer, WeightedMean
 from parties.horizontal.engine.rounds import ChosenRound
 from parties.horizontal.local.local_task import LocalUpdate
@@ -66,7 +66,7 @@ class RoundStore:
         for member, update in trainer.updates(members, chosen.task, slots):
             total.add(member, update)
             kept[member.client] = torch.cat([update.delta.new_tensor([update.rows]), update.delta])
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(self._folder)
         write_atomically(self._folder / f"{number:06}.safetensors", save(kept))
         return total.result(members, trainer.quorum)
 

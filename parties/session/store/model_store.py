@@ -9,7 +9,6 @@ files are erased: their keys are destroyed first, then the files.
 """
 
 import json
-import os
 import re
 import zlib
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from parties.common.atomic_file import write_atomically
+from parties.common.atomic_file import make_folder, sync_folder, write_atomically
 from parties.common.errors import IntegrityError, StorageError
 from parties.session.checkpoint import RETAINED, CheckpointContent, Checkpoints
 from parties.session.handshake import NO_CHECKPOINTS, CheckpointOffer
@@ -195,7 +194,7 @@ class ModelStore:
         line = json.dumps(facts, sort_keys=True).encode() + b"\n"
         key = self._keys.create(_key_name(number))
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(self.folder)
         except OSError as error:
             raise StorageError(f"cannot use the folder {self.folder}: {error.strerror}") from error
         write_atomically(self._path(number), line + seal(key, _pack(content), line))
@@ -267,9 +266,7 @@ class ModelStore:
             for number in numbers:
                 self._path(number).unlink(missing_ok=True)
                 self._checked.pop(number, None)
-            folder = os.open(self.folder, os.O_RDONLY)
-            os.fsync(folder)
-            os.close(folder)
+            sync_folder(self.folder)
         except OSError as error:
             raise StorageError(
                 f"cannot remove a file in {self.folder}: {error.strerror}",

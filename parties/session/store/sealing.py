@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.keywrap import InvalidUnwrap, aes_key_unwrap, aes_key_wrap
 
 from configs.errors import ConfigError
-from parties.common.atomic_file import write_atomically
+from parties.common.atomic_file import make_folder, write_atomically
 from parties.common.errors import IntegrityError, StorageError
 
 KEYS, LOCK = "keys.json", ".keys.lock"
@@ -119,7 +119,7 @@ class KeyFile:
     def _locked(self) -> Iterator[None]:
         """Hold the lock of the key file in a ``with`` block; wait for other processes."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(self.path.parent)
             place = self.path.with_name(LOCK)
             lock = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as error:

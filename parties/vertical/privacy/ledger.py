@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from parties.common.atomic_file import write_atomically
+from parties.common.atomic_file import make_folder, write_atomically
 from parties.common.errors import IntegrityError
 from parties.common.json_codec import Tensors
 from parties.common.shared_randomness import Index
@@ -173,7 +173,7 @@ class PrivacyLedger:
             raise IntegrityError(
                 f"{self._key_path} is missing, but the ledger that needs this key exists", _LOST
             )
-        self._key_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(self._key_path.parent)
         key = self._entropy(32)
         write_atomically(self._key_path, key)
         return key

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from parties.common.atomic_file import sync_folder
 from parties.common.shared_randomness import Index
 from parties.vertical.privacy.ledger import FOLDER, TAG
 from parties.vertical.privacy.sealed import read_sealed, write_sealed
@@ -84,7 +85,9 @@ class ReleaseCache:
 
     def _write(self) -> None:
         if not self._entries:
-            self._path.unlink(missing_ok=True)
+            if self._path.exists():
+                self._path.unlink()
+                sync_folder(self._path.parent)
             return
         prints, values = zip(*self._entries.values(), strict=True)
         settings = torch.frombuffer(bytearray(self._settings), dtype=torch.uint8)

@@ -7,7 +7,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from parties.common.atomic_file import write_atomically
+from parties.common.atomic_file import make_folder, write_atomically
 from parties.common.errors import IntegrityError, StorageError
 from parties.common.json_codec import Tensors
 
@@ -21,7 +21,7 @@ def write_sealed(path: Path, tensors: Tensors) -> None:
         StorageError: the folder or the file cannot be written.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(path.parent)
     except OSError as error:
         raise StorageError(f"cannot create the folder {path.parent}: {error.strerror}") from error
     content = save(tensors)

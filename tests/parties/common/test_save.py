@@ -4,11 +4,25 @@ import json
 import math
 import os
 import stat
+from multiprocessing import get_context
 from pathlib import Path
+from random import Random
 
 import pytest
+from recorded_disk import (
+    NO_LOSS,
+    Files,
+    Loss,
+    RecordedDisk,
+    may_trace,
+    read_calls,
+    read_files,
+    record_own_calls,
+    wait_for_record,
+    write_files,
+)
 
-from parties.common.atomic_file import write_atomically
+from parties.common.atomic_file import make_folder, write_atomically
 from parties.common.errors import StorageError
 from parties.common.json_files import canonical_json, next_incarnation
 
@@ -61,6 +75,69 @@ def test_file_is_on_the_disk_before_its_new_name_and_the_folder_after(
     write_atomically(target, b"new")
     file, folder = target.stat().st_ino, tmp_path.stat().st_ino
     assert synced == [(file, "old"), (folder, "new")]
+
+
+def test_names_of_new_folders_are_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced, fsync = [], os.fsync
+
+    def watched(descriptor: int) -> None:
+        fsync(descriptor)
+        synced.append(os.fstat(descriptor).st_ino)
+
+    monkeypatch.setattr("os.fsync", watched)
+    make_folder(tmp_path / "a" / "b")
+    assert sorted(synced) == sorted([tmp_path.stat().st_ino, (tmp_path / "a").stat().st_ino])
+    assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
+    make_folder(tmp_path / "a" / "b")
+    assert len(synced) == 2
+
+
+def _change_files(folder: Path, log: Path) -> None:
+    """Replace one file atomically, and another one without fsync, in a recorded process."""
+    record_own_calls(log)
+    write_atomically(folder / "safe", b"new" * 1000)
+    with (folder / "unsafe").open("wb") as file:
+        file.write(b"new" * 1000)
+    (folder / "gone").unlink()
+    make_folder(folder / "made")
+    write_atomically(folder / "made" / "file", b"new")
+    (folder / "last").write_bytes(b"new")
+
+
+@pytest.mark.slow
+def test_loss_of_power_leaves_what_fsync_made_durable(tmp_path: Path) -> None:
+    """A file has its old or its new content; a plain file may be lost, or half there."""
+    if not may_trace(tmp_path):
+        pytest.skip("no strace, or it may not trace a process")
+    folder, log = tmp_path / "files", tmp_path / "calls"
+    start: Files = {"gone": b"old", "safe": b"old", "unsafe": b"old"}
+    write_files(folder, start)
+    process = get_context("forkserver").Process(target=_change_files, args=(folder, log))
+    process.start()
+    process.join(60)
+    wait_for_record(log)
+    calls, seen = read_calls(log), dict[str, set[bytes | None]]()
+    times = RecordedDisk(folder, start, calls).synchronisations()
+    assert len(times) == 5  # of the two files, and of three folders
+    for time in [*times, calls[-1].time + 1]:
+        losses = [Loss(), Loss(names=True), Loss(data=True), NO_LOSS]
+        for loss in [*losses, *(Loss(random=Random(seed)) for seed in range(20))]:
+            disk = RecordedDisk(folder, start, calls)
+            disk.advance(time, inclusive=False)
+            for path, content in disk.files(loss).items():
+                seen.setdefault(path, set()).add(content)
+    disk.advance(time, inclusive=True)
+    assert disk.files(NO_LOSS) == read_files(folder)
+    assert seen["safe"] == {b"old", b"new" * 1000}
+    assert seen["unsafe"] > {b"old", b"new" * 1000}
+    assert len(seen["unsafe"]) > 5
+    assert seen["gone"] == {b"old"}
+    assert seen["made/file"] == {b"new"}
+    assert seen["last"] == {b"", b"new"}
+    final = disk.files(Loss())
+    assert final == {"safe": b"new" * 1000, "unsafe": b"old", "made": None, "made/file": b"new"}
 
 
 def test_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 from plain_search import patterns_of, search, search_persons
+from power_loss import ALL, LOSSES, NAMED, RECOVERED, Image, PowerLosses, ask_with_losses
+from recorded_disk import may_trace
 from request_federation import RequestFederation, person_id, write_trio
 from request_kills import RequestKills
 from request_predictions import Answer, Forgotten, Outage, PredictionTrial, TrialPlan, run_trial
 from request_series import RequestSeries
 
 KILLS, PAIRS = 12, 3
+IMAGES = 8  # of the losses of power
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +32,50 @@ def test_request_survives_kills_of_every_party(kills: RequestKills) -> None:
     outcomes = list(kills.run([*kills.single()[:KILLS], *kills.pairs(PAIRS)]))
     assert [each for each in outcomes if each.failures] == []
     assert {name for each in outcomes for name, _ in each.kills} == {"hub", "left", "right"}
+
+
+@pytest.fixture(scope="module")
+def recorded(kills: RequestKills, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a life whose calls were recorded."""
+    folder = tmp_path_factory.mktemp("power")
+    if not may_trace(folder):
+        pytest.skip("no strace, or it may not trace a process")
+    PowerLosses(kills, folder / "life")
+    return folder / "life"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_request_survives_losses_of_power(kills: RequestKills, recorded: Path) -> None:
+    losses = PowerLosses(kills, recorded)
+    outcomes = list(losses.run(losses.spread()[:IMAGES]))
+    assert [each for each in outcomes if each.result != RECOVERED] == []
+    assert {each.image.loss for each in outcomes} == {*LOSSES}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("files", ["models/", "keys.json"])
+def test_files_that_were_not_synchronised_are_found(
+    kills: RequestKills, recorded: Path, files: str
+) -> None:
+    """Without ``fsync`` of the files, a loss of power after the life is an error with a name."""
+    losses = PowerLosses(kills, recorded, (files,))
+    (outcome,) = losses.run([Image(ALL, len(losses.boundaries[ALL]), "content")])
+    assert outcome.result == NAMED
+    assert "restore the" in outcome.notes[0]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_recorded_request_is_not_lost_after_its_id_was_printed(
+    kills: RequestKills, recorded: Path, tmp_path: Path
+) -> None:
+    found = ask_with_losses(kills, tmp_path)
+    assert (found.lost, found.wrong) == ((), ())
+    assert found.images > found.present > found.boundaries > 5
+    (tmp_path / "fault").mkdir()
+    assert ask_with_losses(kills, tmp_path / "fault", ("requests.sqlite",)).lost
 
 
 @pytest.mark.slow
