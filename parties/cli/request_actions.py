@@ -408,7 +408,7 @@ def purge(local: LocalDesk, request: str | None, key: Path | None, console: Cons
     for view in views:
         local.subjects.purge(view)
         if view.state in CARRIED_OUT:
-            local.desk.write_page(view)  # without the names of recipients
+            local.desk.renew_page(view)  # without the names of recipients
         console.print(f"purged {view.id}", event="purged", request=view.id)
     if not views:
         console.print("no record to purge", event="purged", request=None)

@@ -43,8 +43,9 @@ from parties.requests.receipts import (
 from parties.requests.signing import EventKeys
 from parties.requests.subjects import ForgottenList, NotificationStore
 from parties.session.party import PartyContext
+from unlearning.receipts.errors import ReceiptError
 from unlearning.receipts.page import DataRecipient, NotificationResult, Notifications
-from unlearning.receipts.receipt import Receipt
+from unlearning.receipts.receipt import Receipt, decode_receipt
 
 _UNDECIDED = (RequestState.PENDING, RequestState.RECEIVED)
 
@@ -280,7 +281,7 @@ class RequestDesk:
             # The receipt comes last: its file shows that nothing is left to write.
             write_trust(folder, self._federation.name, self.keys.known)
             self._expect_notifications(view)
-            self.write_page(view)
+            self._write_page(view, receipt)
             path = write_receipt(folder, receipt)
             self._party.progress.note(f"receipt of {len(view.batch)} requests: {path}")
 
@@ -293,15 +294,30 @@ class RequestDesk:
                 found = Notifications(tuple(DataRecipient(each) for each in names))
                 self.notifications.save(request, found)
 
-    def write_page(self, view: RequestView) -> None:
-        """Write the page of a certified batch with whom this party has informed.
+    def renew_page(self, view: RequestView) -> None:
+        """Write the page of a receipt again, with whom this party has informed by now.
+
+        The receipt itself is read from its file, because it never changes. Without the file, there
+        is no page.
 
         Raises:
-            StorageError: the file cannot be written.
+            StorageError: the page cannot be written.
+            IntegrityError: the file of the receipt is damaged.
         """
-        receipt = self.receipt(view)
-        if receipt is None:
+        path = self._party.state / FOLDER / f"{min(view.batch)}.json"
+        if not path.exists():
             return
+        try:
+            receipt = decode_receipt(path.read_bytes())
+        except ReceiptError as error:
+            raise IntegrityError(
+                f"{path} is not valid: {error}",
+                "remove the file, and start vfl serve, which writes it again from the journal",
+            ) from error
+        self._write_page(view, receipt)
+
+    def _write_page(self, view: RequestView, receipt: Receipt) -> None:
+        """Write the page of a certified batch with whom this party has informed."""
         found = {each: self.notifications.of(each) for each in sorted(view.batch)}
         known = {name: each for name, each in found.items() if each is not None}
         folder = self._party.state / FOLDER
@@ -313,9 +329,11 @@ class RequestDesk:
         When nobody is left to inform, the other parties receive the number of recipients.
 
         Raises:
-            StorageError: the record or the page cannot be written.
+            StorageError: the record or the page cannot be written; nothing has changed.
+            IntegrityError: the file of the receipt is damaged.
         """
         with self.journal.transaction():
+            view = self.request(view.id)
             self.notifications.save(view.id, notifications)
             open_recipients, requester = self.to_inform(view)
             if not open_recipients and not requester:
@@ -323,7 +341,7 @@ class RequestDesk:
                 body = NotifiedBody(recipients=len(notifications.recipients), failed=failed)
                 if view.notified.get(self._party.name) != body:
                     self.append(EventKind.NOTIFIED, view.id, body)
-            self.write_page(view)
+            self.renew_page(view)
 
     def to_inform(self, view: RequestView) -> tuple[int, bool]:
         """Return whom this party still has to inform about a request that was carried out.

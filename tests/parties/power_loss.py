@@ -99,7 +99,7 @@ class PowerLosses:
     def __init__(self, kills: RequestKills, folder: Path, ignored: Sequence[str] = ()) -> None:
         self._ignored = ignored
         self._kills, self._federation, self._folder = kills, kills.federation, folder
-        self._record = folder / f"images {' '.join(ignored)}.jsonl"
+        self._record = folder / f"{' '.join(['images', *ignored])}.jsonl"
         if not (folder / "recorded.json").exists():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)

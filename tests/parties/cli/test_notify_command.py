@@ -196,3 +196,10 @@ def test_unknown_result_and_unknown_request_are_refused(certified: Certified) ->
     result = certified.desk.run("notify", certified.request, *ACME, "--result", "done")
     assert result.exit_code == 2
     assert "not-a-recipient" in result.output
+
+
+def test_damaged_receipt_is_refused_and_nothing_is_recorded(one: Certified) -> None:
+    path = one.folder() / FOLDER / f"{one.request}.json"
+    path.write_bytes(path.read_bytes()[:-1])
+    one.desk.refused(9, "is not valid", "notify", one.request, *ACME, *DONE)
+    assert one.desk.events("notify", one.request)[0]["result"] == "open"
