@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -50,9 +50,9 @@ class KeptTrio:
     folder: Path
     plan: dict[str, Any]
 
-    def party(self, name: str, *, serves: bool = True) -> VerticalParty:
+    def party(self, name: str, *, serves: bool = True, replays: str = "") -> VerticalParty:
         """One party, set up."""
-        return replace(party(self.folder, name, self.plan, []), serves=serves)
+        return party(self.folder, name, self.plan, [], serves=serves, replays=replays)
 
     def train(self) -> dict[str, Any]:
         """Train, and keep the model; return the metrics."""

@@ -8,12 +8,12 @@ from typing import Any
 
 from parties.report.method_names import RETRAIN
 from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.evaluation.compare import MethodOutcome
 from parties.vertical.evaluation.model_outputs import (
     ModelOutputs,
     js_ratio_to_retrains,
     ratio_or_none,
 )
+from parties.vertical.evaluation.outcomes import MethodOutcome
 from unlearning.audit.divergence import JsRatio
 from unlearning.audit.intervals import auc_interval, distance_spread, further_value_margin
 from unlearning.audit.membership import Outputs, canary_loss_auc, class_matched_rows

@@ -6,7 +6,6 @@ model, so the caller must restore a model after the audits.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from math import sqrt
 
@@ -20,6 +19,7 @@ from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import accuracy_on_rows
 from parties.vertical.engine.training_loop import DESCEND, BatchLoss, TrainingBatch
+from parties.vertical.evaluation.outcomes import ExtraAudits
 from parties.vertical.methods.local_start import train_model
 from parties.vertical.methods.method import PAIRED
 from protocol import vfl_pb2
@@ -27,25 +27,6 @@ from unlearning.audit.membership import Outputs, ShadowOutputs
 from unlearning.audit.relearning import steps_to_relearn
 
 _ATTACKED = {"forgotten": vfl_pb2.FORGOTTEN, "test": vfl_pb2.TEST}
-
-
-@dataclass(frozen=True, slots=True)
-class ExtraAudits:
-    """The results of the extra audits."""
-
-    # By party and row set, the logits, [rows, classes], of the delivered model after this party
-    # restored its original parameters.
-    exchanged: dict[str, dict[str, Tensor]] = field(default_factory=dict)
-    # By name of the saved model and by party, the distance between the party's parameters in this
-    # model and in the paired Retrain model; None if their shapes differ.
-    distances: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    # By name of the saved model, the number of training steps until the model has relearned D_u,
-    # measured once for each order of the rows of D_u.
-    relearned: dict[str, list[int]] = field(default_factory=dict)
-    shadows: list[ShadowOutputs] = field(default_factory=list)  # outputs of the shadow models
-    # By name of the saved model and by party, how well the change of the party's parameters reveals
-    # the forgotten row; empty unless exactly one row was forgotten.
-    reconstruction: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
 
 
 def run_extra_audits(split_model: SplitModel, chosen: str) -> ExtraAudits:

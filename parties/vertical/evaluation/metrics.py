@@ -33,13 +33,13 @@ from parties.vertical.evaluation.attack_metrics import (
 )
 from parties.vertical.evaluation.audits import request_audits
 from parties.vertical.evaluation.canary_audit import canary_audit, canary_metrics
-from parties.vertical.evaluation.compare import Comparison, MethodOutcome
 from parties.vertical.evaluation.label_attack import label_attack
 from parties.vertical.evaluation.model_outputs import (
     ModelOutputs,
     js_ratio_to_retrains,
     ratio_or_none,
 )
+from parties.vertical.evaluation.outcomes import Comparison, MethodOutcome
 from parties.vertical.evaluation.output_metrics import (
     distance_metrics,
     forgetting_metrics,

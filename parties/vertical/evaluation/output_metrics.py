@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn.functional import log_softmax, softmax
 
 from parties.common.shared_randomness import Index
-from parties.vertical.evaluation.compare import MethodOutcome
 from parties.vertical.evaluation.model_outputs import ModelOutputs
+from parties.vertical.evaluation.outcomes import MethodOutcome
 from unlearning.audit import utility as of
 from unlearning.audit.divergence import (
     js_divergence,
