@@ -83,7 +83,9 @@ def _ratio(rows: str, title: str, short: str, *, forgets: bool = False) -> Colum
 
 TEST_ACCURACY = _accuracy("test", "test rows", "test\nacc.")
 VALIDATION_ACCURACY = _accuracy("validation", "validation rows", "valid.\nacc.")
-REMAINING_CLASSES = _accuracy("test_remaining_classes", "test, remaining classes", "other\nacc.")
+REMAINING_CLASSES = _accuracy(
+    "test_remaining_classes", "test rows, remaining classes", "other\nacc."
+)
 FORGOTTEN_ACCURACY = _accuracy("forgotten", "forgotten rows", "forget\nacc.", forgets=True)
 BALANCED_ATTACK = _attack("balanced_accuracy", "balanced accuracy", "attack\nbal.")
 ATTACK_AUC = _attack("auc", "AUC", "attack\nAUC")

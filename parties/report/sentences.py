@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from parties.report.columns import (
     ATTACK_AUC,
-    FORGOTTEN_ACCURACY,
+    BALANCED_ATTACK,
     FORGOTTEN_RATIO,
     TEST_ACCURACY,
-    VALIDATION_ACCURACY,
     Column,
     Unit,
     is_vertical,
@@ -109,14 +108,14 @@ def audit_sentence(request: Request) -> str:
     match request.audit_level:
         case AuditLevel.QUICK:
             return (
-                "Audit level “quick”: no Retrain was trained, so this report cannot say how far "
-                "the model is from a model that never had the forgotten rows."
+                "Audit level “quick”: no Retrain was trained for comparison, so the figures cannot "
+                "say how far the model is from a model that never had the forgotten rows."
             )
         case AuditLevel.FULL:
             count = sum(is_independent_retrain(each.name) for each in request.methods)
             return (
                 f"Audit level “full”: the model was compared with {count} independent "
-                f"Retrain{'' if count == 1 else 's'} by the listed tests, so this report cannot "
+                f"Retrain{'' if count == 1 else 's'} by the listed tests, so the figures cannot "
                 "exclude a trace that these tests do not find."
             )
     return ""
@@ -140,14 +139,11 @@ def closing_sentence(request: Request) -> str:
 
 
 def _before_and_after(request: Request) -> str:
-    """Return the accuracies and the attack's AUC of the original and of the delivered model."""
-    columns = [TEST_ACCURACY, VALIDATION_ACCURACY, FORGOTTEN_ACCURACY, ATTACK_AUC]
-    if not is_vertical(request):
-        forgotten = [each for each in visible_columns(request) if each.forgets]
-        columns = [utility_column(request), *forgotten]
+    """Return the most important figures of the original and of the delivered model."""
     pairs = [
         (each, [method_value(request, name, each) for name in (ORIGINAL, request.chosen)])
-        for each in columns
+        for each in visible_columns(request)
+        if each.short and each is not BALANCED_ATTACK  # the attack's AUC is enough
     ]
     figures = [
         f"{_named(column)} {' and '.join(map(column.text, values))}"

@@ -281,8 +281,9 @@ def test_a_method_runs_alone(tmp_path: Path) -> None:
     console.print(report_tables(metrics))
     for shown in (report_page(metrics), " ".join(console.export_text().split())):
         assert "FedOSD, not compared with a Retrain" in shown
-        assert "no Retrain was trained, so this report cannot say" in shown
-        assert "Before and after FedOSD: test accuracy" in shown
+        assert "no Retrain was trained for comparison, so the figures cannot say" in shown
+        assert "Before and after FedOSD: trigger rate" in shown
+        assert "; test accuracy" in shown
 
 
 def with_one_retrain(metrics: dict[str, Any]) -> dict[str, Any]:
