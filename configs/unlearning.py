@@ -35,8 +35,9 @@ class UnlearningSettings(ConfigTable):
 
     method: str  # method whose model is the result of the run
     compare: tuple[str, ...] = ()  # baselines to run besides the Retrains, in this order
-    # Number of independent Retrains; the result of a request needs three or more. 0, with an empty
-    # list 'compare': a request runs its method alone, and the report has the quick audit.
+    # Number of independent Retrains; 1 is refused, and the result of a request needs three or more.
+    # 0, with an empty list 'compare': a request runs its method alone, and the report has the quick
+    # audit.
     retrains: Annotated[int, Field(ge=0, le=10)] = 3
 
     def of(self, kind: type[Settings]) -> Settings:
