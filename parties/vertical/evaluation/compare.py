@@ -1,4 +1,4 @@
-"""Carry out a request: run the chosen method and the baselines, and train the Retrain models."""
+"""Carry out a request: run the chosen method, and the baselines and Retrains if any are agreed."""
 
 from dataclasses import replace
 from functools import partial
@@ -27,6 +27,9 @@ ROW_SETS = {
 def compare_methods(split_model: SplitModel, request: RowRequest) -> Comparison:
     """Run all methods for one request; then restore the model of the chosen method.
 
+    With ``retrains = 0`` in the agreement, only the chosen method runs, and no model is trained
+    beside it.
+
     Before this call, the caller must train the original model and call ``SplitModel.forget`` with
     the rows of the request.
     """
@@ -36,9 +39,10 @@ def compare_methods(split_model: SplitModel, request: RowRequest) -> Comparison:
     comparison.outcomes.append(_outcome(split_model, None, request))
     comparison.outcomes.append(_outcome(split_model, chosen, request))
     split_model.keep_copy(chosen.name, vfl_pb2.UNLEARN)
-    for other in _others(split_model, chosen):
+    others = _others(split_model, chosen)
+    for other in others:
         comparison.outcomes.append(_outcome(split_model, other, request))
-    if chosen.name != PAIRED:
+    if others and others[-1].name == PAIRED:
         split_model.keep_copy(PAIRED, vfl_pb2.UNLEARN)
     comparison.extra_audits = run_extra_audits(split_model, chosen.name)
     split_model.restore_copy(chosen.name, ORIGINAL, vfl_pb2.UNLEARN)
@@ -46,8 +50,10 @@ def compare_methods(split_model: SplitModel, request: RowRequest) -> Comparison:
 
 
 def _others(split_model: SplitModel, chosen: AnyMethod) -> list[AnyMethod]:
-    """The methods to compare the chosen one with, in the order of the report."""
+    """The methods to compare the chosen one with, in the order of the report: the paired last."""
     plan = split_model.agreement.unlearning
+    if not plan.retrains:
+        return []
     baselines = [vertical_method(name) for name in plan.compare]
     others = [*baselines, *independent_retrains(plan.retrains), vertical_method(PAIRED)]
     return [other for other in others if other.name != chosen.name]

@@ -33,17 +33,19 @@ def run_extra_audits(split_model: SplitModel, chosen: str) -> ExtraAudits:
     """Run the extra audits of the agreement on the delivered model and other saved models.
 
     The delivered model is saved with the name ``chosen``. All audits except the shadow models need
-    saved copies of the delivered model, the original model and the paired Retrain model. The
+    saved copies of the delivered model and of the original model; the distances and the relearning
+    attack also need the paired Retrain model, and are left out in a run without Retrains. The
     parties save no copies of an ensemble. For an ensemble, only the shadow models are trained.
     """
-    plan = split_model.agreement.evaluation
-    if not {ORIGINAL, chosen, PAIRED} <= set(split_model.local_model.slots):
+    plan, retrains = split_model.agreement.evaluation, split_model.agreement.unlearning.retrains
+    paired = [PAIRED] if retrains else []
+    if not {ORIGINAL, chosen, *paired} <= set(split_model.local_model.slots):
         # An ensemble keeps no copies to exchange or compare.
         return ExtraAudits(shadows=_shadow_outputs(split_model, plan.shadows))
-    distances = _distances(split_model, [ORIGINAL, chosen])
+    distances = _distances(split_model, [ORIGINAL, chosen]) if paired else {}
     exchanged = _with_exchanged_parties(split_model, chosen) if plan.completeness else {}
-    relearned = _relearning(split_model, plan.relearn, [chosen, PAIRED]) if plan.relearn else {}
-    reconstructions = _reconstruction(split_model, [chosen, PAIRED])
+    relearned = _relearning(split_model, plan.relearn, [chosen, *paired]) if plan.relearn else {}
+    reconstructions = _reconstruction(split_model, [chosen, *paired])
     return ExtraAudits(
         exchanged, distances, relearned, _shadow_outputs(split_model, plan.shadows), reconstructions
     )
