@@ -5,7 +5,12 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, create_model, model_validator
 
-from configs.evaluation import BackdoorSettings, EvaluationSettings, check_backdoors
+from configs.evaluation import (
+    BackdoorSettings,
+    EvaluationSettings,
+    check_backdoors,
+    refuse_full_audits,
+)
 from configs.exact_methods import NewtonSettings, ShardingSettings
 from configs.local_start import LocalStartSettings
 from configs.privacy import PrivacySettings
@@ -331,6 +336,12 @@ class VerticalAgreement(ConfigTable):
     def _methods_have_what_they_need(self) -> Self:
         for table in self.unlearning.tables():
             table.check(self)
+        return self
+
+    @model_validator(mode="after")
+    def _audits_have_what_they_need(self) -> Self:
+        if not self.unlearning.retrains:
+            refuse_full_audits(self.evaluation)
         return self
 
     @model_validator(mode="after")

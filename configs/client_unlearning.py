@@ -54,7 +54,6 @@ class ClientUnlearning(UnlearningSettingsBase):
 
     reads: ClassVar[Mapping[str, Reads]] = {}  # by method; the caller of the loader knows them
 
-    retrains: Count = 1  # number of Retrains
     # Remaining client whose model some methods change; absent: all remaining clients.
     target_client: Name | None = None
 

@@ -66,6 +66,33 @@ class EvaluationSettings(ConfigTable):
         return self
 
 
+def refuse_full_audits(plan: EvaluationSettings) -> None:
+    """Refuse audits that train models or need a Retrain, in a run whose requests train none.
+
+    Raises:
+        ValueError: the message names the key to change.
+    """
+    needs = {
+        "shadows": (plan.shadows, "trains shadow models", "set evaluation.shadows = 0"),
+        "relearn": (
+            plan.relearn,
+            "trains the unlearned model and a Retrain",
+            "remove evaluation.relearn",
+        ),
+        "classifier_permutations": (
+            plan.classifier_permutations,
+            "compares with a Retrain",
+            "set evaluation.classifier_permutations = 0",
+        ),
+    }
+    for key, (chosen, need, hint) in needs.items():
+        if chosen:
+            raise ValueError(
+                f"evaluation.{key} {need}, but with unlearning.retrains = 0 a request runs its "
+                f"method alone: {hint}, or set unlearning.retrains to 2 or more"
+            )
+
+
 def check_backdoors(
     backdoors: Sequence[BackdoorSettings], passive: Sequence[str], classes: Sequence[str]
 ) -> None:

@@ -63,8 +63,6 @@ class TextVariant(MethodVariant):
 class TextUnlearning(UnlearningSettingsBase):
     """Unlearning of texts: the methods to run for every request, and each method's settings."""
 
-    retrains: Annotated[int, Field(ge=1)] = 1  # number of Retrains
-
     def chosen(self) -> list[ForgettingSettings]:
         """Return the settings of the unlearning methods of a run; fine-tune is not included."""
         return [each for _, each in self.tables() if isinstance(each, ForgettingSettings)]

@@ -22,7 +22,12 @@ class RequestSettings(ConfigTable):
     due_days: Annotated[int, Field(ge=1, le=365)] = 30
     # Largest loss of accuracy on validation rows; a model that loses more is not delivered.
     guard: Annotated[float, Field(ge=0, le=1)] = 0.05
-    audit: Literal["none", "quick"] = "quick"  # what is measured when a request is carried out
+    # What is measured when a request is carried out: nothing; what needs no Retrain; or also a
+    # comparison with Retrains, which takes about as long as that many trainings.
+    audit: Literal["none", "quick", "full"] = "quick"
+    # Days for which every party keeps the model from before a request, which still knows the
+    # forgotten rows: vfl replay and vfl compare need it. 0: it is destroyed at once.
+    replay_days: Annotated[int, Field(ge=0, le=365)] = 0
     separate_persons: bool = False  # whether another person than the requester must approve
 
     @model_validator(mode="after")

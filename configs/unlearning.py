@@ -4,7 +4,7 @@ A method brings its own table. The caller of the loader knows the methods, and b
 the table [unlearning] from them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import Field, create_model, model_validator
@@ -35,8 +35,10 @@ class UnlearningSettings(ConfigTable):
 
     method: str  # method whose model is the result of the run
     compare: tuple[str, ...] = ()  # baselines to run besides the Retrains, in this order
-    # Number of independent Retrains; the result of a request needs three or more.
-    retrains: Annotated[int, Field(ge=2, le=10)] = 3
+    # Number of independent Retrains; 1 is refused, and the result of a request needs three or more.
+    # 0, with an empty list 'compare': a request runs its method alone, and the report has the quick
+    # audit.
+    retrains: Annotated[int, Field(ge=0, le=10)] = 3
 
     def of(self, kind: type[Settings]) -> Settings:
         """The table of settings of the type ``kind``.
@@ -57,16 +59,48 @@ class UnlearningSettings(ConfigTable):
         return [each for each in found if isinstance(each, MethodSettings)]
 
     @model_validator(mode="after")
+    def _retrains_have_a_spread(self) -> Self:
+        if self.retrains == 1:
+            raise ValueError(
+                "the key 'retrains' must not be 1, because one Retrain shows no spread: set "
+                "retrains to 2 or more (3 for a result), or to 0 for no comparison"
+            )
+        refuse_comparison_without_retrains(self.retrains, {"compare": self.compare})
+        return self
+
+    @model_validator(mode="after")
     def _trivial_baselines_are_compared(self) -> Self:
+        if not self.retrains:  # nothing is compared
+            return self
         lacking = [name for name in self.always if name not in (self.method, *self.compare)]
         if lacking and self.method != "sharded":  # no baseline works on shards
             raise ValueError(
                 f"the key 'compare' must contain {', '.join(lacking)}, because every comparison "
-                "needs these baselines"
+                "needs these baselines; for no comparison set compare = [] and retrains = 0"
             )
         if len(set(self.compare)) < len(self.compare):
             raise ValueError("the key 'compare' names a method twice: remove the second entry")
         return self
+
+
+def refuse_comparison_without_retrains(
+    retrains: int, compared: Mapping[str, Collection[object]]
+) -> None:
+    """Refuse methods to compare if there is no Retrain, which is the reference of a comparison.
+
+    Args:
+        retrains: number of Retrains.
+        compared: methods to compare, by the name of the key that contains them.
+
+    Raises:
+        ValueError: the message names the key to change.
+    """
+    for key, methods in compared.items():
+        if methods and not retrains:
+            raise ValueError(
+                f"with retrains = 0 a request runs its method alone, so the key {key!r} must be "
+                f"empty: set {key} = [], or set retrains above 0"
+            )
 
 
 def table_name(method: str) -> str:

@@ -2,12 +2,18 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, Self, TypeVar, get_args
+from typing import Annotated, Any, Self, TypeVar, get_args
 
-from pydantic import JsonValue, ValidationError, create_model, model_validator
+from pydantic import Field, JsonValue, ValidationError, create_model, model_validator
 
 from configs.table import ConfigTable, Name
-from configs.unlearning import MethodSettings, one_of, several_of, table_name
+from configs.unlearning import (
+    MethodSettings,
+    one_of,
+    refuse_comparison_without_retrains,
+    several_of,
+    table_name,
+)
 
 
 class MethodVariant(ConfigTable):
@@ -27,6 +33,9 @@ class UnlearningSettingsBase(ConfigTable):
     method: str  # method whose model is the result of the run
     compare: tuple[str, ...] = ()  # further methods to run and compare
     variants: tuple[MethodVariant, ...] = ()  # methods to run once more with other settings
+    # Number of Retrains. 0, with empty lists 'compare' and 'variants': a request runs its method
+    # alone, and the report has the quick audit.
+    retrains: Annotated[int, Field(ge=0, lt=2**31)] = 1
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:
@@ -55,6 +64,12 @@ class UnlearningSettingsBase(ConfigTable):
         own["variants"] = []
         own[field] = merge_tables(own.get(field), variant.settings)
         return self.model_validate_json(json.dumps(own), strict=True)
+
+    @model_validator(mode="after")
+    def _comparison_has_a_reference(self) -> Self:
+        compared = {"compare": self.compare, "variants": self.variants}
+        refuse_comparison_without_retrains(self.retrains, compared)
+        return self
 
     @model_validator(mode="after")
     def _variants_can_be_run(self) -> Self:

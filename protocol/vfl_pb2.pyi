@@ -298,7 +298,7 @@ class TensorShape(_message.Message):
     def __init__(self, dtype: _Optional[_Union[DType, str]] = ..., dims: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("oldest_version", "newest_version", "nonce", "agreement", "clock", "software", "run", "checkpoints", "prediction", "serves", "kept")
+    __slots__ = ("oldest_version", "newest_version", "nonce", "agreement", "clock", "software", "run", "checkpoints", "prediction", "serves", "kept", "replays")
     OLDEST_VERSION_FIELD_NUMBER: _ClassVar[int]
     NEWEST_VERSION_FIELD_NUMBER: _ClassVar[int]
     NONCE_FIELD_NUMBER: _ClassVar[int]
@@ -310,6 +310,7 @@ class Hello(_message.Message):
     PREDICTION_FIELD_NUMBER: _ClassVar[int]
     SERVES_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
+    REPLAYS_FIELD_NUMBER: _ClassVar[int]
     oldest_version: int
     newest_version: int
     nonce: bytes
@@ -321,7 +322,8 @@ class Hello(_message.Message):
     prediction: Prediction
     serves: bool
     kept: int
-    def __init__(self, oldest_version: _Optional[int] = ..., newest_version: _Optional[int] = ..., nonce: _Optional[bytes] = ..., agreement: _Optional[str] = ..., clock: _Optional[float] = ..., software: _Optional[str] = ..., run: _Optional[bytes] = ..., checkpoints: _Optional[_Iterable[int]] = ..., prediction: _Optional[_Union[Prediction, _Mapping]] = ..., serves: _Optional[bool] = ..., kept: _Optional[int] = ...) -> None: ...
+    replays: str
+    def __init__(self, oldest_version: _Optional[int] = ..., newest_version: _Optional[int] = ..., nonce: _Optional[bytes] = ..., agreement: _Optional[str] = ..., clock: _Optional[float] = ..., software: _Optional[str] = ..., run: _Optional[bytes] = ..., checkpoints: _Optional[_Iterable[int]] = ..., prediction: _Optional[_Union[Prediction, _Mapping]] = ..., serves: _Optional[bool] = ..., kept: _Optional[int] = ..., replays: _Optional[str] = ...) -> None: ...
 
 class Prediction(_message.Message):
     __slots__ = ("run",)
@@ -463,7 +465,7 @@ class Resumed(_message.Message):
     def __init__(self, digest: _Optional[bytes] = ...) -> None: ...
 
 class ModelCommand(_message.Message):
-    __slots__ = ("initialise", "restore_copy", "keep_copy", "drop_copy", "report_norms", "primal_step", "ascent_step", "write_checkpoint", "prune_checkpoints", "search_residue", "shrink", "test_reconstruction", "report_privacy_spent", "newton", "use_ensemble", "report_digest", "fit_bottom")
+    __slots__ = ("initialise", "restore_copy", "keep_copy", "drop_copy", "report_norms", "primal_step", "ascent_step", "write_checkpoint", "prune_checkpoints", "search_residue", "shrink", "test_reconstruction", "report_privacy_spent", "newton", "use_ensemble", "report_digest", "fit_bottom", "report_commitment")
     INITIALISE_FIELD_NUMBER: _ClassVar[int]
     RESTORE_COPY_FIELD_NUMBER: _ClassVar[int]
     KEEP_COPY_FIELD_NUMBER: _ClassVar[int]
@@ -481,6 +483,7 @@ class ModelCommand(_message.Message):
     USE_ENSEMBLE_FIELD_NUMBER: _ClassVar[int]
     REPORT_DIGEST_FIELD_NUMBER: _ClassVar[int]
     FIT_BOTTOM_FIELD_NUMBER: _ClassVar[int]
+    REPORT_COMMITMENT_FIELD_NUMBER: _ClassVar[int]
     initialise: Initialise
     restore_copy: RestoreCopy
     keep_copy: KeepCopy
@@ -498,7 +501,8 @@ class ModelCommand(_message.Message):
     use_ensemble: UseEnsemble
     report_digest: ReportDigest
     fit_bottom: FitBottom
-    def __init__(self, initialise: _Optional[_Union[Initialise, _Mapping]] = ..., restore_copy: _Optional[_Union[RestoreCopy, _Mapping]] = ..., keep_copy: _Optional[_Union[KeepCopy, _Mapping]] = ..., drop_copy: _Optional[_Union[DropCopy, _Mapping]] = ..., report_norms: _Optional[_Union[ReportNorms, _Mapping]] = ..., primal_step: _Optional[_Union[PrimalStep, _Mapping]] = ..., ascent_step: _Optional[_Union[AscentStep, _Mapping]] = ..., write_checkpoint: _Optional[_Union[WriteCheckpoint, _Mapping]] = ..., prune_checkpoints: _Optional[_Union[PruneCheckpoints, _Mapping]] = ..., search_residue: _Optional[_Union[SearchResidue, _Mapping]] = ..., shrink: _Optional[_Union[Shrink, _Mapping]] = ..., test_reconstruction: _Optional[_Union[TestReconstruction, _Mapping]] = ..., report_privacy_spent: _Optional[_Union[ReportPrivacySpent, _Mapping]] = ..., newton: _Optional[_Union[Newton, _Mapping]] = ..., use_ensemble: _Optional[_Union[UseEnsemble, _Mapping]] = ..., report_digest: _Optional[_Union[ReportDigest, _Mapping]] = ..., fit_bottom: _Optional[_Union[FitBottom, _Mapping]] = ...) -> None: ...
+    report_commitment: ReportCommitment
+    def __init__(self, initialise: _Optional[_Union[Initialise, _Mapping]] = ..., restore_copy: _Optional[_Union[RestoreCopy, _Mapping]] = ..., keep_copy: _Optional[_Union[KeepCopy, _Mapping]] = ..., drop_copy: _Optional[_Union[DropCopy, _Mapping]] = ..., report_norms: _Optional[_Union[ReportNorms, _Mapping]] = ..., primal_step: _Optional[_Union[PrimalStep, _Mapping]] = ..., ascent_step: _Optional[_Union[AscentStep, _Mapping]] = ..., write_checkpoint: _Optional[_Union[WriteCheckpoint, _Mapping]] = ..., prune_checkpoints: _Optional[_Union[PruneCheckpoints, _Mapping]] = ..., search_residue: _Optional[_Union[SearchResidue, _Mapping]] = ..., shrink: _Optional[_Union[Shrink, _Mapping]] = ..., test_reconstruction: _Optional[_Union[TestReconstruction, _Mapping]] = ..., report_privacy_spent: _Optional[_Union[ReportPrivacySpent, _Mapping]] = ..., newton: _Optional[_Union[Newton, _Mapping]] = ..., use_ensemble: _Optional[_Union[UseEnsemble, _Mapping]] = ..., report_digest: _Optional[_Union[ReportDigest, _Mapping]] = ..., fit_bottom: _Optional[_Union[FitBottom, _Mapping]] = ..., report_commitment: _Optional[_Union[ReportCommitment, _Mapping]] = ...) -> None: ...
 
 class Initialise(_message.Message):
     __slots__ = ("stream", "preprocessing_rows", "shard", "rule", "sample")
@@ -591,6 +595,10 @@ class ReportDigest(_message.Message):
     SLOT_FIELD_NUMBER: _ClassVar[int]
     slot: str
     def __init__(self, slot: _Optional[str] = ...) -> None: ...
+
+class ReportCommitment(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class ReportNorms(_message.Message):
     __slots__ = ("slot", "anchor", "proximal")
@@ -725,7 +733,7 @@ class PrivacySpent(_message.Message):
     def __init__(self, releases: _Optional[int] = ..., square: _Optional[float] = ...) -> None: ...
 
 class BlockReport(_message.Message):
-    __slots__ = ("held_square", "change_square", "diverged", "distance_square", "norm_square", "cosine", "rank", "inner_product", "residual_square", "proximal_square", "digest")
+    __slots__ = ("held_square", "change_square", "diverged", "distance_square", "norm_square", "cosine", "rank", "inner_product", "residual_square", "proximal_square", "digest", "commitment")
     HELD_SQUARE_FIELD_NUMBER: _ClassVar[int]
     CHANGE_SQUARE_FIELD_NUMBER: _ClassVar[int]
     DIVERGED_FIELD_NUMBER: _ClassVar[int]
@@ -737,6 +745,7 @@ class BlockReport(_message.Message):
     RESIDUAL_SQUARE_FIELD_NUMBER: _ClassVar[int]
     PROXIMAL_SQUARE_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
+    COMMITMENT_FIELD_NUMBER: _ClassVar[int]
     held_square: float
     change_square: float
     diverged: bool
@@ -748,7 +757,8 @@ class BlockReport(_message.Message):
     residual_square: float
     proximal_square: float
     digest: bytes
-    def __init__(self, held_square: _Optional[float] = ..., change_square: _Optional[float] = ..., diverged: _Optional[bool] = ..., distance_square: _Optional[float] = ..., norm_square: _Optional[float] = ..., cosine: _Optional[float] = ..., rank: _Optional[float] = ..., inner_product: _Optional[float] = ..., residual_square: _Optional[float] = ..., proximal_square: _Optional[float] = ..., digest: _Optional[bytes] = ...) -> None: ...
+    commitment: bytes
+    def __init__(self, held_square: _Optional[float] = ..., change_square: _Optional[float] = ..., diverged: _Optional[bool] = ..., distance_square: _Optional[float] = ..., norm_square: _Optional[float] = ..., cosine: _Optional[float] = ..., rank: _Optional[float] = ..., inner_product: _Optional[float] = ..., residual_square: _Optional[float] = ..., proximal_square: _Optional[float] = ..., digest: _Optional[bytes] = ..., commitment: _Optional[bytes] = ...) -> None: ...
 
 class BatchRequest(_message.Message):
     __slots__ = ("rows", "order", "epoch", "size", "index")

@@ -83,6 +83,7 @@ def _request() -> dict[str, Any]:
             "scores": {"retrain": -2.91, "original": -4.41},
         },
         "methods": _methods(),
+        "audit_level": "full",
         "audits": _audits(),
         "remains": {"clinic": [], "left": [], "right": []},
         "purged": {

@@ -18,6 +18,7 @@ from parties.cli.commands.keys import keys_app
 from parties.cli.commands.language import language_app
 from parties.cli.commands.models import models_app
 from parties.cli.commands.predict import predict_command
+from parties.cli.commands.replay import compare_command, replay_command
 from parties.cli.commands.report import report_command
 from parties.cli.commands.runs import runs_command
 from parties.cli.commands.serve import serve_command
@@ -207,6 +208,13 @@ app.command(
 )(predict_command)
 app.command("serve", epilog="Example: vfl serve people.toml --party bank --http 127.0.0.1:8080")(
     serve_command
+)
+_REQUEST = "01K8ZQ4T5V6W7X8Y9Z0A1B2C3D"
+app.command("replay", epilog=f"Example: vfl replay people.toml {_REQUEST} --party bank")(
+    replay_command
+)
+app.command("compare", epilog=f"Example: vfl compare people.toml {_REQUEST} --party bank")(
+    compare_command
 )
 app.command("demo", epilog="Example: vfl demo")(demo_command)
 app.command("runs", epilog="Example: vfl runs")(runs_command)

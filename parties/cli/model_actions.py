@@ -1,6 +1,7 @@
 """What the commands of ``vfl models`` do with the kept model of one party."""
 
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,8 @@ from parties.session.saved_model import MODEL
 from parties.session.store.model_store import StoredFile
 from parties.session.store.sealing import KeyFile, read_master_key
 from parties.vertical.kept_model import model_store
-from parties.vertical.service.audit import ModelAudit, audit_files
-from parties.vertical.service.rollback import remove_versions, roll_back
+from parties.vertical.offline.audit import ModelAudit, audit_files
+from parties.vertical.offline.rollback import remove_versions, roll_back
 
 if TYPE_CHECKING:
     from parties.session.store.file_search import FileReport
@@ -70,7 +71,7 @@ def audit_models(place: Place, ids: Path | None, console: Console) -> None:
         folder = local.party.state
     for each in audit.files:
         if each.found or each.unread:
-            _print_report(each, folder, console)
+            _print_report(each, folder, console, audit.kept.get(each.path))
     for name, erased in audit.erased.items():
         text = "key and file are gone" if erased else "STILL THERE"
         console.print(f"{name}: erased by a request; {text}", event="erased", id=name, gone=erased)
@@ -138,10 +139,11 @@ def _line(each: StoredFile, *, newest: bool) -> str:
     return f"{each.number:6}  {_size(each.size):>10}  {what}{mark}"
 
 
-def _print_report(each: "FileReport", folder: Path, console: Console) -> None:
+def _print_report(each: "FileReport", folder: Path, console: Console, kept: date | None) -> None:
     name = str(each.path.relative_to(folder))
     parts = [f"{kind.value} of {count} persons" for kind, count in each.found.items()]
     parts += [f"not searched: {each.unread}"] if each.unread else []
+    parts += [f"kept until {kept} for vfl replay, as agreed"] if kept else []
     console.print(
         f"{name}: {'; '.join(parts)}",
         event="file", file=name, unread=each.unread,
@@ -150,7 +152,7 @@ def _print_report(each: "FileReport", folder: Path, console: Console) -> None:
 
 
 def _print_audit(audit: ModelAudit, console: Console) -> None:
-    found = sum(1 for each in audit.files if each.found)
+    found = sum(1 for each in audit.files if each.found and each.path not in audit.kept)
     unread = sum(1 for each in audit.files if each.unread)
     console.print(
         f"searched {len(audit.files)} files for {audit.ids} IDs, and for the values of "

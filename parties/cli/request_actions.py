@@ -51,7 +51,7 @@ from parties.requests.subjects import (
 )
 from parties.session.setup import StartOptions
 from parties.vertical.kept_model import party_models, present_version
-from parties.vertical.service.local_desk import LocalDesk, open_local_desk
+from parties.vertical.offline.local_desk import LocalDesk, open_local_desk
 from unlearning.receipts.canonical import canonical_bytes
 from unlearning.receipts.keys import read_trust
 from unlearning.receipts.receipt import LegalBasis, RequesterKind

@@ -35,6 +35,7 @@ from parties.horizontal.methods.mode import MoDe
 from parties.horizontal.methods.noisy_fine_tune import NoisyFineTune
 from parties.horizontal.methods.retrain import Retrain
 from parties.horizontal.methods.sfu import Sfu
+from parties.report.method_names import retrain_names
 
 METHODS: Final[Mapping[str, MethodClass]] = MappingProxyType(
     {
@@ -80,7 +81,7 @@ def unlearning_methods(agreement: HorizontalAgreement) -> list[AnyClientMethod]:
     found = [build_method(agreement, plan.method)]
     found += [build_method(agreement, each) for each in plan.compare if each != plan.method]
     found += [_variant(agreement, each) for each in plan.variants]
-    return found + [build_retrain(agreement, number + 1) for number in range(plan.retrains)]
+    return found + [build_retrain(agreement, name) for name in retrain_names(plan.retrains)]
 
 
 def network_local_tasks(agreement: HorizontalAgreement) -> list[LocalTask]:
@@ -98,9 +99,8 @@ def _variant(agreement: HorizontalAgreement, variant: MethodVariant) -> AnyClien
     return found
 
 
-def build_retrain(agreement: HorizontalAgreement, number: int) -> Retrain:
-    """Return the Retrain method ``number`` (1, 2, …); each has its own random initial weights."""
-    name = "retrain" if number == 1 else f"retrain-{number}"
+def build_retrain(agreement: HorizontalAgreement, name: str) -> Retrain:
+    """Return the Retrain method ``name``; each name has its own random initial weights."""
     return Retrain(network_training_plan(agreement, name), name, training_clusters(agreement))
 
 

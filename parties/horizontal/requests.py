@@ -29,7 +29,7 @@ from parties.horizontal.methods.recover import Recovery, TrainedState
 from parties.horizontal.methods.unlearn import UnlearnedModel, unlearn
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.task import ServerTask
-from parties.report.method_names import Label, method_label
+from parties.report.method_names import Label, is_retrain, method_label
 from parties.report.record import (
     Figure,
     MethodCost,
@@ -41,6 +41,7 @@ from parties.report.record import (
 )
 from parties.requests.driver import carry_out
 from unlearning.audit.metric import Metric
+from unlearning.receipts.receipt import AuditLevel
 
 RunFactory: TypeAlias = Callable[[], HorizontalRun]
 # Benchmark metrics of single questions, which are not recorded.
@@ -121,6 +122,7 @@ class RequestRunner:
             members=_requested_members(leaving, remaining),
             methods=tuple(records),
             chosen=methods[0].name if methods else ORIGINAL,
+            audit_level=_audit_level(methods),
             purged={client: tuple(items) for client, items in purged.items()},
             kept=KEPT,
         )
@@ -351,6 +353,14 @@ def _require_usable(
     """
     if outcome.diverged and (first or method.from_scratch):
         raise Diverged(f"request {request!r}: {method.name} {outcome.diverged}", DIVERGED_HINT)
+
+
+def _audit_level(methods: Sequence[AnyClientMethod]) -> AuditLevel | None:
+    """How much a request measures; None if no method runs."""
+    if not methods:
+        return None
+    compared = any(is_retrain(method.name) for method in methods)
+    return AuditLevel.FULL if compared else AuditLevel.QUICK
 
 
 def _requested_members(leaving: Sequence[Member], remaining: Sequence[Member]) -> RequestedMembers:

@@ -28,6 +28,7 @@ from parties.language.methods.primal_dual import PrimalDual
 from parties.language.methods.rmu import Rmu
 from parties.language.methods.simnpo import SimNpo
 from parties.language.methods.text_method import TextStages
+from parties.report.method_names import retrain_names
 
 METHODS: Final[Mapping[str, MethodClass]] = MappingProxyType(
     {
@@ -69,7 +70,7 @@ def text_unlearning_methods(agreement: LanguageAgreement, rounds: int) -> list[A
     plan = agreement.unlearning
     methods = [text_method(agreement, plan.method)]
     methods += [text_method(agreement, each) for each in plan.compare if each != plan.method]
-    names = ["retrain", *(f"retrain-{number + 2}" for number in range(plan.retrains - 1))]
+    names = retrain_names(plan.retrains)
     for each in plan.variants:
         own = agreement.model_copy(update={"unlearning": plan.at(each)})
         methods.append(replace(text_method(own, each.method), name=each.name))  # type: ignore[type-var]

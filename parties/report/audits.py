@@ -83,6 +83,8 @@ HEADLINES = (
     "backdoor_excess",
     "canary_auc",
 )
+# Without Retrains, the entropy is compared with that of unseen rows only.
+QUICK_HEADLINES = tuple("entropy_auc" if name == "streisand" else name for name in HEADLINES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +120,11 @@ def audit_table(request: Request) -> AuditTable:
     lines = {
         each.name: _line(each, before.get(each.name)) for each in (chosen.figures if chosen else ())
     }
-    others = [line for name, line in lines.items() if name not in HEADLINES]
+    headlines = HEADLINES if request.has_retrains else QUICK_HEADLINES
+    others = [line for name, line in lines.items() if name not in headlines]
     return AuditTable(
         title,
-        [lines[name] for name in HEADLINES if name in lines],
+        [lines[name] for name in headlines if name in lines],
         [*others, *_of_parties(request.audits, before), *_relearned(request)],
     )
 
@@ -217,13 +220,14 @@ def audit_sentences(request: Request) -> list[str]:
 
 def _calibration(request: Request) -> Iterator[str]:
     """Say which logits were scaled, because the scale changes confidences, losses and distances."""
+    unscaled = "all other methods and of the Retrains" if request.has_retrains else "the original"
     factors = {each.title: each.details.get("calibration") for each in request.methods}
     scaled = [f"{name}’s by {factor:.3g}" for name, factor in factors.items() if factor]
     if scaled:
         yield (
             f"Calibration: these logits are multiplied as part of the method: {join_words(scaled)} "
             "(median log-odds of the predicted class on validation rows, matched to the "
-            "original’s). The logits of all other methods and of the Retrains are not scaled."
+            f"original’s). The logits of {unscaled} are not scaled."
         )
 
 
@@ -248,12 +252,13 @@ def _not_run(audits: Audits) -> Iterator[str]:
 def _reconstruction(audits: Audits) -> Iterator[str]:
     for party, ranks in (audits.reconstruction or {}).items():
         unlearned = format_percent(ranks["unlearned"]["rank"], 0)
-        retrain = format_percent(ranks["retrain"]["rank"], 0)
-        yield (
+        found = (
             f"Reconstruction: the change of {party}’s first layer fits {unlearned} of the other "
-            "rows better than the forgotten row (50 % is chance; 0 % reveals the row). "
-            f"With a Retrain it is {retrain}."
+            "rows better than the forgotten row (50 % is chance; 0 % reveals the row)."
         )
+        if "retrain" in ranks:
+            found += f" With a Retrain it is {format_percent(ranks['retrain']['rank'], 0)}."
+        yield found
 
 
 def _residues(request: Request) -> Iterator[str]:

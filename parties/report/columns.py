@@ -82,7 +82,10 @@ def _ratio(rows: str, title: str, short: str, *, forgets: bool = False) -> Colum
 
 
 TEST_ACCURACY = _accuracy("test", "test rows", "test\nacc.")
-REMAINING_CLASSES = _accuracy("test_remaining_classes", "test, remaining classes", "other\nacc.")
+VALIDATION_ACCURACY = _accuracy("validation", "validation rows", "valid.\nacc.")
+REMAINING_CLASSES = _accuracy(
+    "test_remaining_classes", "test rows, remaining classes", "other\nacc."
+)
 FORGOTTEN_ACCURACY = _accuracy("forgotten", "forgotten rows", "forget\nacc.", forgets=True)
 BALANCED_ATTACK = _attack("balanced_accuracy", "balanced accuracy", "attack\nbal.")
 ATTACK_AUC = _attack("auc", "AUC", "attack\nAUC")
@@ -104,6 +107,12 @@ VERTICAL_COLUMNS = (
     FORGOTTEN_RATIO,
     _ratio("retained", "remaining rows", "JS\nremain"),
     _ratio("test", "test rows", "JS\ntest"),
+)
+# Columns of the vertical mode in a request without Retrains.
+QUICK_COLUMNS = (
+    TEST_ACCURACY,
+    VALIDATION_ACCURACY,
+    *(each for each in VERTICAL_COLUMNS[1:] if each.unit is not Unit.RATIO),
 )
 # Columns of the vertical mode that are visible only if a model has a value.
 OF_SOME_REQUESTS = (REMAINING_CLASSES, TRIGGER_RATE, CANARY_AUC)
@@ -188,16 +197,16 @@ def visible_columns(request: Request) -> list[Column]:
 
     In the vertical mode all columns are visible, except the accuracy on the remaining classes, the
     trigger rate and the AUC on canaries, which some requests do not have. These columns, and all
-    columns of the federated modes, are visible if at least one model has a value.
+    columns of the federated modes, are visible if at least one model has a value. A vertical
+    request without Retrains has the accuracy on validation rows in place of the JS ratios.
     """
 
     def has_value(column: Column) -> bool:
         return any(column.value(each) is not None for each in request.methods)
 
     if is_vertical(request):
-        return [
-            each for each in VERTICAL_COLUMNS if each not in OF_SOME_REQUESTS or has_value(each)
-        ]
+        columns = VERTICAL_COLUMNS if request.has_retrains else QUICK_COLUMNS
+        return [each for each in columns if each not in OF_SOME_REQUESTS or has_value(each)]
     return [each for each in FEDERATED_COLUMNS if has_value(each)]
 
 

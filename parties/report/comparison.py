@@ -196,6 +196,8 @@ def result_sentence(request: Request) -> str:
     if request.members is not None and not request.members.leaving:
         return "Nothing to forget: no client had such rows"
     retrains = sum(is_retrain(each.name) for each in request.methods)
+    if not retrains:
+        return f"{method_title(request)}, not compared with a Retrain"
     plural = "" if retrains == 1 else "s"
     return f"{method_title(request)}, compared with {retrains} Retrain{plural}"
 

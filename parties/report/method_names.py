@@ -18,6 +18,11 @@ REFERENCES = {
 }
 
 
+def retrain_names(count: int) -> list[str]:
+    """Return the names of ``count`` Retrain models with random initialisations of their own."""
+    return [RETRAIN if number == 1 else f"{RETRAIN}-{number}" for number in range(1, count + 1)]
+
+
 def is_independent_retrain(name: str) -> bool:
     """Return whether ``name`` names a Retrain model with its own random initialisation."""
     return name == RETRAIN or name.removeprefix(f"{RETRAIN}-").isdigit()

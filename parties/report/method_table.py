@@ -69,7 +69,8 @@ class MethodTable:
     # Headings for the terminal; empty for a column that the terminal does not show.
     short: Sequence[str]
     lines: Sequence[MethodLine]  # the lines
-    proofs: Sequence[str]  # for each column of a metric, whether it can show forgetting
+    # For each column of a metric, whether it can show forgetting; empty without Retrains.
+    proofs: Sequence[str]
     costs: int  # number of columns with a cost
     attacked: str  # sentence on the rows of the membership attack; empty if the figures state them
 
@@ -78,12 +79,13 @@ def method_table(request: Request) -> MethodTable:
     """Return the method table of a request."""
     columns, costs = visible_columns(request), _visible_costs(request)
     groups = [(title, len(list(some))) for title, some in groupby(each.group for each in columns)]
+    compared = request.has_retrains
     return MethodTable(
-        groups=[*groups, ("Effort, and share of Retrain’s", len(costs))],
+        groups=[*groups, ("Effort, and share of Retrain’s" if compared else "Effort", len(costs))],
         titles=[*(each.title for each in columns), *(each.title for each in costs)],
         short=[*(each.short for each in columns), *(each.title for each in costs)],
         lines=_lines(request, columns, costs),
-        proofs=[proof_text(request, each) for each in columns],
+        proofs=[proof_text(request, each) for each in columns] if compared else [],
         costs=len(costs),
         attacked=_attacked(request),
     )
@@ -99,10 +101,10 @@ def _visible_costs(request: Request) -> list[CostColumn]:
 def _lines(
     request: Request, columns: Sequence[Column], costs: Sequence[CostColumn]
 ) -> list[MethodLine]:
-    """Return the lines of all methods; the mean of Retrain precedes the first Retrain."""
+    """Return the lines of all methods; the mean of Retrain precedes the first one of the mean."""
     methods = ordered_methods(request)
     lines = [_line(request, each, columns, costs) for each in methods]
-    retrains = [place for place, each in enumerate(methods) if is_retrain(each.name)]
+    retrains = [place for place, each in enumerate(methods) if is_independent_retrain(each.name)]
     if retrains:
         lines.insert(retrains[0], _mean_line(request, columns, costs))
     return lines

@@ -42,6 +42,7 @@ from parties.report.quantities import (
 )
 from parties.report.record import Request, RunFacts, Step, Training, read_record
 from parties.report.sentences import (
+    audit_sentence,
     closing_sentence,
     left_out_sentence,
     page_headline,
@@ -87,6 +88,7 @@ class RequestSection:
     result: str  # the result as a phrase
     rows_sentence: str  # which rows were to be forgotten
     closing: str  # the most important figures in one sentence
+    audit_level: str  # the audit level, and what it cannot show; empty if no method ran
     distances: Sequence[DistanceMark]  # models on the scale of distances to Retrain
     tiles: Sequence[Cell]  # boxes with the most important figures
     table: MethodTable  # the table of all methods
@@ -123,6 +125,7 @@ def report_page(metrics: Any) -> str:
             privacy=privacy_claims_of(run),
             failure=record.failure,
             views=[_view(each, run) for each in record.requests],
+            compared=any(each.has_retrains for each in record.requests),
             training=panels.training_panels(record.training),
             kept=record.training.kept if record.training else None,
             absent=_absent(record.training),
@@ -165,6 +168,7 @@ def _view(request: Request, run: RunFacts) -> RequestSection:
         result=result_sentence(request),
         rows_sentence=request_sentence(request, run),
         closing=closing_sentence(request),
+        audit_level=audit_sentence(request),
         distances=_distances(request),
         tiles=_tiles(request),
         table=method_table(request),
@@ -204,8 +208,11 @@ def _tiles(request: Request) -> list[Cell]:
 
 def _utility_tile(request: Request) -> Cell | None:
     column = utility_column(request)
+    before = method_value(request, ORIGINAL, column)
     after = method_value(request, request.chosen, column)
     at_retrain = retrain_reference(request, column)
+    if after is not None and before is not None and not request.has_retrains:
+        return Cell(format_percent(after), (f"test accuracy; original {format_percent(before)}",))
     if after is None or at_retrain is None:
         return None
     gap = f"{format_difference(100 * (after - at_retrain.mean), 1)}{NARROW}points"
@@ -220,8 +227,10 @@ def _attack_tile(request: Request) -> Cell | None:
     at_retrain = retrain_reference(request, column)
     if after is None:
         return None
-    retrain = format_number(at_retrain.mean if at_retrain else None, 2)
-    note = f"AUC of the membership attack; Retrain {retrain}, original {format_number(before, 2)}"
+    original = f"original {format_number(before, 2)}"
+    retrain = f"Retrain {format_number(at_retrain.mean if at_retrain else None, 2)}"
+    known = f"{retrain}, {original}" if request.has_retrains else original
+    note = f"AUC of the membership attack; {known}"
     return Cell(format_number(after, 2), (note,))
 
 
@@ -230,6 +239,8 @@ def _effort_tile(request: Request) -> Cell | None:
     cost = method.cost if method else None
     if cost is None:
         return None
+    if not request.has_retrains:
+        return Cell(format_seconds(cost.seconds), ("run time of the method",))
     if cost.rows_of_retrain is not None:
         time = format_percent(cost.seconds_of_retrain, 0)
         note = f"of Retrain's rows exchanged; {time} of its time"

@@ -19,7 +19,8 @@ from pydantic import (
 
 from parties.common.errors import DataError
 from parties.common.traffic import TrafficCounter
-from parties.report.method_names import is_retrain, method_label
+from parties.report.method_names import is_independent_retrain, is_retrain, method_label
+from unlearning.receipts.receipt import AuditLevel
 
 VERSION: Final = 3  # of the record; grows with every change that an older reader would misread
 JsonObject: TypeAlias = dict[str, Any]
@@ -201,12 +202,20 @@ class Request(_Part):
     methods: tuple[MethodRecord, ...]
     chosen: str  # name of the method whose model was delivered
     skipped: str | None = None  # why no method ran; None if methods ran
+    # How much was measured: ``full`` with a comparison with Retrains, ``quick`` without; None if no
+    # method ran.
+    audit_level: AuditLevel | None = None
     threshold: ThresholdRecord | None = None  # vertical mode: the threshold of the forgetting score
     purged: dict[str, tuple[str, ...]] = {}  # by party or client, what it deleted
     # By party, where it still found a forgotten row after the purge; empty if no party searched.
     remains: dict[str, tuple[str, ...]] = {}
     kept: tuple[str, ...] = ()  # what still depends on the forgotten rows
     audits: Audits | None = None  # the audits; None if no audit ran
+
+    @property
+    def has_retrains(self) -> bool:
+        """Whether the request has independent Retrains, the reference of every comparison."""
+        return any(is_independent_retrain(each.name) for each in self.methods)
 
 
 class Party(_Part):

@@ -3,11 +3,15 @@
 from collections.abc import Sequence
 
 from parties.report.columns import (
+    ATTACK_AUC,
+    BALANCED_ATTACK,
     FORGOTTEN_RATIO,
+    TEST_ACCURACY,
     Column,
     Unit,
     is_vertical,
     utility_column,
+    visible_columns,
 )
 from parties.report.comparison import (
     ComparisonResult,
@@ -21,7 +25,7 @@ from parties.report.comparison import (
     original_meets,
     retrain_reference,
 )
-from parties.report.method_names import ORIGINAL, is_retrain
+from parties.report.method_names import ORIGINAL, is_independent_retrain, is_retrain
 from parties.report.quantities import (
     NARROW,
     format_count,
@@ -32,6 +36,7 @@ from parties.report.quantities import (
     join_words,
 )
 from parties.report.record import Privacy, Request, RunFacts, RunRecord
+from unlearning.receipts.receipt import AuditLevel
 
 HOLDINGS = {"active": "the labels", "passive": "features only"}
 
@@ -98,8 +103,32 @@ def _off(request: Request, column: Column) -> str:
     return f"{format_number(abs(in_spreads), 0)}{NARROW}sd off"
 
 
+def audit_sentence(request: Request) -> str:
+    """Return the audit level of a request, and what it cannot show; empty if no method ran."""
+    match request.audit_level:
+        case AuditLevel.QUICK:
+            return (
+                "Audit level “quick”: no Retrain was trained for comparison, so the figures cannot "
+                "say how far the model is from a model that never had the forgotten rows."
+            )
+        case AuditLevel.FULL:
+            count = sum(is_independent_retrain(each.name) for each in request.methods)
+            return (
+                f"Audit level “full”: the model was compared with {count} independent "
+                f"Retrain{'' if count == 1 else 's'} by the listed tests, so the figures cannot "
+                "exclude a trace that these tests do not find."
+            )
+    return ""
+
+
 def closing_sentence(request: Request) -> str:
-    """Return the sentence that sums up a request: distance to Retrain, accuracy and cost."""
+    """Return the sentence that sums up a request.
+
+    It has the distance to Retrain, the accuracy and the cost; without Retrains, the most important
+    figures before and after the request, and the guarantee of the method.
+    """
+    if request.audit_level is AuditLevel.QUICK:
+        return _before_and_after(request)
     if not is_vertical(request):
         return _change_sentence(request)
     parts = [_distance(request), _utility(request), _effort(request)]
@@ -107,6 +136,36 @@ def closing_sentence(request: Request) -> str:
     if comparison_result(request) is ComparisonResult.UNINFORMATIVE:
         sentence += " The original is below this limit, too, so this figure proves nothing here."
     return sentence
+
+
+def _before_and_after(request: Request) -> str:
+    """Return the most important figures of the original and of the delivered model."""
+    pairs = [
+        (each, [method_value(request, name, each) for name in (ORIGINAL, request.chosen)])
+        for each in visible_columns(request)
+        if each.short and each is not BALANCED_ATTACK  # the attack's AUC is enough
+    ]
+    figures = [
+        f"{_named(column)} {' and '.join(map(column.text, values))}"
+        for column, values in pairs
+        if None not in values
+    ]
+    method = chosen_method(request)
+    guarantee = method.guarantee if method else None
+    return (
+        f"Before and after {method_title(request)}: {'; '.join(figures)}. "
+        f"Guarantee of the method: {guarantee or 'none stated'}."
+    )
+
+
+def _named(column: Column) -> str:
+    """Return a column's metric in words."""
+    match column.group:
+        case TEST_ACCURACY.group:
+            return f"accuracy on {column.title}"
+        case ATTACK_AUC.group:
+            return "AUC of the membership attack (chance is 0.5)"
+    return column.title
 
 
 def _change_sentence(request: Request) -> str:

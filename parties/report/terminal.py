@@ -16,6 +16,7 @@ from parties.report.method_table import Cell, MethodLine, method_table
 from parties.report.quantities import NARROW, format_count, format_seconds, format_size
 from parties.report.record import PhaseTraffic, Request, read_record
 from parties.report.sentences import (
+    audit_sentence,
     closing_sentence,
     left_out_sentence,
     privacy_claims_of,
@@ -52,7 +53,8 @@ def report_tables(metrics: Any, width: int = FULL_WIDTH) -> RenderableType:
 
 def _summary(request: Request) -> str:
     guarantees = [text for block in guarantee_blocks(request) for text in block.sentences]
-    return " ".join([f"{result_sentence(request)}. {closing_sentence(request)}", *guarantees])
+    result = f"{result_sentence(request)}. {closing_sentence(request)}"
+    return " ".join(filter(None, [result, *guarantees, audit_sentence(request)]))
 
 
 def _methods(request: Request, width: int) -> Table:
@@ -62,7 +64,8 @@ def _methods(request: Request, width: int) -> Table:
         for title in methods.short
     ]
     titles = list(compress(methods.short, shown))
-    grid = _grid(f"{request.name}: every method beside Retrain", "method", titles)
+    shown_beside = "every method beside Retrain" if request.has_retrains else "before and after"
+    grid = _grid(f"{request.name}: {shown_beside}", "method", titles)
     for line in methods.lines:
         cells = map(_compact, compress(line.cells, shown))
         grid.add_row(Text(_name(line)), *cells, style=STYLES.get(line.kind, ""))
@@ -79,11 +82,12 @@ def _audits(request: Request) -> list[RenderableType]:
     found = audit_table(request)
     if not found.headlines:
         return []
-    grid = _grid(
-        "Audits beside Retrain", "figure", [found.method, "Retrain", "gap, sd", "original"]
-    )
+    compared = request.has_retrains
+    reference = ["Retrain", "gap, sd"] if compared else []
+    title = "Audits beside Retrain" if compared else "Audits"
+    grid = _grid(title, "figure", [found.method, *reference, "original"])
     for line in found.headlines:
-        cells = (line.value, line.retrain, line.gap, line.original)
+        cells = [line.value, *([line.retrain, line.gap] if compared else []), line.original]
         grid.add_row(Text(line.title), *map(Text, cells))
     return [grid]
 

@@ -73,6 +73,9 @@ class MethodDefaults:
     guarantee: ClassVar[Guarantee] = Guarantee.HEURISTIC
     # Class of the method's table of settings; None without settings.
     settings: ClassVar[type[MethodSettings] | None] = None
+    # Whether the method trains a new model and reads the remaining rows alone, so that it makes the
+    # same model again when it starts from the version that it made.
+    fresh: ClassVar[bool] = False
 
     def needs(self, _agreement: Any) -> Needs:
         """Return the state that the method needs after the training."""
@@ -129,6 +132,10 @@ class Method(Protocol[Run_contra, State, Result_co]):
     @property
     def settings(self) -> type[MethodSettings] | None:
         """The class of the method's table of settings; None without settings."""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the method trains a new model and reads the remaining rows alone."""
 
     @property
     def state(self) -> type[State]:

@@ -50,6 +50,7 @@ class EventKind(StrEnum):
     PURGED = "purged"  # the origin has deleted its private record of the request
     INTRODUCED = "introduced"  # the origin names the key that signs its events; no request
     STATED = "stated"  # the origin says what it did for the new version of the model
+    ERASED = "erased"  # the origin has erased what it kept for a replay of the request
 
 
 Text: TypeAlias = Annotated[str, Field(max_length=1000)]
@@ -198,10 +199,11 @@ class IntroducedBody(EventBody):
 
 
 class StoredItem(EventBody):
-    """Something that a party destroyed or keeps."""
+    """Something that a party destroyed or keeps; ``until``: the day on which it is erased."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
     kind: Literal["model", "checkpoint", "codes", "embeddings", "predictions"]
+    until: Day | None = None
 
 
 class StatedBody(EventBody):
@@ -229,6 +231,12 @@ class StatedBody(EventBody):
     keeps: tuple[StoredItem, ...] = ()
 
 
+class ErasedBody(EventBody):
+    """What the origin kept for a replay, and has erased now."""
+
+    items: tuple[StoredItem, ...]
+
+
 _BODIES: Final[Mapping[EventKind, type[EventBody]]] = {
     EventKind.REQUESTED: RequestedBody,
     EventKind.JOURNALED: JournaledBody,
@@ -247,6 +255,7 @@ _BODIES: Final[Mapping[EventKind, type[EventBody]]] = {
     EventKind.PURGED: PurgedBody,
     EventKind.INTRODUCED: IntroducedBody,
     EventKind.STATED: StatedBody,
+    EventKind.ERASED: ErasedBody,
 }
 
 

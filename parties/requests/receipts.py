@@ -3,7 +3,7 @@
 A batch of requests has one receipt. Its ID is that of the first request.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -264,8 +264,10 @@ def _statement(name: str, event: Event) -> PartyStatement:
                 Retained(
                     id=each.id,
                     kind=ArtefactKind(each.kind),
-                    reason=RetentionReason.OTHER_PURPOSE,
-                    until=None,
+                    reason=RetentionReason.OTHER_PURPOSE
+                    if each.until is None
+                    else RetentionReason.REPLAY_WINDOW,
+                    until=each.until,
                 )
                 for each in body.keeps
             ),
@@ -306,7 +308,33 @@ def _audit(events: Iterable[Event], view: RequestView, guard: float) -> Audit:
                 passed=float(f"{lost:.4f}") <= float(f"{guard:.4f}"),
             )
         )
+    results += _comparison(figures, guard)
     return Audit(level=level, cannot_say=AUDIT_LIMITS[level], results=tuple(results))
+
+
+def _comparison(figures: Mapping[str, str], guard: float) -> Iterator[AuditResult]:
+    """The results of a comparison with Retrains; none without a comparison."""
+    if "test_retrain" in figures:
+        lost = float(figures["test_retrain"]) - float(figures["test_after"])
+        yield AuditResult(
+            name="comparison",
+            metric="loss-of-test-accuracy-against-retrains",
+            value=f"{lost:.4f}",
+            relation=Relation.AT_MOST,
+            threshold=f"{guard:.4f}",
+            n=int(figures["retrains"]),
+            passed=float(f"{lost:.4f}") <= float(f"{guard:.4f}"),
+        )
+    if {"js_ratio", "js_ratio_limit"} <= figures.keys():
+        yield AuditResult(
+            name="comparison",
+            metric="distance-from-retrains-on-forgotten-rows",
+            value=figures["js_ratio"],
+            relation=Relation.AT_MOST,
+            threshold=figures["js_ratio_limit"],
+            n=int(figures["retrains"]),
+            passed=float(figures["js_ratio"]) <= float(figures["js_ratio_limit"]),
+        )
 
 
 def _verified(events: Iterable[Event], view: RequestView) -> VerifiedBody:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
@@ -38,6 +38,29 @@ class CheckpointContent:
     tensors: dict[str, Tensors] = field(default_factory=dict)
 
 
+class CheckpointStore(Protocol):
+    """Where a session writes its checkpoints, and from where it resumes."""
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the files are encrypted."""
+
+    def offer(self) -> CheckpointOffer:
+        """Return the undamaged checkpoints from which this party can resume."""
+
+    def read(self, number: int) -> CheckpointContent:
+        """Return the content of a checkpoint that ``offer`` lists."""
+
+    def write(self, number: int, run: bytes, content: CheckpointContent) -> None:
+        """Write a checkpoint."""
+
+    def prune(self, oldest: int, newest: float = float("inf")) -> None:
+        """Remove checkpoints numbered below ``oldest`` or above ``newest``."""
+
+    def clear(self) -> None:
+        """Remove what a finished session does not need."""
+
+
 class Checkpoints:
     """The checkpoints of one party in one folder.
 
@@ -52,7 +75,7 @@ class Checkpoints:
         data: digest of the party's own data.
     """
 
-    sealed = False
+    sealed: bool = False
 
     def __init__(self, folder: Path, *, party: str, agreement: str, data: str) -> None:
         self.folder, self.party, self.agreement, self.data = folder, party, agreement, data

@@ -148,6 +148,7 @@ def _hello(party: PartyContext, nonce: bytes, offer: CheckpointOffer) -> vfl_pb2
         checkpoints=offer.numbers,
         prediction=vfl_pb2.Prediction(run=party.model_run) if party.model_run else None,
         serves=True if party.serves else None,
+        replays=party.replays or None,
         kept=offer.kept,
     )
 
@@ -331,7 +332,7 @@ def _check_hello(party: PartyContext, channel: Channel, hello: vfl_pb2.Hello) ->
             f"but {party.name} supports only version {PROTOCOL_VERSION}",
             "install the same version of vfl at both parties",
         )
-    _check_purpose(party, peer, hello.prediction.run, serves=hello.serves)
+    _check_purpose(party, peer, hello)
     try:
         found = agreement_differences(party.canonical_agreement, hello.agreement)
     except ConfigError as error:
@@ -353,10 +354,11 @@ def _check_hello(party: PartyContext, channel: Channel, hello: vfl_pb2.Hello) ->
     _compare_software(party, peer, hello.software)
 
 
-def _check_purpose(party: PartyContext, peer: str, theirs: bytes, *, serves: bool) -> None:
-    """Check that both parties train, both serve, or both predict with the model of one run."""
-    ours = _purpose(party.model_run, serves=party.serves)
-    if (found := _purpose(theirs, serves=serves)) != ours:
+def _check_purpose(party: PartyContext, peer: str, hello: vfl_pb2.Hello) -> None:
+    """Check that both parties were started for the same purpose, with the model of one run."""
+    theirs = hello.prediction.run
+    ours = _purpose(party.model_run, party.replays, serves=party.serves)
+    if (found := _purpose(theirs, printable(hello.replays, 40), serves=hello.serves)) != ours:
         raise RemoteProtocolError(
             f"{party.name} was started to {ours}, but {peer} was started to {found}",
             "start both parties with the same command",
@@ -369,7 +371,9 @@ def _check_purpose(party: PartyContext, peer: str, theirs: bytes, *, serves: boo
         )
 
 
-def _purpose(model_run: bytes, *, serves: bool) -> str:
+def _purpose(model_run: bytes, replays: str, *, serves: bool) -> str:
+    if replays:
+        return f"replay the request {replays}"
     if serves:
         return "serve a kept model"
     return "predict" if model_run else "train"

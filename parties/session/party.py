@@ -36,6 +36,7 @@ class StartedParty:
     master_key: bytes | None = None  # wraps the keys in the party's key file; None: not wrapped
     # Whether the party carries out requests with a kept model; otherwise it trains or predicts.
     serves: bool = False
+    replays: str = ""  # ID of the request that the party replays; empty otherwise
 
     @property
     def keys(self) -> KeyFile:
@@ -77,6 +78,8 @@ class PartyContext(StartedParty):
     @property
     def purpose(self) -> bytes:
         """Return the bytes that the handshake signs: the agreement's digest and what follows."""
+        if self.replays:
+            return self.digest + f"replay {self.replays}".encode()
         return self.digest + (b"serve" if self.serves else self.model_run)
 
     @property

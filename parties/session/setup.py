@@ -32,6 +32,7 @@ class StartOptions:
     supervised: bool = False
     master_key: Path | None = None  # file of the key that wraps the keys of sealed files
     serves: bool = False  # whether the party carries out requests with a kept model
+    replays: str = ""  # ID of the request that the party replays; empty otherwise
 
 
 def data_folder(config: Path, settings: "PartySettingsBase", given: Path | None) -> Path:

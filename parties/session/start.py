@@ -53,6 +53,7 @@ class PartyStart:
             supervised=self.options.supervised,
             master_key=read_master_key(self.options.master_key),
             serves=self.options.serves,
+            replays=self.options.replays,
         )
 
 

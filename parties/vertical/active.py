@@ -1,9 +1,7 @@
 """Program of the active party, the party that has the labels and controls every step."""
 
-import platform
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,18 +9,8 @@ import numpy as np
 
 from configs.agreement import VerticalAgreement
 from parties.common.errors import StorageError, exit_code
-from parties.common.libraries import library_versions
 from parties.common.shared_randomness import Index
-from parties.report.record import (
-    Party,
-    Privacy,
-    Request,
-    RunFacts,
-    RunRecord,
-    Training,
-    TrainingStep,
-    run_record,
-)
+from parties.report.record import Request, Training, TrainingStep
 from parties.session import handshake
 from parties.session.handshake import CheckpointOffer
 from parties.session.reconnect import Reconnect, report_and_close
@@ -49,11 +37,11 @@ from parties.vertical.kept_model import (
     version_of_training,
 )
 from parties.vertical.methods.local_start import train_model
-from parties.vertical.methods.registry import early_checkpoint_share, vertical_method
-from parties.vertical.privacy.claims import claims_summary, collect_spending, privacy_claims
-from parties.vertical.privacy.ledger import PrivacySpending
+from parties.vertical.methods.registry import early_checkpoint_share
+from parties.vertical.privacy.claims import collect_spending
 from parties.vertical.purge import purge_request, search_residues
 from parties.vertical.resume import newest_checkpoint, start_split_model
+from parties.vertical.run_record import FinishedParts, finished_record
 from parties.vertical.saved_model import save_local_model
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError
@@ -69,16 +57,6 @@ KEPT = (
     "the number of epochs and the hyper-parameters were chosen with the forgotten rows",
     "every party's own source data, from which each party must delete the rows itself",
 )
-LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn", "grpcio", "protobuf", "cryptography")
-
-
-@dataclass(slots=True)
-class FinishedParts:
-    """The parts of a run that are finished."""
-
-    training: Training | None = None  # the record of the training
-    test_accuracy: float | None = None  # accuracy of the trained model on test rows
-    requests: list[Request] = field(default_factory=list)  # the records of the finished requests
 
 
 def run_active(party: VerticalParty, port: handshake.SpokePort, publish: Publish) -> dict[str, Any]:
@@ -119,12 +97,12 @@ def _run(split_model: SplitModel, publish: Publish, number: int) -> dict[str, An
         expected = exit_code(error) is not None
         failure = str(error) if expected else f"unexpected {type(error).__name__}"
         try:
-            publish(_record(split_model, began, parts, {}, failure).plain())
+            publish(finished_record(split_model, began, parts, {}, failure).plain())
         except (StorageError, ValueError) as second:  # must not hide why the run failed
             party.progress.warn(f"no partial report: {second}")
         raise
     spent = collect_spending(split_model)
-    metrics = _record(split_model, began, parts, spent).plain()
+    metrics = finished_record(split_model, began, parts, spent).plain()
     save_local_model(party, split_model.state, split_model.run)
     if party.agreement.requests.keep == "model":
         facts = replace(version_of_training(party), own={"after": state_digest(split_model.state)})
@@ -132,19 +110,6 @@ def _run(split_model: SplitModel, publish: Publish, number: int) -> dict[str, An
     publish(metrics)
     split_model.goodbye()
     return metrics
-
-
-def _record(
-    split_model: SplitModel,
-    began: datetime,
-    parts: FinishedParts,
-    spent: Mapping[str, PrivacySpending],
-    failure: str | None = None,
-) -> RunRecord:
-    """The record of a run that ends now."""
-    run = _run_identity(split_model, began, parts.test_accuracy, spent)
-    traffic = split_model.party.traffic
-    return run_record(run, parts.training, parts.requests, traffic, failure)
 
 
 def _train_and_unlearn(split_model: SplitModel, parts: FinishedParts) -> None:
@@ -234,43 +199,3 @@ def _training_record(split_model: SplitModel, epochs: list[EpochResult]) -> Trai
     ]
     kept = best_epoch(epochs) if stops_early else epochs[-1].epoch
     return Training(unit="epoch", steps=tuple(steps), kept=kept, stream=ORIGINAL)
-
-
-def _privacy_record(split_model: SplitModel, spent: Mapping[str, PrivacySpending]) -> Privacy:
-    """Privacy claims per party, with reasons."""
-    claims = privacy_claims(split_model.agreement, spent)
-    return Privacy(summary=claims_summary(claims), claims=tuple(asdict(each) for each in claims))
-
-
-def _run_identity(
-    split_model: SplitModel,
-    began: datetime,
-    test_accuracy: float | None,
-    spent: Mapping[str, PrivacySpending],
-) -> RunFacts:
-    party, rows = split_model.party, split_model.start
-    agreement = party.agreement
-    sizes = {"learn": rows.train, "validation": rows.validation, "test": rows.test}
-    threads = {party.name: party.settings.threads}
-    return RunFacts(
-        mode="vertical",
-        federation=agreement.federation,
-        session=split_model.run.hex(),
-        agreement=party.digest.hex(),
-        seed=agreement.seed,
-        software=library_versions(LIBRARIES) | {"python": platform.python_version()},
-        began=began,
-        ended=party.now(),
-        seconds=party.traffic.elapsed,
-        guarantee=vertical_method(agreement.unlearning.method).guarantee.value,
-        privacy=_privacy_record(split_model, spent),
-        parties=tuple(
-            Party(name=name, role=each.role, width=each.width, threads=threads.get(name))
-            for name, each in agreement.parties.items()
-        ),
-        common_rows=len(split_model.labels),
-        rows={name: len(each) for name, each in sizes.items()},
-        test_accuracy=test_accuracy,
-        psi={"security": agreement.psi.security},
-        overlap=agreement.training.overlap,
-    )

@@ -14,7 +14,7 @@ import numpy as np
 from configs.agreement import VerticalAgreement
 from configs.local_start import LocalStartSettings
 from parties.common.shared_randomness import Index
-from parties.session.store.model_store import CheckpointStore
+from parties.session.checkpoint import CheckpointStore
 from parties.vertical.engine.features import planned_backdoor
 from parties.vertical.engine.local_model import TaskState
 from parties.vertical.engine.optimiser import UpdateRule, first_rule, fit_rule
@@ -162,6 +162,8 @@ class OrderCheck:
                 self._newton(command.newton, task)
             case "use_ensemble":
                 self._ensemble(command.use_ensemble.slots)
+            case "report_commitment":
+                raise _refusal("a commitment to the model", "one at the end of a replay")
             case _:
                 self._copy_command(command)
 

@@ -17,9 +17,9 @@ from parties.common.device import device_of, embed
 from parties.common.shared_randomness import Index, torch_seed
 from parties.common.traffic import report_phase
 from parties.session import handshake
-from parties.session.checkpoint import CheckpointContent
+from parties.session.checkpoint import CheckpointContent, CheckpointStore
 from parties.session.reconnect import Reconnect, report_and_close
-from parties.session.store.model_store import CheckpointStore, VersionFacts
+from parties.session.store.model_store import VersionFacts
 from parties.vertical.engine.features import ModelInputs
 from parties.vertical.engine.networks import build_bottom
 from parties.vertical.engine.party import VerticalParty

@@ -4,15 +4,14 @@ The parties then search for data that is left, because data in a cache or checkp
 would still reveal the rows.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from parties.common.shared_randomness import Index
-from parties.session.checkpoint import CheckpointContent
-from parties.session.store.model_store import CheckpointStore
+from parties.session.checkpoint import CheckpointContent, CheckpointStore
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.party_state import PartyState
 from parties.vertical.engine.split_model import SplitModel
@@ -71,11 +70,17 @@ def residues(state: PartyState, checkpoints: CheckpointStore) -> list[str]:
 
 
 def stored_residues(
-    state: PartyState, checkpoints: CheckpointStore, rows: Sequence[int]
+    state: PartyState,
+    checkpoints: CheckpointStore,
+    rows: Sequence[int],
+    except_in: Container[int],
 ) -> list[str]:
-    """The places at one party that still contain the common ``rows``; empty if none."""
+    """The places at one party that still contain the common ``rows``; empty if none.
+
+    The files numbered ``except_in`` are not searched.
+    """
     forgotten = np.array(rows, np.int64)
-    return [*_in_memory(state, forgotten), *_in_files(checkpoints, forgotten)]
+    return [*_in_memory(state, forgotten), *_in_files(checkpoints, forgotten, except_in)]
 
 
 def _in_memory(state: PartyState, forgotten: Index) -> Iterator[str]:
@@ -96,8 +101,12 @@ def _in_memory(state: PartyState, forgotten: Index) -> Iterator[str]:
         yield "trigger"
 
 
-def _in_files(checkpoints: CheckpointStore, forgotten: Index) -> Iterator[str]:
+def _in_files(
+    checkpoints: CheckpointStore, forgotten: Index, except_in: Container[int] = ()
+) -> Iterator[str]:
     for number in checkpoints.offer().numbers:
+        if number in except_in:
+            continue
         for place in _in_checkpoint(checkpoints.read(number), forgotten):
             yield f"{place} in checkpoint {number}"
 

@@ -8,10 +8,9 @@ from shutil import rmtree
 from configs.config_file import canonical_agreement
 from parties.common.errors import StorageError
 from parties.common.shared_randomness import Index
-from parties.session.checkpoint import Checkpoints
+from parties.session.checkpoint import Checkpoints, CheckpointStore
 from parties.session.handshake import CheckpointOffer
 from parties.session.setup import Begin
-from parties.session.store.model_store import CheckpointStore
 from parties.vertical.alignment.align import align_active, align_passive
 from parties.vertical.alignment.differencing import refuse_small_change
 from parties.vertical.alignment.psi_input import PSI
@@ -78,7 +77,7 @@ def start_split_model(
     offer = checkpoints.offer()
     number = _newest_common(offer, offers)
     if number is not None:
-        return _resume(party, hub, checkpoints, offer.run, number)
+        return resume_split_model(party, hub, checkpoints, offer.run, number)
     _warn_of_restart(party, offer, offers)
     checkpoints.clear()
     rows = align_active(party, hub).rows
@@ -111,12 +110,17 @@ def start_kept_model(
             f"the parties keep no common version of the model: {listed}",
             "restore the folders of all parties from backups of the same day, or train again",
         )
-    return _resume(party, hub, store, offer.run, number)
+    return resume_split_model(party, hub, store, offer.run, number)
 
 
-def _resume(
+def resume_split_model(
     party: VerticalParty, hub: Hub, checkpoints: CheckpointStore, run: bytes, number: int
 ) -> SplitModel:
+    """Let every party resume the file ``number`` of the training run ``run``.
+
+    Raises:
+        RemoteProtocolError: the files of two parties contain different common rows.
+    """
     hub.move_to(_PLACE)
     hub.broadcast(vfl_pb2.Resume(checkpoint=number))
     checkpoints.prune(number, number)
@@ -154,9 +158,9 @@ def start_party_state(
 
 
 def start_kept_state(
-    party: VerticalParty, channel: Channel, build: NetworkBuilder
+    party: VerticalParty, channel: Channel, store: CheckpointStore, build: NetworkBuilder
 ) -> tuple[PartyState, bytes]:
-    """Start a passive party from the file of its store that the hub names.
+    """Start a passive party from the file of its ``store`` that the hub names.
 
     Returns:
         The state of the party, and 16 bytes that identify the run.
@@ -165,7 +169,7 @@ def start_kept_state(
         RemoteProtocolError: the hub does not name a file that this party offered.
     """
     named = channel.receive(party.limits.idle_seconds).expect(vfl_pb2.Resume).checkpoint
-    return _resume_party_state(party, channel, party_models(party), named, build)
+    return _resume_party_state(party, channel, store, named, build)
 
 
 def _resume_party_state(

@@ -27,7 +27,7 @@ def set_up_party(
 
     If the caller gives a function ``read``, it reads the data in place of ``read_holding``, and no
     check tests whether the data is suitable for training. Forgotten rows are left out, except for
-    a party that serves a kept model, which knows them.
+    a party that uses a kept model, which knows them.
 
     Raises:
         ConfigError: the settings cannot be used.
@@ -47,7 +47,8 @@ def set_up_party(
         progress=start.progress.step,
     )
     started = start.count()
-    if not started.serves:  # a kept model knows which of its rows were forgotten
+    # A kept model knows which of its rows were forgotten, and a replay needs them once more.
+    if not (started.serves or started.replays):
         holding = without_forgotten_rows(holding, started)
     if read is None:
         _check_holding(holding, agreement, name, settings)

@@ -13,6 +13,8 @@
   that records a request. Needs ``strace``;
 - *series*: ten requests of 10 to 200 rows one after another, all processes restarted between them,
   against one Retrain without all of these rows (``tests/parties/request_series.py``);
+- *replays*: ten requests of each data set, each of which ``vfl replay`` carries out again at all
+  parties, inside ``requests.replay_days``;
 - *size*: the sealed files that each party keeps for later requests, over its own saved model. The
   limit is that of all parties together: the IDs and row maps of a party with a small part of the
   model may be larger than this part;
@@ -28,7 +30,7 @@ stop, the same command continues.
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from statistics import mean
@@ -57,6 +59,7 @@ PAIRS = 200  # lives with two kills
 SECONDS, RATE = 600.0, 10.0  # duration of the predictions, and predictions a second
 
 Report = Callable[[str], None]
+Builder = Callable[[Path, Path, str, int], RequestFederation]
 
 
 def requests(data: Path, report: Report) -> Iterator[Row]:
@@ -70,6 +73,7 @@ def requests(data: Path, report: Report) -> Iterator[Row]:
     federations = {"digits": _digits, "Adult": _adult}
     for name, build in federations.items():
         yield from _series(name, folder, data, build, report)
+    yield _replays(federations, folder, data, report)
     yield from _predictions(folder, report)
 
 
@@ -138,7 +142,7 @@ def _series(
     name: str,
     folder: Path,
     data: Path,
-    build: Callable[[Path, Path, str, int], RequestFederation],
+    build: Builder,
     report: Report,
 ) -> Iterator[Row]:
     """The series of one data set with each method; the Retrain of a seed serves all methods."""
@@ -159,6 +163,21 @@ def _series(
             kept = content.pop("kept")
             found.append(Series(**content))
         yield from _rows(f"requests: {name}, {method}", found, kept)
+
+
+def _replays(federations: Mapping[str, Builder], folder: Path, data: Path, report: Report) -> Row:
+    """Replays of the requests of the first seed, by the default method."""
+    equal = list[bool]()
+    for name, build in federations.items():
+        method = METHODS[-1]
+        own = folder / f"{name} {method} {SEEDS[0]}"
+        stored = own / "replays.json"
+        if not stored.exists():
+            series = RequestSeries(build(own, data, method, SEEDS[0]), SIZES)
+            stored.write_text(json.dumps(series.replays(SEEDS[0], report)))
+        equal += json.loads(stored.read_text())
+    title = "requests: replays of a request that made the same model at every party"
+    return Row(title, sum(equal), f"of {len(equal)}", f"{len(equal)}", all(equal))
 
 
 def _rows(title: str, found: list[Series], kept: dict[str, tuple[int, int]]) -> Iterator[Row]:

@@ -8,6 +8,7 @@ from configs.config_file import read_any, read_config
 from configs.errors import ConfigError
 from parties.horizontal.registry import SCHEMA as HORIZONTAL
 from parties.language.registry import SCHEMA as LANGUAGE
+from parties.language.registry import text_unlearning_methods
 
 GOOD = """
 federation = "ferries"
@@ -162,3 +163,12 @@ def test_config_of_another_mode_is_refused(tmp_path: Path) -> None:
     assert read_any(path, (HORIZONTAL, LANGUAGE)).agreement.mode == "llm"
     with pytest.raises(ConfigError, match=r"must be 'horizontal' \(got 'llm'\)"):
         read_config(path, HORIZONTAL)
+
+
+def test_a_request_can_run_its_method_alone(tmp_path: Path) -> None:
+    changes = ("unlearning.retrains=0", "unlearning.compare=[]")
+    agreement = read_config(written(tmp_path), LANGUAGE, changes).agreement
+    assert [each.name for each in text_unlearning_methods(agreement, 2)] == ["npo"]
+    three = read_config(written(tmp_path), LANGUAGE, ("unlearning.retrains=3",)).agreement
+    names = [each.name for each in text_unlearning_methods(three, 2)]
+    assert names == ["npo", "fine-tune", "retrain", "retrain-2", "retrain-3"]

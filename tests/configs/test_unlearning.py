@@ -68,3 +68,44 @@ def test_default_steps_equal_the_learning_rate_of_training(tmp_path: Path) -> No
     assert follow.first_step(0.003) == 0.006
     assert own.first_step(0.003) == 0.5
     assert plain.first_step(0.003) == 0.1
+
+
+ALONE = ("unlearning.retrains=0", "unlearning.compare=[]")
+
+
+def test_a_method_can_run_alone(tmp_path: Path) -> None:
+    plan = read(tmp_path, GOOD, *ALONE).agreement.unlearning
+    assert (plan.retrains, plan.compare) == (0, ())
+
+
+def test_a_single_retrain_is_refused(tmp_path: Path) -> None:
+    error = refusal(tmp_path, GOOD, "unlearning.retrains=1")
+    assert "'retrains' must not be 1, because one Retrain shows no spread" in error
+
+
+def test_a_comparison_without_retrains_is_refused(tmp_path: Path) -> None:
+    error = refusal(tmp_path, GOOD, "unlearning.retrains=0")
+    assert "the key 'compare' must be empty" in error
+
+
+def test_an_empty_comparison_with_retrains_names_the_way_to_none(tmp_path: Path) -> None:
+    error = refusal(tmp_path, GOOD, "unlearning.compare=[]")
+    assert "'compare' must contain fine-tune, relabel" in error
+    assert "set compare = [] and retrains = 0" in error
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ("evaluation.shadows=4", "evaluation.shadows trains shadow models"),
+        ("evaluation.relearn.max_steps=5", "evaluation.relearn trains"),
+        ("evaluation.classifier_permutations=9", "evaluation.classifier_permutations compares"),
+    ],
+)
+def test_an_audit_that_trains_or_needs_a_retrain_is_refused(
+    tmp_path: Path, change: str, key: str
+) -> None:
+    error = refusal(tmp_path, GOOD, *ALONE, change)
+    assert key in error
+    assert "unlearning.retrains" in error
+    read(tmp_path, GOOD, change)

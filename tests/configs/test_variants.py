@@ -70,3 +70,15 @@ def test_duplicate_variant_name_is_refused(name: str) -> None:
     first = {"name": "m1", "method": "fedosd", "settings": {}}
     with pytest.raises(ValidationError, match="has the name of another variant or of a method"):
         plan(first, {"name": name, "method": "fedosd", "settings": {}})
+
+
+@pytest.mark.parametrize("kind", [CLIENTS, TEXTS])
+def test_a_federated_method_can_run_alone(
+    kind: type[ClientUnlearning | TextUnlearning],
+) -> None:
+    assert kind.model_validate({"retrains": 0, "compare": []}, strict=False).retrains == 0
+    with pytest.raises(ValidationError, match="the key 'compare' must be empty"):
+        kind.model_validate({"retrains": 0}, strict=False)
+    again = {"name": "m1", "method": "fine-tune", "settings": {}}
+    with pytest.raises(ValidationError, match="the key 'variants' must be empty"):
+        kind.model_validate({"retrains": 0, "compare": [], "variants": [again]}, strict=False)

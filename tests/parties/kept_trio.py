@@ -52,12 +52,11 @@ class KeptTrio:
     plan: dict[str, Any]
     recipients: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of each party
 
-    def party(self, name: str, *, serves: bool = True) -> VerticalParty:
+    def party(self, name: str, *, serves: bool = True, replays: str = "") -> VerticalParty:
         """One party, set up."""
-        found = party(self.folder, name, self.plan, [])
+        found = party(self.folder, name, self.plan, [], serves=serves, replays=replays)
         requests = PartyRequestSettings(recipients=self.recipients.get(name, ()))
-        settings = found.settings.model_copy(update={"requests": requests})
-        return replace(found, serves=serves, settings=settings)
+        return replace(found, settings=found.settings.model_copy(update={"requests": requests}))
 
     def train(self) -> dict[str, Any]:
         """Train, and keep the model; return the metrics."""

@@ -23,7 +23,7 @@ from parties.requests.receipts import FOLDER
 from parties.session.setup import StartOptions
 from parties.session.simulation import reserved_port
 from parties.vertical.engine.party import VerticalParty
-from parties.vertical.service.local_desk import LocalDesk, open_local_desk
+from parties.vertical.offline.local_desk import LocalDesk, open_local_desk
 from protocol.keyring import issue_certificate, make_authority
 
 PATIENCE = 300.0  # seconds, also on a loaded machine
@@ -232,20 +232,10 @@ class RequestFederation:
             Class probabilities by ID; rows without a prediction are absent.
         """
         table = out.with_name(f"{out.name}.csv")
-        with self._all(out, None) as service:
-            for name, role in self.roles.items():
-                arguments = ["predict", str(self.config), "--party", name, "--hub", service.hub]
-                arguments += ["--certificates", str(self.keys), "--runs", str(out)]
-                arguments += ["--format", "json", *(["--data", str(self._data)] * bool(self._data))]
-                for change in self.changes:
-                    arguments += ["--set", change]
-                if role == "active":
-                    arguments += ["--out", str(table), "--force"]
-                output = self.output(name, out)
-                service.running[name] = start_watched(arguments, output, program="vfl")
-            for name, each in service.running.items():
-                each.join(seconds)
-                assert each.exitcode == 0, f"{name} ended with {each.exitcode}: {self.notes(out)}"
+        more = {name: ["--runs", str(out)] for name in self.roles}
+        more[self.hub] += ["--out", str(table), "--force"]
+        codes = self._command(["predict", str(self.config)], out, more, seconds)
+        assert not any(codes.values()), f"{codes}: {self.notes(out)}"
         classes = read_runnable(self.config, list(self.changes), None).agreement.labels.classes
         with table.open(newline="") as file:
             return {
@@ -253,6 +243,30 @@ class RequestFederation:
                 for row in csv.DictReader(file)
                 if row[f"p_{classes[0]}"]
             }
+
+    def replay(
+        self, out: Path, request: str, command: str = "replay", seconds: float = PATIENCE
+    ) -> dict[str, int | None]:
+        """Replay a request with ``vfl replay`` at all parties; return the exit codes."""
+        more = {name: ["--out", str(out)] for name in self.roles}
+        return self._command([command, str(self.config), request], out, more, seconds)
+
+    def _command(
+        self, command: Sequence[str], out: Path, more: Mapping[str, Sequence[str]], seconds: float
+    ) -> dict[str, int | None]:
+        """Run a command of ``vfl`` at all parties at once; return the exit codes."""
+        with self._all(out, None) as service:
+            for name in self.roles:
+                arguments = [*command, "--party", name, "--hub", service.hub, *more[name]]
+                arguments += ["--certificates", str(self.keys), "--format", "json"]
+                arguments += ["--data", str(self._data)] * bool(self._data)
+                for change in self.changes:
+                    arguments += ["--set", change]
+                output = self.output(name, out)
+                service.running[name] = start_watched(arguments, output, program="vfl")
+            for each in service.running.values():
+                each.join(seconds)
+            return {name: each.exitcode for name, each in service.running.items()}
 
     def request(self, name: str, out: Path, rows: Iterable[int]) -> str:
         """Raise a request for common ``rows`` at one party, and approve it; return its ID."""

@@ -96,6 +96,21 @@ class RequestSeries:
             cached.write_text(json.dumps(accuracy))
         return float(json.loads(cached.read_text()))
 
+    def replays(self, seed: int, report: Callable[[str], None]) -> list[bool]:
+        """Carry out the requests of ``run``, and replay each one; return which were equal."""
+        federation = self._federation.changed("requests.replay_days=30")
+        out, equal = federation.folder / "replays", list[bool]()
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.copytree(self.trained, out)
+        names = list(federation.roles)
+        for number, rows in enumerate(self._draw(seed)):
+            request = federation.request(names[number % len(names)], out, rows)
+            self._carry_out(federation, out, request)
+            codes = federation.replay(out, request, seconds=1800)
+            equal.append(not any(codes.values()))
+            report(f"replay {number + 1} of {len(self._sizes)}: exit codes {codes}")
+        return equal
+
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Bytes of what each party keeps for later requests, and of its own saved model."""
         return kept_sizes(self._federation, self.trained)

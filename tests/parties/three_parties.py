@@ -124,11 +124,12 @@ def party(
     plan: Mapping[str, Any],
     events: list[Any],
     requests: Iterable[str] = (),
+    **options: Any,
 ) -> VerticalParty:
-    """One party, set up."""
+    """One party, set up; ``options`` are options of the start."""
     read = validate_table(AGREEMENT, dict(plan), folder, "")
     config = ConfigFile(folder / "trio.toml", SCHEMA, read, party_settings(folder, requests))
-    place = StartOptions(folder / "runs", folder, folder / "certs")
+    place = StartOptions(folder / "runs", folder, folder / "certs", **options)
     return set_up_party(config, name, place, events.append)
 
 

@@ -30,9 +30,13 @@ def run(
     fedora: dict[str, Any] | None = None,
     before: Callable[[Path], None] | None = None,
     party_changes: dict[str, Callable[[Holding], None]] | None = None,
+    events: list[Any] | None = None,
     **changes: Any,
 ) -> dict[str, Any]:
-    """The metrics of a run; ``ids`` are request files, ``before`` may change the data."""
+    """The metrics of a run; ``ids`` are request files, ``before`` may change the data.
+
+    ``events`` receives the events of the active party.
+    """
     write_data(folder)
     certify(folder)
     if before:
@@ -42,7 +46,11 @@ def run(
     unlearning = QUICK | {"fedora": FEDORA | (fedora or {})}
     plan = agreement(**{"training": TRAINING, "unlearning": unlearning, **changes})
     port = MemoryPort()
-    parties = {name: party(folder, name, plan, [], ids or {}) for name in plan["parties"]}
+    received = {"hub": [] if events is None else events}
+    parties = {
+        name: party(folder, name, plan, received.get(name, []), ids or {})
+        for name in plan["parties"]
+    }
     for name, change in (party_changes or {}).items():
         change(parties[name].holding)
 

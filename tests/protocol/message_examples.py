@@ -76,6 +76,7 @@ COMMANDS = (
     pb.ModelCommand(report_norms=pb.ReportNorms(slot="original", anchor="start", proximal=0.1)),
     pb.ModelCommand(use_ensemble=pb.UseEnsemble(slots=["original/0", "original/1"])),
     pb.ModelCommand(report_digest=pb.ReportDigest(slot="original/0")),
+    pb.ModelCommand(report_commitment=pb.ReportCommitment()),
     pb.ModelCommand(shrink=pb.Shrink(stream="third", bottom=0.3, top=1.0)),
     pb.ModelCommand(report_privacy_spent=pb.ReportPrivacySpent()),
     pb.ModelCommand(

@@ -69,6 +69,7 @@ MAY_BE_ABSENT = {
     "Hello.prediction",
     "Hello.kept",
     "Hello.run",
+    "Hello.replays",
     "Hello.serves",
     "Initialise.rule",
     "Initialise.sample",
@@ -82,7 +83,7 @@ MAY_BE_ABSENT = {
     "SwitchBranch.parent",
     *(f"BlockReport.{name}" for name in ("held_square", "change_square", "diverged")),
     *(f"BlockReport.{name}" for name in ("inner_product", "residual_square")),
-    *(f"BlockReport.{name}" for name in ("proximal_square", "digest")),
+    *(f"BlockReport.{name}" for name in ("proximal_square", "digest", "commitment")),
 }
 
 

@@ -28,6 +28,7 @@ PART_OF = {
     "evaluation": EVALUATION,
     "prediction": ROLES,
     "service": ROLES,
+    "offline": ROLES,
     "simulation": ROLES,
 }
 # Folders with more files than a dozen, and why.

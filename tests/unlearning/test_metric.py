@@ -18,7 +18,14 @@ def test_a_gap_by_hand() -> None:
     assert metric.status is Status.OK
 
 
-def test_a_metric_without_a_retrain_is_not_run() -> None:
+def test_a_value_stands_alone_if_no_retrain_was_trained() -> None:
+    metric = compare_with_retrains("accuracy", Measurement(0.9, 50), None)
+    assert (metric.status, metric.retrain_mean, metric.gap) == (Status.OK, None, None)
+    absent = compare_with_retrains("accuracy", Measurement(None, 50), None)
+    assert absent.status is Status.NOT_RUN
+
+
+def test_a_metric_that_no_retrain_has_is_not_run() -> None:
     assert compare_with_retrains("accuracy", Measurement(0.9, 50), []).status is Status.NOT_RUN
 
 
@@ -58,6 +65,6 @@ def test_a_metric_as_json_values() -> None:
         "gap_in_sd": None,
         "n": 9,
         "direction": "lower",
-        "status": "not_run",
+        "status": "ok",
         "note": "",
     }

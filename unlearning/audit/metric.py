@@ -66,14 +66,18 @@ class Metric:
         return asdict(self) | words | {"ci95": list(self.ci95) if self.ci95 else None}
 
 
-def compare_with_retrains(name: str, measured: Measurement, retrains: Sequence[float]) -> Metric:
+def compare_with_retrains(
+    name: str, measured: Measurement, retrains: Sequence[float] | None
+) -> Metric:
     """Return the metric that compares a value with the values of independent Retrain models.
 
     Without two or more Retrain models, the standard deviation and the gap in standard deviations
-    are None.
+    are None. ``retrains`` is None if no Retrain was trained: the value then stands alone. If it is
+    empty, Retrains were trained, but none has a value, so that the metric has the status
+    ``NOT_RUN``.
     """
     mean = fmean(retrains) if retrains else None
-    spread = stdev(retrains) if len(retrains) > 1 else None
+    spread = stdev(retrains) if retrains and len(retrains) > 1 else None
     value = measured.value
     gap = None if value is None or mean is None else value - mean
     unit = spread if spread and spread > _ROUNDING else None
@@ -87,7 +91,7 @@ def compare_with_retrains(name: str, measured: Measurement, retrains: Sequence[f
         gap_in_sd=gap / unit if gap is not None and unit else None,
         n=measured.n,
         direction=measured.direction,
-        status=_status(measured, mean),
+        status=_status(measured, compared=retrains is None or mean is not None),
         note=measured.note,
     )
 
@@ -99,12 +103,12 @@ def metric_table(
 
     ``measured`` maps the name of each model, and then the name of each metric, to a measurement.
     Each Retrain model is compared with the other Retrain models, so its gap is a difference between
-    models that were not trained on the forgotten rows.
+    models that were not trained on the forgotten rows. Without ``retrains`` the values stand alone.
     """
     return {
         model: [
             compare_with_retrains(
-                name, each, _column(measured, name, [r for r in retrains if r != model])
+                name, each, _column(measured, name, model, retrains) if retrains else None
             )
             for name, each in metrics.items()
         ]
@@ -113,13 +117,18 @@ def metric_table(
 
 
 def _column(
-    measured: Mapping[str, Mapping[str, Measurement]], name: str, retrains: Sequence[str]
+    measured: Mapping[str, Mapping[str, Measurement]],
+    name: str,
+    model: str,
+    retrains: Sequence[str],
 ) -> list[float]:
-    found = [measured[retrain][name].value for retrain in retrains if name in measured[retrain]]
+    """The values of the metric ``name`` at all ``retrains`` except ``model``."""
+    others = [each for each in retrains if each != model]
+    found = [measured[other][name].value for other in others if name in measured[other]]
     return [value for value in found if value is not None]
 
 
-def _status(measured: Measurement, retrain: float | None) -> Status:
-    if measured.value is None or retrain is None:
+def _status(measured: Measurement, *, compared: bool) -> Status:
+    if measured.value is None or not compared:
         return Status.NOT_RUN
     return Status.OK if measured.n >= measured.least else Status.INSUFFICIENT

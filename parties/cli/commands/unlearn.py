@@ -32,7 +32,7 @@ from parties.cli.party_run import PartyRun, run_party
 
 if TYPE_CHECKING:
     from parties.cli.request_actions import Place
-    from parties.vertical.service.local_desk import LocalDesk
+    from parties.vertical.offline.local_desk import LocalDesk
 
 unlearn_app = typer.Typer(
     cls=CheckedGroup,

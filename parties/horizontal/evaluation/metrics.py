@@ -36,7 +36,9 @@ def _of(
     measured = {
         **_accuracies(outcome.scores, leaving),
         **_membership(outcome.scores),
-        "odds_to_retrain": odds_to_retrain(outcome, others, ODDS_DISTANCE),
+        **(
+            {"odds_to_retrain": odds_to_retrain(outcome, others, ODDS_DISTANCE)} if retrains else {}
+        ),
         **_conflicts(outcome),
         **_skipped(outcome),
     }

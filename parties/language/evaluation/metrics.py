@@ -89,7 +89,7 @@ def _measurements(
         # The mean loss per token of an answer, in nats.
         "text_loss": _per_row(forgotten, lambda each: each.loss),
         **_membership(scores),
-        "odds_to_retrain": odds_to_retrain(outcome, others),
+        **({"odds_to_retrain": odds_to_retrain(outcome, others)} if retrains else {}),
         **_benchmark_against_retrain(marks, [each.benchmark_metrics for each in others]),
         **benchmark,
         **_recovered_share(marks, original),

@@ -150,7 +150,7 @@ def _round_panels(steps: Sequence[Step], axis: CurveAxis) -> list[Panel]:
 
 
 def comparison_panels(request: Request) -> list[Panel]:
-    """Return the charts that compare methods with Retrain; a dashed line shows Retrain."""
+    """Return the charts that compare all models; a dashed line shows Retrain, if there is one."""
     if is_vertical(request):
         return _present(
             _distances(request, "forgotten", "Distance to Retrain, forgotten rows"),
@@ -160,12 +160,13 @@ def comparison_panels(request: Request) -> list[Panel]:
             _accuracies(request),
             _effort(request),
         )
-    texts = "Probability per token. Dashed: Retrain."
+    texts = f"Probability per token.{_dashed(request)}"
+    accuracy = f"Accuracy.{_dashed(request)}"
     return _present(
         _triggers(request),
         _attack(request),
         _fairness(request),
-        _shares(request, "Forgotten rows", "Accuracy. Dashed: Retrain.", "forgotten_accuracy"),
+        _shares(request, "Forgotten rows", accuracy, "forgotten_accuracy"),
         _shares(request, "Forgotten texts", texts, "text_probability"),
         _shares(request, "Retained texts", texts, "text_retained_probability"),
         _times(request),
@@ -191,7 +192,8 @@ def _attack(request: Request) -> Panel | None:
         at = [] if auc is None else [Mark(auc, _accent(request, method), interval=between)]
         shown.append(MarkRow(method.title, at, format_number(auc, 2)))
     scale = MarkScale(label="AUC, 95 % interval", goal=_goal(request, column))
-    caption = "Forgotten against unseen rows of equal classes. Dashed: Retrain. Chance is 0.5."
+    rows = "Forgotten against unseen rows of equal classes."
+    caption = f"{rows}{_dashed(request)} Chance is 0.5."
     return draw_marks("Membership attack", caption, shown, scale)
 
 
@@ -219,7 +221,7 @@ def _triggers(request: Request) -> Panel | None:
         at += [] if reverted is None else [Mark(reverted, FAINT, "s", "after the reverting test")]
         text = format_percent(at[0].value) if at else ""
         shown.append(MarkRow(method.title, at, text))
-    caption = "On the leaving client's own rows. Dashed: Retrain."
+    caption = f"On the leaving client's own rows.{_dashed(request)}"
     return draw_marks("Trigger rate", caption, shown, _share_scale(request, "planted", "rows"))
 
 
@@ -245,7 +247,7 @@ def _fairness(request: Request) -> Panel | None:
             continue
         mark = Mark(mean, _accent(request, method), interval=(worst, best))
         shown.append(MarkRow(method.title, [mark], format_percent(mean)))
-    caption = "Mean, worst and best client. Dashed: Retrain's mean."
+    caption = f"Mean, worst and best client.{_dashed(request)}"
     scale = _share_scale(request, "client_accuracy", "test accuracy")
     return draw_marks("Remaining clients", caption, shown, scale)
 
@@ -274,7 +276,7 @@ def _effort(request: Request) -> Panel | None:
 
 
 def entropy_panels(request: Request) -> list[Panel]:
-    """Return histograms of the prediction entropy of the original, delivered and Retrain models."""
+    """Return histograms of the entropy of the original, the delivered and a Retrain model."""
     entropy = (request.audits.entropy if request.audits else None) or {}
     names = (ORIGINAL, request.chosen, RETRAIN)
     sides = {name: _sides(entropy[name]) for name in names if entropy.get(name)}
@@ -312,6 +314,11 @@ def traffic_panels(traffic: Sequence[PhaseTraffic], measured_at: str) -> list[Pa
         draw_bars("Time by phase", f"Measured at the {measured_at}.", seconds, format_seconds),
         draw_bars("Bytes by phase", "In both directions.", sizes, format_size),
     )
+
+
+def _dashed(request: Request) -> str:
+    """Return the end of a caption that explains the dashed line; empty without a Retrain."""
+    return " Dashed: Retrain." if request.has_retrains else ""
 
 
 def _column(figure: str) -> Column:

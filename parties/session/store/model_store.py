@@ -11,18 +11,18 @@ files are erased: their keys are destroyed first, then the files.
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from parties.common.atomic_file import make_folder, sync_folder, write_atomically
 from parties.common.errors import IntegrityError, StorageError
-from parties.session.checkpoint import RETAINED, CheckpointContent, Checkpoints
+from parties.session.checkpoint import RETAINED, CheckpointContent
 from parties.session.handshake import NO_CHECKPOINTS, CheckpointOffer
 from parties.session.store.sealing import KeyFile, seal, unseal
 from protocol.dataclass_codec import NOT_SENT
@@ -76,7 +76,7 @@ class _Checked:
 
 
 class ModelStore:
-    """The sealed checkpoints and versions of one party; it is used as its ``Checkpoints``.
+    """The sealed checkpoints and versions of one party; it is used as its checkpoints.
 
     Attributes:
         sealed: whether the files are encrypted.
@@ -88,7 +88,7 @@ class ModelStore:
         keys: the party's keys.
     """
 
-    sealed = True
+    sealed: bool = True
 
     def __init__(
         self, state: Path, party: str, architecture: Mapping[str, Any], keys: KeyFile
@@ -202,16 +202,27 @@ class ModelStore:
         self._checked[number] = _Checked(stat, digest, json.loads(line))
         self.prune(number - RETAINED + 1)
 
-    def prune(self, oldest: int, newest: float = float("inf"), *, versions: bool = False) -> None:
+    def prune(
+        self,
+        oldest: int,
+        newest: float = float("inf"),
+        *,
+        versions: bool = False,
+        keep: Container[int] = (),
+    ) -> None:
         """Erase checkpoints numbered below ``oldest``, and all files numbered above ``newest``.
 
         Versions below ``oldest``, and files that cannot be read, stay unless ``versions`` is true.
+        Files numbered ``keep`` stay in any case.
         """
         gone = [
             each.number
             for each in self.files()
-            if each.number > newest
-            or (each.number < oldest and (versions or (each.readable and each.version is None)))
+            if each.number not in keep
+            and (
+                each.number > newest
+                or (each.number < oldest and (versions or (each.readable and not each.version)))
+            )
         ]
         self._erase(gone)
 
@@ -341,9 +352,6 @@ class ModelStore:
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:06}{SUFFIX}"
-
-
-CheckpointStore: TypeAlias = Checkpoints | ModelStore  # where a session finds its checkpoints
 
 
 def _stat(path: Path) -> tuple[int, ...]:

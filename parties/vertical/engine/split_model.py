@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from parties.common.shared_randomness import Index
-from parties.session.checkpoint import CheckpointContent
+from parties.session.checkpoint import CheckpointContent, CheckpointStore
 from parties.session.journal import Journal, recorded_value
-from parties.session.store.model_store import CheckpointStore, ModelStore, VersionFacts
+from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.vertical.engine.local_model import LocalModel
 from parties.vertical.engine.networks import build_active_network
 from parties.vertical.engine.optimiser import UpdateRule

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from parties.common.shared_randomness import Index
-from parties.vertical.evaluation.compare import MethodOutcome
 from parties.vertical.evaluation.model_outputs import ModelOutputs
+from parties.vertical.evaluation.outcomes import MethodOutcome
 from unlearning.audit.backdoor import BackdoorSuccess, backdoor_success, learned_trigger
 from unlearning.audit.intervals import share_interval
 from unlearning.audit.membership import MembershipResult, membership_features

@@ -32,13 +32,14 @@ def _completeness(models: ModelOutputs) -> dict[str, list[dict[str, Any]]] | Non
     if not exchanged:
         return None
     retrains = [_knowledge(models, each.logits) for each in models.retrains]
+
+    def at_retrains(name: str) -> list[float] | None:
+        values = [value for each in retrains if (value := each[name].value) is not None]
+        return values if retrains else None
+
     return {
         party: [
-            compare_with_retrains(
-                name,
-                measured,
-                [value for each in retrains if (value := each[name].value) is not None],
-            ).plain()
+            compare_with_retrains(name, measured, at_retrains(name)).plain()
             for name, measured in _knowledge(models, logits).items()
         ]
         for party, logits in exchanged.items()
@@ -87,9 +88,12 @@ def _reconstruction(models: ModelOutputs) -> dict[str, dict[str, dict[str, float
     reports = models.comparison.extra_audits.reconstruction
     if not reports:
         return None
-    unlearned, retrained = reports[models.comparison.chosen], reports[PAIRED]
+    compared = {"unlearned": models.comparison.chosen} | (
+        {"retrain": PAIRED} if models.retrains else {}
+    )
     return {
-        party: {"unlearned": unlearned[party], "retrain": retrained[party]} for party in unlearned
+        party: {side: reports[slot][party] for side, slot in compared.items()}
+        for party in reports[models.comparison.chosen]
     }
 
 

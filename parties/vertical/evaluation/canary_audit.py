@@ -8,12 +8,12 @@ from typing import Any
 
 from parties.report.method_names import RETRAIN
 from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.evaluation.compare import MethodOutcome
 from parties.vertical.evaluation.model_outputs import (
     ModelOutputs,
     js_ratio_to_retrains,
     ratio_or_none,
 )
+from parties.vertical.evaluation.outcomes import MethodOutcome
 from unlearning.audit.divergence import JsRatio
 from unlearning.audit.intervals import auc_interval, distance_spread, further_value_margin
 from unlearning.audit.membership import Outputs, canary_loss_auc, class_matched_rows
@@ -43,24 +43,27 @@ def canary_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Me
 def canary_audit(models: ModelOutputs, title: str) -> dict[str, Any]:
     """Compare the models' losses on canaries, and their distances from Retrain on canaries.
 
-    ``title`` is the name of the chosen method in the report.
+    Without Retrains there are no distances. ``title`` is the name of the chosen method in the
+    report.
     """
     comparison, canaries = models.comparison, models.row_groups.canaries
+    names = [ORIGINAL, comparison.chosen, *([RETRAIN] if models.retrains else [])]
+    auc = {
+        name: canary_metrics(models, comparison.outcome(name))["canary_auc"].value for name in names
+    }
+    if not models.retrains:
+        return {"count": len(canaries), "auc": auc}
 
     def ratio(outcome: MethodOutcome) -> JsRatio:
         return js_ratio_to_retrains(outcome, comparison, "forgotten", canaries)
 
-    compared = {name: comparison.outcome(name) for name in (ORIGINAL, comparison.chosen, RETRAIN)}
-    found = {name: ratio(compared[name]) for name in (ORIGINAL, comparison.chosen)}
+    found = {name: ratio(comparison.outcome(name)) for name in (ORIGINAL, comparison.chosen)}
     ratios = {name: ratio_or_none(each) for name, each in found.items()}
     limit = _ratio_limit([ratio(each) for each in models.retrains])
     return {
         "count": len(canaries),
         "between_retrains": found[ORIGINAL].between_retrains,
-        "auc": {
-            name: canary_metrics(models, each)["canary_auc"].value
-            for name, each in compared.items()
-        },
+        "auc": auc,
         "ratio": ratios,
         "limit": limit,
         "js": {name: each.to_retrain for name, each in found.items()},

@@ -1,16 +1,15 @@
-"""Carry out a request: run the chosen method and the baselines, and train the Retrain models."""
+"""Carry out a request: run the chosen method, and the baselines and Retrains if any are agreed."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-
-from torch import Tensor
 
 from configs.agreement import RowRequest
 from parties.requests.cost import Cost
 from parties.requests.driver import carry_out
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.evaluation.extra_audits import ExtraAudits, run_extra_audits
+from parties.vertical.evaluation.extra_audits import run_extra_audits
+from parties.vertical.evaluation.outcomes import Comparison, MethodOutcome, ModelReadout
 from parties.vertical.methods.method import PAIRED, MethodResult
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.registry import AnyMethod, independent_retrains, vertical_method
@@ -25,52 +24,11 @@ ROW_SETS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ModelReadout:
-    """The logits and embeddings of one model for each row set."""
-
-    logits: dict[str, Tensor]  # the logits by row set, [rows, classes] each
-    # [rows, total_width], for each row set for which a metric uses embeddings.
-    embeddings: dict[str, Tensor]
-
-
-@dataclass(frozen=True, slots=True)
-class MethodOutcome:
-    """One model: its outputs on each row set, and the cost of the method that made the model."""
-
-    name: str  # name of the method
-    logits: dict[str, Tensor]  # the logits by row set, [rows, classes] each
-    cost: Cost  # the cost of the method that made the model
-    # The method's guarantee in this run; None for the original model.
-    guarantee: Guarantee | None = None
-    # The values that the method returned for the report and the audits.
-    result: MethodResult = field(default_factory=MethodResult)
-    # [rows, total_width], for each row set for which a metric uses embeddings.
-    embeddings: dict[str, Tensor] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Comparison:
-    """The outcomes of all methods and audits of one request."""
-
-    request: RowRequest  # the request
-    chosen: str  # name of the method whose model is delivered
-    outcomes: list[MethodOutcome] = field(default_factory=list)  # the outcome of each method
-    # The results of the extra audits.
-    extra_audits: ExtraAudits = field(default_factory=ExtraAudits)
-
-    def outcome(self, name: str) -> MethodOutcome:
-        """Return the outcome of the method ``name``."""
-        return next(each for each in self.outcomes if each.name == name)
-
-    @property
-    def delivered(self) -> MethodOutcome:
-        """The outcome of the chosen method."""
-        return self.outcome(self.chosen)
-
-
 def compare_methods(split_model: SplitModel, request: RowRequest) -> Comparison:
     """Run all methods for one request; then restore the model of the chosen method.
+
+    With ``retrains = 0`` in the agreement, only the chosen method runs, and no model is trained
+    beside it.
 
     Before this call, the caller must train the original model and call ``SplitModel.forget`` with
     the rows of the request.
@@ -81,9 +39,10 @@ def compare_methods(split_model: SplitModel, request: RowRequest) -> Comparison:
     comparison.outcomes.append(_outcome(split_model, None, request))
     comparison.outcomes.append(_outcome(split_model, chosen, request))
     split_model.keep_copy(chosen.name, vfl_pb2.UNLEARN)
-    for other in _others(split_model, chosen):
+    others = _others(split_model, chosen)
+    for other in others:
         comparison.outcomes.append(_outcome(split_model, other, request))
-    if chosen.name != PAIRED:
+    if others and others[-1].name == PAIRED:
         split_model.keep_copy(PAIRED, vfl_pb2.UNLEARN)
     comparison.extra_audits = run_extra_audits(split_model, chosen.name)
     split_model.restore_copy(chosen.name, ORIGINAL, vfl_pb2.UNLEARN)
@@ -91,8 +50,10 @@ def compare_methods(split_model: SplitModel, request: RowRequest) -> Comparison:
 
 
 def _others(split_model: SplitModel, chosen: AnyMethod) -> list[AnyMethod]:
-    """The methods to compare the chosen one with, in the order of the report."""
+    """The methods to compare the chosen one with, in the order of the report: the paired last."""
     plan = split_model.agreement.unlearning
+    if not plan.retrains:
+        return []
     baselines = [vertical_method(name) for name in plan.compare]
     others = [*baselines, *independent_retrains(plan.retrains), vertical_method(PAIRED)]
     return [other for other in others if other.name != chosen.name]

@@ -6,7 +6,6 @@ model, so the caller must restore a model after the audits.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from math import sqrt
 
@@ -20,6 +19,7 @@ from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import accuracy_on_rows
 from parties.vertical.engine.training_loop import DESCEND, BatchLoss, TrainingBatch
+from parties.vertical.evaluation.outcomes import ExtraAudits
 from parties.vertical.methods.local_start import train_model
 from parties.vertical.methods.method import PAIRED
 from protocol import vfl_pb2
@@ -29,40 +29,23 @@ from unlearning.audit.relearning import steps_to_relearn
 _ATTACKED = {"forgotten": vfl_pb2.FORGOTTEN, "test": vfl_pb2.TEST}
 
 
-@dataclass(frozen=True, slots=True)
-class ExtraAudits:
-    """The results of the extra audits."""
-
-    # By party and row set, the logits, [rows, classes], of the delivered model after this party
-    # restored its original parameters.
-    exchanged: dict[str, dict[str, Tensor]] = field(default_factory=dict)
-    # By name of the saved model and by party, the distance between the party's parameters in this
-    # model and in the paired Retrain model; None if their shapes differ.
-    distances: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    # By name of the saved model, the number of training steps until the model has relearned D_u,
-    # measured once for each order of the rows of D_u.
-    relearned: dict[str, list[int]] = field(default_factory=dict)
-    shadows: list[ShadowOutputs] = field(default_factory=list)  # outputs of the shadow models
-    # By name of the saved model and by party, how well the change of the party's parameters reveals
-    # the forgotten row; empty unless exactly one row was forgotten.
-    reconstruction: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
-
-
 def run_extra_audits(split_model: SplitModel, chosen: str) -> ExtraAudits:
     """Run the extra audits of the agreement on the delivered model and other saved models.
 
     The delivered model is saved with the name ``chosen``. All audits except the shadow models need
-    saved copies of the delivered model, the original model and the paired Retrain model. The
+    saved copies of the delivered model and of the original model; the distances and the relearning
+    attack also need the paired Retrain model, and are left out in a run without Retrains. The
     parties save no copies of an ensemble. For an ensemble, only the shadow models are trained.
     """
-    plan = split_model.agreement.evaluation
-    if not {ORIGINAL, chosen, PAIRED} <= set(split_model.local_model.slots):
+    plan, retrains = split_model.agreement.evaluation, split_model.agreement.unlearning.retrains
+    paired = [PAIRED] if retrains else []
+    if not {ORIGINAL, chosen, *paired} <= set(split_model.local_model.slots):
         # An ensemble keeps no copies to exchange or compare.
         return ExtraAudits(shadows=_shadow_outputs(split_model, plan.shadows))
-    distances = _distances(split_model, [ORIGINAL, chosen])
+    distances = _distances(split_model, [ORIGINAL, chosen]) if paired else {}
     exchanged = _with_exchanged_parties(split_model, chosen) if plan.completeness else {}
-    relearned = _relearning(split_model, plan.relearn, [chosen, PAIRED]) if plan.relearn else {}
-    reconstructions = _reconstruction(split_model, [chosen, PAIRED])
+    relearned = _relearning(split_model, plan.relearn, [chosen, *paired]) if plan.relearn else {}
+    reconstructions = _reconstruction(split_model, [chosen, *paired])
     return ExtraAudits(
         exchanged, distances, relearned, _shadow_outputs(split_model, plan.shadows), reconstructions
     )

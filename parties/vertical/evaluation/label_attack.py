@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.evaluation.compare import Comparison
+from parties.vertical.evaluation.outcomes import Comparison
 from unlearning.audit.leakage import label_leakage
 
 

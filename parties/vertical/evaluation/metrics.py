@@ -33,13 +33,13 @@ from parties.vertical.evaluation.attack_metrics import (
 )
 from parties.vertical.evaluation.audits import request_audits
 from parties.vertical.evaluation.canary_audit import canary_audit, canary_metrics
-from parties.vertical.evaluation.compare import Comparison, MethodOutcome
 from parties.vertical.evaluation.label_attack import label_attack
 from parties.vertical.evaluation.model_outputs import (
     ModelOutputs,
     js_ratio_to_retrains,
     ratio_or_none,
 )
+from parties.vertical.evaluation.outcomes import Comparison, MethodOutcome
 from parties.vertical.evaluation.output_metrics import (
     distance_metrics,
     forgetting_metrics,
@@ -53,6 +53,7 @@ from unlearning.audit.forgetting import predictive_entropy
 from unlearning.audit.membership import MembershipResult
 from unlearning.audit.metric import Measurement, Metric, metric_table
 from unlearning.objectives import forgetting_scores
+from unlearning.receipts.receipt import AuditLevel
 
 BINS = 24
 
@@ -91,6 +92,7 @@ def request_record(
         rows=_rows(split_model, chosen),
         methods=tuple(_methods(split_model, models, chosen)),
         chosen=comparison.chosen,
+        audit_level=AuditLevel.FULL if models.retrains else AuditLevel.QUICK,
         threshold=_threshold(split_model, comparison),
         audits=Audits(
             **request_audits(models),
@@ -109,7 +111,8 @@ def _methods(
     groups, comparison = models.row_groups, models.comparison
     removed_classes = chosen.request.classes if chosen.request.fraction == 1 else ()
     gone = [split_model.agreement.labels.classes.index(name) for name in removed_classes]
-    full = _full_retrain(split_model, comparison.outcome(RETRAIN).cost)
+    retrains = models.retrains
+    full = _full_retrain(split_model, retrains[0].cost) if retrains else None
     figures = all_metrics(models)
     own = {name: each.label for name, each in METHODS.items()}
     return [
@@ -124,7 +127,7 @@ def _methods(
             details=outcome.result.figures,
             accuracy=_accuracies(outcome, groups, gone),
             membership=_membership(models.membership_results[outcome.name]),
-            divergence=_divergences(outcome, comparison, groups),
+            divergence=_divergences(outcome, comparison, groups) if retrains else None,
         )
         for outcome in comparison.outcomes
     ]
@@ -188,16 +191,17 @@ def _full_retrain(split_model: SplitModel, measured: Cost) -> Cost:
     return Cost(measured.seconds * scale, rows, *(round(each * scale) for each in sizes))
 
 
-def _cost(cost: Cost, full: Cost) -> MethodCost:
+def _cost(cost: Cost, full: Cost | None) -> MethodCost:
+    """The cost of a method; without ``full``, the cost of a Retrain, there are no shares."""
     return MethodCost(
         seconds=cost.seconds,
         rows=cost.rows,
         size=cost.size,
         payload=cost.payload,
         messages=cost.messages,
-        seconds_of_retrain=cost.seconds / full.seconds,
-        rows_of_retrain=cost.rows / full.rows if full.rows else None,
-        size_of_retrain=cost.size / full.size,
+        seconds_of_retrain=cost.seconds / full.seconds if full else None,
+        rows_of_retrain=cost.rows / full.rows if full and full.rows else None,
+        size_of_retrain=cost.size / full.size if full else None,
     )
 
 
@@ -212,7 +216,7 @@ def _threshold(split_model: SplitModel, comparison: Comparison) -> ThresholdReco
     return ThresholdRecord(
         policy=threshold.policy if threshold else None,
         gamma=threshold.gamma if threshold else None,
-        scores={name: score(name) for name in (ORIGINAL, comparison.chosen, RETRAIN)},
+        scores={name: score(name) for name in _references(comparison)},
     )
 
 
@@ -231,10 +235,14 @@ def _entropies(comparison: Comparison, groups: RowGroups) -> dict[str, Any]:
             "heldout": counts(outcome.logits["test"][groups.matched]),
         }
 
-    models = {
-        name: both(comparison.outcome(name)) for name in (ORIGINAL, comparison.chosen, RETRAIN)
-    }
+    models = {name: both(comparison.outcome(name)) for name in _references(comparison)}
     return {"edges": edges.tolist(), **models}
+
+
+def _references(comparison: Comparison) -> list[str]:
+    """The original and the delivered model, and the first Retrain if there is one."""
+    names = [each.name for each in comparison.outcomes]
+    return [ORIGINAL, comparison.chosen, *([RETRAIN] if RETRAIN in names else [])]
 
 
 MetricGroup = Callable[[ModelOutputs, MethodOutcome], dict[str, Measurement]]

@@ -14,7 +14,7 @@ from configs.agreement import VerticalAgreement
 from parties.common.shared_randomness import Index
 from parties.report.method_names import is_independent_retrain
 from parties.vertical.engine.local_model import ORIGINAL
-from parties.vertical.evaluation.compare import Comparison, MethodOutcome
+from parties.vertical.evaluation.outcomes import Comparison, MethodOutcome
 from parties.vertical.evaluation.row_groups import RowGroups
 from unlearning.audit.divergence import JsRatio, js_divergence, js_ratio
 from unlearning.audit.membership import (

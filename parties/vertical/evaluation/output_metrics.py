@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn.functional import log_softmax, softmax
 
 from parties.common.shared_randomness import Index
-from parties.vertical.evaluation.compare import MethodOutcome
 from parties.vertical.evaluation.model_outputs import ModelOutputs
+from parties.vertical.evaluation.outcomes import MethodOutcome
 from unlearning.audit import utility as of
 from unlearning.audit.divergence import (
     js_divergence,
@@ -22,6 +22,7 @@ from unlearning.audit.divergence import (
     total_variation,
 )
 from unlearning.audit.forgetting import (
+    entropy_auc,
     label_log_odds,
     predicted_confidence,
     predictive_entropy,
@@ -94,8 +95,10 @@ _RELATIVE = ("forgotten_accuracy", "forgotten_loss", "forgotten_entropy", "forgo
 
 
 def forgetting_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
-    """Metrics of a model's outputs on D_u; some compare the model with Retrain models."""
-    figures = _forgetting(models, outcome)
+    """Metrics of a model's outputs on D_u; some need Retrain models to compare with."""
+    figures = _forgetting(models, outcome) | {"entropy_auc": _entropy_auc(models, outcome)}
+    if not models.retrains:
+        return figures
     others = [_forgetting(models, each) for each in models.other_retrains(outcome)]
     original = _forgetting(models, models.original)
     recovered = {
@@ -133,29 +136,36 @@ def _relative_score(
     return Measurement(result, len(values), note=note)
 
 
+def _entropy_auc(models: ModelOutputs, outcome: MethodOutcome) -> Measurement:
+    """The AUC of low entropy: D_u against unseen rows with the class mix of D_u."""
+    logits = outcome.logits["forgotten"][models.row_groups.forgotten]
+    unseen = outcome.logits["test"][models.row_groups.matched]
+    value = entropy_auc(logits, unseen)
+    interval = auc_interval(value, len(logits), len(unseen))
+    return Measurement(value, len(logits), interval, note="well below 0.5: the rows stand out")
+
+
 def _streisand(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
     """The Streisand check; n is the number of rows, and the flag is 1 for conspicuous outputs."""
     others, groups = models.other_retrains(outcome), models.row_groups
     if len(others) < 2:
-        nothing = Measurement(None, 0, note="fewer than two other Retrains")
-        return {"entropy_auc": nothing, "streisand": nothing}
+        return {"streisand": Measurement(None, 0, note="fewer than two other Retrains")}
     logits = outcome.logits["forgotten"][groups.forgotten]
     unseen = outcome.logits["test"][groups.matched]
     result = streisand_check(
         logits, unseen, [each.logits["forgotten"][groups.forgotten] for each in others]
     )
-    interval = auc_interval(result.auc, len(logits), len(unseen))
-    return {
-        "entropy_auc": Measurement(result.auc, len(logits), interval),
-        "streisand": Measurement(float(result.flagged), len(logits), direction=Direction.LOWER),
-    }
+    flag = Measurement(float(result.flagged), len(logits), direction=Direction.LOWER)
+    return {"streisand": flag}
 
 
 def distance_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
     """Mean distances of a model's outputs and embeddings from those of the Retrain models.
 
-    A Retrain model is compared with the other Retrain models.
+    A Retrain model is compared with the other Retrain models. Without Retrains the result is empty.
     """
+    if not models.retrains:
+        return {}
     rows = {
         "forgotten": models.row_groups.forgotten,
         "retained": models.row_groups.members,

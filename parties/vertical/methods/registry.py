@@ -9,7 +9,7 @@ from configs.config_file import ConfigSchema
 from configs.unlearning import unlearning_table
 from parties.common.errors import PolicyError
 from parties.data.party_settings import VerticalPartySettings
-from parties.report.method_names import Label
+from parties.report.method_names import Label, retrain_names
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.methods.cvfu import CvfuMethod
 from parties.vertical.methods.fedora import FedOraMethod
@@ -103,5 +103,4 @@ def agreed_orders(agreement: VerticalAgreement) -> list[Orders]:
 
 def independent_retrains(count: int) -> list[AnyMethod]:
     """Make ``count`` methods; each trains one Retrain model with its own random streams."""
-    names = ["retrain", *(f"retrain-{number}" for number in range(2, count + 1))]
-    return [RetrainMethod(name, name) for name in names]
+    return [RetrainMethod(name, name) for name in retrain_names(count)]

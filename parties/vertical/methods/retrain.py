@@ -1,7 +1,7 @@
 """Retrain, the reference of all metrics: a fresh model, trained on D_r only."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from parties.report.method_names import Label, method_label
 from parties.vertical.engine.local_model import ORIGINAL
@@ -27,6 +27,7 @@ CLOSER = 1e-3  # part of the agreed bound: from this point the true distances ar
 class RetrainMethod(SingleStepMethod):
     """Training from scratch on D_r, with preprocessing fitted on D_r."""
 
+    fresh: ClassVar[bool] = True
     name: str  # name in the config and the report
     stream: str  # random stream of the weights and the batch order
 

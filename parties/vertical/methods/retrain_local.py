@@ -43,6 +43,7 @@ class RetrainLocalMethod(MethodDefaults):
     )
     guarantee: ClassVar = Guarantee.EXACT
     settings: ClassVar = RetrainLocalSettings
+    fresh: ClassVar = True
     state: ClassVar = RetrainLocalState
 
     def orders(self, agreement: VerticalAgreement) -> Orders:

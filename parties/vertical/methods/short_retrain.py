@@ -51,6 +51,7 @@ class ShortRetrainMethod(MethodDefaults):
     label: ClassVar = Label("Short Retrain", "trained from scratch on a fraction of the rows")
     guarantee: ClassVar = Guarantee.EXACT
     settings: ClassVar = ShortRetrainSettings
+    fresh: ClassVar = True
     state: ClassVar = ShortRetrainState
 
     def orders(self, agreement: VerticalAgreement) -> Orders:

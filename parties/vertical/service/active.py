@@ -35,6 +35,7 @@ from parties.vertical.service.carry_out import (
     rows_of_labels,
 )
 from parties.vertical.service.patience import Backoff
+from parties.vertical.service.replay_window import ReplayWindow
 from parties.vertical.service.statement import PresentModel, state_new_version
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError, RemoteProtocolError
@@ -139,6 +140,7 @@ class ActiveService:
         self._model = start_kept_model(party, hub, offers)
         self._store = party_models(party)
         self._counts: dict[str, dict[str, int]] = {}  # events that each spoke has
+        self._window = ReplayWindow(desk, party, self._store)
         self._place = _places(self._model.state.features.ids())
         self._method = party.agreement.unlearning.method
         _require_state(self._model.local_model.slots, party)
@@ -157,6 +159,7 @@ class ActiveService:
         window = timedelta(hours=self._party.agreement.requests.window_hours)
         while True:
             self._synchronise()
+            self._window.erase_expired()
             self._align()
             if self._model.replaying or self._desk.ready(window, self._method):
                 self._predictions.close_busy()
@@ -221,11 +224,12 @@ class ActiveService:
         sent = [channel.sent_transcript for channel in self._hub.channels.values()]
         state_new_version(self._desk, present, sent)
         audit = facts.own["audit"]
+        level = self._party.agreement.requests.audit if audit else "none"
         for request in open_:
             body = VerifiedBody(
                 version=newest.number,
                 guarantee=facts.own["guarantee"],
-                level="quick" if audit else "none",
+                level=level if level != "full" or "retrains" in audit else "quick",
                 audit=audit,
             )
             self._desk.append(EventKind.VERIFIED, request, body)

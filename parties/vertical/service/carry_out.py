@@ -15,9 +15,15 @@ from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.evaluation.quick_audit import QuickAudit, Readout, quick_audit, read_out
 from parties.vertical.kept_model import digest_before, state_digest
+from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.registry import vertical_method
 from parties.vertical.purge import purge_request
+from parties.vertical.service.comparison import (
+    compare_batch,
+    comparison_figures,
+    write_comparison,
+)
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
 
@@ -43,12 +49,13 @@ def carry_out_batch(
     if len(rows):
         split_model.forget(rows, batch)
     audit: QuickAudit | None = None
+    compared: dict[str, str] = {}
     before = after = state_digest(split_model.state)
     guarantee = Guarantee.EXACT  # the model never used the rows
     if len(split_model.rows.forgotten):
         split_model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
         first = _readout(split_model, "before")
-        result = carry_out(method, NetworkRun(split_model))
+        result, compared = _run(split_model, batch)
         guarantee = result.guarantee or method.guarantee
         if result.stopped == NOT_FINITE:
             raise Quarantined(f"the method {method.name} computed a number that is not finite")
@@ -66,13 +73,29 @@ def carry_out_batch(
         "before": before,
         "after": after,
         "older": store.contents(),
-        "audit": _figures(split_model, audit),
+        "audit": _figures(split_model, audit) | compared,
         "guarantee": guarantee.value,
     }
     facts = VersionFacts(
         "requests", event_time(party.now()), parent, tuple(batch), method.name, own
     )
     split_model.keep_version(store, split_model.number + 1, facts)
+
+
+def _run(split_model: SplitModel, batch: Sequence[str]) -> tuple[MethodResult, dict[str, str]]:
+    """Carry out the method; with the audit ``full``, compare its model with Retrains.
+
+    Returns:
+        The result of the method, and the figures of the comparison.
+    """
+    agreement, receipt = split_model.agreement, min(batch)
+    if agreement.requests.audit != "full":
+        method = vertical_method(agreement.unlearning.method)
+        return carry_out(method, NetworkRun(split_model)), {}
+    comparison, request = compare_batch(split_model, receipt)
+    page = write_comparison(split_model, receipt, request)
+    split_model.party.progress.note(f"comparison with Retrains: {page}")
+    return comparison.delivered.result, dict(comparison_figures(request))
 
 
 def _figures(split_model: SplitModel, audit: QuickAudit | None) -> dict[str, str]:

@@ -22,6 +22,7 @@ from parties.vertical.passive import PassiveSession, RequestHooks
 from parties.vertical.resume import start_kept_state
 from parties.vertical.saved_model import restore_local_model
 from parties.vertical.service.patience import Backoff
+from parties.vertical.service.replay_window import ReplayWindow
 from parties.vertical.service.statement import PresentModel, state_new_version
 from protocol import vfl_pb2
 from protocol.channel import Channel
@@ -77,9 +78,10 @@ class ServingSession:
         self._party, self._channel, self._desk = party, channel, desk
         self._store = party_models(party)
         hooks = RequestHooks(self._started, self._remember, self._ended)
-        start = partial(start_kept_state, party, channel)
+        start = partial(start_kept_state, party, channel, self._store)
         self.session = PassiveSession(party, channel, self._store, start, hooks)
         self._settled = False
+        self._window = ReplayWindow(desk, party, self._store)
         restore_local_model(party, self._store, self.session.state, self.session.run)
 
     def handle(self, message: Message) -> bool:
@@ -104,6 +106,8 @@ class ServingSession:
         if whole and not self._settled:  # what a crash interrupted after the last version
             self._ended(self.session.state, self.session.run)
             self._settled = True
+        if whole:
+            self._window.erase_expired()
         lacking = self._desk.journal.since(counts)
         reply = vfl_pb2.JournalEvents(counts=self._desk.journal.counts())
         self._channel.send(reply, pack_events(lacking))

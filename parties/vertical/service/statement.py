@@ -16,6 +16,7 @@ from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState
 from parties.vertical.purge import stored_residues
 from parties.vertical.saved_model import save_local_model
+from parties.vertical.service.replay_window import ReplayWindow, model_item
 from unlearning.receipts.commitment import model_commitment
 
 _SALTS: Final = "commitments"  # name of the key in the party's key file
@@ -34,6 +35,8 @@ class PresentModel:
 def state_new_version(desk: RequestDesk, present: PresentModel, sent: Sequence[bytes]) -> None:
     """Erase what knows the forgotten rows, save the model, and state it in the journal.
 
+    Within ``requests.replay_days``, the version from before the request stays.
+
     Nothing happens if the newest version was made by a training, or was stated before. After a
     crash the call is repeated at the next start.
 
@@ -50,9 +53,11 @@ def state_new_version(desk: RequestDesk, present: PresentModel, sent: Sequence[b
     missing = [each for each in facts.requests if not _is_stated(party, desk, each, newest.number)]
     if not missing:
         return
-    store.prune(newest.number, versions=True)
+    kept = ReplayWindow(desk, party, store).with_parent(facts.parent)
+    store.prune(newest.number, versions=True, keep=kept)
     save_local_model(party, state, present.run)
-    destroyed = [StoredItem(id=f"model-{number}", kind=kind) for number, kind in facts.own["older"]]
+    older = [(number, kind) for number, kind in facts.own["older"] if number not in kept]
+    destroyed = [model_item(number, kind) for number, kind in older]
     destroyed.append(StoredItem(id="features-and-embeddings-in-memory", kind="embeddings"))
     for request in missing:
         rows = desk.request(request).rows or ()
@@ -61,9 +66,12 @@ def state_new_version(desk: RequestDesk, present: PresentModel, sent: Sequence[b
             before=commitment(party, request, facts.own["before"]),
             after=commitment(party, request, facts.own["after"]),
             destroyed=tuple(destroyed),
-            remains=tuple(stored_residues(state, store, rows)),
+            remains=tuple(stored_residues(state, store, rows, except_in=kept)),
             transcript=sha256(b"".join(sent)).hexdigest(),
-            keeps=_kept_copies(state),
+            keeps=(
+                *_kept_copies(state),
+                *(model_item(number, until=until) for number, until in kept.items()),
+            ),
             profile={
                 "torch": torch.__version__,
                 "threads": str(party.settings.threads),

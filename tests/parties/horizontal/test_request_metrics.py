@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from copy import deepcopy
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from clients import row_source
 from five_clients import CONFIG, LOCAL_TASK, prepare
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 from torch import Tensor
 
 from parties.common.errors import PolicyError, ResourceError
@@ -39,6 +41,7 @@ from parties.horizontal.simulation.pool import ClientJob, PoolCohort, VectorHand
 from parties.language.registry import METHODS as TEXT_METHODS
 from parties.report.columns import FEDERATED_COLUMNS
 from parties.report.page import report_page
+from parties.report.terminal import report_tables
 from unlearning.audit.metric import Metric
 
 
@@ -249,6 +252,38 @@ def test_run_records_its_metrics_and_a_restart_repeats_nothing(tmp_path: Path) -
     assert trained > 20
     assert workers.trained == 0
     assert restarted["requests"] == first["requests"]
+
+
+def test_a_method_runs_alone(tmp_path: Path) -> None:
+    text = CONFIG.replace(
+        "limits =",
+        "unlearning = { compare = [], retrains = 0, "
+        "fedosd = { unlearn = { rounds = 1 }, recover = { rounds = 1 } } }\nlimits =",
+    )
+    config, options = prepare(tmp_path, text)
+    party = set_up_horizontal_party(config, "server", options, lambda _: None)
+    workers = InProcessWorkers()
+    source = row_source(tmp_path / "wards.toml", (), None)
+    cohort = PoolCohort(config.agreement.spokes, source, workers, 1.0)
+    try:
+        record = RunJournal(party, federated_checkpoints(party), bytes(16))
+        metrics = FederatedServer(party, cohort, record).run()
+    finally:
+        cohort.close()
+    (request,) = metrics["requests"]
+    assert [each["name"] for each in request["methods"]] == ["original", "fedosd"]
+    rounds = len(metrics["training"]["steps"]) + len(request["methods"][1]["steps"])
+    assert workers.trained <= rounds * config.agreement.clients  # no round of a Retrain
+    assert request["audit_level"] == "quick"
+    names = {each["name"] for each in request["methods"][1]["figures"]}
+    assert "odds_to_retrain" not in names
+    console = Console(width=100, file=StringIO(), record=True)
+    console.print(report_tables(metrics))
+    for shown in (report_page(metrics), " ".join(console.export_text().split())):
+        assert "FedOSD, not compared with a Retrain" in shown
+        assert "no Retrain was trained for comparison, so the figures cannot say" in shown
+        assert "Before and after FedOSD: trigger rate" in shown
+        assert "; test accuracy" in shown
 
 
 def with_one_retrain(metrics: dict[str, Any]) -> dict[str, Any]:

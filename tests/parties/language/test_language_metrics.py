@@ -9,7 +9,7 @@ from parties.horizontal.evaluation.outcome import ModelOutcome
 from parties.horizontal.local.local_task import RowMetrics
 from parties.horizontal.local.score_histogram import score_histogram
 from parties.language.evaluation.metrics import language_metrics
-from unlearning.audit.metric import Metric
+from unlearning.audit.metric import Metric, Status
 
 RATIOS = {
     "original": [0.1, 0.2, 0.3, 0.4],
@@ -96,3 +96,11 @@ def test_relearned_share_is_relative_to_the_lost_knowledge(
     assert metrics["original"]["relearned_share"].value is None, "it lost nothing"
     assert metrics["npo"]["relearned_share"].n == 3
     assert metrics["npo"]["relearned"].gap == pytest.approx(0.2)
+
+
+def test_values_stand_alone_without_a_retrain() -> None:
+    found = language_metrics([outcome("original", 0.9, 4), outcome("npo", 0.2, 1)])
+    alone = {each.name: each for each in found["npo"]}
+    assert alone["text_probability"].status is Status.OK
+    assert alone["text_probability"].retrain_mean is None
+    assert not {"odds_to_retrain", "forget_quality", "privacy_leak"} & set(alone)

@@ -94,6 +94,7 @@ def test_every_method_has_its_line(shown: str) -> None:
         "104 of the 1,064 training rows were to be forgotten: 50\u202f% of classes 3 and 8.",
         "as another Retrain is (a further Retrain: up to 1.7; original: 4.1)",
         "test accuracy 0.4 points below Retrain; 18\u202f% of Retrain's rows exchanged.",
+        "Audit level “full”: the model was compared with 3 independent Retrains by",
         "refitted by Retrain",
         "sha256:8d3b0f6f2a9e4c1d7b5a60f3e8c2d194a7b6c5d4e3f2019a8b7c6d5e4f302112",
         "torch 2.13.0",

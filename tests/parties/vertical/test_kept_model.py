@@ -48,7 +48,7 @@ def test_forgotten_rows_are_listed_and_no_later_training_uses_them(trio: KeptTri
     gone = {name: {ids[row] for row in (3, 5, 8)} for name, ids in before.items()}
     for name in PARTIES:
         assert set(forgotten_ids(trio, name)) == gone[name]
-        assert not gone[name] & set(trio.party(name).holding.ids)
+        assert not gone[name] & set(trio.party(name, serves=False).holding.ids)
     request_version = present_version(trio.models()["hub"])
     trio.train()
     for name, store in trio.models().items():
@@ -71,18 +71,18 @@ def test_readmitted_row_is_used_again(trio: KeptTrio) -> None:
         forgotten = ForgottenList(desk.journal.database, us.keys)
         assert forgotten.readmit(desk.journal, [gone], "new contract") == 1
         assert desk.request(request).version_after is not None
-    assert gone in set(trio.party("left").holding.ids)
+    assert gone in set(trio.party("left", serves=False).holding.ids)
 
 
 def test_data_without_forgotten_rows_has_another_digest(trio: KeptTrio) -> None:
-    before = trio.party("left").holding
+    before = trio.party("left", serves=False).holding
     assert without_forgotten_rows(before, trio.party("left")) is before
     trio.request("left", [3])
     trio.carry_out()
-    after = trio.party("left").holding
+    after = trio.party("left", serves=False).holding
     assert len(after) == len(before) - 1
     assert after.digest != before.digest
-    assert trio.party("left").holding.digest == after.digest
+    assert trio.party("left", serves=False).holding.digest == after.digest
 
 
 def test_data_of_forgotten_rows_alone_is_refused(trio: KeptTrio) -> None:
@@ -91,7 +91,7 @@ def test_data_of_forgotten_rows_alone_is_refused(trio: KeptTrio) -> None:
         forgotten = ForgottenList(desk.journal.database, us.keys)
         forgotten.add(us.holding.ids, "01ARZ", "2026-11-24")
     with pytest.raises(DataError, match="all 230 rows of left were forgotten"):
-        trio.party("left")
+        trio.party("left", serves=False)
 
 
 def test_open_request_refuses_a_training_until_it_is_withdrawn_or_carried_out(

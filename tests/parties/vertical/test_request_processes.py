@@ -110,6 +110,22 @@ def test_requests_follow_each_other_with_restarts_between(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+def test_replays_make_the_same_models(tmp_path: Path) -> None:
+    write_trio(tmp_path)
+    federation = RequestFederation(tmp_path, tmp_path / "trio.toml", ["training.epochs=2"])
+    assert RequestSeries(federation, [5, 8]).replays(0, print) == [True, True]
+    federation, out = federation.changed("requests.replay_days=30"), tmp_path / "replays"
+    request = max(path.stem for path in federation.state("left", out).glob("receipts/0*.json"))
+    receipts = federation.receipts(out, request)
+    assert federation.replay(out, str(receipts["left"])) == dict.fromkeys(federation.roles, 0)
+    state = federation.state("left", out)
+    shutil.rmtree(state / "models")  # a party without the version cannot take part
+    codes = federation.replay(out, request, seconds=60)
+    assert codes["left"] == 8
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_predictions_are_right_or_unavailable_while_a_request_runs(tmp_path: Path) -> None:
     federation, trained = write_trio(tmp_path), tmp_path / "trained"
     federation.train(trained)

@@ -6,8 +6,8 @@ from configs.agreement import RowRequest
 from parties.common.json_files import canonical_json
 from parties.requests.cost import Cost
 from parties.vertical.evaluation.canary_audit import canary_result
-from parties.vertical.evaluation.compare import Comparison, MethodOutcome
 from parties.vertical.evaluation.metrics import _divergences
+from parties.vertical.evaluation.outcomes import Comparison, MethodOutcome
 from parties.vertical.evaluation.row_groups import RowGroups
 
 NONE = torch.empty(0, dtype=torch.int64).numpy()

@@ -20,8 +20,8 @@ from parties.vertical.evaluation.attack_metrics import (
     update_difference_metrics,
 )
 from parties.vertical.evaluation.canary_audit import canary_audit, canary_metrics
-from parties.vertical.evaluation.compare import Comparison, MethodOutcome
 from parties.vertical.evaluation.model_outputs import ModelOutputs
+from parties.vertical.evaluation.outcomes import Comparison, MethodOutcome
 from parties.vertical.evaluation.row_groups import RowGroups
 from parties.vertical.methods.registry import AGREEMENT
 from unlearning.audit.intervals import Z

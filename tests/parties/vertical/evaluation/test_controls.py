@@ -8,9 +8,9 @@ from three_parties import agreement
 from configs.agreement import RowRequest
 from configs.config_file import validate_table
 from parties.requests.cost import Cost
-from parties.vertical.evaluation.compare import Comparison, MethodOutcome
 from parties.vertical.evaluation.metrics import all_metrics
 from parties.vertical.evaluation.model_outputs import ModelOutputs
+from parties.vertical.evaluation.outcomes import Comparison, MethodOutcome
 from parties.vertical.evaluation.row_groups import RowGroups
 from parties.vertical.methods.registry import AGREEMENT
 

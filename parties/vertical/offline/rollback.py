@@ -7,7 +7,7 @@ from parties.requests.lifecycle import CARRIED_OUT, ENDED, RequestView
 from parties.session.saved_model import remove_saved_model
 from parties.session.store.model_store import ModelStore, StoredFile
 from parties.vertical.kept_model import kept_ids, party_models
-from parties.vertical.service.local_desk import LocalDesk
+from parties.vertical.offline.local_desk import LocalDesk
 
 
 def roll_back(local: LocalDesk, number: int) -> list[int]:

@@ -3,7 +3,8 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from datetime import date
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from parties.common.errors import StorageError
 from parties.common.shared_randomness import Index
 from parties.data.data_frame import data_frame
 from parties.data.holding import Holding
-from parties.requests.events import StatedBody
+from parties.requests.events import ErasedBody, Event, StatedBody, StoredItem
 from parties.requests.lifecycle import CARRIED_OUT
 from parties.requests.subjects import SubjectClass
 from parties.session.checkpoint import CheckpointContent
@@ -36,10 +37,9 @@ from parties.vertical.engine.networks import ActiveEnsemble, ActiveNetwork
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import unpack_ids
 from parties.vertical.kept_model import party_models
+from parties.vertical.offline.local_desk import LocalDesk
 from parties.vertical.prediction.setup import load_party_network
-from parties.vertical.service.local_desk import LocalDesk
-
-_MODEL: Final = "model-"  # then the number of an erased file, in a statement
+from parties.vertical.service.replay_window import ReplayWindow, model_item, model_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ class ModelAudit:
         evident: number of arrays of numbers by which these rows can be recognised.
         files: a report for each file; the content of a sealed file has a report of its own.
         erased: the places that a receipt states as erased, and whether they are.
+        kept: the decrypted versions that are kept for a replay, and the last day of each.
     """
 
     ids: int
@@ -60,11 +61,13 @@ class ModelAudit:
     evident: int
     files: tuple[FileReport, ...]
     erased: dict[str, bool]
+    kept: dict[Path, date]
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was found, and all erased places are gone."""
-        return not any(each.found for each in self.files) and all(self.erased.values())
+        """Whether nothing was found except in kept versions, and all erased places are gone."""
+        found = [each for each in self.files if each.found and each.path not in self.kept]
+        return not found and all(self.erased.values())
 
 
 def audit_files(local: LocalDesk, given: Sequence[bytes]) -> ModelAudit:
@@ -87,7 +90,13 @@ def audit_files(local: LocalDesk, given: Sequence[bytes]) -> ModelAudit:
     store = party_models(local.party)
     reports = search_folder(state, searched) + list(_sealed(store, searched))
     values = sum(len(each) for arrays in searched.rows.values() for each in arrays)
-    return ModelAudit(len(ids), len(rows), values, tuple(reports), _erased(local, store))
+    window = ReplayWindow(local.desk, local.party, store)
+    kept = {
+        _place(store, number): each.until
+        for number, each in window.kept().items()
+        if each.until >= window.today
+    }
+    return ModelAudit(len(ids), len(rows), values, tuple(reports), _erased(local, store), kept)
 
 
 def _known_ids(local: LocalDesk) -> Iterator[bytes]:
@@ -146,12 +155,17 @@ def _raw(holding: Holding, rows: Index) -> Tensor:
 def _sealed(store: ModelStore, searched: Searched) -> Iterator[FileReport]:
     """A report for the decrypted content of each file of the store."""
     for each in store.files():
-        place = store.folder / f"version {each.number}, decrypted"
+        place = _place(store, each.number)
         if not each.readable:
             yield FileReport(place, {}, each.fault)
             continue
         content = store.read(each.number)
         yield FileReport(place, counted(merge_found(_in_content(content, searched))))
+
+
+def _place(store: ModelStore, number: int) -> Path:
+    """Where an audit reports the decrypted content of a file."""
+    return store.folder / f"version {number}, decrypted"
 
 
 def _in_content(content: CheckpointContent, searched: Searched) -> Iterator[dict[Trace, set[int]]]:
@@ -171,12 +185,17 @@ def _erased(local: LocalDesk, store: ModelStore) -> dict[str, bool]:
     left = {each.number for each in store.files()} | {
         int(name.split()[-1]) for name in keys if name.startswith("model ")
     }
-    stated = {
-        place.id
-        for event in local.desk.journal.events()
-        if isinstance(event.body, StatedBody) and event.origin == local.party.name
-        for place in event.body.destroyed
-        if place.id.startswith(_MODEL)
-    }
-    numbers = sorted(int(each.removeprefix(_MODEL)) for each in stated)
-    return {f"{_MODEL}{number}": number not in left for number in numbers}
+    own = [each for each in local.desk.journal.events() if each.origin == local.party.name]
+    items = [item for each in own for item in _erased_items(each)]
+    numbers = sorted({number for item in items if (number := model_number(item)) is not None})
+    return {model_item(number).id: number not in left for number in numbers}
+
+
+def _erased_items(event: Event) -> tuple[StoredItem, ...]:
+    """What an event says was erased."""
+    match event.body:
+        case StatedBody() as body:
+            return body.destroyed
+        case ErasedBody() as body:
+            return body.items
+    return ()

@@ -1,0 +1,1 @@
+"""The requests and the kept model of one party, without a network."""

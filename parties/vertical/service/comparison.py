@@ -1,0 +1,96 @@
+"""Comparison of the model after a batch of requests with Retrains: the audit level ``full``."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from configs.agreement import RowRequest
+from parties.common.atomic_file import write_atomically
+from parties.common.errors import PolicyError
+from parties.common.json_files import canonical_json
+from parties.report import METRICS, REPORT
+from parties.report.columns import FORGOTTEN_RATIO
+from parties.report.comparison import largest_ratio, method_value, retrain_reference
+from parties.report.page import report_page
+from parties.report.record import Figure, Request
+from parties.vertical.engine.requests import RequestRows
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.evaluation.compare import compare_methods
+from parties.vertical.evaluation.metrics import request_record
+from parties.vertical.evaluation.outcomes import Comparison
+from parties.vertical.evaluation.row_groups import select_row_groups
+from parties.vertical.run_record import FinishedParts, finished_record
+
+FOLDER = "comparisons"  # in the active party's folder
+_TEST = "test_accuracy"
+
+
+def compare_batch(split_model: SplitModel, receipt: str) -> tuple[Comparison, Request]:
+    """Run the agreed method, the other methods and the Retrains; restore the agreed method's model.
+
+    Call ``SplitModel.forget`` before.
+
+    Args:
+        split_model: the model, with D_u in the row sets.
+        receipt: ID of the batch's receipt.
+
+    Raises:
+        PolicyError: the agreement has no Retrains.
+    """
+    if not split_model.agreement.unlearning.retrains:
+        raise PolicyError(
+            "a comparison needs Retrains, but the agreement has unlearning.retrains = 0",
+            "set unlearning.retrains to 2 or more at all parties",
+        )
+    nothing = np.empty(0, np.int64)
+    chosen = RequestRows(
+        RowRequest(name=f"r-{receipt.lower()}"), split_model.rows.forgotten, nothing, nothing
+    )
+    groups = select_row_groups(split_model, chosen, nothing)
+    comparison = compare_methods(split_model, chosen.request)
+    split_model.party.progress.phase("audit")
+    measured = split_model.once(
+        f"figures of {receipt}",
+        dict,
+        lambda: request_record(split_model, chosen, groups, comparison),
+    )
+    return comparison, Request(**measured)
+
+
+def write_comparison(split_model: SplitModel, receipt: str, request: Request) -> Path:
+    """Write figures and page of a comparison; return the path of the page."""
+    party = split_model.party
+    now = party.now()
+    parts = FinishedParts(requests=[request])
+    metrics: dict[str, Any] = finished_record(split_model, now, parts, {}).plain()
+    folder = party.state / FOLDER / receipt
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_atomically(folder / METRICS, canonical_json(metrics))
+    write_atomically(folder / REPORT, report_page(metrics).encode())
+    return folder / REPORT
+
+
+def comparison_figures(request: Request) -> Mapping[str, str]:
+    """Return the figures of a comparison that the journal and the receipt get, as texts.
+
+    The JS ratio is on the forgotten rows; ``js_ratio_limit`` is the upper end of the interval in
+    which a further Retrain would lie.
+    """
+    ratio = method_value(request, request.chosen, FORGOTTEN_RATIO)
+    at_retrain = retrain_reference(request, FORGOTTEN_RATIO)
+    found = {
+        "test_retrain": _retrain_mean(request, _TEST),
+        "js_ratio": ratio,
+        "js_ratio_limit": largest_ratio(request),
+    }
+    texts = {name: f"{value:.4f}" for name, value in found.items() if value is not None}
+    return texts | {"retrains": str(0 if at_retrain is None else at_retrain.seeds)}
+
+
+def _retrain_mean(request: Request, name: str) -> float | None:
+    figures: tuple[Figure, ...] = next(
+        each.figures for each in request.methods if each.name == request.chosen
+    )
+    return next(each.retrain_mean for each in figures if each.name == name)
