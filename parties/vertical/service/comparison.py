@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from configs.agreement import RowRequest
-from parties.common.atomic_file import write_atomically
+from parties.common.atomic_file import make_folder, write_atomically
 from parties.common.errors import PolicyError
 from parties.common.json_files import canonical_json
 from parties.report import METRICS, REPORT
@@ -66,7 +66,7 @@ def write_comparison(split_model: SplitModel, receipt: str, request: Request) ->
     parts = FinishedParts(requests=[request])
     metrics: dict[str, Any] = finished_record(split_model, now, parts, {}).plain()
     folder = party.state / FOLDER / receipt
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder)
     write_atomically(folder / METRICS, canonical_json(metrics))
     write_atomically(folder / REPORT, report_page(metrics).encode())
     return folder / REPORT
