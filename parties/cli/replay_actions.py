@@ -68,7 +68,10 @@ def _request(given: str) -> tuple[str, Receipt | None]:
     try:
         receipt = decode_receipt(Path(given).read_bytes())
     except OSError as error:
-        raise StorageError(f"cannot read the receipt {given}: {error.strerror}") from error
+        raise StorageError(
+            f"cannot read the receipt {given}: {error.strerror}",
+            "give the ID of the request, or the file of its receipt in the folder receipts",
+        ) from error
     return receipt.receipt_id, receipt
 
 
