@@ -40,7 +40,7 @@ from bench.ledger import Row, at_most, shown
 from bench.scopes import SECTIONS
 from kills import ROOT
 from plain_search import search_persons
-from power_loss import NAMED, RECOVERED, WRONG, PowerLosses, ask_with_losses
+from power_loss import LOSSES, NAMED, RECOVERED, WRONG, PowerLosses, ask_with_losses
 from request_federation import RequestFederation
 from request_kills import RequestKills
 from request_predictions import TrialPlan, run_trial
@@ -55,6 +55,7 @@ METHODS = ("retrain-local", "fedora")  # fedora is the default of the agreements
 COMMON = ("unlearn=[]", "limits.checkpoint_seconds=5")
 POINT = 1.0  # largest difference of the mean accuracy from that of a Retrain, in points
 KEPT = 4.0  # largest size of what is kept, over that of the model
+IMAGES = int(os.environ.get("VFL_BENCH_IMAGES", "10000"))  # losses of power at most
 PAIRS = 200  # lives with two kills
 SECONDS, RATE = 600.0, 10.0  # duration of the predictions, and predictions a second
 
@@ -100,7 +101,7 @@ def _kills(kills: RequestKills, report: Report) -> Iterator[Row]:
 
 def _power_losses(kills: RequestKills, folder: Path, report: Report) -> Iterator[Row]:
     losses = PowerLosses(kills, folder / "power")
-    images = losses.spread()
+    images = losses.spread()[:IMAGES]
     for number, each in enumerate(losses.run(images), len(losses.finished) + 1):
         report(f"requests: loss of power {number} of {len(images)}: {each.image}")
     found = Counter(each.result for each in losses.finished)
@@ -108,7 +109,8 @@ def _power_losses(kills: RequestKills, folder: Path, report: Report) -> Iterator
     for name in kills.names:
         # The last boundary is the end of the life.
         yield shown(f"{title}, calls of fsync, {name}", len(losses.boundaries[name]) - 1, "")
-    yield shown(f"{title}, images", len(losses.finished), "")
+    every = len(losses.spread())
+    yield shown(f"{title}, images", len(losses.finished), f"of {every}: {len(LOSSES)} losses")
     different = len({each.digest for each in losses.finished})
     yield shown(f"{title}, images that differ", different, "")
     yield shown(f"{title}, images after which the request was carried out once, with the same "

@@ -114,14 +114,21 @@ class PowerLosses:
         self.finished = [Restart.read(line) for line in lines]
 
     def spread(self) -> list[Image]:
-        """An image for each loss at each boundary; each beginning of the list is spread evenly."""
-        every = [
-            Image(party, number + 1, loss)
-            for loss in LOSSES
+        """An image for each loss at each boundary.
+
+        The first fifth of the list has every boundary once, with losses in turn. Each beginning of
+        the list is spread evenly over the boundaries.
+        """
+        places = [
+            (party, number)
             for party, times in self.boundaries.items()
-            for number in range(len(times))
+            for number in range(1, len(times) + 1)
         ]
-        return [every[at] for at in spread_numbers(len(every))]
+        return [
+            Image(*places[at], LOSSES[(at + turn) % len(LOSSES)])
+            for turn in range(len(LOSSES))
+            for at in spread_numbers(len(places))
+        ]
 
     def run(self, images: Sequence[Image]) -> Iterator[Restart]:
         """Restart from each image that is not finished; an image with equal files counts once."""
