@@ -45,6 +45,7 @@ from parties.cli.options import (
 )
 from parties.cli.party_run import PartyRun, federated_mode, run_party
 from parties.session.setup import Begin
+from unlearning.receipts.__main__ import verify_command
 
 if TYPE_CHECKING:
     from parties.common.progress import ProgressListener
@@ -209,6 +210,7 @@ app.command(
 app.command("serve", epilog="Example: vfl serve people.toml --party bank --http 127.0.0.1:8080")(
     serve_command
 )
+app.command("verify", epilog="Example: vfl verify receipt.json --keys trust.json")(verify_command)
 _REQUEST = "01K8ZQ4T5V6W7X8Y9Z0A1B2C3D"
 app.command("replay", epilog=f"Example: vfl replay people.toml {_REQUEST} --party bank")(
     replay_command

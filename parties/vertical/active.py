@@ -33,6 +33,7 @@ from parties.vertical.evaluation.row_groups import select_row_groups
 from parties.vertical.kept_model import (
     next_version,
     party_models,
+    report_kept_model,
     state_digest,
     version_of_training,
 )
@@ -107,6 +108,7 @@ def _run(split_model: SplitModel, publish: Publish, number: int) -> dict[str, An
     if party.agreement.requests.keep == "model":
         facts = replace(version_of_training(party), own={"after": state_digest(split_model.state)})
         split_model.keep_version(party_models(party), number, facts)
+    report_kept_model(party)
     publish(metrics)
     split_model.goodbye()
     return metrics

@@ -55,6 +55,22 @@ def announce_new_version(party: VerticalParty) -> None:
     )
 
 
+def report_kept_model(party: VerticalParty) -> None:
+    """After a training: tell which version is kept for later requests, and its size."""
+    if party.agreement.requests.keep != "model":
+        party.progress.note(
+            "no model is kept (requests.keep = 'nothing'): to forget a row later, train again "
+            "without it"
+        )
+        return
+    newest = party_models(party).newest_version()
+    if newest is not None:
+        party.progress.note(
+            f"version {newest.number} of the model is kept for requests to forget: "
+            f"{newest.size / 1024:.0f} KiB, encrypted; vfl models list shows it"
+        )
+
+
 def present_version(store: ModelStore) -> int:
     """The number of the newest version that can be read; 0 if no model is kept."""
     newest = store.newest_version()

@@ -24,7 +24,12 @@ from parties.vertical.engine.features import ModelInputs
 from parties.vertical.engine.networks import build_bottom
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import NetworkBuilder, PartyState
-from parties.vertical.kept_model import digest_before, party_models, state_digest
+from parties.vertical.kept_model import (
+    digest_before,
+    party_models,
+    report_kept_model,
+    state_digest,
+)
 from parties.vertical.orders import OrderCheck, StartedRequests
 from parties.vertical.privacy.embedding_release import FROZEN, EmbeddingRelease
 from parties.vertical.purge import residues
@@ -182,6 +187,7 @@ class PassiveSession:
             case vfl_pb2.Goodbye():
                 save_local_model(self._party, self.state, self.run)
                 self._checkpoints.clear()
+                report_kept_model(self._party)
                 return False
         return True
 

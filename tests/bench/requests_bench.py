@@ -7,6 +7,8 @@
   (``tests/parties/request_kills.py``). A life fails if the request is lost or carried out twice, if
   a file of the final models differs from that of the life without a kill, if a receipt does not
   verify at a party, or if a forgotten row is found;
+- *changes*: every bit of the receipt and of the exported journal of the life without a kill, and
+  bytes of the records in a journal's file (``tests/parties/request_damage.py``);
 - *power loss*: one life of a request is recorded, call by call; just before each ``fsync`` of each
   party, and of all together, the files of the party are set back to what a loss of power leaves, in
   five ways, and all parties start again (``tests/parties/power_loss.py``). The same for the command
@@ -41,6 +43,7 @@ from bench.scopes import SECTIONS
 from kills import ROOT
 from plain_search import search_persons
 from power_loss import LOSSES, NAMED, RECOVERED, WRONG, PowerLosses, ask_with_losses
+from request_damage import RequestDamage
 from request_federation import RequestFederation
 from request_kills import RequestKills
 from request_predictions import TrialPlan, run_trial
@@ -70,6 +73,7 @@ def requests(data: Path, report: Report) -> Iterator[Row]:
     folder.mkdir(parents=True, exist_ok=True)
     kills = RequestKills(folder / "kills")
     yield from _kills(kills, report)
+    yield from _damage(kills, folder, report)
     yield from _power_losses(kills, folder, report)
     federations = {"digits": _digits, "Adult": _adult}
     for name, build in federations.items():
@@ -97,6 +101,26 @@ def _kills(kills: RequestKills, report: Report) -> Iterator[Row]:
     yield Row("requests: files with data of a person before its request, found by a plain search",
               found, "", "at least 3", found >= len(kills.names))  # fmt: skip
     yield at_most("requests: the same after its request", len(after), 0, "")
+
+
+def _damage(kills: RequestKills, folder: Path, report: Report) -> Iterator[Row]:
+    """Changes of the evidence of the request without a kill."""
+    damage = RequestDamage(kills, next(reversed(kills.names)))
+    parts = {
+        "one bit of its receipt": damage.receipt,
+        "one bit of the exported journal": damage.journal,
+        "one byte of a record in the journal's file, in each header or at random": damage.file,
+    }
+    stored = folder / "damage.json"
+    found = json.loads(stored.read_text()) if stored.exists() else {}
+    for what, part in parts.items():
+        if what not in found:
+            report(f"requests: every change of {what}")
+            found[what] = part()
+            stored.write_text(json.dumps(found))
+        tried, accepted = found[what]
+        yield shown(f"requests: changes of {what}", tried, "")
+        yield at_most(f"requests: changes of {what} that were accepted", accepted, 0, "")
 
 
 def _power_losses(kills: RequestKills, folder: Path, report: Report) -> Iterator[Row]:

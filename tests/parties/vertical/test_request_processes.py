@@ -11,6 +11,7 @@ import pytest
 from plain_search import patterns_of, search, search_persons
 from power_loss import ALL, LOSSES, NAMED, RECOVERED, Image, PowerLosses, ask_with_losses
 from recorded_disk import may_trace
+from request_damage import RequestDamage
 from request_federation import RequestFederation, person_id, write_trio
 from request_kills import RequestKills
 from request_predictions import Answer, Forgotten, Outage, PredictionTrial, TrialPlan, run_trial
@@ -76,6 +77,13 @@ def test_recorded_request_is_not_lost_after_its_id_was_printed(
     assert found.images > found.present > found.boundaries > 5
     (tmp_path / "fault").mkdir()
     assert ask_with_losses(kills, tmp_path / "fault", ("requests.sqlite",)).lost
+
+
+@pytest.mark.slow
+def test_damaged_records_of_the_journal_are_found(kills: RequestKills) -> None:
+    tried, accepted = RequestDamage(kills, "left").file()
+    assert tried > 300
+    assert accepted == 0
 
 
 @pytest.mark.slow
