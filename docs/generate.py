@@ -548,6 +548,8 @@ def command_page() -> str:
         for path, command in commands(name, program):
             callback = command.callback and inspect.unwrap(command.callback)
             same = shown.setdefault(callback or path, path)
+            if same != path and slug(same) == slug(path):  # a second heading would share its anchor
+                continue
             if same != path:
                 text += [f"{level(path)} `{path}`\n", f"The same as [`{same}`](#{slug(same)}).\n"]
             else:
