@@ -229,8 +229,8 @@ class LimitSettings(ConfigTable):
     checkpoint_seconds: SecondsOrNone = 10.0  # shortest time between two checkpoints, in seconds
     magnitude: Positive = 1e4  # largest absolute value of an element of an embedding or gradient
     rows: Count = 20_000_000  # largest number of rows of a party in the intersection
-    # Largest number of rows in one message of a pass over many rows; a smaller number needs less
-    # memory.
+    # Largest number of rows that a party computes at once in a pass over many rows; a smaller
+    # number needs less memory.
     pass_rows: Count = 4096
 
     def without_timeouts(self) -> "LimitSettings":

@@ -21,7 +21,7 @@ from parties.vertical.engine.optimiser import UpdateRule, first_rule, fit_rule
 from parties.vertical.engine.party_state import LocalFit, PartyState
 from parties.vertical.engine.rows import Sample
 from parties.vertical.engine.train import release_noise
-from parties.vertical.engine.training_loop import largest_batch
+from parties.vertical.engine.training_loop import largest_batch, largest_reading
 from parties.vertical.methods.orders import Orders, Start, training_orders
 from parties.vertical.methods.registry import agreed_orders
 from protocol import vfl_pb2
@@ -95,6 +95,7 @@ class OrderCheck:
             self._require_epoch(request, task)
         else:
             sizes = {largest_batch(self._agreement)}
+            sizes |= set() if learns else {largest_reading(self._agreement)}
             sizes |= {size for each in self._orders for size in each.passes}
             if request.size not in sizes:
                 raise _refusal(f"batches of {request.size} rows in index order", _listed(sizes))

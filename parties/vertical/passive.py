@@ -213,7 +213,9 @@ class PassiveSession:
             sent = self._release.released(request)
             self._send_embedding(sent, sent)
             return
-        embedding = embed(self.state.local_model.model.network, self._features(request))
+        network, most = self.state.local_model.model.network, self._party.agreement.limits.pass_rows
+        parts = [embed(network, part) for part in self.state.batch_parts(request, most)]
+        embedding = torch.cat(parts)
         self._send_embedding(embedding, self._release.with_noise(request, embedding))
 
     def _features(self, request: vfl_pb2.BatchRequest) -> Tensor:

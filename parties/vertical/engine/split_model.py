@@ -16,7 +16,7 @@ from parties.vertical.engine.local_model import LocalModel
 from parties.vertical.engine.networks import build_active_network
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.party import SECONDS_PER_ROW, VerticalParty
-from parties.vertical.engine.party_state import FIT_STEPS, LocalFit, PartyState
+from parties.vertical.engine.party_state import LocalFit, PartyState, fit_steps
 from parties.vertical.engine.rows import RowSets, Sample
 from parties.vertical.engine.training_loop import CachedTrainingLoop, RowOutputs, TrainingLoop
 from parties.vertical.privacy.labels import UsedLabels
@@ -365,7 +365,7 @@ class SplitModel:
         self._hub.move_to(vfl_pb2.Place(task=task, epoch=epoch, step=0, microbatch=0))
         remaining = fit.steps_of_epoch(self.loop.row_count(rows))
         while remaining:
-            steps = min(FIT_STEPS, remaining)
+            steps = min(fit_steps(self.agreement), remaining)
             order = vfl_pb2.FitBottom(rows=rows, steps=steps, fit=encode(fit, vfl_pb2.LocalFit))
             command = vfl_pb2.ModelCommand(fit_bottom=order)
             self._hub.broadcast(command)

@@ -35,6 +35,7 @@ from protocol.tensors import MAX_PAYLOAD
 DESCEND = vfl_pb2.Gradient(descend=vfl_pb2.Descend())
 ACCUMULATE = vfl_pb2.Gradient(accumulate=vfl_pb2.Accumulate())
 HOLD = vfl_pb2.Gradient(hold=vfl_pb2.Hold())
+READING_PARTS = 16  # largest number of parts in which a party computes the embeddings of a message
 # Tasks that restore an earlier model, or go on without one, if numbers are not finite.
 _MAY_DIVERGE = (vfl_pb2.UNLEARN, vfl_pb2.RELEARN)
 
@@ -153,6 +154,10 @@ class TrainingLoop:
         """Batch requests of one pass over a row set in index order, with the largest batch size."""
         yield from ordered_requests(rows, self.row_count(rows), largest_batch(self._agreement))
 
+    def reading_requests(self, rows: vfl_pb2.Rows) -> Iterator[vfl_pb2.BatchRequest]:
+        """Requests that read a row set in index order, with as many rows as a message may have."""
+        yield from ordered_requests(rows, self.row_count(rows), largest_reading(self._agreement))
+
     def run_epoch(
         self,
         task: vfl_pb2.Task,
@@ -228,7 +233,7 @@ class TrainingLoop:
         """
         parts = [torch.empty(0, len(self._agreement.labels.classes))]
         embeddings: list[Tensor] = []
-        for request in self.pass_requests(rows):
+        for request in self.reading_requests(rows):
             with self._clock(task, "forward"):
                 self._send_request(task, request, learns=False)
                 parts.append(self._batch(task, (request,), 0).logits)
@@ -380,9 +385,9 @@ class TrainingLoop:
 
     def _receive(self, task: vfl_pb2.Task, rows: Index) -> list[vfl_pb2.BlockReport]:
         """Receive the passive parties' embeddings of ``rows``, and return their reports."""
-        started = monotonic()
-        replies = self._hub.gather(self.time_limit)
-        self._reply_seconds += 0.1 * (monotonic() - started - self._reply_seconds)
+        started, parts = monotonic(), len(self._parts(rows))
+        replies = self._hub.gather(parts * self.time_limit)
+        self._reply_seconds += 0.1 * ((monotonic() - started) / parts - self._reply_seconds)
         dtype = np.dtype(self._agreement.dtype).type
         self._leaves, reports = {}, []
         for name, said in replies.items():
@@ -398,13 +403,27 @@ class TrainingLoop:
         model = self._state.local_model.model
         self._local_embedding = None
         if model.inputs is not None:
-            batch = model.inputs.values.index_select(0, torch.from_numpy(rows))
-            graph = cast(ActiveNetwork, model.network).embed(batch)
+            network, values = cast(ActiveNetwork, model.network), model.inputs.values
+            parts = [network.embed(values.index_select(0, part)) for part in self._parts(rows)]
+            graph = _joined(parts)
             leaf = graph.detach().requires_grad_(torch.is_grad_enabled())
             self._local_embedding = _LocalEmbedding(graph, leaf)
 
+    def _parts(self, rows: Index) -> Sequence[Tensor]:
+        """The rows of a batch, [rows], in parts that are computed at once, [part] each.
+
+        Only a batch without gradients has several parts.
+        """
+        most = len(rows) if torch.is_grad_enabled() else self._agreement.limits.pass_rows
+        return torch.split(torch.from_numpy(rows), most)
+
     def _logits(self) -> Tensor:
-        return cast(ActiveNetwork, self._state.local_model.model.network)(self._embeddings())  # type: ignore[no-any-return]
+        network, embeddings = self._state.local_model.model.network, self._embeddings()
+        if torch.is_grad_enabled():
+            return cast(Tensor, network(embeddings))
+        most = self._agreement.limits.pass_rows
+        parts = zip(*(torch.split(each, most) for each in embeddings), strict=True)
+        return _joined([network(part) for part in parts])
 
     def _embeddings(self) -> list[Tensor]:
         """The parties' embeddings of the batch, each [batch, width], in the agreement's order."""
@@ -430,10 +449,31 @@ class TrainingLoop:
 
 def largest_batch(agreement: VerticalAgreement) -> int:
     """Largest batch size at which the embeddings of all rows fit into one message."""
+    return int(max(1, min(agreement.limits.pass_rows, MAX_PAYLOAD // _row_bytes(agreement))))
+
+
+def largest_reading(agreement: VerticalAgreement) -> int:
+    """Largest number of rows of a request for embeddings without a gradient.
+
+    Every party computes them in parts of at most ``limits.pass_rows`` rows. The number of parts is
+    bounded, because a party waits for the others while it computes nothing.
+    """
+    row = _row_bytes(agreement)
+    return int(max(1, min(READING_PARTS * agreement.limits.pass_rows, MAX_PAYLOAD // row)))
+
+
+def _row_bytes(agreement: VerticalAgreement) -> int:
+    """Largest size of a party's embeddings of one row.
+
+    In prediction, the embeddings of all shards' models are sent side by side.
+    """
     widest = max(party.width or 0 for party in agreement.parties.values())
-    # In prediction, the embeddings of all shards' models are sent side by side.
-    row = widest * agreement.sharding.shards * np.dtype(agreement.dtype).itemsize
-    return int(max(1, min(agreement.limits.pass_rows, MAX_PAYLOAD // row)))
+    return int(widest * agreement.sharding.shards * np.dtype(agreement.dtype).itemsize)
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    """The parts of a batch, [part, ...] each, as one tensor, [batch, ...]."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
 
 
 def _place(task: vfl_pb2.Task, request: vfl_pb2.BatchRequest) -> vfl_pb2.Place:
@@ -488,7 +528,7 @@ class CachedTrainingLoop(TrainingLoop):
         """Request the embeddings of the whole row set, unless they are cached."""
         if self._cached[self._state.batches.rows.select(request.rows)].all():
             return
-        for part in self.pass_requests(request.rows):
+        for part in self.reading_requests(request.rows):
             super()._send_request(task, part, learns=False)
             rows = self._state.batches.rows_of(part)
             super()._receive(task, rows)
