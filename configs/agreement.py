@@ -12,7 +12,7 @@ from configs.evaluation import (
     refuse_full_audits,
 )
 from configs.exact_methods import NewtonSettings, ShardingSettings
-from configs.local_start import LocalStartSettings
+from configs.local_start import FastStartSettings
 from configs.privacy import PrivacySettings
 from configs.requests import RequestSettings
 from configs.table import ConfigTable, Count, Fraction, Name, Pin, Positive
@@ -171,7 +171,7 @@ class TrainingSettings(ConfigTable):
     # model alone, then the active party fits the top model, and few joint epochs follow; the keys
     # 'epochs' and 'patience' have no effect then.
     start: Literal["random", "local"] = "random"
-    local: LocalStartSettings = LocalStartSettings()  # settings of start = "local"
+    local: FastStartSettings = FastStartSettings()  # settings of start = "local"
 
     @model_validator(mode="after")
     def _micro_batches_are_equal(self) -> Self:
@@ -296,6 +296,11 @@ class VerticalAgreement(ConfigTable):
         return {
             name: self.parties[name] for name in sorted(self.parties) if self.parties[name].width
         }
+
+    @property
+    def only_perceptrons(self) -> bool:
+        """Whether every bottom model is a perceptron, of which a step takes milliseconds."""
+        return all(isinstance(each.bottom, MlpBottom) for each in self.feature_parties.values())
 
     @property
     def architecture(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, PartyEntry, VerticalAgreement
+from configs.agreement import BackboneBottom, CnnBottom, PartyEntry, VerticalAgreement
 from configs.local_start import LocalStartSettings
 from models.codes import patch_codes, projection_codes, svd_codes
 from parties.common.device import embed
@@ -81,9 +81,7 @@ class LocalFit:
 
 def fit_steps(agreement: VerticalAgreement) -> int:
     """The largest number of steps of one command of a local fit, equal for all parties."""
-    bottoms = (party.bottom for party in agreement.feature_parties.values())
-    perceptrons = all(isinstance(each, MlpBottom) for each in bottoms)
-    return PERCEPTRON_STEPS if perceptrons else FIT_STEPS
+    return PERCEPTRON_STEPS if agreement.only_perceptrons else FIT_STEPS
 
 
 def code_seed(agreement: VerticalAgreement, stream: str, party: str) -> int:
