@@ -216,6 +216,7 @@ class RowRequest(ConfigTable):
         return self
 
 
+KEEP = "training.local.keep_embeddings"
 FOREVER = 1e6  # seconds, about eleven days: longer than any run on one machine
 
 
@@ -298,6 +299,16 @@ class VerticalAgreement(ConfigTable):
         }
 
     @property
+    def keeps_embeddings(self) -> bool:
+        """Whether the active party keeps the embeddings of all rows; no bottom model is trained."""
+        return self.training.start == "local" and self.training.local.keep_embeddings
+
+    @property
+    def frozen_bottoms(self) -> bool:
+        """Whether the passive parties' bottom models keep their random weights, in every model."""
+        return self.privacy.embed_once is not None or self.keeps_embeddings
+
+    @property
     def only_perceptrons(self) -> bool:
         """Whether every bottom model is a perceptron, of which a step takes milliseconds."""
         return all(isinstance(each.bottom, MlpBottom) for each in self.feature_parties.values())
@@ -353,6 +364,7 @@ class VerticalAgreement(ConfigTable):
     def _local_start_is_possible(self) -> Self:
         if self.training.start == "local":
             require_local_start(self, "training.start = 'local'")
+            self._require_independent_embeddings()
             if self.sharding.shards > 1:
                 raise ValueError(
                     "training.start = 'local' does not support shards: remove sharding.shards, or "
@@ -375,13 +387,31 @@ class VerticalAgreement(ConfigTable):
 
     @model_validator(mode="after")
     def _frozen_bottoms_are_not_trained(self) -> Self:
-        if self.privacy.embed_once and any(request.backdoor for request in self.unlearn):
+        if self.frozen_bottoms and any(request.backdoor for request in self.unlearn):
+            key = "privacy.embed_once" if self.privacy.embed_once else KEEP
             raise ValueError(
-                "with privacy.embed_once a party sends the embedding of a row only once, so the "
+                f"with {key} a party sends the embedding of a row only once, so the "
                 "backdoor audit cannot compare the row with the trigger and the row without it: "
                 "remove the key 'backdoor' from the request"
             )
         return self
+
+    def _require_independent_embeddings(self) -> None:
+        """Refuse to keep embeddings that depend on other rows.
+
+        Raises:
+            ValueError: the message names the key to change.
+        """
+        plan = self.training.local
+        if plan.keep_embeddings and plan.codes != "fixed":
+            raise ValueError(
+                f"{KEEP} needs bottom models that depend on no row: set training.local.codes = "
+                "'fixed'"
+            )
+        if plan.keep_embeddings and self.preprocessing != "declared":
+            raise ValueError(
+                f"{KEEP} needs preprocessing that depends on no row: set preprocessing = 'declared'"
+            )
 
     @model_validator(mode="after")
     def _backdoor_can_be_planted(self) -> Self:

@@ -65,6 +65,10 @@ class FastStartSettings(LocalStartSettings):
     # Epochs of joint training that follow; a fraction is a part of an epoch. Absent: 0 if every
     # bottom model is of kind mlp, else 1.5.
     joint_epochs: Annotated[float, Field(ge=0, le=10_000)] | None = None
+    # Whether the active party keeps the embeddings of all rows, so that a request to forget rows
+    # sends no embedding. Needs codes = 'fixed' and preprocessing = 'declared': then the embedding
+    # of a row depends on no other row.
+    keep_embeddings: bool = False
 
     def epochs_of_fit(self, rows: int) -> int:
         """The epochs of the fit of a bottom model on ``rows`` rows; 0 without a fit."""

@@ -375,7 +375,7 @@ class OrderCheck:
         if not asked.HasField("anchor"):
             return
         self._require_copy(asked.anchor)
-        if self._agreement.privacy.embed_once is None:  # else no bottom model has a gradient
+        if not self._agreement.frozen_bottoms:  # else no bottom model has a gradient
             self._require_held("its norm")
         anchor, block = (
             self._state.local_model.copy(asked.anchor),
@@ -485,8 +485,8 @@ class OrderCheck:
             )
 
     def _require_held(self, what: str) -> None:
-        """Require a held gradient; with ``embed_once``, no bottom model has a gradient."""
-        if not self._task.held and self._agreement.privacy.embed_once is None:
+        """Require a held gradient; a frozen bottom model has none."""
+        if not self._task.held and not self._agreement.frozen_bottoms:
             raise _refusal(what, "a held gradient before it")
 
 

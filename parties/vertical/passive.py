@@ -296,7 +296,7 @@ class PassiveSession:
             )
         party, name = self._party, self._party.name
         plan, shape = party.agreement.parties[name], tuple(inputs.values.shape[1:])
-        learns = party.agreement.privacy.embed_once is None
+        learns = not party.agreement.frozen_bottoms
         seed = torch_seed(party.agreement.seed, "weights", stream if learns else FROZEN, name)
         network = build_seeded(seed, lambda: build_bottom(plan, party.settings.module, shape))
         network = network.to(torch.device(party.settings.device), inputs.values.dtype)

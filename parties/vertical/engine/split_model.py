@@ -74,8 +74,7 @@ class SplitModel:
         self._saved = monotonic()
         self._resumed = state.batch_order  # of the checkpoint, if the run was resumed
         self.used_labels = UsedLabels(party, state)
-        once = party.agreement.privacy.embed_once is not None
-        self.loop = (CachedTrainingLoop if once else TrainingLoop)(
+        self.loop = (CachedTrainingLoop if party.agreement.frozen_bottoms else TrainingLoop)(
             party, hub, state, self.used_labels.values
         )
 
@@ -109,6 +108,7 @@ class SplitModel:
             self._resumed = state.batch_order
             state.reset_rows(self.start)
         self.loop.labels = content.tensors["labels"]["labels"]
+        self.loop.load(content.tensors)
         party.traffic.restore(content.values["traffic"])
         return self
 
@@ -245,7 +245,7 @@ class SplitModel:
         tensors = {f"entry {place}": each.tensors for place, each in enumerate(entries)}
         start = {name: torch.from_numpy(rows.copy()) for name, rows in self.start.arrays().items()}
         tensors |= {"start": start, "labels": {"labels": self.loop.labels}}
-        return CheckpointContent(values, state.tensors | tensors)
+        return CheckpointContent(values, state.tensors | tensors | self.loop.kept())
 
     # --- commands to all parties ----------------------------------------------------------------
 

@@ -6,7 +6,7 @@ every passive party receives the gradient of its embeddings.
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
@@ -20,6 +20,7 @@ from torch import Tensor
 from configs.agreement import VerticalAgreement
 from models.arithmetic import all_within
 from parties.common.errors import Diverged
+from parties.common.json_codec import Tensors
 from parties.common.shared_randomness import Index
 from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.party import VerticalParty
@@ -35,6 +36,7 @@ from protocol.tensors import MAX_PAYLOAD
 DESCEND = vfl_pb2.Gradient(descend=vfl_pb2.Descend())
 ACCUMULATE = vfl_pb2.Gradient(accumulate=vfl_pb2.Accumulate())
 HOLD = vfl_pb2.Gradient(hold=vfl_pb2.Hold())
+EMBEDDINGS = "embeddings"  # the part of a checkpoint with kept embeddings
 READING_PARTS = 16  # largest number of parts in which a party computes the embeddings of a message
 # Tasks that restore an earlier model, or go on without one, if numbers are not finite.
 _MAY_DIVERGE = (vfl_pb2.UNLEARN, vfl_pb2.RELEARN)
@@ -139,6 +141,13 @@ class TrainingLoop:
         self.labels[rows] = -1
         self.clear()
         return ["embeddings and logits of every compared model"]
+
+    def kept(self) -> dict[str, Tensors]:
+        """What the loop stores in a checkpoint or a version of the model; nothing."""
+        return {}
+
+    def load(self, tensors: Mapping[str, Tensors]) -> None:
+        """Load what ``kept`` returned; nothing."""
 
     def row_count(self, rows: vfl_pb2.Rows) -> int:
         """Number of rows in the row set ``rows`` of the current model."""
@@ -491,9 +500,10 @@ def _or_zeros(gradient: Tensor | None, leaf: Tensor) -> Tensor:
 
 
 class CachedTrainingLoop(TrainingLoop):
-    """A training loop for ``embed_once``, which receives each embedding once and then caches it.
+    """A training loop for frozen bottom models: each embedding is received once and then cached.
 
-    Only the top model is trained, and no gradient is sent. After a restart, the cache is empty, so
+    Only the top model is trained, and no gradient is sent. With ``keep_embeddings`` checkpoints and
+    versions of the model have the cache. With ``embed_once`` the cache is empty after a restart, so
     the embeddings are requested again, and each passive party sends the same bytes as before.
     """
 
@@ -512,6 +522,19 @@ class CachedTrainingLoop(TrainingLoop):
             cached[rows] = 0
         self._cached[rows] = False
         return [*super().forget(rows), f"cached embeddings of {len(rows)} rows"]
+
+    def kept(self) -> dict[str, Tensors]:
+        """The cache, [common_rows, width] of each passive party, and its rows, [rows]."""
+        if not self._agreement.keeps_embeddings:
+            return {}
+        rows = torch.from_numpy(np.flatnonzero(self._cached))
+        return {EMBEDDINGS: dict(self._cache), "embedded": {"rows": rows}}
+
+    def load(self, tensors: Mapping[str, Tensors]) -> None:
+        """Load the cache that ``kept`` returned; it stays empty if there is none."""
+        if "embedded" in tensors:
+            self._cache = dict(tensors[EMBEDDINGS])
+            self._cached[tensors["embedded"]["rows"].numpy()] = True
 
     def residues(self, gone: Index) -> list[str]:
         """Names of the stored data that may still concern the forgotten rows ``gone``, [rows]."""
