@@ -143,11 +143,11 @@ class TrainingLoop:
         return ["embeddings and logits of every compared model"]
 
     def kept(self) -> dict[str, Tensors]:
-        """What the loop stores in a checkpoint or a version of the model; nothing."""
+        """The [common_rows, width] tensors that a checkpoint or a version stores; none here."""
         return {}
 
     def load(self, tensors: Mapping[str, Tensors]) -> None:
-        """Load what ``kept`` returned; nothing."""
+        """Load ``tensors`` from ``kept``, each [common_rows, width]; there are none here."""
 
     def row_count(self, rows: vfl_pb2.Rows) -> int:
         """Number of rows in the row set ``rows`` of the current model."""
@@ -531,7 +531,7 @@ class CachedTrainingLoop(TrainingLoop):
         return {EMBEDDINGS: dict(self._cache), "embedded": {"rows": rows}}
 
     def load(self, tensors: Mapping[str, Tensors]) -> None:
-        """Load the cache that ``kept`` returned; it stays empty if there is none."""
+        """Load ``tensors`` from ``kept``, each [common_rows, width]; none: nothing is kept."""
         if "embedded" in tensors:
             self._cache = dict(tensors[EMBEDDINGS])
             self._cached[tensors["embedded"]["rows"].numpy()] = True
