@@ -328,7 +328,7 @@ class OrderCheck:
             vfl_pb2.TRAIN: [self._training],
             vfl_pb2.UNLEARN: self._orders,
         }
-        return [each.local for each in orders.get(task, []) if each.local is not None]
+        return [plan for each in orders.get(task, []) for plan in each.local]
 
     def _scales(self, task: vfl_pb2.Task) -> bool:
         """Whether a training of a task may scale the learning rate of a step."""

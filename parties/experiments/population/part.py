@@ -88,6 +88,7 @@ class StudyPart:
         """
         printed = dict(self.plan.printed) if row.paper else {}
         settings = row.model_dump(mode="json", include={"way", "paper", "settings"})
+        settings |= {"from_defaults": True} if row.from_defaults else {}
         trigger = self.plan.population.trigger
         triggers = None if trigger is None else trigger.model_dump(mode="json")
         path = self.folder / f"{_digest([settings, printed, triggers])}.npz"

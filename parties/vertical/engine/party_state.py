@@ -25,7 +25,12 @@ from parties.vertical.engine.features import (
     make_trigger,
     planned_backdoor,
 )
-from parties.vertical.engine.local_model import EARLY_CHECKPOINT, LocalModel, PartyNetwork
+from parties.vertical.engine.local_model import (
+    EARLY_CHECKPOINT,
+    ORIGINAL,
+    LocalModel,
+    PartyNetwork,
+)
 from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.optimiser import UpdateRule, flat_then_cosine
 from parties.vertical.engine.party import VerticalParty
@@ -46,7 +51,8 @@ FIT_STEPS = 16  # of one command of a local fit: a party answers after at most s
 class LocalFit:
     """The fit of a bottom model to codes."""
 
-    codes: Literal["auto", "svd", "patches", "projection"]  # kind of the codes
+    # Kind of the codes. trained: the embeddings of the original model.
+    codes: Literal["auto", "svd", "patches", "projection", "trained"]
     epochs: int  # epochs over the rows of the fit
     batch: int  # rows of a step
 
@@ -304,7 +310,7 @@ class PartyState:
         if inputs is None or bottom is None:
             return
         rows = self.rows.select(order.rows)
-        codes = model.codes(lambda: self._codes(inputs.values[torch.from_numpy(rows)], fit))
+        codes = model.codes(lambda: self._codes(inputs, rows, fit))
         per_epoch, whole = fit.steps_of_epoch(len(rows)), fit.steps(len(rows))
         for step in range(model.task.fitted, model.task.fitted + order.steps):
             request = vfl_pb2.BatchRequest(
@@ -318,11 +324,13 @@ class PartyState:
             embeddings = embed(bottom, self.batch_features(request))
             model.fit_step(embeddings, targets, flat_then_cosine(step, whole))
 
-    def _codes(self, features: Tensor, fit: LocalFit) -> Tensor:
-        """The codes, [rows, width], of this party's ``features``, [rows, ...]."""
+    def _codes(self, inputs: ModelInputs, rows: Index, fit: LocalFit) -> Tensor:
+        """The codes, [rows, width], of this party's ``rows``, [rows]."""
+        if fit.codes == "trained":
+            return self.local_model.embeddings_of_copy(ORIGINAL, rows)
         agreement, name = self._party.agreement, self._party.name
         seed = code_seed(agreement, self.batches.stream, name)
-        return fit.code(features, agreement.parties[name], seed)
+        return fit.code(inputs.values[torch.from_numpy(rows)], agreement.parties[name], seed)
 
     def _set_rows(self, rows: RowSets, stream: str) -> None:
         self._rows = rows

@@ -10,6 +10,7 @@ For n rows and m joint epochs, (1 + m) n embeddings are sent; ordinary training 
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
+from typing import Literal
 
 from configs.local_start import LocalStartSettings
 from parties.common.errors import Diverged
@@ -148,6 +149,38 @@ class LocalStart:
             only_top=not joint,
             schedule=RateSchedule(begun, phase.steps, factor),
         )
+
+
+class RedrawnStart(LocalStartSettings):
+    """A local start whose codes are the embeddings of the original model; it is not exact."""
+
+    codes: Literal["trained"] = "trained"  # type: ignore[assignment]
+
+
+def train_local_start(
+    run: VerticalRun, plan: LocalStartSettings, stream: str, last: str = JOINT
+) -> None:
+    """Train fresh models on D_r with a local start, as the beginning of a method.
+
+    Args:
+        run: the models.
+        plan: the settings of the local start.
+        stream: random stream of the weights, the codes and the batch order.
+        last: name of the last phase to carry out, if the settings have it.
+    """
+    training = LocalStart(run, plan, vfl_pb2.RETAIN, stream)
+    run.progress.phase(stream, training.steps)
+    training.begin()
+    for number in range(training.epochs):
+        if not run.finite:
+            return
+        run.once(f"{stream}, epoch {number + 1}", EpochRecord, partial(_epoch, training, number))
+        if training.ends(last, number):
+            return
+
+
+def _epoch(training: LocalStart, number: int) -> "EpochRecord":
+    return EpochRecord(training.epoch(number)[1])
 
 
 def train_model(
