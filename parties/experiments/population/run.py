@@ -471,6 +471,7 @@ class UnlearnedPopulation:
     models: Ensemble
     # Number of rows of each model whose embeddings would cross the network, once for each time.
     rows_embedded: int
+    constraint: dict[str, Any] | None = None  # how FedORA used its constraint; None: not FedORA
 
 
 def run_population_method(
@@ -488,9 +489,10 @@ def run_population_method(
     method = cast("Method[PopulationRun, Any, MethodResult]", METHODS[way])
     early = method.needs(agreed).early_checkpoint
     run = PopulationRun(with_agreement(trained, agreed), early)
-    if carry_out(method, run).stopped == NOT_FINITE:
+    result = carry_out(method, run)
+    if result.stopped == NOT_FINITE:
         raise ValueError("the parameters of a model are not finite")
-    return UnlearnedPopulation(run.models, run.rows_embedded)
+    return UnlearnedPopulation(run.models, run.rows_embedded, result.figures.get("constraint"))
 
 
 def require_supported(plan: FedoraSettings) -> None:
