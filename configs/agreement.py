@@ -12,7 +12,7 @@ from configs.evaluation import (
     refuse_full_audits,
 )
 from configs.exact_methods import NewtonSettings, ShardingSettings
-from configs.local_start import LocalStartSettings
+from configs.local_start import FastStartSettings
 from configs.privacy import PrivacySettings
 from configs.requests import RequestSettings
 from configs.table import ConfigTable, Count, Fraction, Name, Pin, Positive
@@ -171,7 +171,7 @@ class TrainingSettings(ConfigTable):
     # model alone, then the active party fits the top model, and few joint epochs follow; the keys
     # 'epochs' and 'patience' have no effect then.
     start: Literal["random", "local"] = "random"
-    local: LocalStartSettings = LocalStartSettings()  # settings of start = "local"
+    local: FastStartSettings = FastStartSettings()  # settings of start = "local"
 
     @model_validator(mode="after")
     def _micro_batches_are_equal(self) -> Self:
@@ -216,6 +216,7 @@ class RowRequest(ConfigTable):
         return self
 
 
+KEEP = "training.local.keep_embeddings"
 FOREVER = 1e6  # seconds, about eleven days: longer than any run on one machine
 
 
@@ -229,8 +230,8 @@ class LimitSettings(ConfigTable):
     checkpoint_seconds: SecondsOrNone = 10.0  # shortest time between two checkpoints, in seconds
     magnitude: Positive = 1e4  # largest absolute value of an element of an embedding or gradient
     rows: Count = 20_000_000  # largest number of rows of a party in the intersection
-    # Largest number of rows in one message of a pass over many rows; a smaller number needs less
-    # memory.
+    # Largest number of rows that a party computes at once in a pass over many rows; a smaller
+    # number needs less memory.
     pass_rows: Count = 4096
 
     def without_timeouts(self) -> "LimitSettings":
@@ -298,6 +299,21 @@ class VerticalAgreement(ConfigTable):
         }
 
     @property
+    def keeps_embeddings(self) -> bool:
+        """Whether the active party keeps the embeddings of all rows; no bottom model is trained."""
+        return self.training.start == "local" and self.training.local.keep_embeddings
+
+    @property
+    def frozen_bottoms(self) -> bool:
+        """Whether the passive parties' bottom models keep their random weights, in every model."""
+        return self.privacy.embed_once is not None or self.keeps_embeddings
+
+    @property
+    def only_perceptrons(self) -> bool:
+        """Whether every bottom model is a perceptron, of which a step takes milliseconds."""
+        return all(isinstance(each.bottom, MlpBottom) for each in self.feature_parties.values())
+
+    @property
     def architecture(self) -> dict[str, Any]:
         """Settings, as JSON, that a run must share with every saved model that the run loads."""
         parties = {"parties": {name: {"pins"} for name in self.parties}}
@@ -348,6 +364,7 @@ class VerticalAgreement(ConfigTable):
     def _local_start_is_possible(self) -> Self:
         if self.training.start == "local":
             require_local_start(self, "training.start = 'local'")
+            self._require_independent_embeddings()
             if self.sharding.shards > 1:
                 raise ValueError(
                     "training.start = 'local' does not support shards: remove sharding.shards, or "
@@ -370,13 +387,31 @@ class VerticalAgreement(ConfigTable):
 
     @model_validator(mode="after")
     def _frozen_bottoms_are_not_trained(self) -> Self:
-        if self.privacy.embed_once and any(request.backdoor for request in self.unlearn):
+        if self.frozen_bottoms and any(request.backdoor for request in self.unlearn):
+            key = "privacy.embed_once" if self.privacy.embed_once else KEEP
             raise ValueError(
-                "with privacy.embed_once a party sends the embedding of a row only once, so the "
+                f"with {key} a party sends the embedding of a row only once, so the "
                 "backdoor audit cannot compare the row with the trigger and the row without it: "
                 "remove the key 'backdoor' from the request"
             )
         return self
+
+    def _require_independent_embeddings(self) -> None:
+        """Refuse to keep embeddings that depend on other rows.
+
+        Raises:
+            ValueError: the message names the key to change.
+        """
+        plan = self.training.local
+        if plan.keep_embeddings and plan.codes != "fixed":
+            raise ValueError(
+                f"{KEEP} needs bottom models that depend on no row: set training.local.codes = "
+                "'fixed'"
+            )
+        if plan.keep_embeddings and self.preprocessing != "declared":
+            raise ValueError(
+                f"{KEEP} needs preprocessing that depends on no row: set preprocessing = 'declared'"
+            )
 
     @model_validator(mode="after")
     def _backdoor_can_be_planted(self) -> Self:

@@ -54,6 +54,9 @@ FITTED = (
     "only Retrain fits them again"
 )
 COPY = "a copy of the model from early in this unlearning, from which the next request starts"
+EMBEDDINGS = (
+    "the active party's copy of the embeddings of the remaining rows; each depends on no other row"
+)
 KEPT = (
     "the number of epochs and the hyper-parameters were chosen with the forgotten rows",
     "every party's own source data, from which each party must delete the rows itself",
@@ -177,7 +180,8 @@ def _remaining_state(split_model: SplitModel) -> list[str]:
     """State that still depends on the forgotten rows, for the report."""
     fitted = [FITTED] if split_model.agreement.preprocessing == "fitted" else []
     early = [COPY] if _early_checkpoint_epoch(split_model.agreement) else []
-    return [*fitted, *early, *KEPT]
+    embeddings = [EMBEDDINGS] if split_model.agreement.keeps_embeddings else []
+    return [*fitted, *early, *embeddings, *KEPT]
 
 
 def _measure(split_model: SplitModel, chosen: RequestRows, planted: Index) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from parties.vertical.engine.optimiser import UpdateRule, first_rule, fit_rule
 from parties.vertical.engine.party_state import LocalFit, PartyState
 from parties.vertical.engine.rows import Sample
 from parties.vertical.engine.train import release_noise
-from parties.vertical.engine.training_loop import largest_batch
+from parties.vertical.engine.training_loop import largest_batch, largest_reading
 from parties.vertical.methods.orders import Orders, Start, training_orders
 from parties.vertical.methods.registry import agreed_orders
 from protocol import vfl_pb2
@@ -95,6 +95,7 @@ class OrderCheck:
             self._require_epoch(request, task)
         else:
             sizes = {largest_batch(self._agreement)}
+            sizes |= set() if learns else {largest_reading(self._agreement)}
             sizes |= {size for each in self._orders for size in each.passes}
             if request.size not in sizes:
                 raise _refusal(f"batches of {request.size} rows in index order", _listed(sizes))
@@ -374,7 +375,7 @@ class OrderCheck:
         if not asked.HasField("anchor"):
             return
         self._require_copy(asked.anchor)
-        if self._agreement.privacy.embed_once is None:  # else no bottom model has a gradient
+        if not self._agreement.frozen_bottoms:  # else no bottom model has a gradient
             self._require_held("its norm")
         anchor, block = (
             self._state.local_model.copy(asked.anchor),
@@ -484,8 +485,8 @@ class OrderCheck:
             )
 
     def _require_held(self, what: str) -> None:
-        """Require a held gradient; with ``embed_once``, no bottom model has a gradient."""
-        if not self._task.held and self._agreement.privacy.embed_once is None:
+        """Require a held gradient; a frozen bottom model has none."""
+        if not self._task.held and not self._agreement.frozen_bottoms:
             raise _refusal(what, "a held gradient before it")
 
 

@@ -213,7 +213,9 @@ class PassiveSession:
             sent = self._release.released(request)
             self._send_embedding(sent, sent)
             return
-        embedding = embed(self.state.local_model.model.network, self._features(request))
+        network, most = self.state.local_model.model.network, self._party.agreement.limits.pass_rows
+        parts = [embed(network, part) for part in self.state.batch_parts(request, most)]
+        embedding = torch.cat(parts)
         self._send_embedding(embedding, self._release.with_noise(request, embedding))
 
     def _features(self, request: vfl_pb2.BatchRequest) -> Tensor:
@@ -294,7 +296,7 @@ class PassiveSession:
             )
         party, name = self._party, self._party.name
         plan, shape = party.agreement.parties[name], tuple(inputs.values.shape[1:])
-        learns = party.agreement.privacy.embed_once is None
+        learns = not party.agreement.frozen_bottoms
         seed = torch_seed(party.agreement.seed, "weights", stream if learns else FROZEN, name)
         network = build_seeded(seed, lambda: build_bottom(plan, party.settings.module, shape))
         network = network.to(torch.device(party.settings.device), inputs.values.dtype)

@@ -15,6 +15,7 @@ from parties.session.checkpoint import CheckpointContent, CheckpointStore
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.party_state import PartyState
 from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.training_loop import EMBEDDINGS
 from protocol import vfl_pb2
 
 
@@ -120,6 +121,9 @@ def _in_checkpoint(content: CheckpointContent, forgotten: Index) -> Iterator[str
         yield "labels"
     if _stale_copies(content.values["slots"], content.values["members"]):
         yield "copies of the model"
+    embeddings = content.tensors.get(EMBEDDINGS, {}).values()
+    if any(bool(each[rows].any()) for each in embeddings):
+        yield "kept embeddings"
     entries = {name: each for name, each in content.tensors.items() if name.startswith("entry ")}
     if any(_is_output(tensor) for each in entries.values() for tensor in each.values()):
         yield "outputs in the journal"

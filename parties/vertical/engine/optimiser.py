@@ -61,6 +61,11 @@ def joint_batch(plan: LocalStartSettings, agreement: VerticalAgreement) -> int:
     return max(1, round(plan.joint_batch * agreement.training.batch))
 
 
+def joint_epochs(plan: LocalStartSettings, agreement: VerticalAgreement) -> float:
+    """The number of joint epochs."""
+    return plan.epochs_together(perceptrons=agreement.only_perceptrons)
+
+
 def flat_then_cosine(step: int, steps: int) -> float:
     """Factor of the learning rate in ``step``, from 0: 1, then in the second half a cosine to 0."""
     after_middle = max(0.0, 2 * step / steps - 1)
@@ -70,6 +75,15 @@ def flat_then_cosine(step: int, steps: int) -> float:
 def cosine(step: int, steps: int, floor: float) -> float:
     """Factor of the learning rate in ``step``, from 0: a cosine from 1 to ``floor``."""
     return floor + (1 - floor) * (1 + cos(pi * step / steps)) / 2
+
+
+def rising_cosine(step: int, steps: int, floor: float, rise: float) -> float:
+    """Factor of the learning rate in ``step``, from 0: ``cosine``, smaller in the first steps.
+
+    In the part ``rise`` of the steps, another factor rises from 0 to 1. Adam's first steps have the
+    full rate in every parameter, whatever the gradient is, and would undo a good start.
+    """
+    return cosine(step, steps, floor) * min(1.0, (step + 1) / max(1.0, rise * steps))
 
 
 def build_optimiser(

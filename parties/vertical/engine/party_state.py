@@ -1,6 +1,6 @@
 """The state of one party after alignment: rows, features and local model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Literal
@@ -44,7 +44,9 @@ from unlearning.sharding import shard_of
 # Builds a fresh network for a random stream and features.
 NetworkBuilder = Callable[[str, ModelInputs | None], nn.Module]
 COMPARED_ROWS = 1000  # rows of D_r with which the forgotten row is compared
-FIT_STEPS = 16  # of one command of a local fit: a party answers after at most so many steps
+# Steps of one command of a local fit: a party answers after at most so many steps. A step of a
+# perceptron takes milliseconds.
+FIT_STEPS, PERCEPTRON_STEPS = 16, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,11 @@ class LocalFit:
         convolutional = isinstance(party.bottom, CnnBottom | BackboneBottom)
         patches = self.codes == "patches" or (self.codes == "auto" and convolutional)
         return (patch_codes if patches else svd_codes)(features, width, seed)
+
+
+def fit_steps(agreement: VerticalAgreement) -> int:
+    """The largest number of steps of one command of a local fit, equal for all parties."""
+    return PERCEPTRON_STEPS if agreement.only_perceptrons else FIT_STEPS
 
 
 def code_seed(agreement: VerticalAgreement, stream: str, party: str) -> int:
@@ -183,10 +190,25 @@ class PartyState:
             LookupError: the party has no features.
             RemoteProtocolError: the batch is beyond the end of the row set.
         """
+        (batch,) = self.batch_parts(request, request.size)
+        return batch
+
+    def batch_parts(self, request: vfl_pb2.BatchRequest, most: int) -> Iterator[torch.Tensor]:
+        """The features of one batch in parts of at most ``most`` rows, [part, ...] each.
+
+        Raises:
+            LookupError: the party has no features.
+            RemoteProtocolError: the batch is beyond the end of the row set.
+        """
+        for rows in torch.split(torch.from_numpy(self.batches.rows_of(request)), most):
+            yield self._features(request, rows)
+
+    def _features(self, request: vfl_pb2.BatchRequest, rows: torch.Tensor) -> torch.Tensor:
+        """The features, [rows, ...], of some ``rows``, [rows], of a batch."""
         model = self.local_model.model
         if model.inputs is None:
             raise LookupError("this party has no features")
-        batch = model.inputs.values.index_select(0, torch.from_numpy(self.batches.rows_of(request)))
+        batch = model.inputs.values.index_select(0, rows)
         if request.rows == vfl_pb2.TRIGGERED and self.trigger is not None:
             return self.trigger.stamp(batch, model.inputs.fitted)
         return batch

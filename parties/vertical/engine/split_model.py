@@ -16,7 +16,7 @@ from parties.vertical.engine.local_model import LocalModel
 from parties.vertical.engine.networks import build_active_network
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.party import SECONDS_PER_ROW, VerticalParty
-from parties.vertical.engine.party_state import FIT_STEPS, LocalFit, PartyState
+from parties.vertical.engine.party_state import LocalFit, PartyState, fit_steps
 from parties.vertical.engine.rows import RowSets, Sample
 from parties.vertical.engine.training_loop import CachedTrainingLoop, RowOutputs, TrainingLoop
 from parties.vertical.privacy.labels import UsedLabels
@@ -74,8 +74,7 @@ class SplitModel:
         self._saved = monotonic()
         self._resumed = state.batch_order  # of the checkpoint, if the run was resumed
         self.used_labels = UsedLabels(party, state)
-        once = party.agreement.privacy.embed_once is not None
-        self.loop = (CachedTrainingLoop if once else TrainingLoop)(
+        self.loop = (CachedTrainingLoop if party.agreement.frozen_bottoms else TrainingLoop)(
             party, hub, state, self.used_labels.values
         )
 
@@ -109,6 +108,7 @@ class SplitModel:
             self._resumed = state.batch_order
             state.reset_rows(self.start)
         self.loop.labels = content.tensors["labels"]["labels"]
+        self.loop.load(content.tensors)
         party.traffic.restore(content.values["traffic"])
         return self
 
@@ -245,7 +245,7 @@ class SplitModel:
         tensors = {f"entry {place}": each.tensors for place, each in enumerate(entries)}
         start = {name: torch.from_numpy(rows.copy()) for name, rows in self.start.arrays().items()}
         tensors |= {"start": start, "labels": {"labels": self.loop.labels}}
-        return CheckpointContent(values, state.tensors | tensors)
+        return CheckpointContent(values, state.tensors | tensors | self.loop.kept())
 
     # --- commands to all parties ----------------------------------------------------------------
 
@@ -365,7 +365,7 @@ class SplitModel:
         self._hub.move_to(vfl_pb2.Place(task=task, epoch=epoch, step=0, microbatch=0))
         remaining = fit.steps_of_epoch(self.loop.row_count(rows))
         while remaining:
-            steps = min(FIT_STEPS, remaining)
+            steps = min(fit_steps(self.agreement), remaining)
             order = vfl_pb2.FitBottom(rows=rows, steps=steps, fit=encode(fit, vfl_pb2.LocalFit))
             command = vfl_pb2.ModelCommand(fit_bottom=order)
             self._hub.broadcast(command)

@@ -6,7 +6,7 @@ every passive party receives the gradient of its embeddings.
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
@@ -20,6 +20,7 @@ from torch import Tensor
 from configs.agreement import VerticalAgreement
 from models.arithmetic import all_within
 from parties.common.errors import Diverged
+from parties.common.json_codec import Tensors
 from parties.common.shared_randomness import Index
 from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.party import VerticalParty
@@ -35,6 +36,8 @@ from protocol.tensors import MAX_PAYLOAD
 DESCEND = vfl_pb2.Gradient(descend=vfl_pb2.Descend())
 ACCUMULATE = vfl_pb2.Gradient(accumulate=vfl_pb2.Accumulate())
 HOLD = vfl_pb2.Gradient(hold=vfl_pb2.Hold())
+EMBEDDINGS = "embeddings"  # the part of a checkpoint with kept embeddings
+READING_PARTS = 16  # largest number of parts in which a party computes the embeddings of a message
 # Tasks that restore an earlier model, or go on without one, if numbers are not finite.
 _MAY_DIVERGE = (vfl_pb2.UNLEARN, vfl_pb2.RELEARN)
 
@@ -139,6 +142,13 @@ class TrainingLoop:
         self.clear()
         return ["embeddings and logits of every compared model"]
 
+    def kept(self) -> dict[str, Tensors]:
+        """What the loop stores in a checkpoint or a version of the model; nothing."""
+        return {}
+
+    def load(self, tensors: Mapping[str, Tensors]) -> None:
+        """Load what ``kept`` returned; nothing."""
+
     def row_count(self, rows: vfl_pb2.Rows) -> int:
         """Number of rows in the row set ``rows`` of the current model."""
         return len(self._state.batches.rows.select(rows))
@@ -152,6 +162,10 @@ class TrainingLoop:
     def pass_requests(self, rows: vfl_pb2.Rows) -> Iterator[vfl_pb2.BatchRequest]:
         """Batch requests of one pass over a row set in index order, with the largest batch size."""
         yield from ordered_requests(rows, self.row_count(rows), largest_batch(self._agreement))
+
+    def reading_requests(self, rows: vfl_pb2.Rows) -> Iterator[vfl_pb2.BatchRequest]:
+        """Requests that read a row set in index order, with as many rows as a message may have."""
+        yield from ordered_requests(rows, self.row_count(rows), largest_reading(self._agreement))
 
     def run_epoch(
         self,
@@ -228,7 +242,7 @@ class TrainingLoop:
         """
         parts = [torch.empty(0, len(self._agreement.labels.classes))]
         embeddings: list[Tensor] = []
-        for request in self.pass_requests(rows):
+        for request in self.reading_requests(rows):
             with self._clock(task, "forward"):
                 self._send_request(task, request, learns=False)
                 parts.append(self._batch(task, (request,), 0).logits)
@@ -380,9 +394,9 @@ class TrainingLoop:
 
     def _receive(self, task: vfl_pb2.Task, rows: Index) -> list[vfl_pb2.BlockReport]:
         """Receive the passive parties' embeddings of ``rows``, and return their reports."""
-        started = monotonic()
-        replies = self._hub.gather(self.time_limit)
-        self._reply_seconds += 0.1 * (monotonic() - started - self._reply_seconds)
+        started, parts = monotonic(), len(self._parts(rows))
+        replies = self._hub.gather(parts * self.time_limit)
+        self._reply_seconds += 0.1 * ((monotonic() - started) / parts - self._reply_seconds)
         dtype = np.dtype(self._agreement.dtype).type
         self._leaves, reports = {}, []
         for name, said in replies.items():
@@ -398,13 +412,27 @@ class TrainingLoop:
         model = self._state.local_model.model
         self._local_embedding = None
         if model.inputs is not None:
-            batch = model.inputs.values.index_select(0, torch.from_numpy(rows))
-            graph = cast(ActiveNetwork, model.network).embed(batch)
+            network, values = cast(ActiveNetwork, model.network), model.inputs.values
+            parts = [network.embed(values.index_select(0, part)) for part in self._parts(rows)]
+            graph = _joined(parts)
             leaf = graph.detach().requires_grad_(torch.is_grad_enabled())
             self._local_embedding = _LocalEmbedding(graph, leaf)
 
+    def _parts(self, rows: Index) -> Sequence[Tensor]:
+        """The rows of a batch, [rows], in parts that are computed at once, [part] each.
+
+        Only a batch without gradients has several parts.
+        """
+        most = len(rows) if torch.is_grad_enabled() else self._agreement.limits.pass_rows
+        return torch.split(torch.from_numpy(rows), most)
+
     def _logits(self) -> Tensor:
-        return cast(ActiveNetwork, self._state.local_model.model.network)(self._embeddings())  # type: ignore[no-any-return]
+        network, embeddings = self._state.local_model.model.network, self._embeddings()
+        if torch.is_grad_enabled():
+            return cast(Tensor, network(embeddings))
+        most = self._agreement.limits.pass_rows
+        parts = zip(*(torch.split(each, most) for each in embeddings), strict=True)
+        return _joined([network(part) for part in parts])
 
     def _embeddings(self) -> list[Tensor]:
         """The parties' embeddings of the batch, each [batch, width], in the agreement's order."""
@@ -430,10 +458,31 @@ class TrainingLoop:
 
 def largest_batch(agreement: VerticalAgreement) -> int:
     """Largest batch size at which the embeddings of all rows fit into one message."""
+    return int(max(1, min(agreement.limits.pass_rows, MAX_PAYLOAD // _row_bytes(agreement))))
+
+
+def largest_reading(agreement: VerticalAgreement) -> int:
+    """Largest number of rows of a request for embeddings without a gradient.
+
+    Every party computes them in parts of at most ``limits.pass_rows`` rows. The number of parts is
+    bounded, because a party waits for the others while it computes nothing.
+    """
+    row = _row_bytes(agreement)
+    return int(max(1, min(READING_PARTS * agreement.limits.pass_rows, MAX_PAYLOAD // row)))
+
+
+def _row_bytes(agreement: VerticalAgreement) -> int:
+    """Largest size of a party's embeddings of one row.
+
+    In prediction, the embeddings of all shards' models are sent side by side.
+    """
     widest = max(party.width or 0 for party in agreement.parties.values())
-    # In prediction, the embeddings of all shards' models are sent side by side.
-    row = widest * agreement.sharding.shards * np.dtype(agreement.dtype).itemsize
-    return int(max(1, min(agreement.limits.pass_rows, MAX_PAYLOAD // row)))
+    return int(widest * agreement.sharding.shards * np.dtype(agreement.dtype).itemsize)
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    """The parts of a batch, [part, ...] each, as one tensor, [batch, ...]."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
 
 
 def _place(task: vfl_pb2.Task, request: vfl_pb2.BatchRequest) -> vfl_pb2.Place:
@@ -451,9 +500,10 @@ def _or_zeros(gradient: Tensor | None, leaf: Tensor) -> Tensor:
 
 
 class CachedTrainingLoop(TrainingLoop):
-    """A training loop for ``embed_once``, which receives each embedding once and then caches it.
+    """A training loop for frozen bottom models: each embedding is received once and then cached.
 
-    Only the top model is trained, and no gradient is sent. After a restart, the cache is empty, so
+    Only the top model is trained, and no gradient is sent. With ``keep_embeddings`` checkpoints and
+    versions of the model have the cache. With ``embed_once`` the cache is empty after a restart, so
     the embeddings are requested again, and each passive party sends the same bytes as before.
     """
 
@@ -473,6 +523,19 @@ class CachedTrainingLoop(TrainingLoop):
         self._cached[rows] = False
         return [*super().forget(rows), f"cached embeddings of {len(rows)} rows"]
 
+    def kept(self) -> dict[str, Tensors]:
+        """The cache, [common_rows, width] of each passive party, and its rows, [rows]."""
+        if not self._agreement.keeps_embeddings:
+            return {}
+        rows = torch.from_numpy(np.flatnonzero(self._cached))
+        return {EMBEDDINGS: dict(self._cache), "embedded": {"rows": rows}}
+
+    def load(self, tensors: Mapping[str, Tensors]) -> None:
+        """Load the cache that ``kept`` returned; it stays empty if there is none."""
+        if "embedded" in tensors:
+            self._cache = dict(tensors[EMBEDDINGS])
+            self._cached[tensors["embedded"]["rows"].numpy()] = True
+
     def residues(self, gone: Index) -> list[str]:
         """Names of the stored data that may still concern the forgotten rows ``gone``, [rows]."""
         cached = any(bool(each[gone].any()) for each in self._cache.values())
@@ -488,7 +551,7 @@ class CachedTrainingLoop(TrainingLoop):
         """Request the embeddings of the whole row set, unless they are cached."""
         if self._cached[self._state.batches.rows.select(request.rows)].all():
             return
-        for part in self.pass_requests(request.rows):
+        for part in self.reading_requests(request.rows):
             super()._send_request(task, part, learns=False)
             rows = self._state.batches.rows_of(part)
             super()._receive(task, rows)

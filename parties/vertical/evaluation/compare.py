@@ -96,7 +96,7 @@ def _cost_so_far(split_model: SplitModel) -> Cost:
 
 def _read(split_model: SplitModel, name: str, request: RowRequest) -> ModelReadout:
     wanted = ROW_SETS | ({"triggered": vfl_pb2.TRIGGERED} if request.backdoor else {})
-    parts = sum(len(list(split_model.loop.pass_requests(rows))) for rows in wanted.values())
+    parts = sum(len(list(split_model.loop.reading_requests(rows))) for rows in wanted.values())
     split_model.party.progress.phase(f"reading out {name}", parts)
     outputs = {part: split_model.read(rows) for part, rows in wanted.items()}
     # Neighbours of D_u are found in the original model's embeddings.

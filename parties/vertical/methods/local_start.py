@@ -17,11 +17,12 @@ from parties.common.errors import Diverged
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.optimiser import (
     UpdateRule,
-    cosine,
     fit_rule,
     flat_then_cosine,
     joint_batch,
+    joint_epochs,
     joint_rule,
+    rising_cosine,
     top_rule,
 )
 from parties.vertical.engine.party_state import LocalFit
@@ -63,10 +64,10 @@ class LocalStart:
         of_fit = plan.epochs_of_fit(self._count)
         phases = (
             self._phase(FIT, of_fit, fit_rule(plan), training.batch),
-            self._phase(TOP, plan.top_epochs, top_rule(plan), training.batch),
+            self._phase(TOP, plan.epochs_of_top(self._count), top_rule(plan), training.batch),
             self._phase(
                 JOINT,
-                plan.epochs_together,
+                joint_epochs(plan, run.agreement),
                 joint_rule(plan, run.agreement),
                 joint_batch(plan, run.agreement),
             ),
@@ -138,7 +139,9 @@ class LocalStart:
 
         def factor(step: int) -> float:
             if joint:
-                return cosine(step, phase.steps, self._plan.joint_floor)
+                return rising_cosine(
+                    step, phase.steps, self._plan.joint_floor, self._plan.joint_rise
+                )
             return flat_then_cosine(step, phase.steps)
 
         return train_epoch(

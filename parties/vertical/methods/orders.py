@@ -6,7 +6,13 @@ from typing import Self
 
 from configs.agreement import VerticalAgreement
 from configs.local_start import LocalStartSettings
-from parties.vertical.engine.optimiser import UpdateRule, joint_batch, joint_rule, top_rule
+from parties.vertical.engine.optimiser import (
+    UpdateRule,
+    joint_batch,
+    joint_epochs,
+    joint_rule,
+    top_rule,
+)
 from parties.vertical.engine.rows import Sample
 
 Start = tuple[UpdateRule, Sample | None]
@@ -60,7 +66,7 @@ class Orders:
     def of_local_start(cls, agreement: VerticalAgreement, plan: LocalStartSettings) -> Self:
         """Training of a fresh model on D_r with a local start."""
         rules = (top_rule(plan), joint_rule(plan, agreement))
-        size, epochs = joint_batch(plan, agreement), ceil(plan.epochs_together)
+        size, epochs = joint_batch(plan, agreement), ceil(joint_epochs(plan, agreement))
         sizes = [size] if agreement.training.overlap != "microbatch" else [size, size // 2]
         batches = tuple((each, epochs) for each in sizes if each and epochs)
         starts = tuple((rule, None) for rule in rules)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from configs.agreement import VerticalAgreement, require_local_start
+from configs.agreement import KEEP, VerticalAgreement, require_local_start
 from configs.local_start import LocalStartSettings
 from configs.unlearning import MethodSettings
 from parties.report.method_names import Label
@@ -24,9 +24,15 @@ class RetrainLocalSettings(LocalStartSettings, MethodSettings):
         """Check that the models can have a local start.
 
         Raises:
-            ValueError: the optimiser, the top model or the privacy settings do not allow it.
+            ValueError: the optimiser, the top model or the privacy settings do not allow it, or
+                the bottom models are never trained.
         """
         require_local_start(agreement, "the method retrain-local")
+        if agreement.keeps_embeddings and self.codes != "fixed":
+            raise ValueError(
+                f"with {KEEP} no bottom model is trained: set unlearning.retrain_local.codes = "
+                "'fixed'"
+            )
 
 
 @dataclass(frozen=True, slots=True)

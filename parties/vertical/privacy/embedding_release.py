@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from configs.agreement import KEEP
 from models.arithmetic import all_within
 from parties.common.device import embed
 from parties.common.shared_randomness import Index
@@ -36,16 +37,17 @@ class EmbeddingRelease:
         return self._party.agreement.privacy.embed_once is not None
 
     def require_trainable(self) -> None:
-        """Raise an error if each embedding is released only once, so no training is possible.
+        """Raise an error if the bottom model keeps its random weights.
 
         Raises:
-            RemoteProtocolError: ``privacy.embed_once`` is set, so the bottom model must not be
-                trained.
+            RemoteProtocolError: ``privacy.embed_once`` or ``training.local.keep_embeddings`` is
+                set, so the bottom model must not be trained.
         """
-        if self.is_one_time:
+        if self._party.agreement.frozen_bottoms:
+            key = "privacy.embed_once" if self.is_one_time else KEEP
             raise RemoteProtocolError(
-                "the active party requests embeddings for training, but privacy.embed_once does "
-                "not allow the training of bottom models"
+                f"the active party requests embeddings for training, but {key} does not allow the "
+                "training of bottom models"
             )
 
     def with_noise(self, request: vfl_pb2.BatchRequest, embedding: Tensor) -> Tensor:

@@ -59,6 +59,8 @@ def state_new_version(desk: RequestDesk, present: PresentModel, sent: Sequence[b
     older = [(number, kind) for number, kind in facts.own["older"] if number not in kept]
     destroyed = [model_item(number, kind) for number, kind in older]
     destroyed.append(StoredItem(id="features-and-embeddings-in-memory", kind="embeddings"))
+    if party.agreement.keeps_embeddings and party.name == party.agreement.active:
+        destroyed.append(StoredItem(id="kept-embeddings-of-the-rows", kind="embeddings"))
     for request in missing:
         rows = desk.request(request).rows or ()
         body = StatedBody(

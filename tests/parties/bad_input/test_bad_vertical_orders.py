@@ -44,6 +44,7 @@ PLAN: dict[str, Any] = {
     "unlearning": {"fedora": PAPER, "compare": COMPARED, "retrain_local": {"fit_epochs": 2}},
 }
 RULE = UpdateRule("adam", 0.01)
+READING = 16 * 4096  # rows of the largest request without a gradient
 WIDTH = 4  # of the embeddings of the passive party
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 ALIGNED, TRAINED, UNLEARNING = "aligned", "trained", "unlearning"  # states of the passive party
@@ -148,6 +149,14 @@ ORDERS = {
         (Order(pb.TRAIN, pb.Predict(), rows(0)),),
     ),
     "a batch without a model": Wrong(ALIGNED, "none was initialised", (batch(),)),
+    "a gradient of more rows than a part of a reading": Wrong(
+        TRAINED, "legal: 4096", (batch(order=pb.BY_INDEX, size=READING),)
+    ),
+    "a reading of more rows": Wrong(
+        TRAINED,
+        "legal: 4096",
+        (batch(pb.EVALUATE, learns=False, order=pb.BY_INDEX, size=READING + 1),),
+    ),
     "batches of one row": Wrong(TRAINED, "legal: 16 rows up to epoch 2", (batch(size=1),)),
     "an epoch too many": Wrong(TRAINED, "of 16 rows in epoch 3", (batch(epoch=3),)),
     "gradients of test rows": Wrong(TRAINED, "gradient of the rows TEST", (batch(rows=pb.TEST),)),
@@ -383,6 +392,7 @@ def legal_orders() -> Iterator[tuple[str, Order]]:
     yield ALIGNED, initialise()
     yield TRAINED, batch()
     yield TRAINED, batch(pb.EVALUATE, learns=False, order=pb.BY_INDEX, size=4096)
+    yield TRAINED, batch(pb.EVALUATE, learns=False, order=pb.BY_INDEX, size=READING)
     yield TRAINED, forget(1, 2, 3)
     yield UNLEARNING, command(pb.UNLEARN, ascent_step=pb.AscentStep(step_size=20.0))
     yield UNLEARNING, primal(step_size=1.0, multiplier=1.0)

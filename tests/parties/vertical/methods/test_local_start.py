@@ -24,6 +24,7 @@ from whole_run import FEDORA, QUICK, TRAINING, run
 
 from configs.agreement import BackboneBottom, Bottom, CnnBottom, MlpBottom, PartyEntry
 from configs.errors import ConfigError
+from configs.local_start import FastStartSettings, LocalStartSettings
 from models.codes import patch_codes, svd_codes
 from models.initialisation import build_seeded
 from parties.common.errors import Diverged
@@ -31,6 +32,7 @@ from parties.common.shared_randomness import torch_seed
 from parties.requests.driver import carry_out
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.networks import build_bottom
+from parties.vertical.engine.optimiser import rising_cosine
 from parties.vertical.engine.party_state import LocalFit
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.methods.network_run import NetworkRun
@@ -159,6 +161,38 @@ def test_local_fit_equals_a_computation_of_its_own(tmp_path: Path) -> None:
         assert torch.allclose(found, expected, atol=1e-10)
 
 
+def test_rate_of_the_joint_steps_rises_and_falls() -> None:
+    factors = [rising_cosine(step, 8, 0.2, 0.5) for step in range(8)]
+    expected = [0.2 + 0.8 * (1 + cos(pi * step / 8)) / 2 for step in range(8)]
+    for step, rising in enumerate((0.25, 0.5, 0.75)):
+        expected[step] *= rising
+    assert factors == pytest.approx(expected)
+    assert rising_cosine(0, 8, 0.2, 0.0) == 1.0
+    assert rising_cosine(0, 1, 0.2, 0.9) == 1.0  # no factor is above 1
+
+
+# The keys that are set, whether all bottoms are perceptrons, the number of rows, and the epochs of
+# the fit, of the top model and of joint training.
+EPOCHS: list[tuple[LocalStartSettings, bool, int, tuple[int, int, float]]] = [
+    (LocalStartSettings(), True, 20_000, (20, 15, 1.5)),
+    (LocalStartSettings(), True, 20_001, (3, 15, 1.5)),
+    (FastStartSettings(), True, 20_000, (20, 15, 0.0)),
+    (FastStartSettings(), True, 20_001, (1, 3, 0.0)),
+    (FastStartSettings(), False, 20_001, (1, 3, 1.5)),
+    (FastStartSettings(joint_epochs=0.5), True, 20_001, (1, 3, 0.5)),
+    (FastStartSettings(fit_epochs=2, top_epochs=4), True, 20_001, (2, 4, 0.0)),
+    (FastStartSettings(codes="fixed", joint_epochs=0.5), False, 20_001, (0, 3, 0.0)),
+]
+
+
+@pytest.mark.parametrize(("plan", "perceptrons", "rows", "epochs"), EPOCHS)
+def test_epochs_follow_from_rows_and_bottoms(
+    plan: LocalStartSettings, perceptrons: bool, rows: int, epochs: tuple[int, int, float]
+) -> None:
+    found = plan.epochs_of_fit(rows), plan.epochs_of_top(rows)
+    assert (*found, plan.epochs_together(perceptrons=perceptrons)) == epochs
+
+
 BOTTOMS: dict[str, tuple[Bottom, bool]] = {
     "mlp": (MlpBottom(), False),
     "cnn": (CnnBottom(kind="cnn"), True),
@@ -192,7 +226,8 @@ def test_numbers_that_are_not_finite_end_the_method(tmp_path: Path) -> None:
 
 def start_locally(**changes: Any) -> dict[str, Any]:
     """The table [training] with a local start."""
-    return TRAINING | {"start": "local", "local": QUICK_START} | changes
+    local = QUICK_START | {"joint_epochs": 1.5}
+    return TRAINING | {"start": "local", "local": local} | changes
 
 
 def test_original_and_retrains_have_the_same_recipe(tmp_path: Path) -> None:
