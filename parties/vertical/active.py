@@ -37,8 +37,8 @@ from parties.vertical.kept_model import (
     state_digest,
     version_of_training,
 )
-from parties.vertical.methods.local_start import train_model
 from parties.vertical.methods.registry import early_checkpoint_share
+from parties.vertical.methods.train_model import train_model
 from parties.vertical.privacy.claims import collect_spending
 from parties.vertical.purge import purge_request, search_residues
 from parties.vertical.resume import newest_checkpoint, start_split_model

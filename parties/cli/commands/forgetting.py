@@ -14,6 +14,7 @@ from parties.cli.options import DataOption, DebugOption
 
 if TYPE_CHECKING:
     from parties.experiments.population.part import Describe, StudyPlace
+    from parties.experiments.population.plan import Study
     from parties.experiments.population.study import MeasuredPart
     from parties.experiments.provenance import Provenance
 
@@ -188,12 +189,7 @@ def _measure(
     recorded = recorded.merged(study, list(summarise_study(parts)), hours)
     summaries = list(recorded.populations.values())
     points = study_points(summaries)
-    searched = any(row.search for row in study.row)
-    rest = [each.name for each in study.population if each.name not in recorded.populations]
-    hours = _hours_of_search(options.docs / NAME, list(recorded.populations))
-    settings = SEARCHED.format(hours=hours) if searched else DEFAULTS
-    if rest:
-        settings += f"\n\n**Not measured:** the populations {'; '.join(rest)}."
+    settings = _origin_of_settings(options, study, list(recorded.populations))
     page = _page(options, (study.first, seeds), recorded.hours, measured, settings)
     options.docs.mkdir(parents=True, exist_ok=True)
     options.page(".md").write_text(page + study_table(summaries))
@@ -242,6 +238,16 @@ def _progress(
             progress.update(bar, description=text)
 
         yield describe, lambda: progress.advance(bar)
+
+
+def _origin_of_settings(options: ForgettingOptions, study: "Study", measured: Sequence[str]) -> str:
+    """How the settings were chosen, and which populations are not ``measured``."""
+    from parties.experiments.population.search import NAME
+
+    hours = _hours_of_search(options.docs / NAME, measured)
+    text = SEARCHED.format(hours=hours) if any(row.search for row in study.row) else DEFAULTS
+    rest = [each.name for each in study.population if each.name not in measured]
+    return f"{text}\n\n**Not measured:** the populations {'; '.join(rest)}." if rest else text
 
 
 def _hours_of_search(path: Path, populations: Sequence[str]) -> float:

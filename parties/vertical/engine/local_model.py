@@ -9,13 +9,11 @@ from torch.nn.functional import mse_loss
 
 from configs.agreement import VerticalAgreement
 from models import arithmetic
-from parties.common.device import device_of, embed
+from parties.common.device import device_of
 from parties.common.errors import NoCopy
 from parties.common.json_codec import Tensors
-from parties.common.shared_randomness import Index
 from parties.session.checkpoint import CheckpointContent
 from parties.vertical.engine.features import ModelInputs
-from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.newton_block import NewtonBlock
 from parties.vertical.engine.optimiser import (
     UpdateRule,
@@ -42,7 +40,6 @@ ORIGINAL = "original"  # the model before the request; also its random stream
 EARLY_CHECKPOINT = "early checkpoint"  # from early in training; FedORA may start from it
 # From early in unlearning; becomes the early checkpoint after the request.
 NEXT_EARLY_CHECKPOINT = "next early checkpoint"
-COPY_ROWS = 1024  # rows of a batch in which a copy computes embeddings
 Block = tuple[Tensor, ...]
 
 
@@ -335,25 +332,18 @@ class LocalModel:
         return self._task.codes
 
     @torch.no_grad()
-    def embeddings_of_copy(self, slot: str, rows: Index) -> Tensor:
-        """The embeddings that the copy ``slot`` computes for ``rows``, [rows]: [rows, width].
-
-        The current model does not change.
+    def read_copy(self, slot: str, read: Callable[[PartyNetwork], Tensor]) -> Tensor:
+        """The result of ``read``, [...], for the copy ``slot``; the current model does not change.
 
         Raises:
             NoCopy: there is no copy with the name ``slot``.
-            LookupError: the copy has no bottom model.
         """
         model, saved = self._slots[slot]
-        bottom = model.network.bottom if isinstance(model.network, ActiveNetwork) else model.network
-        if model.inputs is None or bottom is None:
-            raise LookupError(f"the copy {slot!r} has no bottom model")
         present = arithmetic.snapshot(model.block)
         arithmetic.restore(model.block, saved)
-        parts = torch.split(torch.from_numpy(rows), COPY_ROWS)
-        found = [embed(bottom, model.inputs.values.index_select(0, part)) for part in parts]
+        found = read(model)
         arithmetic.restore(model.block, present)
-        return torch.cat(found)
+        return found
 
     def fit_step(self, embeddings: Tensor, codes: Tensor, scale: float) -> None:
         """One step of the local fit: lower the mean squared error of the embeddings of a batch.

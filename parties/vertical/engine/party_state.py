@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
 from typing import Literal
 
@@ -46,6 +47,7 @@ NetworkBuilder = Callable[[str, ModelInputs | None], nn.Module]
 COMPARED_ROWS = 1000  # rows of D_r with which the forgotten row is compared
 # Steps of one command of a local fit: a party answers after at most so many steps. A step of a
 # perceptron takes milliseconds.
+READ_ROWS = 1024  # rows of a batch in which a copy computes embeddings
 FIT_STEPS, PERCEPTRON_STEPS = 16, 64
 
 
@@ -328,7 +330,7 @@ class PartyState:
         """Take the next steps of the local fit; a party without features has no bottom model."""
         model, fit = self.local_model, decode(order.fit, LocalFit)
         inputs, network = model.model.inputs, model.model.network
-        bottom = network.bottom if isinstance(network, ActiveNetwork) else network
+        bottom = bottom_of(network)
         if inputs is None or bottom is None:
             return
         rows = self.rows.select(order.rows)
@@ -349,7 +351,7 @@ class PartyState:
     def _codes(self, inputs: ModelInputs, rows: Index, fit: LocalFit) -> Tensor:
         """The codes, [rows, width], of this party's ``rows``, [rows]."""
         if fit.codes == "trained":
-            return self.local_model.embeddings_of_copy(ORIGINAL, rows)
+            return self.local_model.read_copy(ORIGINAL, partial(_embeddings, rows=rows))
         agreement, name = self._party.agreement, self._party.name
         seed = code_seed(agreement, self.batches.stream, name)
         return fit.code(inputs.values[torch.from_numpy(rows)], agreement.parties[name], seed)
@@ -379,6 +381,24 @@ class PartyState:
         """A network with given statistics; its weights will be loaded from a checkpoint."""
         inputs = None if statistics is None else self.features.inputs(read_statistics(statistics))
         return PartyNetwork(self._build("", inputs), inputs)
+
+
+def _embeddings(model: PartyNetwork, rows: Index) -> Tensor:
+    """The embeddings of ``rows``, [rows]: [rows, width].
+
+    Raises:
+        LookupError: the model has no bottom model.
+    """
+    bottom = bottom_of(model.network)
+    if model.inputs is None or bottom is None:
+        raise LookupError("the model has no bottom model")
+    parts = torch.split(torch.from_numpy(rows), READ_ROWS)
+    return torch.cat([embed(bottom, model.inputs.values.index_select(0, part)) for part in parts])
+
+
+def bottom_of(network: nn.Module) -> nn.Module | None:
+    """The bottom model in a party's network; None if the active party has no features."""
+    return network.bottom if isinstance(network, ActiveNetwork) else network
 
 
 def pack_ids(ids: Sequence[bytes]) -> Tensors:
