@@ -45,9 +45,9 @@ from unlearning.sharding import shard_of
 # Builds a fresh network for a random stream and features.
 NetworkBuilder = Callable[[str, ModelInputs | None], nn.Module]
 COMPARED_ROWS = 1000  # rows of D_r with which the forgotten row is compared
+READ_ROWS = 1024  # rows of a batch in which a copy computes embeddings
 # Steps of one command of a local fit: a party answers after at most so many steps. A step of a
 # perceptron takes milliseconds.
-READ_ROWS = 1024  # rows of a batch in which a copy computes embeddings
 FIT_STEPS, PERCEPTRON_STEPS = 16, 64
 
 
