@@ -33,6 +33,7 @@ from parties.requests.lifecycle import (
     ENDED,
     RequestState,
     RequestView,
+    due_date,
     latest_extension,
 )
 from parties.requests.persons import (
@@ -488,7 +489,7 @@ def _content(
         ground=asked.ground,
         identity_check=check,
         received_at=event_time(received),
-        due_at=event_time(received + timedelta(days=agreement.requests.due_days)),
+        due_at=event_time(due_date(received, agreement.requests.due_days)),
         requester_name=asked.requester or (person.name if person else ""),
         requester_kind=RequesterKind(asked.requested_by).value,
     )

@@ -103,7 +103,7 @@ SECTIONS: Mapping[str, Section] = {
         BENCH, (*CRASHES, *VERTICAL, *HORIZONTAL, "parties/language/methods/",
                 "parties/horizontal/client_store.py", "parties/vertical/resume.py"),
     ),
-    **{name: REQUESTS for name in REQUEST_PARTS},
+    **dict.fromkeys(REQUEST_PARTS, REQUESTS),
     "local start": Section(
         BENCH,
         (*SPLIT_MODEL, "models/codes.py", "configs/local_start.py",
