@@ -94,7 +94,9 @@ def main() -> None:
     options.add_argument("--all", action="store_true", help="measure all sections")
     options.add_argument("--data", type=Path, help="folder of the data sets")
     arguments = options.parse_args()
-    data = arguments.data or Path(os.environ.get("VFL_DATA", ROOT.parent / "shared" / "data"))
+    # Parties that the sections start find files beside their config, not in this folder.
+    given = os.environ.pop("VFL_DATA", ROOT.parent / "shared" / "data")
+    data = arguments.data or Path(given)
     torch.set_num_threads(1)
     console = Console()
     known = sections(data)

@@ -129,8 +129,7 @@ class RequestFederation:
     def __init__(
         self, folder: Path, config: Path, changes: Sequence[str] = (), data: Path | None = None
     ) -> None:
-        # Without a folder of data, a variable of the environment must not name another one.
-        self.folder, self.config, self._data = folder, config, data or config.parent
+        self.folder, self.config, self._data = folder, config, data
         self.changes = tuple(changes)
         agreement = read_runnable(config, list(changes), None).agreement
         self.name, self.hub = agreement.federation, agreement.active
@@ -181,7 +180,8 @@ class RequestFederation:
         arguments += ["--certificates", str(self.keys), *more]
         for change in self.changes:
             arguments += ["--set", change]
-        arguments += ["--data", str(self._data)]
+        if self._data is not None:
+            arguments += ["--data", str(self._data)]
         return start_watched(arguments, self.output(name, out), watch)
 
     def train(self, out: Path, seconds: float = PATIENCE) -> dict[str, Any]:
@@ -259,7 +259,7 @@ class RequestFederation:
             for name in self.roles:
                 arguments = [*command, "--party", name, "--hub", service.hub, *more[name]]
                 arguments += ["--certificates", str(self.keys), "--format", "json"]
-                arguments += ["--data", str(self._data)]
+                arguments += ["--data", str(self._data)] * bool(self._data)
                 for change in self.changes:
                     arguments += ["--set", change]
                 output = self.output(name, out)
