@@ -10,7 +10,7 @@ that break a rule are counted, and have no effect.
 from calendar import monthrange
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, cast
@@ -291,6 +291,8 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
     content = cast(RequestedBody, asked.body)
     consent = _consent(events, asked, rules)
     run = _run(events, consent, rules, needs_rows=content.rows is None)
+    if rules.separate_persons and not run.starts:
+        consent, run = _certified_before(events, asked, rules) or (consent, run)
     aligned = consent.alignment
     rows = content.rows if aligned is None else cast(AlignedBody, aligned.body).rows
     journaled = {each.origin for each in events if each.kind is EventKind.JOURNALED}
@@ -332,6 +334,21 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
         purged=frozenset(each.origin for each in events if each.kind is EventKind.PURGED),
         notified=notified,
     )
+
+
+def _certified_before(
+    events: Sequence[Event], asked: Event, rules: RequestRules
+) -> tuple[_Consent, _Run] | None:
+    """Return decisions and progress of a request that was certified before persons were separate.
+
+    Every party has signed its receipt, so every party accepted it by the rules of that time.
+    """
+    earlier = replace(rules, separate_persons=False)
+    consent = _consent(events, asked, earlier)
+    needs_rows = cast(RequestedBody, asked.body).rows is None
+    run = _run(events, consent, earlier, needs_rows=needs_rows)
+    signed = run.receipt is not None and _signatures(events, run, rules) >= set(rules.parties)
+    return (consent, run) if signed else None
 
 
 def _consent(events: Sequence[Event], asked: Event, rules: RequestRules) -> _Consent:

@@ -151,6 +151,18 @@ def test_request_that_was_carried_out_does_not_start_again_from_its_own_version(
     assert (found.state, found.starts, found.ignored) == (RequestState.CERTIFIED, 1, 2)
 
 
+def test_certified_request_stays_certified_when_persons_become_separate(three: Federation) -> None:
+    request = certified(three)
+    later = three.ask("shop", rows=(7,))
+    three.exchange()
+    three.approve(later)
+    three.exchange()
+    rules = RequestRules(tuple(three.names), "bank", separate_persons=True)
+    found = {each.id: each for each in requests_of(three.journals["post"].events(), rules)}
+    assert (found[request].state, found[request].starts) == (RequestState.CERTIFIED, 1)
+    assert found[later].state is RequestState.RECEIVED  # needs the approval of a person
+
+
 def test_request_by_label_waits_for_its_rows(three: Federation) -> None:
     request = three.ask("shop")
     three.journals["post"].append(
