@@ -255,7 +255,8 @@ def _predictions(folder: Path, report: Report) -> Iterator[Row]:
         own.mkdir(exist_ok=True)
         federation = _digits(own, own, METHODS[0], 0)
         plan = TrialPlan(seconds=SECONDS, rate=RATE, requests=3, restarts=2)
-        counts, seconds = run_trial(federation, own / "trained", plan, report)
+        trained = RequestSeries(federation, SIZES).trained
+        counts, seconds = run_trial(federation, trained, plan, report)
         stored.write_text(json.dumps({"counts": counts, "seconds": seconds}))
     content = json.loads(stored.read_text())
     counts = content["counts"]

@@ -119,6 +119,9 @@ IdentityCheckOption = Annotated[
 RequesterOption = Annotated[
     str, typer.Option(help="Office that makes the request, which all parties see; no data subject.")
 ]
+ListIdsOption = Annotated[
+    bool, typer.Option("--list-ids", help="Print each ID of the list, and what was found.")
+]
 RequestedByOption = Annotated[
     RequesterOf, typer.Option("--for", help="Who asked for the deletion.")
 ]
@@ -217,9 +220,7 @@ def unlearn_request_command(  # noqa: PLR0913  a command has the options that it
     identity_check: IdentityCheckOption = "",
     requester: RequesterOption = "",
     requested_by: RequestedByOption = RequesterOf.CONTROLLER,
-    list_ids: Annotated[
-        bool, typer.Option("--list-ids", help="Print each ID of the list, and what was found.")
-    ] = False,
+    list_ids: ListIdsOption = False,
     key: KeyOption = None,
     data: DataOption = None,
     certificates: CertificatesOption = None,
@@ -234,8 +235,7 @@ def unlearn_request_command(  # noqa: PLR0913  a command has the options that it
     The other parties receive the aligned rows, never an ID. IDs that the model does not know are
     counted. The same list again is the same request.
 
-    Exit codes: 2 usage, 3 config, 4 data, 5 identity, 7 storage, 8 policy, 9
-    integrity.
+    Exit codes: 2 usage, 3 config, 4 data, 5 identity, 7 storage, 8 policy, 9 integrity.
     """
     from parties.cli.request_actions import Asked, make_request
 
