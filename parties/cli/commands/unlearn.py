@@ -232,8 +232,7 @@ def unlearn_request_command(  # noqa: PLR0913  a command has the options that it
 ) -> None:
     """Request that the kept model forgets rows, and print the ID of the request.
 
-    The other parties receive the aligned rows, never an ID. IDs that the model does not know are
-    counted. The same list again is the same request.
+    Unknown IDs are counted. Other parties receive row numbers, no ID. The same list is one request.
 
     Exit codes: 2 usage, 3 config, 4 data, 5 identity, 7 storage, 8 policy, 9 integrity.
     """
