@@ -38,8 +38,8 @@ class Section:
 
 
 REQUEST_PARTS = (
-    "request kills", "request changes", "request search", "request series, digits",
-    "request series, Adult", "request replays", "request power", "request predictions",
+    "request kills", "request changes", "request search", "request series of digits",
+    "request series of Adult", "request replays", "request power", "request predictions",
 )  # fmt: skip
 REQUESTS = Section(
     "docs/requests.json",
