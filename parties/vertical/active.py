@@ -30,6 +30,7 @@ from parties.vertical.engine.train import (
 from parties.vertical.evaluation.compare import compare_methods
 from parties.vertical.evaluation.metrics import empty_request_record, request_record
 from parties.vertical.evaluation.row_groups import select_row_groups
+from parties.vertical.forgotten_rows import newest_request_version
 from parties.vertical.kept_model import (
     next_version,
     party_models,
@@ -88,7 +89,8 @@ def _run_session(
     party: VerticalParty, hub: Hub, offers: Mapping[str, CheckpointOffer], publish: Publish
 ) -> dict[str, Any]:
     with report_and_close(hub):
-        number = next_version(party_models(party), offers.values())
+        made = newest_request_version(party)
+        number = next_version(party_models(party), offers.values(), made)
         return _run(start_split_model(party, hub, offers), publish, number)
 
 
