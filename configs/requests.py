@@ -18,7 +18,8 @@ class RequestSettings(ConfigTable):
     keep: Literal["model", "nothing"] = "model"
     # Hours that an authorised request waits for others, so that several are carried out together.
     window_hours: Annotated[float, Field(ge=0, le=8760)] = 0.0
-    # Days until a request is due. Article 12(3) of the GDPR allows one month.
+    # Days until a request is due. Article 12(3) of the GDPR allows one month, so up to 31 days end
+    # after one calendar month at the latest.
     due_days: Annotated[int, Field(ge=1, le=365)] = 30
     # Largest loss of accuracy on validation rows; a model that loses more is not delivered.
     guard: Annotated[float, Field(ge=0, le=1)] = 0.05

@@ -66,6 +66,7 @@ class Codes(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PROJECTION: _ClassVar[Codes]
     PATCHES: _ClassVar[Codes]
     AUTO: _ClassVar[Codes]
+    TRAINED: _ClassVar[Codes]
 
 class MadeBy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -113,6 +114,7 @@ SVD: Codes
 PROJECTION: Codes
 PATCHES: Codes
 AUTO: Codes
+TRAINED: Codes
 MADE_BY_UNSPECIFIED: MadeBy
 TRAINING: MadeBy
 REQUESTS: MadeBy

@@ -1,7 +1,7 @@
 """What the commands of ``vfl unlearn`` do with the requests of one party."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -33,6 +33,7 @@ from parties.requests.lifecycle import (
     ENDED,
     RequestState,
     RequestView,
+    due_date,
     latest_extension,
 )
 from parties.requests.persons import (
@@ -52,6 +53,7 @@ from parties.requests.subjects import (
 from parties.session.setup import StartOptions
 from parties.vertical.kept_model import party_models, present_version
 from parties.vertical.offline.local_desk import LocalDesk, open_local_desk
+from protocol.errors import IdentityError, RemoteProtocolError
 from unlearning.receipts.canonical import canonical_bytes
 from unlearning.receipts.keys import read_trust
 from unlearning.receipts.receipt import LegalBasis, RequesterKind
@@ -90,6 +92,7 @@ class Asked:
     requester: str
     requested_by: str
     key: Path | None
+    lists_ids: bool = False
 
 
 def read_vertical(place: Place) -> VerticalConfig:
@@ -110,7 +113,9 @@ def read_vertical(place: Place) -> VerticalConfig:
 
 
 @contextmanager
-def local_desk(place: Place, *, reads_data: bool = False) -> Iterator[LocalDesk]:
+def local_desk(
+    place: Place, *, reads_data: bool = False, attends: bool = True
+) -> Iterator[LocalDesk]:
     """Open the requests that ``place`` names in a ``with`` block.
 
     Raises:
@@ -118,7 +123,8 @@ def local_desk(place: Place, *, reads_data: bool = False) -> Iterator[LocalDesk]
     """
     config = read_vertical(place)
     options = StartOptions(place.out, place.data, place.certificates, master_key=place.master_key)
-    with open_local_desk(config, place.party, options, reads_data=reads_data) as local:
+    how = {"reads_data": reads_data, "attends": attends}
+    with open_local_desk(config, place.party, options, **how) as local:
         yield local
 
 
@@ -146,6 +152,8 @@ def make_request(place: Place, asked: Asked, console: Console) -> None:
         found = count_classes(subjects) if by_rows else {}
         if listed is not None:
             found |= {"unusable_lines": len(listed.unusable), "repeated": listed.repeated}
+            if asked.lists_ids:
+                _print_subjects(subjects, console)
             if not found["aligned"]:
                 _print_nothing(local, found, console)
                 return
@@ -188,13 +196,17 @@ def show_request(local: LocalDesk, request: str, console: Console, *, with_ids: 
                 f"this party has no IDs of the request {view.id}",
                 f"only {view.origin} has the IDs, until its record is purged",
             )
-        for each in subjects:
-            console.print(
-                f"{each.found.value}  {each.text}",
-                event="subject",
-                found=each.found.value,
-                id=each.text,
-            )
+        _print_subjects(subjects, console)
+
+
+def _print_subjects(subjects: Iterable[Subject], console: Console) -> None:
+    for each in subjects:
+        console.print(
+            f"{each.found.value}  {each.text}",
+            event="subject",
+            found=each.found.value,
+            id=each.text,
+        )
 
 
 def decide(
@@ -362,6 +374,36 @@ def export(
         console.print(text, event="exported", subjects=count, file=str(private))
 
 
+def import_journal(place: Place, path: Path, key: Path | None, console: Console) -> None:
+    """Take the events of an exported journal back, after older backups were restored.
+
+    Raises:
+        StorageError: the file cannot be read.
+        IntegrityError: the file contains no events of this federation, or the party's journal
+            continued in another way after the restoration.
+    """
+    try:
+        records = path.read_bytes().splitlines()
+    except OSError as error:
+        raise StorageError(
+            f"cannot read {path}: {error.strerror}", "name a file of vfl unlearn export --journal"
+        ) from error
+    with local_desk(place, attends=False) as local:  # the party's own events come first
+        acting_person(local, key, PersonRole.OPERATOR)
+        before = sum(local.desk.journal.counts().values())
+        try:
+            local.desk.merge(records, Counter(Event.decode(each).origin for each in records))
+        except (ValueError, RemoteProtocolError, IdentityError) as error:
+            raise IntegrityError(
+                f"{path} cannot be imported: {error}",
+                "name an unchanged file of vfl unlearn export --journal of this federation",
+            ) from error
+        new = sum(local.desk.journal.counts().values()) - before
+        requests = len(local.desk.requests())
+    text = f"{new} new events; the journal has {requests} requests. Start vfl serve at all parties"
+    console.print(text, event="imported", events=new, requests=requests)
+
+
 def print_receipt(local: LocalDesk, request: str, console: Console) -> None:
     """Verify the receipt of a request, and print the paths of the receipt and of its page.
 
@@ -488,7 +530,7 @@ def _content(
         ground=asked.ground,
         identity_check=check,
         received_at=event_time(received),
-        due_at=event_time(received + timedelta(days=agreement.requests.due_days)),
+        due_at=event_time(due_date(received, agreement.requests.due_days)),
         requester_name=asked.requester or (person.name if person else ""),
         requester_kind=RequesterKind(asked.requested_by).value,
     )

@@ -27,7 +27,8 @@ IGNORED: Final = ("kind", "type_comment", "ctx")  # fields of a syntax tree with
 VERTICAL: Final = (
     "models/arithmetic.py", "models/backbones.py", "models/bottoms.py", "models/initialisation.py",
     "models/noise.py", "models/tops.py", "unlearning/audit/", "unlearning/baselines.py",
-    "unlearning/calibration.py", "unlearning/cvfu.py", "unlearning/kkt.py",
+    "unlearning/calibration.py", "unlearning/counterfactual.py", "unlearning/cvfu.py",
+    "unlearning/kkt.py", "models/codes.py",
     "unlearning/objectives.py", "unlearning/primal_dual.py", "unlearning/step_sizes.py",
     "unlearning/stopping.py", "unlearning/thresholds.py", "configs/agreement.py",
     "configs/unlearning.py", "parties/common/shared_randomness.py", "parties/data/preprocess.py",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from parties.common.atomic_file import make_folder
-from parties.common.errors import IntegrityError
+from parties.common.errors import IntegrityError, StorageError
 from parties.requests.events import (
     CompletedBody,
     DecisionBody,
@@ -26,15 +26,19 @@ from parties.requests.lifecycle import (
     RequestRules,
     RequestState,
     RequestView,
+    follow_each_other,
     frozen_rows,
     ready_batch,
     requests_of,
+    undone_requests,
 )
 from parties.requests.persons import requester_is_valid
 from parties.requests.receipts import (
     FOLDER,
     Federation,
     build_receipt,
+    read_receipt,
+    set_aside,
     signed_receipt,
     write_page,
     write_receipt,
@@ -43,9 +47,8 @@ from parties.requests.receipts import (
 from parties.requests.signing import EventKeys
 from parties.requests.subjects import ForgottenList, NotificationStore
 from parties.session.party import PartyContext
-from unlearning.receipts.errors import ReceiptError
 from unlearning.receipts.page import DataRecipient, NotificationResult, Notifications
-from unlearning.receipts.receipt import Receipt, decode_receipt
+from unlearning.receipts.receipt import Receipt
 
 _UNDECIDED = (RequestState.PENDING, RequestState.RECEIVED)
 
@@ -127,16 +130,28 @@ class RequestDesk:
         """Return the rows of a version, as common indices, that no prediction may use."""
         return frozen_rows(self.requests(), version)
 
-    def ready(self, window: timedelta, method: str) -> tuple[RequestView, ...]:
-        """Return the requests to carry out now by ``method``.
+    def ready(self, window: timedelta, method: str, version: int) -> tuple[RequestView, ...]:
+        """Return the requests to carry out now by ``method``, from version ``version``.
 
-        These are the requests of an interrupted batch; else those in quarantine, if another method
-        put them there; else the requests whose window has ended.
+        These are the requests of an interrupted batch; else those that the version does not know,
+        because it comes from a backup that is older than they are; else those in quarantine, if
+        another method put them there; else the requests whose window has ended.
+
+        Raises:
+            StorageError: the version is older than requests that a later training preceded.
         """
         views = self.requests()
         running = [each for each in views if each.state is RequestState.RUNNING]
         if running:
             return tuple(each for each in views if each.id in running[0].batch)
+        if undone := undone_requests(views, version):
+            if not follow_each_other(undone, version):
+                raise StorageError(
+                    f"version {version} of the model is older than requests that were carried out "
+                    "after a later training, whose rows have other numbers",
+                    "restore a newer backup at all parties, or train again",
+                )
+            return undone
         held = [each for each in views if each.state is RequestState.QUARANTINED]
         retried = tuple(each for each in held if each.method != method)
         return retried or ready_batch(views, self._party.now(), window)
@@ -274,6 +289,8 @@ class RequestDesk:
     def _write(self, view: RequestView) -> None:
         """Write the receipt of a certified batch, unless its file exists."""
         folder = self._party.state / FOLDER
+        if view.starts > 1:  # perhaps done again, after a backup was restored
+            set_aside(folder, view.id, str(view.receipt))
         if (folder / f"{view.id}.json").exists():
             return
         receipt = self.receipt(view)
@@ -307,14 +324,7 @@ class RequestDesk:
         path = self._party.state / FOLDER / f"{min(view.batch)}.json"
         if not path.exists():
             return
-        try:
-            receipt = decode_receipt(path.read_bytes())
-        except ReceiptError as error:
-            raise IntegrityError(
-                f"{path} is not valid: {error}",
-                "remove the file, and start vfl serve, which writes it again from the journal",
-            ) from error
-        self._write_page(view, receipt)
+        self._write_page(view, read_receipt(path))
 
     def _write_page(self, view: RequestView, receipt: Receipt) -> None:
         """Write the page of a certified batch with whom this party has informed."""

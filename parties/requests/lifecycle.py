@@ -2,13 +2,15 @@
 
 The result depends on the set of events alone, not on the order in which a party received them. A
 request is carried out at most once per start; a start counts only if its hub had seen an approval
-of every party (``StartedBody.seen``). Events that break a rule are counted, and have no effect.
+of every party (``StartedBody.seen``). A request that was carried out starts again only from a
+version of the model that is older than the one it made: the version of a restored backup. Events
+that break a rule are counted, and have no effect.
 """
 
 from calendar import monthrange
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, cast
@@ -32,6 +34,7 @@ from parties.requests.persons import decision_holds
 
 REMINDERS: Final = (50, 80, 100)  # percent of the time from receipt to the due date
 LONGEST_EXTENSION: Final = 2  # months after the first due date (GDPR Art. 12(3))
+_LONGEST_MONTH: Final = 31  # days
 MARGIN: Final = timedelta(days=1)  # before the due date, at which a batch no longer waits
 
 
@@ -88,7 +91,8 @@ class RequestView:
         rejected_by: the parties that have rejected the request.
         reason: why the request was rejected, withdrawn or put into quarantine.
         ready_at: when the request became ready to be carried out; None before.
-        starts: number of valid starts; a second start is possible only after a quarantine.
+        starts: number of valid starts; a second start is possible only after a quarantine, or from
+            a version that is older than the one which the request made.
         batch: requests of the last start.
         method: method of the last start; empty before.
         version_before: number of the model's version before the last start.
@@ -177,6 +181,35 @@ def frozen_rows(views: Iterable[RequestView], version: int) -> frozenset[int]:
     )
 
 
+def largest_version(events: Iterable[Event]) -> int:
+    """Return the largest number of a version that a request has ever made; 0 if there is none."""
+    bodies = (event.body for event in events)
+    return max((each.version for each in bodies if isinstance(each, VerifiedBody)), default=0)
+
+
+def undone_requests(views: Iterable[RequestView], version: int) -> tuple[RequestView, ...]:
+    """Return the requests that were carried out, but not in version ``version`` of the model.
+
+    There are none, unless the version was restored from a backup that is older than the requests.
+    """
+    return tuple(
+        view for view in views if view.state in CARRIED_OUT and (view.version_after or 0) > version
+    )
+
+
+def follow_each_other(views: Iterable[RequestView], version: int) -> bool:
+    """Return whether requests were carried out from ``version`` on, without a training between.
+
+    A later training numbers the rows anew.
+    """
+    made = {(each.version_before or 0, each.version_after or 0) for each in views}
+    for before, after in sorted(made):
+        if before != version:
+            return False
+        version = after
+    return True
+
+
 def ready_batch(
     views: Iterable[RequestView], now: datetime, window: timedelta
 ) -> tuple[RequestView, ...]:
@@ -199,6 +232,15 @@ def add_months(moment: datetime, months: int) -> datetime:
     year, month = divmod(index, 12)
     day = min(moment.day, monthrange(year, month + 1)[1])
     return moment.replace(year=year, month=month + 1, day=day)
+
+
+def due_date(received_at: datetime, days: int) -> datetime:
+    """Return the date ``days`` after the receipt; up to 31 days never exceed a calendar month.
+
+    30 days after 31 January lie in March, after the month that the GDPR allows.
+    """
+    due = received_at + timedelta(days=days)
+    return min(due, add_months(received_at, 1)) if days <= _LONGEST_MONTH else due
 
 
 def latest_extension(received_at: datetime, due_at: datetime) -> datetime:
@@ -249,6 +291,8 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
     content = cast(RequestedBody, asked.body)
     consent = _consent(events, asked, rules)
     run = _run(events, consent, rules, needs_rows=content.rows is None)
+    if rules.separate_persons and not run.starts:
+        consent, run = _certified_before(events, asked, rules) or (consent, run)
     aligned = consent.alignment
     rows = content.rows if aligned is None else cast(AlignedBody, aligned.body).rows
     journaled = {each.origin for each in events if each.kind is EventKind.JOURNALED}
@@ -292,6 +336,21 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
     )
 
 
+def _certified_before(
+    events: Sequence[Event], asked: Event, rules: RequestRules
+) -> tuple[_Consent, _Run] | None:
+    """Return decisions and progress of a request that was certified before persons were separate.
+
+    Every party has signed its receipt, so every party accepted it by the rules of that time.
+    """
+    earlier = replace(rules, separate_persons=False)
+    consent = _consent(events, asked, earlier)
+    needs_rows = cast(RequestedBody, asked.body).rows is None
+    run = _run(events, consent, earlier, needs_rows=needs_rows)
+    signed = run.receipt is not None and _signatures(events, run, rules) >= set(rules.parties)
+    return (consent, run) if signed else None
+
+
 def _consent(events: Sequence[Event], asked: Event, rules: RequestRules) -> _Consent:
     """Return the decisions; the first valid decision of a party stands."""
     approvals: dict[str, Event] = {}
@@ -333,7 +392,8 @@ def _run(
             continue
         legal = event.origin == rules.hub and run.phase in _BEFORE[event.kind]
         if isinstance(body, StartedBody):
-            legal = legal and consent.covers(event, rules, needs_rows=needs_rows)
+            again = event.origin == rules.hub and _repeats(event, run, events, rules)
+            legal = (legal or again) and consent.covers(event, rules, needs_rows=needs_rows)
         elif isinstance(body, CompletedBody):
             legal = legal and run.receipt is None
         elif run.receipt is not None:
@@ -343,6 +403,17 @@ def _run(
         else:
             run.ignored += 1
     return run
+
+
+def _repeats(start: Event, run: _Run, events: Sequence[Event], rules: RequestRules) -> bool:
+    """Return whether a start is from an older version than the one that the request has made.
+
+    The hub must have seen that every party signed the receipt.
+    """
+    if run.receipt is None or cast(StartedBody, start.body).version >= (run.version or 0):
+        return False
+    seen = [event for event in events if _seen(event, start)]
+    return _signatures(seen, run, rules) >= set(rules.parties)
 
 
 _BEFORE: Final[Mapping[EventKind, tuple[RequestState | None, ...]]] = {
@@ -356,7 +427,7 @@ _BEFORE: Final[Mapping[EventKind, tuple[RequestState | None, ...]]] = {
 def _advance(run: _Run, body: StartedBody | VerifiedBody | QuarantinedBody | CompletedBody) -> None:
     if isinstance(body, StartedBody):
         run.phase, run.start, run.version = RequestState.RUNNING, body, None
-        run.starts, run.reason = run.starts + 1, ""
+        run.starts, run.reason, run.receipt = run.starts + 1, "", None
     elif isinstance(body, VerifiedBody):
         run.phase, run.version = RequestState.VERIFIED, body.version
     elif isinstance(body, QuarantinedBody):

@@ -18,6 +18,7 @@ from parties.requests.events import (
     Event,
     RequestedBody,
     SignedBody,
+    StartedBody,
     StatedBody,
     VerifiedBody,
     parse_time,
@@ -25,6 +26,7 @@ from parties.requests.events import (
 from parties.requests.lifecycle import RequestView
 from unlearning.guarantee import Guarantee
 from unlearning.receipts.canonical import canonical_bytes
+from unlearning.receipts.errors import ReceiptError
 from unlearning.receipts.keys import PartyKey, TrustedKey, TrustFile
 from unlearning.receipts.page import Notifications, receipt_page
 from unlearning.receipts.receipt import (
@@ -48,6 +50,7 @@ from unlearning.receipts.receipt import (
     RetentionReason,
     StatedGuarantee,
     count_bucket,
+    decode_receipt,
     with_signatures,
 )
 from unlearning.receipts.table import minute_text
@@ -156,6 +159,35 @@ def write_receipt(folder: Path, receipt: Receipt) -> Path:
         return path
     write_atomically(path, content)
     return path
+
+
+def set_aside(folder: Path, name: str, digest: str) -> None:
+    """Rename the receipt ``name`` and its page if it is an earlier one than that of ``digest``.
+
+    Raises:
+        IntegrityError: the file of the receipt is damaged.
+    """
+    path = folder / f"{name}.json"
+    found = read_receipt(path).digest if path.exists() else digest
+    if found != digest:
+        for each in (path.with_suffix(".html"), path):
+            if each.exists():
+                each.rename(each.with_stem(f"{name} {found[:8]}"))
+
+
+def read_receipt(path: Path) -> Receipt:
+    """Read the file of a receipt of this party.
+
+    Raises:
+        IntegrityError: the file is damaged.
+    """
+    try:
+        return decode_receipt(path.read_bytes())
+    except ReceiptError as error:
+        raise IntegrityError(
+            f"{path} is not valid: {error}",
+            "remove the file, and start vfl serve, which writes it again from the journal",
+        ) from error
 
 
 def write_page(
@@ -349,10 +381,15 @@ def _verified(events: Iterable[Event], view: RequestView) -> VerifiedBody:
 
 def _previous(events: Iterable[Event], view: RequestView) -> str:
     """Digest of the receipt that the hub completed before that of ``view``."""
-    found = NO_HASH
-    for event in sorted(events, key=lambda each: each.seq):
+    found, ordered = NO_HASH, sorted(events, key=lambda each: each.seq)
+    started = max(
+        each.seq
+        for each in ordered
+        if isinstance(each.body, StartedBody) and each.request == view.id
+    )
+    for event in ordered:
         if isinstance(event.body, CompletedBody):
-            if event.request in view.batch:
+            if event.request in view.batch and event.seq > started:
                 break
             found = event.body.receipt
     return found

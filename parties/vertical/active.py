@@ -30,6 +30,7 @@ from parties.vertical.engine.train import (
 from parties.vertical.evaluation.compare import compare_methods
 from parties.vertical.evaluation.metrics import empty_request_record, request_record
 from parties.vertical.evaluation.row_groups import select_row_groups
+from parties.vertical.forgotten_rows import newest_request_version
 from parties.vertical.kept_model import (
     next_version,
     party_models,
@@ -37,8 +38,8 @@ from parties.vertical.kept_model import (
     state_digest,
     version_of_training,
 )
-from parties.vertical.methods.local_start import train_model
 from parties.vertical.methods.registry import early_checkpoint_share
+from parties.vertical.methods.train_model import train_model
 from parties.vertical.privacy.claims import collect_spending
 from parties.vertical.purge import purge_request, search_residues
 from parties.vertical.resume import newest_checkpoint, start_split_model
@@ -88,7 +89,8 @@ def _run_session(
     party: VerticalParty, hub: Hub, offers: Mapping[str, CheckpointOffer], publish: Publish
 ) -> dict[str, Any]:
     with report_and_close(hub):
-        number = next_version(party_models(party), offers.values())
+        made = newest_request_version(party)
+        number = next_version(party_models(party), offers.values(), made)
         return _run(start_split_model(party, hub, offers), publish, number)
 
 

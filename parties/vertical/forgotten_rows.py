@@ -11,7 +11,13 @@ from configs.agreement import VerticalAgreement
 from parties.common.errors import DataError, PolicyError
 from parties.data.holding import Holding, select_rows
 from parties.requests.journal import JOURNAL, RequestJournal
-from parties.requests.lifecycle import CARRIED_OUT, ENDED, RequestRules, requests_of
+from parties.requests.lifecycle import (
+    CARRIED_OUT,
+    ENDED,
+    RequestRules,
+    largest_version,
+    requests_of,
+)
 from parties.requests.subjects import ForgottenList
 from parties.session.party import StartedParty
 from parties.vertical.engine.party import VerticalParty
@@ -47,6 +53,16 @@ def refuse_open_requests(party: VerticalParty) -> None:
             "carry them out with vfl serve at every party, or withdraw them with vfl unlearn "
             "withdraw, then train",
         )
+
+
+def newest_request_version(party: VerticalParty) -> int:
+    """The largest number of a version that a request made, by the party's journal; 0 if none.
+
+    Raises:
+        IntegrityError: the journal is damaged.
+    """
+    with _journal(party) as journal:
+        return 0 if journal is None else largest_version(journal.events())
 
 
 def without_forgotten_rows(holding: Holding, party: StartedParty) -> Holding:

@@ -77,9 +77,13 @@ def present_version(store: ModelStore) -> int:
     return 0 if newest is None else newest.number
 
 
-def next_version(store: ModelStore, offers: Iterable[CheckpointOffer]) -> int:
-    """A number that is larger than that of every file in the stores of all parties."""
-    return max(store.next_number(), *(1 + (each.kept or 0) for each in offers))
+def next_version(store: ModelStore, offers: Iterable[CheckpointOffer], made: int) -> int:
+    """A number that is larger than that of every file in the stores of all parties.
+
+    It is also larger than ``made``, the newest version that a request made: the files of that
+    version may be erased, and its number tells which requests a version knows.
+    """
+    return max(store.next_number(), 1 + made, *(1 + (each.kept or 0) for each in offers))
 
 
 def version_of_training(party: VerticalParty) -> VersionFacts:

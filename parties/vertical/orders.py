@@ -62,14 +62,17 @@ class OrderCheck:
         state: PartyState,
         checkpoints: CheckpointStore,
         started: StartedRequests | None = None,
+        made: Callable[[], int] = int,
     ) -> None:
         """Check the orders to the passive party ``name``, which has this state.
 
         ``started`` returns the rows, [rows], of journaled requests that may be carried out; None
-        in a training, which carries out the requests of the agreement.
+        in a training, which carries out the requests of the agreement. ``made`` returns the largest
+        number of a version that a journaled request has made: a later version has a larger number.
         """
         self._agreement, self._name = agreement, name
-        self._state, self._checkpoints, self._started = state, checkpoints, started
+        self._state, self._checkpoints = state, checkpoints
+        self._started, self._made = started, made
         self._orders = agreed_orders(agreement)
         self._training = training_orders(agreement)
 
@@ -207,6 +210,8 @@ class OrderCheck:
         write = command.write_checkpoint
         written, following = write.checkpoint, max(numbers, default=0) + 1
         own = not write.HasField("version") or self._checkpoints.sealed
+        if write.HasField("version"):
+            following = max(following, 1 + self._made())
         if own and written != following:
             raise _refusal(f"to write checkpoint {written}", f"checkpoint {following}")
 
@@ -329,7 +334,7 @@ class OrderCheck:
             vfl_pb2.TRAIN: [self._training],
             vfl_pb2.UNLEARN: self._orders,
         }
-        return [each.local for each in orders.get(task, []) if each.local is not None]
+        return [plan for each in orders.get(task, []) for plan in each.local]
 
     def _scales(self, task: vfl_pb2.Task) -> bool:
         """Whether a training of a task may scale the learning rate of a step."""

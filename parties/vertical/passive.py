@@ -77,6 +77,7 @@ class RequestHooks:
     started: StartedRequests  # rows of requests that may be carried out now
     purging: Callable[[PartyState], None]  # called before the rows of the request are erased
     ended: Callable[[PartyState, bytes], None]  # called when every party has the new version
+    made: Callable[[], int]  # largest number of a version that a request has made
 
 
 StartState: TypeAlias = Callable[[NetworkBuilder], tuple[PartyState, bytes]]
@@ -101,8 +102,9 @@ class PassiveSession:
         """Start with the state that ``start`` returns."""
         self._party, self._channel, self._checkpoints = party, channel, checkpoints
         self.state, self.run = start(self._network)
-        self._hooks, started = hooks, hooks.started if hooks else None
-        self._orders = OrderCheck(party.agreement, party.name, self.state, checkpoints, started)
+        self._hooks = hooks
+        asked = (hooks.started, hooks.made) if hooks else ()
+        self._orders = OrderCheck(party.agreement, party.name, self.state, checkpoints, *asked)
         self._release = EmbeddingRelease(party, channel.session or b"", self.state)
         self._before = ""  # digest of the part of the model before the present request
         # Embeddings, with their graphs, whose gradients were not received yet; at most two.

@@ -8,7 +8,7 @@ section ``peers`` needs a second environment, which ``make bench-peers`` install
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -37,7 +37,7 @@ from language_models import language_models  # noqa: E402
 from local_start import local_start  # noqa: E402
 from method_kills import method_kills  # noqa: E402
 from peers import SPU, peers  # noqa: E402
-from requests_bench import requests  # noqa: E402
+from requests_bench import request_sections  # noqa: E402
 from resume import resume  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
@@ -80,7 +80,7 @@ def sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]:
         "simulated": lambda report: simulated(data, report),
         "client kills": client_kills,
         "method kills": method_kills,
-        "requests": lambda report: requests(data, report),
+        **request_sections(data),
         "estimator": estimator,
         "local start": lambda report: local_start(data, report),
         "language models": lambda report: language_models(data, report),
@@ -94,15 +94,17 @@ def main() -> None:
     options.add_argument("--all", action="store_true", help="measure all sections")
     options.add_argument("--data", type=Path, help="folder of the data sets")
     arguments = options.parse_args()
-    data = arguments.data or Path(os.environ.get("VFL_DATA", ROOT.parent / "shared" / "data"))
+    # Parties that the sections start find files beside their config, not in this folder.
+    given = os.environ.pop("VFL_DATA", ROOT.parent / "shared" / "data")
+    data = arguments.data or Path(given)
     torch.set_num_threads(1)
     console = Console()
     known = sections(data)
-    if unknown := sorted(set(arguments.only) - set(known)):
+    if unknown := sorted(set(_parts_of(arguments.only, known)) - set(known)):
         options.error(f"unknown sections: {', '.join(unknown)}; choose from: {', '.join(known)}")
     installed = [name for name in known if name != "peers" or SPU.exists()]
     stale = partial(Records.read().stale_sections, installed, console.print)
-    chosen = arguments.only or list(installed if arguments.all else stale())
+    chosen = list(_parts_of(arguments.only, known)) or list(installed if arguments.all else stale())
     measured: list[Row] = []
     with console.status("measuring") as status:
         for name in chosen:
@@ -111,6 +113,13 @@ def main() -> None:
             measured += rows
     console.print(_table(measured))
     sys.exit(any(row.ok is False for row in measured))
+
+
+def _parts_of(names: Iterable[str], known: Iterable[str]) -> Iterator[str]:
+    """Yield the names of sections; ``requests`` means all sections that begin with "request "."""
+    for name in names:
+        yield from [each for each in known if each.startswith("request ")] * (name == "requests")
+        yield from [name] * (name != "requests")
 
 
 def _print_rows(rows: Iterator[Row], console: Console) -> Iterator[Row]:

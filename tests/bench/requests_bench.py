@@ -1,6 +1,7 @@
 """Figures: requests to forget that are carried out months after the training, by real processes.
 
-``python tests/bench requests`` measures, with mutual TLS and SIGKILL:
+``python tests/bench requests`` measures all parts, each of which is a section of its own, such as
+``"request kills"``, with mutual TLS and SIGKILL:
 
 - *kills*: one life of a request per boundary (message, file, commit of the journal) of each party,
   in which the party kills itself at this boundary and is started again
@@ -26,7 +27,9 @@
   (``tests/parties/plain_search.py``), before and after a request.
 
 Finished parts are kept in ``build/requests``, by the digest of the code that they measured. After a
-stop, the same command continues.
+stop, the same command continues. ``VFL_BENCH_LIVES``, ``VFL_BENCH_PAIRS``, ``VFL_BENCH_IMAGES`` and
+``VFL_BENCH_SEEDS`` limit the enumerations: the first lives and images are spread evenly over all
+boundaries, and the rows name how many there are in all.
 """
 
 import json
@@ -59,42 +62,60 @@ COMMON = ("unlearn=[]", "limits.checkpoint_seconds=5")
 POINT = 1.0  # largest difference of the mean accuracy from that of a Retrain, in points
 KEPT = 4.0  # largest size of what is kept, over that of the model
 IMAGES = int(os.environ.get("VFL_BENCH_IMAGES", "10000"))  # losses of power at most
-PAIRS = 200  # lives with two kills
+LIVES = int(os.environ.get("VFL_BENCH_LIVES", "10000"))  # lives with one kill at most
+PAIRS = int(os.environ.get("VFL_BENCH_PAIRS", "200"))  # lives with two kills
 SECONDS, RATE = 600.0, 10.0  # duration of the predictions, and predictions a second
 
 Report = Callable[[str], None]
 Builder = Callable[[Path, Path, str, int], RequestFederation]
 
 
-def requests(data: Path, report: Report) -> Iterator[Row]:
-    """Measure all parts."""
-    code = Provenance.here(SECTIONS["requests"].scope).code
+def request_sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]:
+    """Return the parts by the name of their section."""
+    federations = {"digits": _digits, "Adult": _adult}
+    return {
+        "request kills": lambda report: _kills(_lives(), report),
+        "request changes": lambda report: _damage(_lives(), _folder(), report),
+        "request search": lambda report: _search(_lives()),
+        "request series of digits": lambda report: _series("digits", data, _digits, report),
+        "request series of Adult": lambda report: _series("Adult", data, _adult, report),
+        "request replays": lambda report: _replays(federations, data, report),
+        "request power": lambda report: _power_losses(_lives(), _folder(), report),
+        "request predictions": lambda report: _predictions(_folder(), report),
+    }
+
+
+def _folder() -> Path:
+    """The folder of what was measured with the present code."""
+    code = Provenance.here(SECTIONS["request kills"].scope).code
     folder = ROOT / "build" / "requests" / code[:12]
     folder.mkdir(parents=True, exist_ok=True)
-    kills = RequestKills(folder / "kills")
-    yield from _kills(kills, report)
-    yield from _damage(kills, folder, report)
-    yield from _power_losses(kills, folder, report)
-    federations = {"digits": _digits, "Adult": _adult}
-    for name, build in federations.items():
-        yield from _series(name, folder, data, build, report)
-    yield _replays(federations, folder, data, report)
-    yield from _predictions(folder, report)
+    return folder
+
+
+def _lives() -> RequestKills:
+    return RequestKills(_folder() / "kills")
 
 
 def _kills(kills: RequestKills, report: Report) -> Iterator[Row]:
-    lives = [*kills.single(), *kills.pairs(PAIRS)]
-    for number, each in enumerate(kills.run(lives), len(kills.finished)):
+    single, pairs = kills.single(), kills.pairs(PAIRS)
+    lives = [*single[:LIVES], *pairs]
+    for number, each in enumerate(kills.run(lives), len(kills.finished) + 1):
         report(f"requests: life {number} of {len(lives)}: {each.names}")
     failed = [each for each in kills.finished if each.failures]
     for name, names in kills.names.items():
         yield shown(f"requests: boundaries in a request's life, {name}", len(names), "")
     alone = sum(len(each.kills) == 1 for each in kills.finished)
-    yield shown("requests: lives with one kill, one at each boundary", alone, "")
+    yield shown("requests: lives with one kill, each at another boundary", alone,
+                f"of {len(single)} boundaries")  # fmt: skip
     two = len(kills.finished) - alone
     yield shown("requests: lives with a kill of two parties, at random boundaries", two, "")
     title = "requests: lives with a kill that lost the request, did it twice or ended differently"
     yield at_most(title, len(failed), 0, "")
+
+
+def _search(kills: RequestKills) -> Iterator[Row]:
+    """What a search without the project's code finds before and after the life without a kill."""
     before = search_persons(kills.trained, kills.persons)
     after = search_persons(kills.quiet, kills.persons)
     found = len({line.rpartition(":")[0] for line in before})
@@ -164,14 +185,9 @@ def _adult(folder: Path, data: Path, method: str, seed: int) -> RequestFederatio
     return RequestFederation(folder, ROOT / "configs/vertical/income.toml", changes, data)
 
 
-def _series(
-    name: str,
-    folder: Path,
-    data: Path,
-    build: Builder,
-    report: Report,
-) -> Iterator[Row]:
+def _series(name: str, data: Path, build: Builder, report: Report) -> Iterator[Row]:
     """The series of one data set with each method; the Retrain of a seed serves all methods."""
+    folder = _folder()
     for method in METHODS:
         found = list[Series]()
         for seed in SEEDS:
@@ -191,19 +207,20 @@ def _series(
         yield from _rows(f"requests: {name}, {method}", found, kept)
 
 
-def _replays(federations: Mapping[str, Builder], folder: Path, data: Path, report: Report) -> Row:
+def _replays(federations: Mapping[str, Builder], data: Path, report: Report) -> Iterator[Row]:
     """Replays of the requests of the first seed, by the default method."""
-    equal = list[bool]()
+    equal, folder = list[bool](), _folder()
     for name, build in federations.items():
         method = METHODS[-1]
         own = folder / f"{name} {method} {SEEDS[0]}"
         stored = own / "replays.json"
         if not stored.exists():
+            own.mkdir(exist_ok=True)
             series = RequestSeries(build(own, data, method, SEEDS[0]), SIZES)
             stored.write_text(json.dumps(series.replays(SEEDS[0], report)))
         equal += json.loads(stored.read_text())
     title = "requests: replays of a request that made the same model at every party"
-    return Row(title, sum(equal), f"of {len(equal)}", f"{len(equal)}", all(equal))
+    yield Row(title, sum(equal), f"of {len(equal)}", f"{len(equal)}", all(equal))
 
 
 def _rows(title: str, found: list[Series], kept: dict[str, tuple[int, int]]) -> Iterator[Row]:
@@ -235,9 +252,11 @@ def _predictions(folder: Path, report: Report) -> Iterator[Row]:
     own = folder / f"digits {METHODS[0]} 0"
     stored = own / "predictions.json"
     if not stored.exists():
+        own.mkdir(exist_ok=True)
         federation = _digits(own, own, METHODS[0], 0)
         plan = TrialPlan(seconds=SECONDS, rate=RATE, requests=3, restarts=2)
-        counts, seconds = run_trial(federation, own / "trained", plan, report)
+        trained = RequestSeries(federation, SIZES).trained
+        counts, seconds = run_trial(federation, trained, plan, report)
         stored.write_text(json.dumps({"counts": counts, "seconds": seconds}))
     content = json.loads(stored.read_text())
     counts = content["counts"]

@@ -37,6 +37,19 @@ class Section:
     scope: tuple[str, ...]
 
 
+REQUEST_PARTS = (
+    "request kills", "request changes", "request search", "request series of digits",
+    "request series of Adult", "request replays", "request power", "request predictions",
+)  # fmt: skip
+REQUESTS = Section(
+    "docs/requests.json",
+    (*VERTICAL, *CRASHES, "unlearning/receipts/", "parties/vertical/service/",
+     "parties/vertical/kept_model.py", "parties/vertical/purge.py",
+     "parties/vertical/passive.py", "parties/vertical/resume.py", "parties/web/",
+     "configs/requests.py", "configs/vertical/digits.toml", "configs/vertical/income.toml"),
+)  # fmt: skip
+
+
 def _vertical(config: str, *others: str) -> tuple[str, ...]:
     return (*VERTICAL, f"configs/vertical/{config}.toml", *others)
 
@@ -90,13 +103,7 @@ SECTIONS: Mapping[str, Section] = {
         BENCH, (*CRASHES, *VERTICAL, *HORIZONTAL, "parties/language/methods/",
                 "parties/horizontal/client_store.py", "parties/vertical/resume.py"),
     ),
-    "requests": Section(
-        "docs/requests.json",
-        (*VERTICAL, *CRASHES, "unlearning/receipts/", "parties/vertical/service/",
-         "parties/vertical/kept_model.py", "parties/vertical/purge.py",
-         "parties/vertical/passive.py", "parties/vertical/resume.py", "parties/web/",
-         "configs/requests.py", "configs/vertical/digits.toml", "configs/vertical/income.toml"),
-    ),
+    **dict.fromkeys(REQUEST_PARTS, REQUESTS),
     "local start": Section(
         BENCH,
         (*SPLIT_MODEL, "models/codes.py", "configs/local_start.py",

@@ -14,6 +14,7 @@ from parties.cli.options import DataOption, DebugOption
 
 if TYPE_CHECKING:
     from parties.experiments.population.part import Describe, StudyPlace
+    from parties.experiments.population.plan import Study
     from parties.experiments.population.study import MeasuredPart
     from parties.experiments.provenance import Provenance
 
@@ -80,6 +81,10 @@ def forgetting_command(  # noqa: PLR0913  one parameter per option
     docs: DocsOption = Path("docs"),
     seeds: Annotated[int, typer.Option(min=2, help="Number of seeds per population.")] = 5,
     only: OnlyOption = None,
+    row: Annotated[
+        list[str] | None,
+        typer.Option(help="Measure only the row with this name; may be repeated."),
+    ] = None,
     threads: ThreadsOption = 2,
     debug: DebugOption = False,
 ) -> None:
@@ -90,13 +95,14 @@ def forgetting_command(  # noqa: PLR0913  one parameter per option
     never seen, and unlearned models from Retrain models. An AUC of 0.5 means that the attacks
     cannot distinguish them. The AUCs are corrected for the bias of the attacks, and have intervals
     over seeds. The settings of the methods come from `vfl bench forgetting-search`. If the command
-    is repeated, it reads finished measurements from their files.
+    is repeated, it reads finished measurements from their files. Populations and rows that are not
+    measured stay in the record of the study.
 
     Exit codes: 2 usage, 3 config, 4 data, 7 storage.
     """
     options = ForgettingOptions(study, data, out, docs, tuple(only or ()), threads)
     console = Console("vfl", json_lines=False, debug=debug)
-    console.run(lambda: _measure(options, seeds, console))
+    console.run(lambda: _measure(options, seeds, row or [], console))
 
 
 def forgetting_search_command(
@@ -145,7 +151,9 @@ def _search(options: ForgettingOptions, console: Console) -> None:
     console.print(f"settings: {path}", event="result")
 
 
-def _measure(options: ForgettingOptions, seeds: int, console: Console) -> None:
+def _measure(
+    options: ForgettingOptions, seeds: int, wanted: Sequence[str], console: Console
+) -> None:
     import torch
 
     from parties.experiments.bench.record import merge_rows
@@ -156,35 +164,36 @@ def _measure(options: ForgettingOptions, seeds: int, console: Console) -> None:
         study_table,
     )
     from parties.experiments.population.plan import read_study
+    from parties.experiments.population.recorded import RecordedStudy
     from parties.experiments.population.search import NAME, read_choices, with_choices
     from parties.experiments.population.study import study_parts, summarise_study
     from parties.experiments.provenance import Provenance
 
     torch.set_num_threads(options.threads)
     study, choices = read_study(options.study), read_choices(options.docs / NAME)
-    chosen = study.chosen(options.only)
-    rows = {each.name: with_choices(study.rows(each), each, choices) for each in chosen}
+    chosen, recorded = study.chosen(options.only), RecordedStudy.read(options.page(".json"))
+    recorded.require(study, chosen, wanted)
+    rows = {
+        each.name: with_choices(
+            [row for row in study.rows(each) if not wanted or row.name in wanted], each, choices
+        )
+        for each in chosen
+    }
     work = list(study_parts(study, rows, options.place(), seeds))
     with _progress(console, "populations", len(work)) as (describe, advance):
         parts = [_measured_part(part, describe, advance) for part in work]
-    summaries = list(summarise_study(parts))
     facts = [each.facts for part in parts for each in part.rows.values()]
-    measured = Provenance.common(Provenance(**each["provenance"]) for each in facts)
+    of_parts = [Provenance(**each["provenance"]) for each in facts]
+    measured = Provenance.common([*recorded.measured, *of_parts])
+    hours = sum(each["seconds"] for each in facts) / 3600
+    recorded = recorded.merged(study, list(summarise_study(parts)), hours)
+    summaries = list(recorded.populations.values())
     points = study_points(summaries)
-    searched = any(row.search for each in chosen for row in study.rows(each))
-    rest = [each.name for each in study.population if each not in chosen]
-    hours = _hours_of_search(options.docs / NAME, [each.name for each in chosen])
-    settings = SEARCHED.format(hours=hours) if searched else DEFAULTS
-    if rest:
-        settings += f"\n\n**Not measured:** the populations {'; '.join(rest)}."
-    page = _page(options, seeds, parts, measured, settings)
+    settings = _origin_of_settings(options, study, list(recorded.populations))
+    page = _page(options, (study.first, seeds), recorded.hours, measured, settings)
     options.docs.mkdir(parents=True, exist_ok=True)
     options.page(".md").write_text(page + study_table(summaries))
-    content = {
-        **asdict(measured),
-        "points": [asdict(each) for each in points],
-        "populations": [asdict(each) for each in summaries],
-    }
+    content = recorded.content(measured) | {"points": [asdict(each) for each in points]}
     options.page(".json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     draw_study(points, options.page(".png"))
     checks = [asdict(check) for check in study_checks(summaries)]
@@ -231,6 +240,16 @@ def _progress(
         yield describe, lambda: progress.advance(bar)
 
 
+def _origin_of_settings(options: ForgettingOptions, study: "Study", measured: Sequence[str]) -> str:
+    """How the settings were chosen, and which populations are not ``measured``."""
+    from parties.experiments.population.search import NAME
+
+    hours = _hours_of_search(options.docs / NAME, measured)
+    text = SEARCHED.format(hours=hours) if any(row.search for row in study.row) else DEFAULTS
+    rest = [each.name for each in study.population if each.name not in measured]
+    return f"{text}\n\n**Not measured:** the populations {'; '.join(rest)}." if rest else text
+
+
 def _hours_of_search(path: Path, populations: Sequence[str]) -> float:
     """Return the hours that the trials of these populations took, without training of models."""
     choices = json.loads(path.read_text())["choices"] if path.exists() else []
@@ -241,18 +260,20 @@ def _hours_of_search(path: Path, populations: Sequence[str]) -> float:
 
 def _page(
     options: ForgettingOptions,
-    seeds: int,
-    parts: "Sequence[MeasuredPart]",
+    seeds: tuple[int, int],
+    hours: float,
     measured: "Provenance",
     settings: str,
 ) -> str:
-    """Return the page up to its tables; ``settings`` says how the settings were chosen."""
-    hours = sum(each.facts["seconds"] for part in parts for each in part.rows.values()) / 3600
-    first = min(part.seed for part in parts)
+    """Return the page up to its tables; ``settings`` says how the settings were chosen.
+
+    ``seeds`` are the first seed and the number of seeds.
+    """
+    first, count = seeds
     study = "" if options.study == STUDY else f" --study {options.study.name}"
     return PAGE.format(
-        command=f"vfl bench forgetting{study} --seeds {seeds} --data DIR",
-        hours=hours, first=first, last=first + seeds - 1, settings=settings,
+        command=f"vfl bench forgetting{study} --seeds {count} --data DIR",
+        hours=hours, first=first, last=first + count - 1, settings=settings,
         mixed="" if measured.code else MIXED, name=options.study.stem,
     )  # fmt: skip
 
@@ -278,6 +299,7 @@ show means over seeds {first} to {last}. {settings}
 | changed on D_r | remaining rows for which the predicted class differs from that of the original model, in percent |
 | rows | rows whose embeddings cross between the parties, relative to Retrain |
 | worst row | AUC of the leak for single rows, at the 90th percentile; few models make it high, so compare it with the null in the first row |
+| constraint | iterations in which FedORA's dual Ω was above 0 or at its maximum, of all iterations; means over models |
 | ε at least | lower bound of ε from an attack on whole models, and the bound that a perfect attack would reach with these models; no method claims an ε |
 
 The attacks fit Gaussians to few models, so their AUC is biased towards 0.5. Each AUC is the larger of an

@@ -29,6 +29,7 @@ from parties.cli.options import (
     SetOption,
 )
 from parties.cli.party_run import PartyRun, run_party
+from unlearning.receipts.__main__ import verify_command
 
 if TYPE_CHECKING:
     from parties.cli.request_actions import Place
@@ -116,7 +117,10 @@ IdentityCheckOption = Annotated[
     ),
 ]
 RequesterOption = Annotated[
-    str, typer.Option(help="Name or office that makes the request, which all parties see.")
+    str, typer.Option(help="Office that makes the request, which all parties see; no data subject.")
+]
+ListIdsOption = Annotated[
+    bool, typer.Option("--list-ids", help="Print each ID of the list, and what was found.")
 ]
 RequestedByOption = Annotated[
     RequesterOf, typer.Option("--for", help="Who asked for the deletion.")
@@ -216,6 +220,7 @@ def unlearn_request_command(  # noqa: PLR0913  a command has the options that it
     identity_check: IdentityCheckOption = "",
     requester: RequesterOption = "",
     requested_by: RequestedByOption = RequesterOf.CONTROLLER,
+    list_ids: ListIdsOption = False,
     key: KeyOption = None,
     data: DataOption = None,
     certificates: CertificatesOption = None,
@@ -227,11 +232,9 @@ def unlearn_request_command(  # noqa: PLR0913  a command has the options that it
 ) -> None:
     """Request that the kept model forgets rows, and print the ID of the request.
 
-    The other parties receive the aligned rows, never an ID. IDs that the model does not know are
-    counted. The same list again is the same request.
+    Unknown IDs are counted. Other parties receive row numbers, no ID. The same list is one request.
 
-    Exit codes: 2 usage, 3 config, 4 data, 5 identity, 7 storage, 8 policy, 9
-    integrity.
+    Exit codes: 2 usage, 3 config, 4 data, 5 identity, 7 storage, 8 policy, 9 integrity.
     """
     from parties.cli.request_actions import Asked, make_request
 
@@ -248,6 +251,7 @@ def unlearn_request_command(  # noqa: PLR0913  a command has the options that it
         requester=requester,
         requested_by=requested_by.value,
         key=key,
+        lists_ids=list_ids,
     )
     run = _Run(config, party, out, certificates, master_key, changes or [], output, debug, data)
     run.console.run(lambda: make_request(run.place, asked, run.console))
@@ -508,6 +512,37 @@ def unlearn_export_command(  # noqa: PLR0913  a command has the options that it 
     run.with_desk(lambda local, console: export(local, journal, request, openings, key, console))
 
 
+@unlearn_app.command(
+    "import", epilog="Example: vfl unlearn import people.toml journal.jsonl --party shop"
+)
+def unlearn_import_command(  # noqa: PLR0913  a command has the options that it has
+    *,
+    config: ConfigArgument,
+    journal: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File that `export --journal` wrote.")
+    ],
+    party: PartyOption,
+    key: KeyOption = None,
+    certificates: CertificatesOption = None,
+    out: OutOption = Path("runs"),
+    master_key: MasterKeyOption,
+    changes: SetOption = None,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Take the events of an exported journal back, after all parties restored older backups.
+
+    The other parties receive the events from this party. `vfl serve` then does the requests again
+    that the restored model does not know, before anything else.
+
+    Exit codes: 2 usage, 3 config, 5 identity, 7 storage, 8 policy, 9 integrity.
+    """
+    from parties.cli.request_actions import import_journal
+
+    run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
+    run.console.run(lambda: import_journal(run.place, journal, key, run.console))
+
+
 @unlearn_app.command("purge", epilog="Example: vfl unlearn purge people.toml --party shop")
 def unlearn_purge_command(  # noqa: PLR0913  a command has the options that it has
     *,
@@ -619,3 +654,8 @@ def unlearn_receipt_command(  # noqa: PLR0913  a command has the options that it
 
     run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
     run.with_desk(lambda local, console: print_receipt(local, request, console))
+
+
+unlearn_app.command("verify", epilog="Example: vfl unlearn verify receipt.json --keys trust.json")(
+    verify_command
+)

@@ -117,7 +117,8 @@ def expected_fedora_bytes(
     wide = sum(agreement.parties[name].width or 0 for name in agreement.passive)
     number = BYTES[agreement.dtype] * wide
     size, retained = plan.batch or agreement.training.batch, int(request["rows"]["retained"])
-    batches, asked = ceil(retained / size), len(steps) * ceil(plan.retain_share * retained / size)
+    share = plan.retain_share or 0.0
+    batches, asked = ceil(retained / size), len(steps) * ceil(share * retained / size)
     learned = sum(min(size, retained - at % batches * size) for at in range(asked))
     forgotten = int(request["rows"]["forgotten"])
     if plan.score_rows is not None:

@@ -19,16 +19,18 @@ from parties.experiments.population.study import (
     Spread,
 )
 from parties.experiments.provenance import values_digest
+from parties.vertical.methods.fedora import ConstraintUse
 from unlearning.audit.bias_curve import BiasCurve, CorrectedAuc
 from unlearning.audit.epsilon import CONFIDENCE
 
-DELIVERED: Final = ("FedORA", "local Retrain")  # methods whose figures are checks
+# Methods whose figures are checks.
+DELIVERED: Final = ("FedORA", "FedORA, counterfactual", "FedORA, redrawn start", "local Retrain")
 MIN_P = 0.001  # smaller p-values are shown as "p < 0.001"
 VOTES = ", votes"  # suffix of populations with a sum of votes
 MARKERS = {VS_RETRAIN: ("o", "C0", -0.15), U_LIRA: ("s", "C1", 0.15)}  # marker, colour, offset
 COLUMNS: Final = (
     "", *AUDITS.values(), "excess", "accuracy minus Retrain's", "equivalent", "trigger", "canaries",
-    "changed on D_r", "rows", "worst row", f"ε at least ({100 * CONFIDENCE:.0f} %)",
+    "changed on D_r", "rows", "constraint", "worst row", f"ε at least ({100 * CONFIDENCE:.0f} %)",
 )  # fmt: skip
 
 
@@ -93,6 +95,7 @@ def _cells(own: MethodSummary) -> list[str]:
         _spread(own.planted, ".1f"),
         _spread(own.changed, ".1f"),
         f"{own.rows:.2f}",
+        _constraint(own.constraint),
         f"{own.worst[U_LIRA]:.2f}",
         f"{own.bound.epsilon:.2f} of {own.bound.ceiling:.2f}",
     ]
@@ -104,6 +107,15 @@ def _interval(auc: CorrectedAuc) -> str:
 
 def _spread(found: Spread | None, form: str) -> str:
     return "" if found is None else f"{found.mean:{form}} ± {found.error:{form.lstrip('+')}}"
+
+
+def _constraint(use: ConstraintUse | None) -> str:
+    if use is None:
+        return ""
+    if not use.active:
+        return f"inactive in all {use.iterations}"
+    maximum = f", at its maximum in {use.at_maximum:.3g}" if use.at_maximum else ""
+    return f"active in {use.active:.3g} of {use.iterations}{maximum}"
 
 
 def _equivalent(each: MethodSummary) -> str:

@@ -88,6 +88,7 @@ class StudyPart:
         """
         printed = dict(self.plan.printed) if row.paper else {}
         settings = row.model_dump(mode="json", include={"way", "paper", "settings"})
+        settings |= {"from_defaults": True} if row.from_defaults else {}
         trigger = self.plan.population.trigger
         triggers = None if trigger is None else trigger.model_dump(mode="json")
         path = self.folder / f"{_digest([settings, printed, triggers])}.npz"
@@ -170,7 +171,7 @@ class StudyPart:
             models = train_originals(changed, row.name, vfl_pb2.RETAIN).original
             return _Result(models, agreed.training.epochs * len(sets.retain) / full)
         done = run_population_method(trained, row.way, agreed)
-        return _Result(done.models, done.rows_embedded / full)
+        return _Result(done.models, done.rows_embedded / full, done.constraint)
 
     # --- measurements ----------------------------------------------------------------------------
 
@@ -185,6 +186,7 @@ class StudyPart:
         try:
             result = self._models(row, self._sets, originals)
             facts |= {"seconds": monotonic() - began, "rows_of_retrain": result.share}
+            facts |= {"constraint": result.constraint}
             return self._audited(result.models, self._trigger_rates(row), facts)
         except ValueError as error:
             facts |= {"seconds": monotonic() - began, "failure": str(error)}
@@ -271,6 +273,7 @@ class _Result:
 
     models: Ensemble
     share: float  # rows whose embeddings crossed, as a share of those of Retrain
+    constraint: dict[str, Any] | None = None  # how FedORA used its constraint
 
 
 def accuracies(pooled: PooledData, models: Ensemble, rows: Index) -> Floats:

@@ -12,7 +12,7 @@ from configs.agreement import VerticalAgreement
 from configs.errors import ConfigError
 from configs.table import ConfigTable, Count, Fraction, Positive
 from configs.unlearning import table_name
-from parties.vertical.methods.fedora import AdaptiveStepSettings
+from parties.vertical.methods.fedora import PAPER
 
 TRAINING: Final = "training"  # the way of a row of fresh models
 PRIMAL_DUAL: Final = ("fedora",)  # ways with a dual
@@ -23,14 +23,6 @@ RIVALS: Final[Mapping[str, Callable[["StudyMethod"], bool]]] = {
         row.way == "fine-tune" and row.settings.get("start") == "rewind"
     ),
     "local Retrain (way = 'retrain-local')": lambda row: row.way == "retrain-local",
-}
-# FedORA as in the paper: from the original, with adaptive plain steps and without calibration.
-PAPER: dict[str, Any] = {
-    "start": "original",
-    "primal": "plain",
-    "anneal": None,
-    "adaptive": AdaptiveStepSettings(),
-    "calibrate": False,
 }
 
 
@@ -83,6 +75,8 @@ class StudyMethod(ConfigTable):
     way: str  # name of the method; "training": fresh models, trained on the remaining rows
     paper: bool = False  # FedORA as in the paper, with the settings of ``paper_form``
     settings: dict[str, Any] = Field(default_factory=dict)  # settings that differ
+    # Whether the row starts from the defaults of its method, not from the population's config.
+    from_defaults: bool = False
     # Ranges of the settings that a search chooses, by name; empty: nothing is searched.
     search: dict[str, SearchRange] = Field(default_factory=dict)
     dual_off_of: str | None = None  # the row of which this row is a copy without the dual
@@ -95,19 +89,24 @@ class StudyMethod(ConfigTable):
         Raises:
             ConfigError: the settings are invalid.
         """
-        changed = (PAPER | dict(printed) if self.paper else {}) | self.settings
+        changed = ({**PAPER, **printed} if self.paper else {}) | self.settings
         if not changed:
             return agreed
         if self.way == TRAINING:
             return agreed.model_copy(update={"training": self._valid(agreed.training, changed)})
         table = table_name(self.way)
-        own = self._valid(getattr(agreed.unlearning, table), changed)
+        plan = getattr(agreed.unlearning, table)
+        own = self._valid(plan, changed, {} if self.from_defaults else plan.model_dump())
         unlearning = agreed.unlearning.model_copy(update={table: own})
         return agreed.model_copy(update={"unlearning": unlearning})
 
-    def _valid(self, plan: ConfigTable, changed: Mapping[str, Any]) -> ConfigTable:
+    def _valid(
+        self, plan: ConfigTable, changed: Mapping[str, Any], start: Mapping[str, Any] | None = None
+    ) -> ConfigTable:
+        """The settings ``changed`` in a table; the others are of ``start``, or else of ``plan``."""
+        others = plan.model_dump() if start is None else start
         try:
-            return type(plan).model_validate(plan.model_dump() | dict(changed))
+            return type(plan).model_validate({**others, **changed})
         except ValidationError as error:
             raise ConfigError(f"row {self.name!r} of the study is invalid: {error}") from error
 

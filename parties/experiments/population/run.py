@@ -170,7 +170,8 @@ class PopulationRun:
     def fit_bottoms(self, rows: vfl_pb2.Rows, fit: LocalFit, epoch: int) -> None:
         """Carry out one epoch of the local fit of all bottom models of all models."""
         if not self._codes:
-            self._codes = self._all_codes(rows, fit)
+            trained = fit.codes == "trained"
+            self._codes = self._trained_codes(rows) if trained else self._all_codes(rows, fit)
         chosen = np.stack([sets.select(rows) for sets in self.sets])
         bottoms, count = self.models.with_prefix("bottoms."), self.row_count(rows)
         first, whole = (epoch - 1) * fit.steps_of_epoch(count), fit.steps(count)
@@ -203,6 +204,14 @@ class PopulationRun:
                 ]
             )
         return found
+
+    @torch.no_grad()
+    def _trained_codes(self, rows: vfl_pb2.Rows) -> dict[str, Tensor]:
+        """The original models' embeddings of each party, for each model's rows."""
+        chosen = torch.from_numpy(np.stack([sets.select(rows) for sets in self.sets]))
+        features = zip(self._pooled.inputs, self._pooled.batch(chosen), strict=True)
+        original = self._copies[ORIGINAL]
+        return {name: original.part(f"bottoms.{name}", batch) for name, batch in features}
 
     def _use(self, models: Ensemble) -> None:
         self.models, self._codes = models, {}
@@ -348,6 +357,22 @@ class PopulationRun:
 
     # --- outputs ---------------------------------------------------------------------------------
 
+    def streams(self, purpose: str) -> list[str]:
+        """Return the name of each model's random stream for ``purpose``."""
+        return self._trained.streams(purpose)
+
+    @torch.no_grad()
+    def embeddings(self, rows: vfl_pb2.Rows) -> Tensor:
+        """Return each model's embeddings of a row set in index order, ``[N, rows, width]``."""
+        chosen = torch.from_numpy(np.stack([sets.select(rows) for sets in self.sets]))
+        self.rows_embedded += chosen.shape[1]
+        parts = []
+        for part in torch.split(chosen, PASS_ROWS, dim=1):
+            pairs = zip(self._pooled.inputs, self._pooled.batch(part), strict=True)
+            own = [self.models.part(f"bottoms.{name}", batch) for name, batch in pairs]
+            parts.append(torch.cat(own, dim=2))
+        return torch.cat(parts, dim=1)
+
     @torch.no_grad()
     def logits(self, rows: vfl_pb2.Rows) -> list[Tensor]:
         """Return each model's logits on a row set in index order, ``[rows, classes]`` each."""
@@ -446,6 +471,7 @@ class UnlearnedPopulation:
     models: Ensemble
     # Number of rows of each model whose embeddings would cross the network, once for each time.
     rows_embedded: int
+    constraint: dict[str, Any] | None = None  # how FedORA used its constraint; None: not FedORA
 
 
 def run_population_method(
@@ -463,9 +489,10 @@ def run_population_method(
     method = cast("Method[PopulationRun, Any, MethodResult]", METHODS[way])
     early = method.needs(agreed).early_checkpoint
     run = PopulationRun(with_agreement(trained, agreed), early)
-    if carry_out(method, run).stopped == NOT_FINITE:
+    result = carry_out(method, run)
+    if result.stopped == NOT_FINITE:
         raise ValueError("the parameters of a model are not finite")
-    return UnlearnedPopulation(run.models, run.rows_embedded)
+    return UnlearnedPopulation(run.models, run.rows_embedded, result.figures.get("constraint"))
 
 
 def require_supported(plan: FedoraSettings) -> None:

@@ -28,6 +28,7 @@ from parties.experiments.population.part import (
     StudyPlace,
 )
 from parties.experiments.population.plan import Population, Study, StudyMethod
+from parties.vertical.methods.fedora import ConstraintUse
 from unlearning.audit.bias_curve import BiasCurve, CorrectedAuc, corrected_auc
 from unlearning.audit.epsilon import AttackCounts, EpsilonBound, epsilon_bound
 from unlearning.audit.equivalence import SeedEquivalence, equivalence_over_seeds
@@ -118,6 +119,8 @@ class MethodSummary:
     bound: EpsilonBound
     # Whether the test accuracy is equivalent to that of Retrain; None for the Retrain models.
     equivalent: SeedEquivalence | None = None
+    # How FedORA used its constraint, mean over models and seeds; None for other methods.
+    constraint: ConstraintUse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +225,20 @@ class _Summary:
             else equivalence_over_seeds(
                 [a.test.tolist() for a, _ in pairs], [b.test.tolist() for _, b in pairs]
             ),
+            constraint=_mean_use([each.facts.get("constraint") for each in own]),
         )
+
+
+def _mean_use(found: Sequence[Mapping[str, Any] | None]) -> ConstraintUse | None:
+    """The mean over seeds; None if a seed has none."""
+    known = [ConstraintUse(**each) for each in found if each is not None]
+    if len(known) < len(found):
+        return None
+    return ConstraintUse(
+        fmean(each.active for each in known),
+        fmean(each.at_maximum for each in known),
+        known[0].iterations,
+    )
 
 
 def _percent(rates: Sequence[Floats]) -> Spread | None:

@@ -331,6 +331,20 @@ class LocalModel:
             self._task.codes = compute()
         return self._task.codes
 
+    @torch.no_grad()
+    def read_copy(self, slot: str, read: Callable[[PartyNetwork], Tensor]) -> Tensor:
+        """The result of ``read``, [...], for the copy ``slot``; the current model does not change.
+
+        Raises:
+            NoCopy: there is no copy with the name ``slot``.
+        """
+        model, saved = self._slots[slot]
+        present = arithmetic.snapshot(model.block)
+        arithmetic.restore(model.block, saved)
+        found = read(model)
+        arithmetic.restore(model.block, present)
+        return found
+
     def fit_step(self, embeddings: Tensor, codes: Tensor, scale: float) -> None:
         """One step of the local fit: lower the mean squared error of the embeddings of a batch.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
 from typing import Literal
 
@@ -25,7 +26,12 @@ from parties.vertical.engine.features import (
     make_trigger,
     planned_backdoor,
 )
-from parties.vertical.engine.local_model import EARLY_CHECKPOINT, LocalModel, PartyNetwork
+from parties.vertical.engine.local_model import (
+    EARLY_CHECKPOINT,
+    ORIGINAL,
+    LocalModel,
+    PartyNetwork,
+)
 from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.optimiser import UpdateRule, flat_then_cosine
 from parties.vertical.engine.party import VerticalParty
@@ -39,6 +45,7 @@ from unlearning.sharding import shard_of
 # Builds a fresh network for a random stream and features.
 NetworkBuilder = Callable[[str, ModelInputs | None], nn.Module]
 COMPARED_ROWS = 1000  # rows of D_r with which the forgotten row is compared
+READ_ROWS = 1024  # rows of a batch in which a copy computes embeddings
 # Steps of one command of a local fit: a party answers after at most so many steps. A step of a
 # perceptron takes milliseconds.
 FIT_STEPS, PERCEPTRON_STEPS = 16, 64
@@ -48,7 +55,8 @@ FIT_STEPS, PERCEPTRON_STEPS = 16, 64
 class LocalFit:
     """The fit of a bottom model to codes."""
 
-    codes: Literal["auto", "svd", "patches", "projection"]  # kind of the codes
+    # Kind of the codes. trained: the embeddings of the original model.
+    codes: Literal["auto", "svd", "patches", "projection", "trained"]
     epochs: int  # epochs over the rows of the fit
     batch: int  # rows of a step
 
@@ -322,11 +330,11 @@ class PartyState:
         """Take the next steps of the local fit; a party without features has no bottom model."""
         model, fit = self.local_model, decode(order.fit, LocalFit)
         inputs, network = model.model.inputs, model.model.network
-        bottom = network.bottom if isinstance(network, ActiveNetwork) else network
+        bottom = bottom_of(network)
         if inputs is None or bottom is None:
             return
         rows = self.rows.select(order.rows)
-        codes = model.codes(lambda: self._codes(inputs.values[torch.from_numpy(rows)], fit))
+        codes = model.codes(lambda: self._codes(inputs, rows, fit))
         per_epoch, whole = fit.steps_of_epoch(len(rows)), fit.steps(len(rows))
         for step in range(model.task.fitted, model.task.fitted + order.steps):
             request = vfl_pb2.BatchRequest(
@@ -340,11 +348,13 @@ class PartyState:
             embeddings = embed(bottom, self.batch_features(request))
             model.fit_step(embeddings, targets, flat_then_cosine(step, whole))
 
-    def _codes(self, features: Tensor, fit: LocalFit) -> Tensor:
-        """The codes, [rows, width], of this party's ``features``, [rows, ...]."""
+    def _codes(self, inputs: ModelInputs, rows: Index, fit: LocalFit) -> Tensor:
+        """The codes, [rows, width], of this party's ``rows``, [rows]."""
+        if fit.codes == "trained":
+            return self.local_model.read_copy(ORIGINAL, partial(_embeddings, rows=rows))
         agreement, name = self._party.agreement, self._party.name
         seed = code_seed(agreement, self.batches.stream, name)
-        return fit.code(features, agreement.parties[name], seed)
+        return fit.code(inputs.values[torch.from_numpy(rows)], agreement.parties[name], seed)
 
     def _set_rows(self, rows: RowSets, stream: str) -> None:
         self._rows = rows
@@ -371,6 +381,24 @@ class PartyState:
         """A network with given statistics; its weights will be loaded from a checkpoint."""
         inputs = None if statistics is None else self.features.inputs(read_statistics(statistics))
         return PartyNetwork(self._build("", inputs), inputs)
+
+
+def _embeddings(model: PartyNetwork, rows: Index) -> Tensor:
+    """The embeddings of ``rows``, [rows]: [rows, width].
+
+    Raises:
+        LookupError: the model has no bottom model.
+    """
+    bottom = bottom_of(model.network)
+    if model.inputs is None or bottom is None:
+        raise LookupError("the model has no bottom model")
+    parts = torch.split(torch.from_numpy(rows), READ_ROWS)
+    return torch.cat([embed(bottom, model.inputs.values.index_select(0, part)) for part in parts])
+
+
+def bottom_of(network: nn.Module) -> nn.Module | None:
+    """The bottom model in a party's network; None if the active party has no features."""
+    return network.bottom if isinstance(network, ActiveNetwork) else network
 
 
 def pack_ids(ids: Sequence[bytes]) -> Tensors:

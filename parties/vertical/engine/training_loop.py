@@ -143,11 +143,11 @@ class TrainingLoop:
         return ["embeddings and logits of every compared model"]
 
     def kept(self) -> dict[str, Tensors]:
-        """The [common_rows, width] tensors that a checkpoint or a version stores; none here."""
+        """What the loop stores in a checkpoint or a version: tensors [...] by group; here none."""
         return {}
 
     def load(self, tensors: Mapping[str, Tensors]) -> None:
-        """Load ``tensors`` from ``kept``, each [common_rows, width]; there are none here."""
+        """Load the ``tensors``, [...], that ``kept`` returned; here none."""
 
     def row_count(self, rows: vfl_pb2.Rows) -> int:
         """Number of rows in the row set ``rows`` of the current model."""
@@ -531,7 +531,7 @@ class CachedTrainingLoop(TrainingLoop):
         return {EMBEDDINGS: dict(self._cache), "embedded": {"rows": rows}}
 
     def load(self, tensors: Mapping[str, Tensors]) -> None:
-        """Load ``tensors`` from ``kept``, each [common_rows, width]; none: nothing is kept."""
+        """Load the ``tensors``, [...], that ``kept`` returned; without any, the cache is empty."""
         if "embedded" in tensors:
             self._cache = dict(tensors[EMBEDDINGS])
             self._cached[tensors["embedded"]["rows"].numpy()] = True

@@ -20,8 +20,8 @@ from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import accuracy_on_rows
 from parties.vertical.engine.training_loop import DESCEND, BatchLoss, TrainingBatch
 from parties.vertical.evaluation.outcomes import ExtraAudits
-from parties.vertical.methods.local_start import train_model
 from parties.vertical.methods.method import PAIRED
+from parties.vertical.methods.train_model import train_model
 from protocol import vfl_pb2
 from unlearning.audit.membership import Outputs, ShadowOutputs
 from unlearning.audit.relearning import steps_to_relearn

@@ -118,7 +118,7 @@ def _methods(
     return [
         MethodRecord(
             name=outcome.name,
-            **method_label(outcome.name, own.get(outcome.name))._asdict(),
+            **method_label(outcome.name, outcome.result.label or own.get(outcome.name))._asdict(),
             guarantee=outcome.guarantee and outcome.guarantee.value,
             cost=None if outcome.name == ORIGINAL else _cost(outcome.cost, full),
             figures=tuple(Figure(**each.plain()) for each in figures[outcome.name]),

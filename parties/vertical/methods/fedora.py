@@ -7,17 +7,20 @@ of the proximal term, δ = fraction of D_r per iteration. Every model of a run h
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
-from typing import Annotated, Any, ClassVar, Literal, Self
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
+import numpy as np
 import torch
 from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
 from configs.agreement import MlpTop, TrainingSettings, VerticalAgreement
+from configs.local_start import LocalStartSettings
 from configs.table import ConfigTable, Count, Fraction, Positive
 from configs.unlearning import MethodSettings, ShrinkTop
 from parties.common.errors import PolicyError
@@ -32,11 +35,17 @@ from parties.requests.driver import (
     Stop,
 )
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT, NEXT_EARLY_CHECKPOINT, ORIGINAL
-from parties.vertical.engine.optimiser import UpdateRule
+from parties.vertical.engine.optimiser import UpdateRule, top_rule
 from parties.vertical.engine.rows import RowSets, Sample
 from parties.vertical.engine.train import share_correct
 from parties.vertical.engine.training_loop import HOLD, SentGradients
+from parties.vertical.methods.counterfactual import (
+    REFERENCE,
+    CounterfactualTargets,
+    find_targets,
+)
 from parties.vertical.methods.kkt import ANCHOR, KktTerms, kkt_report
+from parties.vertical.methods.local_start import RedrawnStart, train_local_start
 from parties.vertical.methods.method import MethodResult, Threshold
 from parties.vertical.methods.orders import Orders, PrimalLimits, Start
 from parties.vertical.methods.run import (
@@ -51,6 +60,7 @@ from parties.vertical.methods.run import (
 from protocol import vfl_pb2
 from unlearning import thresholds
 from unlearning.calibration import calibration_factor
+from unlearning.counterfactual import label_scores, target_scores
 from unlearning.objectives import forgetting_scores
 from unlearning.primal_dual import Dual, extrapolated_score, retain_steps
 from unlearning.step_sizes import StepRule, StepSizes
@@ -62,11 +72,42 @@ ROLLED_BACK = (
     "forgotten rows; try a smaller unlearning.fedora.primal_step or more iterations"
 )
 START = "start of fedora"  # random stream of the fresh parameters of a start model
+REDRAWN = "redrawn start of fedora"  # random stream of the models of the redrawn start
 
 
 def _none_if_false(value: Any) -> Any:
     """None for False, because TOML cannot write None."""
     return None if value is False else value
+
+
+# Defaults with policy = "counterfactual" (docs/decisions.md, 310).
+COUNTERFACTUAL: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "iterations": None,
+        "retain_share": None,
+        "dual_step": 1.0,
+        "max_multiplier": 10.0,
+        "score_rows": 128,
+        "anneal": {"floor": 0.05},
+        "calibrate": False,
+        "start": "original",
+    }
+)
+# Defaults with form = "paper" (FedORA, Eq. 20, 27, 30-34): from the trained model, with adaptive
+# plain steps and without calibration.
+PAPER: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "form": "paper",
+        "start": "original",
+        "primal": "plain",
+        "anneal": None,
+        "adaptive": {},
+        "calibrate": False,
+    }
+)
+PASSES = 1.2  # epochs over D_r of all iterations together
+LEAST_ITERATIONS, MOST_ITERATIONS = 8, 64
+SUB_STEPS = 6  # most sub-steps with one gradient of D_u: with more, the gradient is too old
 
 
 class AdaptiveStepSettings(ConfigTable):
@@ -127,32 +168,49 @@ class FedoraSettings(MethodSettings):
     """Primal-dual unlearning (FedORA, Algorithms 1 and 2).
 
     Some defaults differ from the paper's settings, because the experiments in docs/threshold.md
-    gave models closer to Retrain. The paper's own settings are ``start = "original"``,
-    ``primal = "plain"``, ``anneal = false``, ``calibrate = false`` and a table ``adaptive``.
+    gave models closer to Retrain. ``form = "paper"`` chooses the paper's own settings.
     """
 
-    # How the threshold γ of the forgetting score is chosen. heldout: the score of held-out rows of
-    # the forgotten classes under the trained model. present: the lower of two scores of these rows,
-    # under the trained model and under the current model. proxy: the score under a small reference
-    # model. uniform: the score of a nearly uniform prediction.
-    policy: Literal["present", "heldout", "proxy", "uniform"] = "present"
+    # paper: the defaults of the other keys are the paper's settings, and the gradient of D_u is
+    # sent in every iteration. tuned: it is zero while the constraint is met and the dual is 0.
+    form: Literal["tuned", "paper"] = "tuned"
+    # How the score and its threshold γ are chosen. counterfactual: the score is minus the
+    # divergence from what the model would predict on D_u had it not learned D_u, and γ = -epsilon.
+    # The other policies score how uncertain the prediction is. heldout: the score of held-out rows
+    # of the forgotten classes under the trained model. present: the lower of two scores of these
+    # rows, under the trained model and under the current model. proxy: the score under a small
+    # reference model. uniform: the score of a nearly uniform prediction.
+    policy: Literal["counterfactual", "present", "heldout", "proxy", "uniform"] = "present"
+    # Largest mean divergence from the counterfactual predictions that counts as forgotten, in nats.
+    epsilon: Positive = 0.01
+    # What the counterfactual constraint compares. prediction: the probabilities of all classes.
+    # label: the probability of the row's own label, for poisoned or mislabelled rows.
+    compared: Literal["prediction", "label"] = "prediction"
     # Number of standard errors by which γ is below the score of held-out rows.
     margin: Annotated[float, Field(ge=0)] = 2.0
     # scalar: one dual variable at the active party. literal: one per parameter (paper, Eq. 25).
     dual: Literal["scalar", "literal"] = "scalar"
     weight: Positive = 2.0  # weight ω in the forgetting score
-    iterations: Count = 20  # largest number K of iterations
-    # Fraction δ of the remaining rows that each iteration uses.
-    retain_share: Annotated[float, Field(ge=0, le=1)] = 0.25
+    # Largest number K of iterations. With policy = "counterfactual", if absent, from 8 to 64: so
+    # many that an iteration takes at most 6 sub-steps.
+    iterations: Count | None = 20
+    # Fraction δ of the remaining rows that each iteration uses. With policy = "counterfactual", if
+    # absent, 1.2 / K.
+    retain_share: Annotated[float, Field(ge=0, le=1)] | None = 0.25
     batch: Count | None = None  # rows B of a batch; absent: the value of training.batch
-    # Primal step τ; absent: twice training.learning_rate, or 0.1 with primal = "plain".
+    # Primal step τ; absent: twice training.learning_rate, or once with policy = "counterfactual",
+    # or 0.1 with primal = "plain".
     primal_step: Positive | None = None
-    dual_step: Positive = 0.1  # dual step σ
+    # Dual step σ; with policy = "counterfactual" the default is 1.0.
+    dual_step: Positive = 0.1
     # Weight ρ of the proximal term, which keeps the model close to the model of the first
     # iteration.
     proximal: Annotated[float, Field(ge=0)] = 0.0
-    max_multiplier: Positive = 1.0  # largest value of the dual variable Ω
-    score_rows: Count | None = 1024  # largest number of forgotten rows in one iteration
+    # Largest value of the dual variable Ω; with policy = "counterfactual" the default is 10.0.
+    max_multiplier: Positive = 1.0
+    # Largest number of forgotten rows in one iteration; with policy = "counterfactual" the default
+    # is 128.
+    score_rows: Count | None = 1024
     check_every: Count = 7  # iterations between two evaluations on the validation rows
     # Largest accepted loss of validation accuracy; after a larger loss the method restores an
     # earlier model.
@@ -163,12 +221,14 @@ class FedoraSettings(MethodSettings):
     # plain: parameters move along the direction of Eq. 34. optimiser: this direction is passed to
     # the training's optimiser as the gradient.
     primal: Literal["plain", "optimiser"] = "optimiser"
-    # Schedule of the primal step; false: constant.
+    # Schedule of the primal step; false: constant. With policy = "counterfactual" the default has
+    # floor = 0.05.
     anneal: Annotated[AnnealSettings | None, BeforeValidator(_none_if_false)] = AnnealSettings()
     # Adaptive step sizes; false: off.
     adaptive: Annotated[AdaptiveStepSettings | None, BeforeValidator(_none_if_false)] = None
     # Whether the top model's logits are scaled after the last iteration, so that the unlearned
-    # model is as confident on held-out rows as the trained model.
+    # model is as confident on held-out rows as the trained model. With policy = "counterfactual"
+    # the default is false.
     calibrate: bool = True
     # Whether the forgetting score is used; false keeps Ω = 0 (the paper's "w/o UL").
     score: bool = True
@@ -177,8 +237,11 @@ class FedoraSettings(MethodSettings):
     extrapolate: bool = False
     # Model of the first iteration. rewind: the early checkpoint that every party saved during
     # training. original: the trained model. fresh-top: the trained model with a new top. shrink:
-    # the trained model with all bottoms moved towards a new initialisation.
-    start: Literal["rewind", "original", "fresh-top", "shrink"] = "rewind"
+    # the trained model with all bottoms moved towards a new initialisation. redrawn: fresh bottoms,
+    # which each party alone teaches the embeddings of the trained model on D_r, and a fresh top.
+    # With policy = "counterfactual" the default is original.
+    start: Literal["rewind", "original", "fresh-top", "shrink", "redrawn"] = "rewind"
+    redraw_epochs: Count = 30  # epochs in which a fresh bottom learns the embeddings
     # Fraction of the training epochs after which the early checkpoint is saved.
     rewind: Fraction = 0.2
     shrink: Fraction = 0.3  # fraction of the way to the new initialisation, for start = "shrink"
@@ -197,7 +260,28 @@ class FedoraSettings(MethodSettings):
         """Return the first primal step τ; its default may depend on the ``learning_rate``."""
         if self.primal_step is not None:
             return self.primal_step
-        return 2 * learning_rate if self.primal == "optimiser" else 0.1
+        if self.primal == "plain":
+            return 0.1
+        return learning_rate if self.policy == "counterfactual" else 2 * learning_rate
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_the_policy(cls, values: Any) -> Any:
+        """Fill in the defaults that differ with policy = "counterfactual", or form = "paper"."""
+        if not isinstance(values, Mapping):
+            return values
+        policy = COUNTERFACTUAL if values.get("policy") == "counterfactual" else {}
+        form = PAPER if values.get("form") == "paper" else {}
+        return {**policy, **form, **values}
+
+    @model_validator(mode="after")
+    def _iterations_are_known(self) -> Self:
+        if self.policy != "counterfactual" and None in (self.iterations, self.retain_share):
+            raise ValueError(
+                "the keys 'iterations' and 'retain_share' may be absent only with policy = "
+                "'counterfactual'"
+            )
+        return self
 
     @model_validator(mode="after")
     def _literal_dual_uses_the_score(self) -> Self:
@@ -252,6 +336,49 @@ class FedOraState:
     decision: Decision = Decision.CONTINUE  # whether and why to stop
     # The gradients of S_u that were sent for the last batch of D_u in the first iteration.
     sent: SentGradients | None = None
+    # Iterations with Ω above 0, and with Ω at its maximum; means over the models.
+    active: float = 0.0
+    at_maximum: float = 0.0
+    # The counterfactual targets; None with another policy.
+    targets: CounterfactualTargets | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintUse:
+    """In how many iterations the constraint took part; means over the models."""
+
+    active: float  # iterations with Ω above 0
+    at_maximum: float  # iterations with Ω at its maximum
+    iterations: int  # all iterations
+
+    @property
+    def text(self) -> str:
+        """A sentence for the headline of the method."""
+        if not self.active:
+            return "constraint inactive"
+        found = f"constraint active in {self.active:.3g} of {self.iterations} iterations"
+        if self.at_maximum:
+            found += f", at its maximum in {self.at_maximum:.3g}"
+        return found
+
+
+# The plain method that remains while Ω is 0, by start.
+PLAIN_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "rewind": "Rewind and fine-tune",
+        "original": "Fine-tune",
+        "fresh-top": "Fresh top, fine-tuned",
+        "shrink": "Shrink-perturb",
+        "redrawn": "Redrawn bottoms, fine-tuned",
+    }
+)
+
+
+def constraint_label(plan: FedoraSettings, constraint: ConstraintUse) -> Label:
+    """What the report shows: FedORA only if its constraint took part, else the plain method."""
+    if constraint.active:
+        return Label("FedORA", constraint.text)
+    return Label(PLAIN_NAMES[plan.start], f"FedORA, {constraint.text}: Ω was always 0")
 
 
 class FedOraMethod(MethodDefaults):
@@ -273,12 +400,15 @@ class FedOraMethod(MethodDefaults):
         retain, score = plan.batch or training.batch, plan.score_rows
         proxy = plan.policy == "proxy"
         # An iteration takes at most one epoch over D_r, and one batch of D_u.
-        batches = [(retain, plan.iterations + 1)]
-        batches += [] if score is None else [(score, plan.iterations)]
+        iterations = plan.iterations or MOST_ITERATIONS
+        batches = [(retain, iterations + 1)]
+        batches += [] if score is None else [(score, iterations)]
         batches += [(plan.reference_batch, plan.reference_epochs)] if proxy else []
         return Orders(
-            starts=((_update_rule(plan, training), None),),
+            starts=_starts(plan, training),
             fresh=(_reference_start(plan, training),) if proxy else (),
+            local=_local_starts(plan),
+            scales=plan.start == "redrawn",
             batches=tuple(batches),
             shrinks=tuple(each.pair for each in _shrinks(plan)),
             primal=_primal_limits(plan, training),
@@ -287,18 +417,18 @@ class FedOraMethod(MethodDefaults):
 
     def count(self, run: VerticalRun) -> int:
         """The largest number of batches."""
-        plan = run.settings(FedoraSettings)
-        return plan.iterations * (_sub_steps(run) + 1)
+        schedule = Schedule.of_run(run)
+        return schedule.iterations * (schedule.sub_steps + 1)
 
     def init(self, run: VerticalRun) -> FedOraState:
         """Compute the threshold γ, and prepare the model of the first iteration."""
         plan = run.settings(FedoraSettings)
         original = run.logits(vfl_pb2.VALIDATION)
+        # Without the constraint (the paper's "w/o UL"), nothing needs the targets.
+        wanted = plan.policy == "counterfactual" and plan.score
+        targets = find_targets(run) if wanted else None
         policy, limits = choose_thresholds(run, original)
-        start = EARLY_CHECKPOINT if plan.start == "rewind" else ORIGINAL
-        run.start(start, ORIGINAL, _update_rule(plan, run.agreement.training))
-        for shares in _shrinks(plan):
-            run.shrink(shares, START)
+        _start(run, plan)
         if plan.proximal:
             run.keep(ANCHOR)
         gammas, maximum = limits, plan.max_multiplier if plan.score else 0.0
@@ -314,6 +444,7 @@ class FedOraMethod(MethodDefaults):
             steps=[sizes] * len(limits),
             floor=max(0.0, _utility(run, original[0]) - plan.utility_loss),
             passed=plan.start == "original",
+            targets=targets,
         )
 
     def step(self, run: VerticalRun, state: FedOraState, k: int) -> StepResult[FedOraState]:
@@ -337,8 +468,11 @@ class FedOraMethod(MethodDefaults):
         plan = run.settings(FedoraSettings)
         scalar = plan.dual == "scalar" and records
         factor = calibrate_top(run, state.original)
+        constraint = ConstraintUse(state.active, state.at_maximum, len(records))
+        figures = {"calibration": factor, "constraint": asdict(constraint)}
         return MethodResult(
-            fedora_variant(plan) | {"calibration": factor},
+            fedora_variant(plan) | figures,
+            label=None if plan.dual == "literal" else constraint_label(plan, constraint),
             iterations=_with_changes(records),
             stopped=stop.reason,
             threshold=Threshold(gamma, state.policy),
@@ -359,6 +493,36 @@ def _with_changes(records: Sequence[JsonObject]) -> list[JsonObject]:
     measured = [*(each["change"] for each in records[1:]), None]
     pairs = zip(records, measured, strict=False)
     return [each | {"change": change} for each, change in pairs]
+
+
+def _start(run: VerticalRun, plan: FedoraSettings) -> None:
+    """Make the model of the first iteration, and start its update rule."""
+    rule = _update_rule(plan, run.agreement.training)
+    if plan.start == "redrawn":
+        train_local_start(run, _redrawn(plan), REDRAWN)
+        run.change_rule(rule)
+        return
+    run.start(EARLY_CHECKPOINT if plan.start == "rewind" else ORIGINAL, ORIGINAL, rule)
+    for shares in _shrinks(plan):
+        run.shrink(shares, START)
+
+
+def _redrawn(plan: FedoraSettings) -> LocalStartSettings:
+    """The settings of the redrawn start: a local start whose codes are the old embeddings."""
+    return RedrawnStart(fit_epochs=plan.redraw_epochs, joint_epochs=0.0)
+
+
+def _local_starts(plan: FedoraSettings) -> tuple[LocalStartSettings, ...]:
+    """The trainings with a local start: of the reference, and of the redrawn start."""
+    reference = (REFERENCE,) if plan.policy == "counterfactual" and plan.score else ()
+    return (*reference, *((_redrawn(plan),) if plan.start == "redrawn" else ()))
+
+
+def _starts(plan: FedoraSettings, training: TrainingSettings) -> tuple[Start, ...]:
+    """The update rules of the primal steps, and of the top model of the redrawn start."""
+    rules = [_update_rule(plan, training)]
+    rules += [top_rule(_redrawn(plan))] if plan.start == "redrawn" else []
+    return tuple((rule, None) for rule in rules)
 
 
 def _shrinks(plan: FedoraSettings) -> list[ShrinkShares]:
@@ -394,18 +558,35 @@ def _update_rule(plan: FedoraSettings, training: TrainingSettings) -> UpdateRule
 def _early_iteration(run: VerticalRun) -> int | None:
     """The iteration before which the next early checkpoint is kept; None without a checkpoint."""
     plan = run.settings(FedoraSettings)
-    return math.ceil(plan.rewind * plan.iterations) if plan.start == "rewind" else None
+    if plan.start != "rewind":
+        return None
+    return math.ceil(plan.rewind * Schedule.of_run(run).iterations)
 
 
-def _batch_size(run: VerticalRun) -> int:
-    return run.settings(FedoraSettings).batch or run.agreement.training.batch
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The numbers of steps of FedORA."""
 
+    batch: int  # B, rows of a batch of D_r
+    iterations: int  # K, the largest number of iterations
+    sub_steps: int  # R, the number of primal sub-steps on retained rows; 0 for δ = 0
 
-def _sub_steps(run: VerticalRun) -> int:
-    """R, the number of primal sub-steps on retained rows; 0 for δ = 0."""
-    share = run.settings(FedoraSettings).retain_share
-    retained = run.row_count(vfl_pb2.RETAIN)
-    return retain_steps(share, retained, _batch_size(run)) if share else 0
+    @classmethod
+    def of_run(cls, run: VerticalRun) -> "Schedule":
+        """The schedule of ``run``."""
+        plan, retained = run.settings(FedoraSettings), run.row_count(vfl_pb2.RETAIN)
+        return cls.of(plan, retained, plan.batch or run.agreement.training.batch)
+
+    @classmethod
+    def of(cls, plan: FedoraSettings, retained: int, batch: int) -> "Schedule":
+        """The schedule for ``retained`` rows of D_r, in batches of ``batch`` rows."""
+        iterations, share = plan.iterations, plan.retain_share
+        if iterations is None:
+            wanted = math.ceil(PASSES * retained / (SUB_STEPS * batch))
+            iterations = min(MOST_ITERATIONS, max(LEAST_ITERATIONS, wanted))
+        if share is None:
+            share = min(1.0, PASSES / iterations)
+        return cls(batch, iterations, retain_steps(share, retained, batch) if share else 0)
 
 
 def _utility(run: VerticalRun, logits: Tensor) -> float:
@@ -426,7 +607,8 @@ class _Iteration:
 
     def __init__(self, run: VerticalRun, state: FedOraState, k: int) -> None:
         self._run, self._plan, self._k = run, run.settings(FedoraSettings), k
-        self._before, self._sub_steps = state, _sub_steps(run)
+        self._before, self._schedule = state, Schedule.of_run(run)
+        self._sub_steps = self._schedule.sub_steps
         self._duals, self._steps = list(state.duals), list(state.steps)
         self._retain_batches, self._sent = state.retain_batches, state.sent
         self._scores = torch.zeros(len(run.sets), dtype=torch.float64)
@@ -449,7 +631,7 @@ class _Iteration:
             decision = stopping_decision(validated, self._limits)
             passed = not decision.rolls_back and accuracy >= self._before.floor
         if not self._run.stops_early:
-            last = self._k + 1 >= self._plan.iterations
+            last = self._k + 1 >= self._schedule.iterations
             decision = Decision.OUT_OF_ITERATIONS if last else Decision.CONTINUE
         after = replace(
             self._before,
@@ -460,13 +642,20 @@ class _Iteration:
             decision=decision,
             passed=self._before.passed if passed is None else passed,
             sent=self._sent,
+            active=self._before.active + self._share(lambda dual: dual.multiplier > 0),
+            at_maximum=self._before.at_maximum
+            + self._share(lambda dual: 0 < dual.maximum <= dual.multiplier),
         )
         return after, StepRecord(self._record(accuracy), good=bool(passed))
+
+    def _share(self, holds: Callable[[Dual], bool]) -> float:
+        """The fraction of the duals of which ``holds`` is true."""
+        return sum(map(holds, self._duals)) / len(self._duals)
 
     @property
     def _limits(self) -> StoppingLimits:
         return StoppingLimits(
-            iterations=self._plan.iterations,
+            iterations=self._schedule.iterations,
             utility_floor=self._before.floor,
             shortfall=self._plan.tolerance,
             change=self._plan.tolerance,
@@ -491,7 +680,7 @@ class _Iteration:
 
     def _retain_requests(self) -> Iterator[vfl_pb2.BatchRequest]:
         """Requests for the batches of the next sub-steps; they pass over D_r epoch after epoch."""
-        size = _batch_size(self._run)
+        size = self._schedule.batch
         per_epoch = math.ceil(self._run.row_count(vfl_pb2.RETAIN) / size)
         for _ in range(self._sub_steps):
             epoch, index = divmod(self._retain_batches, per_epoch)
@@ -508,10 +697,42 @@ class _Iteration:
         """S_u, whose gradient is held: a mean over D_u or over the mini-batch."""
         whole = batch.request.order == vfl_pb2.BY_INDEX
         count = self._run.row_count(vfl_pb2.FORGOTTEN) if whole else batch.rows.shape[1]
-        scores = forgetting_scores(batch.logits.flatten(0, 1), self._plan.weight)
-        means = batch.sums(scores) / count
+        means = batch.sums(self._forgetting(batch)) / count
         self._scores += means.detach()
+        if batch.rows.shape[1] == count and self._sends_if_violated:
+            means = means * self._needed(means.detach())
         return Loss(means, HOLD)
+
+    @property
+    def _sends_if_violated(self) -> bool:
+        """Whether a gradient of D_u, which may reveal labels, is sent only if a dual uses it."""
+        return self._plan.form != "paper" and self._plan.dual == "scalar"
+
+    def _needed(self, scores: Tensor) -> Tensor:
+        """1 for each model whose dual is above 0, or will be with these ``scores``; else 0, [N]."""
+        pairs = zip(self._duals, scores.tolist(), strict=True)
+        wanted = [
+            dual.maximum > 0 and (dual.multiplier > 0 or score < dual.threshold)
+            for dual, score in pairs
+        ]
+        return torch.tensor(wanted, dtype=scores.dtype)
+
+    def _forgetting(self, batch: Batch) -> Tensor:
+        """The forgetting score of each row of a batch of D_u, [N * batch]."""
+        logits, found = batch.logits.flatten(0, 1), self._before.targets
+        if found is None:
+            return forgetting_scores(logits, self._plan.weight)
+        targets = torch.cat(
+            [
+                log_q[np.searchsorted(sets.forgotten, rows)]
+                for log_q, sets, rows in zip(
+                    found.log_targets, self._run.sets, batch.rows.numpy(), strict=True
+                )
+            ]
+        )
+        if self._plan.compared == "label":
+            return label_scores(targets, logits, batch.labels.flatten())
+        return target_scores(targets, logits)
 
     def _update_duals(self, norms: list[Norms]) -> None:
         """Dual ascent and step sizes from the norms of all blocks (Eq. 20, 30-33)."""
@@ -530,7 +751,7 @@ class _Iteration:
         factor, count = 1.0, max(1, self._sub_steps)
         if self._plan.anneal:
             done = self._k * count + place
-            factor = self._plan.anneal.factor(done / (self._plan.iterations * count))
+            factor = self._plan.anneal.factor(done / (self._schedule.iterations * count))
         pairs = zip(self._duals, self._steps, strict=True)
         return [self._primal_step(dual, steps, factor, place) for dual, steps in pairs]
 
@@ -643,6 +864,8 @@ def choose_thresholds(run: VerticalRun, original: Sequence[Tensor]) -> tuple[str
             are no such validation rows.
     """
     plan, classes = run.settings(FedoraSettings), len(run.agreement.labels.classes)
+    if plan.policy == "counterfactual":
+        return "counterfactual", [-plan.epsilon] * len(original)
     if plan.policy == "uniform":
         gamma = thresholds.uniform_threshold(classes, plan.weight)
         return "uniform", [gamma] * len(original)

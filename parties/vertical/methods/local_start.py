@@ -10,10 +10,10 @@ For n rows and m joint epochs, (1 + m) n embeddings are sent; ordinary training 
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
+from typing import Literal
 
 from configs.local_start import LocalStartSettings
 from parties.common.errors import Diverged
-from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.optimiser import (
     UpdateRule,
     fit_rule,
@@ -25,9 +25,6 @@ from parties.vertical.engine.optimiser import (
     top_rule,
 )
 from parties.vertical.engine.party_state import LocalFit
-from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.engine.train import EpochResult, train_from_random, validation_metrics
-from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.run import RateSchedule, VerticalRun, train_epoch
 from protocol import vfl_pb2
 
@@ -153,52 +150,34 @@ class LocalStart:
         )
 
 
-def train_model(
-    split_model: SplitModel,
-    rows: vfl_pb2.Rows,
-    stream: str,
-    name: str,
-    early: int | None = None,
-) -> list[EpochResult]:
-    """Initialise a model, and train it with the agreed start, optimiser and number of shards.
+class RedrawnStart(LocalStartSettings):
+    """A local start whose codes are the embeddings of the original model; it is not exact."""
+
+    codes: Literal["trained"] = "trained"  # type: ignore[assignment]
+
+
+def train_local_start(
+    run: VerticalRun, plan: LocalStartSettings, stream: str, last: str = JOINT
+) -> None:
+    """Train fresh models on D_r with a local start, as the beginning of a method.
 
     Args:
-        split_model: the model.
-        rows: the row set for preprocessing and training.
-        stream: random stream of the weights and the batch order.
-        name: name in the progress display and in the journal.
-        early: the epoch after which every party keeps the early checkpoint; with a local start,
-            the checkpoint is kept before the joint epochs. None: no checkpoint.
+        run: the models.
+        plan: the settings of the local start.
+        stream: random stream of the weights, the codes and the batch order.
+        last: name of the last phase to carry out, if the settings have it.
     """
-    if split_model.agreement.training.start == "random":
-        return train_from_random(split_model, rows, stream, name, early)
-    run = NetworkRun(split_model, vfl_pb2.TRAIN)
-    training = LocalStart(run, split_model.agreement.training.local, rows, stream)
-    split_model.party.progress.phase(name, training.steps)
+    training = LocalStart(run, plan, vfl_pb2.RETAIN, stream)
+    run.progress.phase(stream, training.steps)
     training.begin()
-    epochs: list[EpochResult] = []
     for number in range(training.epochs):
-        work = partial(_validated_epoch, split_model, training, number)
-        record = split_model.once(f"{name}, epoch {number + 1}", EpochRecord, work)
-        if record.loss is not None:
-            epochs.append(EpochResult(len(epochs) + 1, record.loss, *record.validation))
-        if early is not None and training.ends(TOP, number):
-            split_model.keep_copy(EARLY_CHECKPOINT, vfl_pb2.TRAIN)
-    return epochs
+        if not run.finite:
+            return
+        run.once(f"{stream}, epoch {number + 1}", float, partial(_epoch_loss, training, number))
+        if training.ends(last, number):
+            return
 
 
-@dataclass(frozen=True, slots=True)
-class EpochRecord:
-    """The result of one epoch of a training with a local start."""
-
-    loss: float | None  # mean cross entropy of the batches; None in the local fit
-    # Cross entropy and accuracy on the validation rows; both None if the model was not validated.
-    validation: tuple[float | None, float | None] = (None, None)
-
-
-def _validated_epoch(split_model: SplitModel, training: LocalStart, number: int) -> EpochRecord:
-    """One epoch; the model is validated after its top model was fitted."""
-    phase, loss = training.epoch(number)
-    if phase.name == JOINT or training.ends(TOP, number):
-        return EpochRecord(loss, validation_metrics(split_model))
-    return EpochRecord(loss)
+def _epoch_loss(training: LocalStart, number: int) -> float:
+    """Carry out an epoch; return its mean loss, or 0 in the local fit."""
+    return training.epoch(number)[1] or 0.0

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from configs.agreement import VerticalAgreement
+from parties.report.method_names import Label
 from parties.requests.driver import Method
 from parties.vertical.engine.training_loop import SentGradients
 from parties.vertical.methods.orders import Orders
@@ -41,6 +42,8 @@ class MethodResult:
     # The gradients of one batch of D_u, as the active party sent them; None if the method sends no
     # gradient.
     sent_gradients: SentGradients | None = None
+    # What the report shows of this run, if different from the label of the method.
+    label: Label | None = None
     # The guarantee of this run, if different from the guarantee of the method.
     guarantee: Guarantee | None = None
     # Function that computes further values for the report; its cost does not count as cost of the

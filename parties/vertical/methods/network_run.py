@@ -187,6 +187,14 @@ class NetworkRun:
             self._frozen = loop.read(rows, self._task).embeddings
         self._run_top_epoch(self._frozen, rows, epoch, size, act)
 
+    def streams(self, purpose: str) -> list[str]:
+        """The random stream of the model for ``purpose``."""
+        return [purpose]
+
+    def embeddings(self, rows: vfl_pb2.Rows) -> Tensor:
+        """The embeddings of a row set in index order, [1, rows, total_width]."""
+        return self.split_model.loop.read(rows, self._task).embeddings[None]
+
     def logits(self, rows: vfl_pb2.Rows) -> list[Tensor]:
         """The logits of a row set in index order, [rows, classes]."""
         return [self.split_model.logits(rows, self._task)]

@@ -46,8 +46,8 @@ class Orders:
     primal: PrimalLimits | None = None
     proximal: float = 0.0  # weight ρ of the proximal term in a report of norms
     scales: bool = False  # whether the learning rate of a step may be scaled by up to 1
-    # Settings of the training with a local start of fresh models on D_r; None: no such training.
-    local: LocalStartSettings | None = None
+    # Settings of the trainings with a local start of fresh models on D_r.
+    local: tuple[LocalStartSettings, ...] = ()
 
     @classmethod
     def of_training(
@@ -70,7 +70,7 @@ class Orders:
         sizes = [size] if agreement.training.overlap != "microbatch" else [size, size // 2]
         batches = tuple((each, epochs) for each in sizes if each and epochs)
         starts = tuple((rule, None) for rule in rules)
-        return cls(starts=starts, batches=batches, local=plan, scales=True)
+        return cls(starts=starts, batches=batches, local=(plan,), scales=True)
 
 
 def training_orders(agreement: VerticalAgreement) -> Orders:

@@ -13,10 +13,10 @@ from parties.vertical.engine.train import (
     kept_points,
     run_newton,
 )
-from parties.vertical.methods.local_start import train_model
 from parties.vertical.methods.method import NEWTON_CG
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.single import SingleState, SingleStepMethod
+from parties.vertical.methods.train_model import train_model
 from protocol import vfl_pb2
 from unlearning.certificate import distance_bound
 

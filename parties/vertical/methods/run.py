@@ -246,6 +246,15 @@ class VerticalRun(Run, Protocol):
     def primal_step(self, steps: Sequence[vfl_pb2.PrimalStep]) -> None:
         """Take a primal step of each model, without retained rows."""
 
+    def streams(self, purpose: str) -> list[str]:
+        """The name of each model's random stream for ``purpose``."""
+
+    def embeddings(self, rows: vfl_pb2.Rows) -> Tensor:
+        """The embeddings of each model on a row set in index order, [N, rows, total_width].
+
+        The embeddings of all parties stand side by side, in the agreement's order.
+        """
+
     def logits(self, rows: vfl_pb2.Rows) -> list[Tensor]:
         """The logits of each model on a row set in index order, [rows, classes] each."""
 

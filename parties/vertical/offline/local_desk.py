@@ -51,7 +51,12 @@ class LocalDesk:
 
 @contextmanager
 def open_local_desk(
-    config: VerticalConfig, name: str, options: StartOptions, *, reads_data: bool = False
+    config: VerticalConfig,
+    name: str,
+    options: StartOptions,
+    *,
+    reads_data: bool = False,
+    attends: bool = True,
 ) -> Iterator[LocalDesk]:
     """Open the requests of party ``name`` in a ``with`` block.
 
@@ -60,6 +65,7 @@ def open_local_desk(
         name: name of the party.
         options: folders and the file of the master key.
         reads_data: whether to read the party's data; otherwise the party has no rows.
+        attends: whether the party does at once what it does by itself; not in a restored journal.
 
     Raises:
         ConfigError: the settings cannot be used.
@@ -80,7 +86,8 @@ def open_local_desk(
     party = _party(config, name, options, identity, holding)
     policy = read_policy(settings.requests, config.path.parent)
     with closing(open_desk(party, agreement)) as desk:
-        desk.attend()
+        if attends:
+            desk.attend()
         subjects = SubjectStore(desk.journal, party.keys)
         forgotten = ForgottenList(desk.journal.database, party.keys)
         yield LocalDesk(party, desk, policy, subjects, forgotten)

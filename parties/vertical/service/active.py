@@ -12,9 +12,15 @@ from parties.common.errors import PolicyError
 from parties.common.shared_randomness import Index
 from parties.data.predictions import Probabilities
 from parties.requests.duties import RequestDesk
-from parties.requests.events import AlignedBody, EventKind, StartedBody, VerifiedBody
+from parties.requests.events import (
+    AlignedBody,
+    EventKind,
+    StartedBody,
+    StatedBody,
+    VerifiedBody,
+)
 from parties.requests.exchange import pack_events, unpack_events
-from parties.requests.lifecycle import RequestState
+from parties.requests.lifecycle import RequestState, RequestView
 from parties.session import handshake
 from parties.session.handshake import CheckpointOffer
 from parties.session.reconnect import is_connection_loss, report_and_close
@@ -161,7 +167,7 @@ class ActiveService:
             self._synchronise()
             self._window.erase_expired()
             self._align()
-            if self._model.replaying or self._desk.ready(window, self._method):
+            if self._model.replaying or self._ready(window):
                 self._predictions.close_busy()
                 self._carry_out(window)
                 self._finish_version()
@@ -184,9 +190,12 @@ class ActiveService:
             reason = quarantine(self._desk, self._store, batch, str(error))
             raise Quarantined(reason) from error
 
+    def _ready(self, window: timedelta) -> tuple[RequestView, ...]:
+        return self._desk.ready(window, self._method, present_version(self._store))
+
     def _begin(self, window: timedelta) -> list[str]:
         """Journal the start of the next batch at every party, and return its requests."""
-        views = self._desk.ready(window, self._method)
+        views = self._ready(window)
         batch = tuple(each.id for each in views)
         version = present_version(self._store)
         for view in views:
@@ -217,7 +226,7 @@ class ActiveService:
         if newest is None or facts is None or facts.made_by != "requests":
             return
         open_ = [each for each in facts.requests if not self._is_verified(each)]
-        if not open_ and not self._is_unstated(facts):
+        if not open_ and not self._is_unstated(newest.number, facts):
             return
         self._model.erase_before(newest.number)
         present = PresentModel(self._party, self._store, self._model.state, self._model.run)
@@ -239,14 +248,14 @@ class ActiveService:
     def _is_verified(self, request: str) -> bool:
         return self._desk.request(request).version_after is not None
 
-    def _is_unstated(self, facts: VersionFacts) -> bool:
-        """Whether a party has not stated yet what it did for a version."""
+    def _is_unstated(self, number: int, facts: VersionFacts) -> bool:
+        """Whether a party has not stated yet what it did for version ``number``."""
         parties = set(self._party.agreement.parties)
         return any(
             {
                 event.origin
                 for event in self._desk.journal.events(each)
-                if event.kind is EventKind.STATED
+                if isinstance(event.body, StatedBody) and event.body.version == number
             }
             < parties
             for each in facts.requests

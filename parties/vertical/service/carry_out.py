@@ -10,6 +10,7 @@ from parties.common.shared_randomness import Index, derive_key, permutation
 from parties.requests.driver import NOT_FINITE, carry_out
 from parties.requests.duties import RequestDesk
 from parties.requests.events import EventKind, QuarantinedBody, event_time
+from parties.requests.lifecycle import largest_version
 from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
@@ -79,7 +80,8 @@ def carry_out_batch(
     facts = VersionFacts(
         "requests", event_time(party.now()), parent, tuple(batch), method.name, own
     )
-    split_model.keep_version(store, split_model.number + 1, facts)
+    made = largest_version(desk.journal.events())
+    split_model.keep_version(store, 1 + max(split_model.number, made), facts)
 
 
 def _run(split_model: SplitModel, batch: Sequence[str]) -> tuple[MethodResult, dict[str, str]]:

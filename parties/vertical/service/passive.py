@@ -11,7 +11,7 @@ from models.arithmetic import all_within
 from parties.common.shared_randomness import Index
 from parties.requests.duties import RequestDesk
 from parties.requests.exchange import pack_events, unpack_events
-from parties.requests.lifecycle import RequestState
+from parties.requests.lifecycle import RequestState, largest_version
 from parties.session import handshake
 from parties.session.reconnect import is_connection_loss, report_and_close
 from parties.vertical.engine.party import VerticalParty
@@ -77,7 +77,7 @@ class ServingSession:
     def __init__(self, party: VerticalParty, channel: Channel, desk: RequestDesk) -> None:
         self._party, self._channel, self._desk = party, channel, desk
         self._store = party_models(party)
-        hooks = RequestHooks(self._started, self._remember, self._ended)
+        hooks = RequestHooks(self._started, self._remember, self._ended, self._made)
         start = partial(start_kept_state, party, channel, self._store)
         self.session = PassiveSession(party, channel, self._store, start, hooks)
         self._settled = False
@@ -127,6 +127,9 @@ class ServingSession:
                 return None
             rows |= set(view.rows)
         return np.array(sorted(rows), np.int64) if chosen else None
+
+    def _made(self) -> int:
+        return largest_version(self._desk.journal.events())
 
     def _remember(self, state: PartyState) -> None:
         """Add the IDs of the rows that are erased next to the list of forgotten IDs."""

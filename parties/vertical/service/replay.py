@@ -217,7 +217,7 @@ class ReplaySession:
         self._plan, self._channel = plan, channel
         self.equal: bool | None = None
         store = ReplayStore(party_models(plan.party), plan.offer)
-        hooks = RequestHooks(self._started, _refuse_erasure, _refuse_erasure)
+        hooks = RequestHooks(self._started, _refuse_erasure, _refuse_erasure, int)
         start = partial(start_kept_state, plan.party, channel, store)
         self._session = PassiveSession(plan.party, channel, store, start, hooks)
 

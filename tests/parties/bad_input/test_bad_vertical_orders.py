@@ -192,6 +192,9 @@ ORDERS = {
     "codes of patches that are not agreed": Wrong(
         UNLEARNING, "the local fit", (start_fit(), fit(codes=pb.PATCHES))
     ),
+    "old embeddings as codes that are not agreed": Wrong(
+        UNLEARNING, "the local fit", (start_fit(), fit(codes=pb.TRAINED))
+    ),
     "a longer local fit": Wrong(UNLEARNING, "the local fit", (start_fit(), fit(epochs=3))),
     "smaller batches of a local fit": Wrong(
         UNLEARNING, "the local fit", (start_fit(), fit(batch=1))

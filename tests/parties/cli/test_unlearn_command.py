@@ -87,6 +87,56 @@ def test_list_of_unknown_ids_makes_no_request_and_is_no_failure(desk: Desk) -> N
     assert desk.events("list") == []
 
 
+def test_ids_of_a_list_are_printed_on_request_also_if_none_is_aligned(desk: Desk) -> None:
+    lines = desk.events("request", "--id", "nobody", "--list-ids")
+    assert [(each["found"], each["id"]) for each in lines[:-1]] == [("not_held", "nobody")]
+    assert lines[-1]["request"] is None
+
+
+def test_exported_journal_is_imported_after_all_parties_restored_backups(
+    desk: Desk, trained: KeptTrio
+) -> None:
+    gone = known(desk, 1)[0]
+    request = desk.event("request", "--id", gone)["request"]
+    desk.trio.carry_out()
+    journal = desk.folder / "journal.jsonl"
+    exported = desk.event("export", "--journal", journal)["events"]
+    shutil.rmtree(desk.folder / "runs")
+    shutil.copytree(trained.folder / "runs", desk.folder / "runs")
+    imported = desk.event("import", journal)
+    assert (imported["events"] >= exported, imported["requests"]) == (True, 1)
+    assert desk.event("show", request)["state"] == "certified"
+    assert desk.event("import", journal)["events"] == 0
+    desk.trio.carry_out()
+    shown = desk.event("show", request, party="hub")
+    assert shown["state"] == "certified"
+    assert shown["version_before"] == 1
+    assert gone not in known(desk, 1000)
+    for name in PARTIES:
+        desk.event("receipt", request, party=name)
+
+
+def test_damaged_or_absent_export_is_not_imported(desk: Desk, trained: KeptTrio) -> None:
+    desk.event("request", "--id", known(desk, 1)[0])
+    journal = desk.folder / "journal.jsonl"
+    desk.event("export", "--journal", journal)
+    lines = journal.read_bytes().splitlines()
+    gap = desk.folder / "gap.jsonl"
+    shutil.rmtree(desk.folder / "runs" / "trio" / "hub")
+    shutil.copytree(trained.folder / "runs" / "trio" / "hub", desk.folder / "runs" / "trio" / "hub")
+    gap.write_bytes(lines[-1])
+    desk.refused(9, "cannot be imported", "import", gap, party="hub")
+    others = desk.folder / "noise.jsonl"
+    others.write_bytes(b"{}\n")
+    desk.refused(9, "cannot be imported", "import", others)
+    desk.refused(7, "cannot read", "import", desk.folder / "absent.jsonl")
+
+
+def test_receipt_is_verified_under_the_name_of_requests_too() -> None:
+    result = CliRunner().invoke(app, ["unlearn", "verify", "absent.json", "--keys", "absent"])
+    assert result.exit_code == 2
+
+
 def test_request_by_label_and_by_a_part_of_a_label(desk: Desk) -> None:
     whole = desk.event("request", "--label", "b", party="right")
     part = desk.event("request", "--label", "b", "--fraction", "0.25", "--seed", "3", party="right")

@@ -36,9 +36,13 @@ from parties.requests.lifecycle import (
     RequestState,
     RequestView,
     add_months,
+    due_date,
+    follow_each_other,
     frozen_rows,
+    largest_version,
     ready_batch,
     requests_of,
+    undone_requests,
 )
 
 RECEIPT = "a" * 64
@@ -103,6 +107,60 @@ def test_states_follow_each_other(three: Federation) -> None:
     assert found.signatures == {"bank", "shop", "post"}
     append(three, "shop", EventKind.PURGED, request, PurgedBody())
     assert view(three).purged == {"shop"}
+
+
+def certified(made: Federation) -> str:
+    """A request that was carried out: it made version 2 from version 1."""
+    request = running(made)
+    append(made, "bank", EventKind.VERIFIED, request, VerifiedBody(version=2))
+    append(made, "bank", EventKind.COMPLETED, request, CompletedBody(receipt=RECEIPT))
+    made.exchange()
+    for name in made.names:
+        append(made, name, EventKind.SIGNED, request, SignedBody(receipt=RECEIPT, signature="00"))
+    made.exchange()
+    return request
+
+
+def test_request_starts_again_from_a_version_that_does_not_know_it(three: Federation) -> None:
+    request = certified(three)
+    assert not undone_requests(three.views("bank"), 2)
+    assert not undone_requests(three.views("bank"), 3)
+    undone = undone_requests(three.views("bank"), 1)
+    assert [each.id for each in undone] == [request]
+    assert follow_each_other(undone, 1)
+    assert not follow_each_other(undone, 0)
+    start(three, request)  # from version 1
+    found = view(three)
+    assert (found.state, found.starts, found.ignored) == (RequestState.RUNNING, 2, 0)
+    assert (found.version_after, found.receipt, found.signatures) == (None, None, frozenset())
+    assert largest_version(three.journals["shop"].events()) == 2
+    append(three, "bank", EventKind.VERIFIED, request, VerifiedBody(version=3))
+    append(three, "bank", EventKind.COMPLETED, request, CompletedBody(receipt="b" * 64))
+    found = view(three)
+    assert (found.version_after, found.receipt, found.signatures) == (3, "b" * 64, frozenset())
+
+
+def test_request_that_was_carried_out_does_not_start_again_from_its_own_version(
+    three: Federation,
+) -> None:
+    request = certified(three)
+    for version in (2, 3):
+        body = StartedBody(batch=(request,), version=version, method="retrain")
+        append(three, "bank", EventKind.STARTED, request, body)
+    found = view(three)
+    assert (found.state, found.starts, found.ignored) == (RequestState.CERTIFIED, 1, 2)
+
+
+def test_certified_request_stays_certified_when_persons_become_separate(three: Federation) -> None:
+    request = certified(three)
+    later = three.ask("shop", rows=(7,))
+    three.exchange()
+    three.approve(later)
+    three.exchange()
+    rules = RequestRules(tuple(three.names), "bank", separate_persons=True)
+    found = {each.id: each for each in requests_of(three.journals["post"].events(), rules)}
+    assert (found[request].state, found[request].starts) == (RequestState.CERTIFIED, 1)
+    assert found[later].state is RequestState.RECEIVED  # needs the approval of a person
 
 
 def test_request_by_label_waits_for_its_rows(three: Federation) -> None:
@@ -286,6 +344,24 @@ def test_months_end_on_the_last_day_of_a_shorter_month(
     day: tuple[int, int, int], months: int, expected: tuple[int, int, int]
 ) -> None:
     assert add_months(datetime(*day, tzinfo=UTC), months) == datetime(*expected, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("day", "days", "expected"),
+    [
+        ((2026, 1, 31), 30, (2026, 2, 28)),
+        ((2026, 2, 10), 30, (2026, 3, 10)),
+        ((2026, 3, 31), 30, (2026, 4, 30)),
+        ((2026, 3, 31), 31, (2026, 4, 30)),
+        ((2026, 5, 1), 30, (2026, 5, 31)),
+        ((2026, 1, 31), 7, (2026, 2, 7)),
+        ((2026, 1, 31), 90, (2026, 5, 1)),
+    ],
+)
+def test_due_date_is_within_a_calendar_month(
+    day: tuple[int, int, int], days: int, expected: tuple[int, int, int]
+) -> None:
+    assert due_date(datetime(*day, tzinfo=UTC), days) == datetime(*expected, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,13 @@ from three_parties import PARTIES, party
 
 from parties.common.errors import DataError, PolicyError, StorageError
 from parties.requests.events import DecisionBody, EventKind
+from parties.requests.lifecycle import RequestState
 from parties.requests.subjects import ForgottenList
 from parties.session.setup import Begin
 from parties.vertical.forgotten_rows import refuse_open_requests, without_forgotten_rows
 from parties.vertical.kept_model import kept_ids, kept_rows, present_version
 from parties.vertical.resume import prepare_start
+from unlearning.receipts.receipt import decode_receipt
 
 
 @pytest.fixture(scope="module")
@@ -165,3 +167,83 @@ def test_backup_of_one_party_from_before_a_request_is_not_used(
         trio.carry_out()
     assert trio.view("left", request).state.value == "certified"
     assert present_version(trio.models()["left"]) > 1
+
+
+def restore(trio: KeptTrio, trained: KeptTrio, *names: str) -> None:
+    """Put files and folders of every party back, as from a backup of after the training."""
+    for party_name in PARTIES:
+        state = Path("runs") / "trio" / party_name
+        for name in names:
+            kept, backup = trio.folder / state / name, trained.folder / state / name
+            if kept.is_dir():
+                shutil.rmtree(kept)
+            if backup.is_dir():
+                shutil.copytree(backup, kept)
+            else:
+                kept.unlink()
+                shutil.copy(backup, kept)
+
+
+def test_requests_that_a_restored_model_does_not_know_are_done_again_first(
+    trio: KeptTrio, trained: KeptTrio
+) -> None:
+    requests = [trio.request("left", [3, 5]), trio.request("right", [8])]
+    trio.carry_out()
+    gone = {name: kept_ids(store, 1) for name, store in trained.models().items()}
+    before = trio.view("hub", requests[0])
+    restore(trio, trained, "models", "keys.json")
+    later = trio.request("hub", [13])
+    trio.carry_out()
+    for name, store in trio.models().items():
+        assert not {gone[name][row] for row in (3, 5, 8, 13)} & set(kept_rows(store))
+        assert [each.number for each in store.files()] == [present_version(store)]
+    again = {each: trio.view("left", each) for each in requests}
+    for view in again.values():
+        assert (view.state, view.starts) == (RequestState.CERTIFIED, 2)
+        assert view.version_before == 1
+        assert view.batch == tuple(requests)
+    after = trio.view("right", later)
+    assert after.version_before == again[requests[0]].version_after
+    assert after.version_before > (before.version_after or 0)
+
+
+def test_request_that_is_done_again_has_a_new_receipt_and_the_earlier_one_stays(
+    trio: KeptTrio, trained: KeptTrio
+) -> None:
+    request = trio.request("left", [3, 5])
+    trio.carry_out()
+    folder = trio.folder / "runs" / "trio" / "hub" / "receipts"
+    first = decode_receipt((folder / f"{request}.json").read_bytes())
+    restore(trio, trained, "models", "keys.json")
+    trio.carry_out()
+    second = decode_receipt((folder / f"{request}.json").read_bytes())
+    kept = folder / f"{request} {first.digest[:8]}.json"
+    assert decode_receipt(kept.read_bytes()) == first
+    assert kept.with_suffix(".html").exists()
+    assert second.prev_receipt_hash == first.digest
+    assert second.parties_without_signature == []
+    assert second.version_before == first.version_before
+    trio.carry_out()  # nothing is left to do
+    assert decode_receipt((folder / f"{request}.json").read_bytes()) == second
+
+
+def test_backup_from_before_a_later_training_and_its_requests_is_refused(
+    trio: KeptTrio, trained: KeptTrio
+) -> None:
+    trio.train()
+    trio.request("left", [3])
+    trio.carry_out()
+    restore(trio, trained, "models", "keys.json")
+    with pytest.raises(StorageError, match="carried out after a later training"):
+        trio.carry_out()
+
+
+def test_training_after_all_versions_were_removed_has_a_new_number(trio: KeptTrio) -> None:
+    trio.request("left", [3])
+    trio.carry_out()
+    for store in trio.models().values():
+        store.prune(1 + present_version(store), versions=True)
+    trio.train()
+    for name, store in trio.models().items():
+        with closing(trio.desk(name)) as desk:
+            assert desk.frozen_rows(present_version(store)) == frozenset()

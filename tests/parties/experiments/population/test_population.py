@@ -40,6 +40,7 @@ PAPER = {
     "adaptive": {},
     "policy": "uniform",
 }
+COUNTERFACTUAL = {"policy": "counterfactual", "iterations": 3, "redraw_epochs": 3}
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "fine-tune": ("fine-tune", {}),
     "gradient-ascent": ("gradient-ascent", {"gradient_ascent": {"steps": 4, "clip": 0.5}}),
@@ -61,6 +62,9 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "fedora-shrink": ("fedora", {"fedora": FEDORA | {"start": "shrink", "shrink_top": "shrink"}}),
     "fedora-paper": ("fedora", {"fedora": FEDORA | PAPER}),
     "fedora-proxy": ("fedora", {"fedora": FEDORA | PAPER | {"policy": "proxy", "score_rows": 20}}),
+    "fedora-counterfactual": ("fedora", {"fedora": COUNTERFACTUAL}),
+    "fedora-redrawn": ("fedora", {"fedora": COUNTERFACTUAL | {"start": "redrawn"}}),
+    "fedora-label": ("fedora", {"fedora": COUNTERFACTUAL | {"compared": "label"}}),
     "fedora-no-rows": ("fedora", {"fedora": FEDORA | PAPER | {"retain_share": 0.0}}),
 }
 
@@ -89,10 +93,9 @@ def votes() -> dict[str, Any]:
 def test_population_method_equals_the_method_between_parties(tmp_path: Path, method: str) -> None:
     name, unlearning = METHODS[method]
     changes = votes() if name == "cvfu" else {}
-    if name in (
-        "retrain-local",
-        "short-retrain",
-    ):  # fits preprocessing to D_r, but a population has one for all rows
+    # These fit preprocessing to D_r, but a population has one for all rows.
+    policy = unlearning.get("fedora", {}).get("policy")
+    if name in ("retrain-local", "short-retrain") or policy == "counterfactual":
         changes = {"preprocessing": "declared"}
     training = {"batch": BATCH, "learning_rate": RATE, "epochs": 2}
     with open_split_model(tmp_path, unlearning=unlearning, training=training, **changes) as opened:

@@ -79,6 +79,7 @@ def test_every_row_has_the_facts_of_its_method(metrics: Any) -> None:
         "extrapolate": False,
         "retain_share": 0.25,
         "calibration": None,  # a sum of votes has no top to calibrate
+        "constraint": {"active": 0.0, "at_maximum": 0.0, "iterations": 2},
     }
 
 

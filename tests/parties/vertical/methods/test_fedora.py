@@ -9,9 +9,17 @@ import torch
 from fixed_threshold import run_fedora
 from three_parties import PAPER, forget_some, open_split_model, start_training
 
-from parties.vertical.methods.fedora import calibrate_top
+from parties.requests.driver import carry_out
+from parties.vertical.methods.fedora import (
+    AdaptiveStepSettings,
+    FedoraSettings,
+    Schedule,
+    calibrate_top,
+)
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.network_run import NetworkRun
+from parties.vertical.methods.registry import vertical_method
+from parties.vertical.methods.run import train_epoch
 from protocol import vfl_pb2
 
 PLAN = PAPER | {"adaptive": False, "iterations": 4, "check_every": 9, "utility_loss": 1.0}
@@ -65,3 +73,94 @@ def test_calibration_restores_the_median_confidence(tmp_path: Path, calibrate: b
     expected = 1.4 if calibrate else 1.0
     assert factor == (pytest.approx(1.4, rel=1e-5) if calibrate else None)
     torch.testing.assert_close(after, expected * before, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("gamma", "title", "meaning"),
+    [
+        (-2.19, "Fine-tune", "FedORA, constraint inactive: Ω was always 0"),
+        (2.19, "FedORA", "constraint active in 4 of 4 iterations"),
+    ],
+    ids=["constraint met", "constraint violated"],
+)
+def test_run_bears_the_name_fedora_only_if_its_constraint_took_part(
+    tmp_path: Path, gamma: float, title: str, meaning: str
+) -> None:
+    result = fedora(tmp_path, gamma, primal_step=1e-3)
+    assert result.label == (title, meaning)
+
+
+def test_label_tells_that_the_dual_reached_its_maximum(tmp_path: Path) -> None:
+    result = fedora(tmp_path, 2.19, primal_step=1e-6, dual_step=1.0, max_multiplier=1e-6)
+    assert result.label is not None
+    assert result.label.meaning == "constraint active in 4 of 4 iterations, at its maximum in 4"
+
+
+@pytest.mark.parametrize(
+    ("form", "gamma", "zero"),
+    [("tuned", -2.19, True), ("tuned", 2.19, False), ("paper", -2.19, False)],
+    ids=["met", "violated", "met, in the paper's form"],
+)
+def test_gradient_of_forgotten_rows_is_sent_only_while_the_dual_uses_it(
+    tmp_path: Path, form: str, gamma: float, zero: bool
+) -> None:
+    sent = fedora(tmp_path, gamma, form=form, primal_step=1e-6).sent_gradients
+    assert sent is not None
+    assert all(bool((each == 0).all()) is zero for each in sent.gradients.values())
+
+
+def test_counterfactual_policy_has_defaults_of_its_own() -> None:
+    plan = FedoraSettings.model_validate({"policy": "counterfactual", "dual_step": 3.0})
+    assert (plan.start, plan.dual_step, plan.max_multiplier) == ("original", 3.0, 10.0)
+    assert (plan.iterations, plan.retain_share, plan.calibrate) == (None, None, False)
+    assert plan.first_step(0.002) == 0.002
+
+
+def test_paper_form_has_the_paper_settings() -> None:
+    plan = FedoraSettings.model_validate({"form": "paper", "iterations": 5})
+    assert (plan.start, plan.primal, plan.anneal, plan.calibrate) == (
+        "original", "plain", None, False,
+    )  # fmt: skip
+    assert plan.adaptive == AdaptiveStepSettings()
+    assert plan.first_step(0.002) == 0.1
+
+
+@pytest.mark.parametrize("key", ["iterations", "retain_share"])
+def test_other_policies_need_the_number_of_iterations(key: str) -> None:
+    with pytest.raises(ValueError, match="'iterations' and 'retain_share' may be absent only"):
+        FedoraSettings.model_validate({key: None})
+
+
+@pytest.mark.parametrize(
+    ("retained", "batch", "iterations", "sub_steps"),
+    [(900, 32, 8, 5), (36_000, 512, 15, 6), (60_000, 32, 64, 36), (10, 32, 8, 1)],
+)
+def test_schedule_of_the_counterfactual_policy_follows_from_the_rows(
+    retained: int, batch: int, iterations: int, sub_steps: int
+) -> None:
+    """K = ⌈1.2 n_r / (6 B)⌉ within 8 and 64, and R = ⌈1.2 n_r / (K B)⌉."""
+    plan = FedoraSettings.model_validate({"policy": "counterfactual"})
+    found = Schedule.of(plan, retained, batch)
+    assert found == Schedule(batch, iterations, sub_steps)
+
+
+def counterfactual(folder: Path, **settings: Any) -> list[dict[str, Any]]:
+    """The iterations of FedORA with counterfactual targets, from a model that was trained."""
+    same = {"policy": "counterfactual", "epsilon": 1e-4, "primal_step": 1e-3, "utility_loss": 1.0}
+    training = {"batch": 16, "learning_rate": 0.02, "epochs": 30}
+    folder.mkdir()
+    plan = {"fedora": same | settings}
+    with open_split_model(folder, unlearning=plan, training=training) as (model, _):
+        start_training(model, "original")
+        for epoch in range(1, 31):
+            train_epoch(NetworkRun(model, vfl_pb2.TRAIN), vfl_pb2.TRAIN_ROWS, epoch)
+        model.keep_copy("original", vfl_pb2.TRAIN)
+        forget_some(model)
+        return carry_out(vertical_method("fedora"), NetworkRun(model)).iterations
+
+
+def test_counterfactual_constraint_keeps_the_model_closer_to_its_targets(tmp_path: Path) -> None:
+    on = counterfactual(tmp_path / "on", dual_step=1000.0)
+    off = counterfactual(tmp_path / "off", max_multiplier=1e-9)
+    assert all(each["multiplier"] > 0 for each in on)
+    assert -on[-1]["forgetting"] < 0.7 * -off[-1]["forgetting"]

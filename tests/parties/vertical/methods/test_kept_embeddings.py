@@ -21,9 +21,9 @@ from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.training_loop import EMBEDDINGS
 from parties.vertical.kept_model import party_models
-from parties.vertical.methods.local_start import train_model
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.retrain_local import RetrainLocalMethod
+from parties.vertical.methods.train_model import train_model
 from parties.vertical.passive import PassiveSession
 from parties.vertical.purge import purge_request, search_residues
 from protocol import vfl_pb2

@@ -17,9 +17,9 @@ from parties.common.json_files import canonical_json
 from parties.report.page import report_page
 from parties.requests.driver import carry_out
 from parties.vertical.engine.train import NewtonRun, distance_to_copy, run_newton
-from parties.vertical.methods.local_start import train_model
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.newton_cg import NewtonCgMethod
+from parties.vertical.methods.train_model import train_model
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
 

@@ -1,0 +1,134 @@
+"""FedORA's counterfactual targets: what models without D_u would say about its rows.
+
+1. Every party alone fits a fresh bottom model to codes of its own remaining rows, as in a training
+   with a local start. No label and no row of D_u takes part.
+2. The embeddings of D_r and D_u cross once.
+3. The active party alone fits two top models from one initialisation: h⁺ on D and h⁻ on D_r.
+4. The targets follow from the outputs of both, and of the model to unlearn, on D_u
+   (``unlearning/counterfactual.py``).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from configs.agreement import MlpTop
+from configs.local_start import LocalStartSettings
+from models.ensemble import Ensemble
+from models.initialisation import build_seeded
+from models.tops import ConcatHead
+from parties.common.shared_randomness import torch_seed
+from parties.vertical.methods.local_start import FIT, train_local_start
+from parties.vertical.methods.run import VerticalRun
+from protocol import vfl_pb2
+from unlearning.counterfactual import counterfactual_targets, disagreement
+
+STREAM: Final = "reference of fedora"  # random stream of the reference models
+TOP_RATE: Final = 2e-3  # learning rate of the reference tops, which adam carries out
+REFERENCE: Final = LocalStartSettings(joint_epochs=0.0)  # of the bottoms of the reference
+
+
+@dataclass(frozen=True, slots=True)
+class CounterfactualTargets:
+    """The targets of each model on its D_u, in index order."""
+
+    log_targets: list[Tensor]  # log q of each model, [forgotten, classes]
+    # Mean over models and rows of KL(p⁺ ‖ p⁻): how much D_u alone explains its own labels.
+    disagreement: float
+
+
+def find_targets(run: VerticalRun) -> CounterfactualTargets:
+    """Compute the counterfactual targets; afterwards the models are those of the local fit."""
+    trained = run.logits(vfl_pb2.FORGOTTEN)
+    train_local_start(run, REFERENCE, STREAM, FIT)
+    work = partial(_targets, run, trained)
+    return run.once("targets of FedORA", CounterfactualTargets, work)
+
+
+def _targets(run: VerticalRun, trained: Sequence[Tensor]) -> CounterfactualTargets:
+    embeddings = run.embeddings(vfl_pb2.TRAIN_ROWS)
+    tops = _ReferenceTops(run, embeddings)
+    pairs = list(zip(tops.outputs(without=False), tops.outputs(without=True), strict=True))
+    return CounterfactualTargets(
+        [counterfactual_targets(own, *pair) for own, pair in zip(trained, pairs, strict=True)],
+        sum(disagreement(*pair) for pair in pairs) / len(pairs),
+    )
+
+
+class _ReferenceTops:
+    """The top models of each model's reference, which the active party fits alone."""
+
+    def __init__(self, run: VerticalRun, embeddings: Tensor) -> None:
+        """Use the ``embeddings`` of all training rows, [N, rows, width], in index order."""
+        self._agreement, self._embeddings = run.agreement, embeddings
+        self._streams = run.streams(STREAM)
+        train = [torch.from_numpy(sets.train) for sets in run.sets]
+        self._labels = torch.stack([run.labels[rows] for rows in train])
+        found = [np.searchsorted(sets.train, sets.forgotten) for sets in run.sets]
+        self._forgotten = torch.from_numpy(np.stack(found))
+
+    def outputs(self, *, without: bool) -> Tensor:
+        """The logits on D_u, [N, forgotten, classes], of tops trained on D, or ``without`` D_u.
+
+        The tops are trained for as many epochs, and with the same batches, as the model to unlearn:
+        h⁺ has to know D_u as well as the model does.
+        """
+        models, optimiser = self._fresh()
+        for epoch in range(self._agreement.training.epochs):
+            self._train(models, optimiser, self._orders(epoch, without=without))
+        with torch.no_grad():
+            return models([self._at(self._forgotten)])
+
+    def _train(self, models: Ensemble, optimiser: torch.optim.Optimizer, orders: Tensor) -> None:
+        """One epoch in the given orders, [N, rows]."""
+        chosen = models.with_prefix()
+        for places in torch.split(orders, self._agreement.training.batch, dim=1):
+            logits, truth = models([self._at(places)]), self._labels.gather(1, places)
+            losses = cross_entropy(logits.flatten(0, 1), truth.flatten(), reduction="none")
+            optimiser.zero_grad()
+            losses.view(truth.shape).mean(dim=1).sum().backward(inputs=chosen)  # type: ignore[no-untyped-call]
+            optimiser.step()
+
+    def _orders(self, epoch: int, *, without: bool) -> Tensor:
+        """Random orders of the training rows, without D_u where wanted, [N, rows].
+
+        The remaining rows have the same order with and without D_u.
+        """
+        orders = []
+        for stream, forgotten in zip(self._streams, self._forgotten, strict=True):
+            seed = torch_seed(self._agreement.seed, "reference order", stream, epoch)
+            generator = torch.Generator().manual_seed(seed)
+            order = torch.randperm(self._embeddings.shape[1], generator=generator)
+            orders.append(order[~torch.isin(order, forgotten)] if without else order)
+        return torch.stack(orders)
+
+    def _at(self, places: Tensor) -> Tensor:
+        """The embeddings of each model at ``places``, [N, batch]: [N, batch, width]."""
+        return self._embeddings.gather(
+            1, places[..., None].expand(-1, -1, self._embeddings.shape[2])
+        )
+
+    def _fresh(self) -> tuple[Ensemble, torch.optim.Optimizer]:
+        """Fresh tops, the same in every call, and their optimiser."""
+        agreed = self._agreement
+        hidden = agreed.top.hidden if isinstance(agreed.top, MlpTop) else ()
+        width, classes = self._embeddings.shape[2], len(agreed.labels.classes)
+
+        def build() -> ConcatHead:
+            return ConcatHead([width], hidden, classes)
+
+        models = Ensemble.of(
+            [
+                build_seeded(torch_seed(agreed.seed, "reference weights", stream), build).to(
+                    self._embeddings.dtype
+                )
+                for stream in self._streams
+            ]
+        )
+        return models, torch.optim.Adam(models.with_prefix(), TOP_RATE)

@@ -1,0 +1,62 @@
+"""Training of a model between parties, with the agreed start: random weights, or a local start."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from parties.vertical.engine.local_model import EARLY_CHECKPOINT
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.train import EpochResult, train_from_random, validation_metrics
+from parties.vertical.methods.local_start import JOINT, TOP, LocalStart
+from parties.vertical.methods.network_run import NetworkRun
+from protocol import vfl_pb2
+
+
+def train_model(
+    split_model: SplitModel,
+    rows: vfl_pb2.Rows,
+    stream: str,
+    name: str,
+    early: int | None = None,
+) -> list[EpochResult]:
+    """Initialise a model, and train it with the agreed start, optimiser and number of shards.
+
+    Args:
+        split_model: the model.
+        rows: the row set for preprocessing and training.
+        stream: random stream of the weights and the batch order.
+        name: name in the progress display and in the journal.
+        early: the epoch after which every party keeps the early checkpoint; with a local start,
+            the checkpoint is kept before the joint epochs. None: no checkpoint.
+    """
+    if split_model.agreement.training.start == "random":
+        return train_from_random(split_model, rows, stream, name, early)
+    run = NetworkRun(split_model, vfl_pb2.TRAIN)
+    training = LocalStart(run, split_model.agreement.training.local, rows, stream)
+    split_model.party.progress.phase(name, training.steps)
+    training.begin()
+    epochs: list[EpochResult] = []
+    for number in range(training.epochs):
+        work = partial(_validated_epoch, split_model, training, number)
+        record = split_model.once(f"{name}, epoch {number + 1}", EpochRecord, work)
+        if record.loss is not None:
+            epochs.append(EpochResult(len(epochs) + 1, record.loss, *record.validation))
+        if early is not None and training.ends(TOP, number):
+            split_model.keep_copy(EARLY_CHECKPOINT, vfl_pb2.TRAIN)
+    return epochs
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRecord:
+    """The result of one epoch of a training with a local start."""
+
+    loss: float | None  # mean cross entropy of the batches; None in the local fit
+    # Cross entropy and accuracy on the validation rows; both None if the model was not validated.
+    validation: tuple[float | None, float | None] = (None, None)
+
+
+def _validated_epoch(split_model: SplitModel, training: LocalStart, number: int) -> EpochRecord:
+    """One epoch; the model is validated after its top model was fitted."""
+    phase, loss = training.epoch(number)
+    if phase.name == JOINT or training.ends(TOP, number):
+        return EpochRecord(loss, validation_metrics(split_model))
+    return EpochRecord(loss)

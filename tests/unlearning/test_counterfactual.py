@@ -1,0 +1,81 @@
+"""The counterfactual constraint: targets and scores by hand, and their limits."""
+
+import math
+
+import pytest
+import torch
+
+from unlearning.counterfactual import (
+    counterfactual_targets,
+    disagreement,
+    label_scores,
+    row_divergences,
+    target_scores,
+)
+
+HALF, QUARTER = math.log(0.5), math.log(0.25)
+
+
+def logits(*probabilities: float) -> torch.Tensor:
+    return torch.tensor([probabilities], dtype=torch.float64).log()
+
+
+def test_target_is_the_own_output_where_both_references_agree() -> None:
+    own, same = logits(0.9, 0.1), logits(0.3, 0.7)
+    target = counterfactual_targets(own, same, same)
+    torch.testing.assert_close(target, own)
+
+
+def test_target_moves_as_the_references_differ_by_hand() -> None:
+    """KL((.5, .5) ‖ (.25, .75)) = .5 ln 2 + .5 ln(2/3) = .1438; w = exp(-.1438²) = .9795."""
+    own, plus, minus = logits(0.8, 0.2), logits(0.5, 0.5), logits(0.25, 0.75)
+    weight = math.exp(-((0.5 * math.log(2) + 0.5 * math.log(2 / 3)) ** 2))
+    odds = math.log(0.25 / 0.75) + weight * (math.log(0.8 / 0.2) - 0.0)
+    target = counterfactual_targets(own, plus, minus)
+    expected = 1 / (1 + math.exp(-odds))
+    assert weight == pytest.approx(0.9795, abs=1e-4)
+    assert target.exp()[0, 0].item() == pytest.approx(expected)
+
+
+def test_target_is_that_of_the_reference_where_only_the_forgotten_rows_explain_the_row() -> None:
+    own, plus, minus = logits(0.999, 0.001), logits(0.999, 0.001), logits(0.001, 0.999)
+    target = counterfactual_targets(own, plus, minus)
+    torch.testing.assert_close(target, minus, rtol=1e-6, atol=1e-6)
+
+
+def test_constants_of_logits_change_nothing() -> None:
+    own, plus, minus = logits(0.8, 0.2), logits(0.5, 0.5), logits(0.25, 0.75)
+    moved = counterfactual_targets(own + 3, plus - 2, minus + 7)
+    torch.testing.assert_close(moved, counterfactual_targets(own, plus, minus))
+
+
+def test_score_of_the_target_itself_is_zero_and_every_other_score_is_below() -> None:
+    target = logits(0.6, 0.3, 0.1)
+    assert target_scores(target, target + 5).item() == pytest.approx(0.0, abs=1e-12)
+    assert target_scores(target, logits(0.3, 0.6, 0.1)).item() < 0
+
+
+def test_label_score_compares_only_the_label_by_hand() -> None:
+    """KL(B(.5) ‖ B(.25)) = .5 ln 2 + .5 ln(2/3), however the rest is shared."""
+    target, label = logits(0.5, 0.3, 0.2), torch.tensor([0])
+    expected = -(0.5 * math.log(2) + 0.5 * math.log(2 / 3))
+    for rest in ((0.7, 0.05), (0.05, 0.7)):
+        found = label_scores(target, logits(0.25, *rest), label)
+        assert found.item() == pytest.approx(expected)
+
+
+def test_label_score_is_finite_at_a_certain_prediction() -> None:
+    certain = torch.tensor([[100.0, 0.0, 0.0]], requires_grad=True)
+    found = label_scores(logits(0.5, 0.3, 0.2).float(), certain, torch.tensor([0]))
+    found.sum().backward()
+    assert torch.isfinite(found).all()
+    assert certain.grad is not None
+    assert torch.isfinite(certain.grad).all()
+
+
+def test_divergence_and_disagreement_are_means_in_nats() -> None:
+    plus, minus = logits(0.5, 0.5), logits(0.25, 0.75)
+    expected = 0.5 * (HALF - QUARTER) + 0.5 * (HALF - math.log(0.75))
+    assert row_divergences(plus, minus).item() == pytest.approx(expected)
+    two = disagreement(torch.cat([plus, plus]), torch.cat([minus, plus]))
+    assert two == pytest.approx(expected / 2)

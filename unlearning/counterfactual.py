@@ -1,0 +1,74 @@
+"""The counterfactual constraint: what a model without the forgotten rows would say about them.
+
+Two small top models, trained on the same codes, differ only in D_u: h⁺ was trained on D, and h⁻ on
+D_r. Notation: z⁺, z⁻ = their log-softmax outputs on D_u; z⁰ = that of the model to unlearn;
+p = exp(z); q_j = the target of row j; P_Θ = the softmax of the model; c = the constraint. The
+constraint is FedORA's (arXiv 2512.23171, Eq. 20) with the score S_u = -c and the threshold γ = -ε.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import log_softmax
+
+SCALE = 1.0  # κ, in nats: with a larger disagreement of h⁺ and h⁻, the target is h⁻ itself
+
+
+def counterfactual_targets(
+    trained: Tensor, with_rows: Tensor, without_rows: Tensor, scale: float = SCALE
+) -> Tensor:
+    """Return log q_j of each row, ``[rows, classes]``.
+
+    The target is the model's own output, changed as h⁻ differs from h⁺. Where the difference is
+    large, only D_u explains the row, and the target is the output of h⁻.
+
+    Args:
+        trained: the logits of the model to unlearn, ``[rows, classes]``.
+        with_rows: the logits of h⁺, ``[rows, classes]``.
+        without_rows: the logits of h⁻, ``[rows, classes]``.
+        scale: κ.
+    """
+    own, plus, minus = (log_softmax(z, dim=1) for z in (trained, with_rows, without_rows))
+    # w_j = exp(-(KL(p⁺_j ‖ p⁻_j) / κ)²), q_j = softmax(z⁻_j + w_j (z⁰_j - z⁺_j))
+    weight = torch.exp(-((row_divergences(plus, minus) / scale) ** 2))[:, None]
+    return log_softmax(minus + weight * (own - plus), dim=1)
+
+
+def disagreement(with_rows: Tensor, without_rows: Tensor) -> float:
+    """Return the mean of KL(p⁺_j ‖ p⁻_j) over rows, from logits ``[rows, classes]``."""
+    plus, minus = log_softmax(with_rows, dim=1), log_softmax(without_rows, dim=1)
+    return row_divergences(plus, minus).mean().item()
+
+
+def target_scores(log_targets: Tensor, logits: Tensor) -> Tensor:
+    """Return -KL(q_j ‖ P_Θ(x_j)) of each row, ``[rows]``; ``[rows, classes]`` both."""
+    return -row_divergences(log_targets, log_softmax(logits, dim=1))
+
+
+def label_scores(log_targets: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
+    """Return minus the divergence of the probability of each row's label, ``[rows]``.
+
+    It is the Kullback-Leibler divergence of two Bernoulli distributions. For poisoned or
+    mislabelled rows, only the planted label is to be forgotten.
+
+    Args:
+        log_targets: log q_j, ``[rows, classes]``.
+        logits: the logits of the model, ``[rows, classes]``.
+        labels: the label y_j of each row, ``[rows]``.
+    """
+    wanted = _label_and_rest(log_targets, labels)
+    return -row_divergences(wanted, _label_and_rest(log_softmax(logits, dim=1), labels))
+
+
+def row_divergences(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """Return KL(p ‖ q) of each row in nats, ``[rows]``, from log-probabilities ``[rows, classes]``.
+
+    Terms with p = 0 are 0.
+    """
+    return (log_p.exp() * (log_p - log_q)).sum(dim=1)
+
+
+def _label_and_rest(log_p: Tensor, labels: Tensor) -> Tensor:
+    """The log-probabilities of the label and of all other classes, ``[rows, 2]``."""
+    own = log_p.gather(1, labels[:, None])
+    others = log_p.scatter(1, labels[:, None], -torch.inf).logsumexp(dim=1, keepdim=True)
+    return torch.cat([own, others], dim=1)
