@@ -19,7 +19,12 @@ import torch
 from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
-from configs.agreement import MlpTop, TrainingSettings, VerticalAgreement
+from configs.agreement import (
+    MlpTop,
+    TrainingSettings,
+    VerticalAgreement,
+    require_local_start,
+)
 from configs.local_start import LocalStartSettings
 from configs.table import ConfigTable, Count, Fraction, Positive
 from configs.unlearning import MethodSettings, ShrinkTop
@@ -302,11 +307,15 @@ class FedoraSettings(MethodSettings):
         return self
 
     def check(self, agreement: VerticalAgreement) -> None:
-        """Check that an early checkpoint exists if FedORA starts from it.
+        """Check that FedORA's start and its constraint are possible.
 
         Raises:
-            ValueError: the training saves no early checkpoint.
+            ValueError: the training saves no early checkpoint, or no local fit is possible.
         """
+        if self.policy == "counterfactual" and self.score:
+            _require_local_fit(agreement, "unlearning.fedora.policy = 'counterfactual'")
+        if self.start == "redrawn":
+            _require_local_fit(agreement, "unlearning.fedora.start = 'redrawn'")
         newton = agreement.training.optimiser == "newton-cg"
         if newton and agreement.unlearn and self.start == "rewind":
             raise ValueError(
@@ -314,6 +323,20 @@ class FedoraSettings(MethodSettings):
                 "training.optimiser = 'newton-cg' does not save: set unlearning.fedora.start = "
                 "'original' or unlearning.method = 'newton-cg'"
             )
+
+
+def _require_local_fit(agreement: VerticalAgreement, user: str) -> None:
+    """Refuse a local fit of bottom models that no model changes, or that add votes.
+
+    Raises:
+        ValueError: the message names the key to change.
+    """
+    require_local_start(agreement, user)
+    if agreement.keeps_embeddings:
+        raise ValueError(
+            f"{user} fits bottom models, but training.local.keep_embeddings keeps their random "
+            "weights: remove one of the two"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -311,6 +311,25 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"unlearning": {"method": "retrain-local"}, **VOTES},
         "the method retrain-local needs a top model",
     ),
+    "a counterfactual constraint with a sum of votes": (
+        {"unlearning": {"fedora": {"policy": "counterfactual"}}, **VOTES},
+        "policy = 'counterfactual' needs a top model",
+    ),
+    "a redrawn start with frozen bottoms": (
+        {
+            "unlearning": {"fedora": {"start": "redrawn"}},
+            "privacy": {"embed_once": {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5}},
+        },
+        "start = 'redrawn' fits bottom models, but privacy.embed_once",
+    ),
+    "a redrawn start with kept embeddings": (
+        {
+            "training": start_locally(codes="fixed", keep_embeddings=True),
+            "preprocessing": "declared",
+            "unlearning": {"fedora": {"start": "redrawn"}},
+        },
+        "start = 'redrawn' fits bottom models, but training.local.keep_embeddings",
+    ),
 }
 
 
