@@ -324,7 +324,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a redrawn start with kept embeddings": (
         {
-            "training": start_locally(codes="fixed", keep_embeddings=True),
+            "training": start_locally(local={"codes": "fixed", "keep_embeddings": True}),
             "preprocessing": "declared",
             "unlearning": {"fedora": {"start": "redrawn"}},
         },
