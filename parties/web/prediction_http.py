@@ -94,6 +94,9 @@ def serve_http(address: tuple[str, int], service: AnswersPredictions) -> Iterato
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = (
+        128  # connections that wait; with the default of 5 a busy party refuses some
+    )
 
     def __init__(self, address: tuple[str, int], service: AnswersPredictions) -> None:
         self.service = service

@@ -111,7 +111,7 @@ def _kills(kills: RequestKills, report: Report) -> Iterator[Row]:
     two = len(kills.finished) - alone
     yield shown("requests: lives with a kill of two parties, at random boundaries", two, "")
     title = "requests: lives with a kill that lost the request, did it twice or ended differently"
-    yield at_most(title, len(failed), 0, "")
+    yield at_most(title, len(failed), 0, f"of {len(kills.finished)}; {len(single)} boundaries")
 
 
 def _search(kills: RequestKills) -> Iterator[Row]:
@@ -161,7 +161,8 @@ def _power_losses(kills: RequestKills, folder: Path, report: Report) -> Iterator
     yield shown(f"{title}, images after which the request was carried out once, with the same "
                 "final digests", found[RECOVERED], "")  # fmt: skip
     yield shown(f"{title}, images that a named error refused", found[NAMED], "")
-    yield at_most(f"{title}, images with another end", found[WRONG], 0, "")
+    yield at_most(f"{title}, images with another end", found[WRONG], 0,
+                  f"of {len(losses.finished)}; {every} images in all")  # fmt: skip
     with TemporaryDirectory() as name:
         asked = ask_with_losses(kills, Path(name))
     yield shown(f"{title} while a request is recorded, images", asked.images, "")

@@ -148,7 +148,8 @@ class PredictionTrial:
     def _judge_failure(self, answer: Answer) -> str:
         absent = set(answer.content.get("absent", ()))
         if answer.status != 503 or not absent:
-            return f"failed with {answer.status}"
+            reason = "" if answer.status else f": {answer.content.get('error')}"
+            return f"failed with {answer.status}{reason}"
         causes = {
             each.party
             for each in self.outages

@@ -24,7 +24,7 @@ from unlearning.audit.bias_curve import BiasCurve, CorrectedAuc
 from unlearning.audit.epsilon import CONFIDENCE
 
 # Methods whose figures are checks.
-DELIVERED: Final = ("FedORA", "FedORA, counterfactual", "FedORA, redrawn start", "local Retrain")
+DELIVERED: Final = ("FedORA", "FedORA, counterfactual", "local Retrain")
 MIN_P = 0.001  # smaller p-values are shown as "p < 0.001"
 VOTES = ", votes"  # suffix of populations with a sum of votes
 MARKERS = {VS_RETRAIN: ("o", "C0", -0.15), U_LIRA: ("s", "C1", 0.15)}  # marker, colour, offset
