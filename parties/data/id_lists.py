@@ -54,10 +54,12 @@ def read_id_list(path: Path, columns: Sequence[str], encoding: Encoding = "utf-8
         encoding: encoding of the file; a byte order mark is ignored.
 
     Raises:
-        DataError: the file cannot be read, has another encoding, contains no usable ID, or has
-            lines whose ID columns cannot be found.
+        DataError: the file cannot be read, is empty, has another encoding, contains no usable ID,
+            or has lines whose ID columns cannot be found.
     """
     text = _decoded(path, encoding)
+    if not text.strip():
+        raise DataError(f"{path} is empty", "write one ID per line")
     found = _listed(_records(path, text, columns), max(1, len(columns)))
     if not found.ids:
         raise DataError(f"{path} contains no usable ID", "write one ID per line")

@@ -92,7 +92,7 @@ def test_undefined_byte_of_cp1252_is_refused(tmp_path: Path) -> None:
         read(tmp_path, b"id\n\x81\n", encoding="cp1252")
 
 
-@pytest.mark.parametrize("content", ["", "\n\n", "id\n", "id,age\n,3\n"])
+@pytest.mark.parametrize("content", ["id\n", "id,age\n,3\n"])
 def test_list_without_an_id_is_refused(tmp_path: Path, content: str) -> None:
     with pytest.raises(DataError, match="contains no usable ID"):
         read(tmp_path, content)
@@ -122,3 +122,12 @@ def test_error_and_repr_show_no_id(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         read(tmp_path, "p4711,secret\n")
     assert "p4711" not in str(caught.value) + caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["", "\n \n"], ids=["no bytes", "blank lines"])
+@pytest.mark.parametrize("columns", [(), ("name", "born")], ids=["one column", "two columns"])
+def test_empty_list_is_named(tmp_path: Path, text: str, columns: tuple[str, ...]) -> None:
+    path = tmp_path / "list.csv"
+    path.write_text(text)
+    with pytest.raises(DataError, match=r"list\.csv is empty"):
+        read_id_list(path, columns)
