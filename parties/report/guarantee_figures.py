@@ -28,6 +28,8 @@ def guarantee_blocks(request: Request) -> list[GuaranteeBlock]:
         blocks.append(_certificate(request, certificate))
     if sharding := details.get("sharding"):
         blocks.append(_sharding(sharding))
+    if constraint := details.get("constraint"):
+        blocks.append(_constraint(constraint))
     if kkt := details.get("kkt"):
         blocks.append(_kkt(kkt))
     return blocks
@@ -91,6 +93,22 @@ def _sharding(sharding: JsonObject) -> GuaranteeBlock:
         for party, digest in shard["before"].items()
     ]
     return GuaranteeBlock("The shards", [sentence], ("shard", "party", "before", "after"), rows)
+
+
+def _constraint(use: JsonObject) -> GuaranteeBlock:
+    """How often FedORA's constraint took part."""
+    count = format_count(use["iterations"])
+    if not use["active"]:
+        sentence = (
+            f"FedORA's constraint was inactive: its dual Ω was 0 in all {count} iterations, so the "
+            "result is that of the start and of fine-tuning."
+        )
+    else:
+        sentence = f"FedORA's constraint was active in {use['active']:.3g} of {count} iterations"
+        if use["at_maximum"]:
+            sentence += f", and its dual Ω was at its maximum in {use['at_maximum']:.3g}"
+        sentence += "."
+    return GuaranteeBlock("The constraint", [sentence])
 
 
 def _kkt(kkt: JsonObject) -> GuaranteeBlock:

@@ -500,15 +500,32 @@ class FedOraMethod(MethodDefaults):
             stopped=stop.reason,
             threshold=Threshold(gamma, state.policy),
             sent_gradients=state.sent,
-            audit=partial(_audit, run, gamma, multiplier if scalar else None),
+            audit=partial(_audit, run, state, multiplier if scalar else None),
         )
 
 
-def _audit(run: VerticalRun, gamma: float, multiplier: float | None) -> dict[str, Any]:
+def _audit(run: VerticalRun, state: FedOraState, multiplier: float | None) -> dict[str, Any]:
     """The KKT report; it is not part of the cost, because it changes nothing."""
-    plan = run.settings(FedoraSettings)
-    terms = KktTerms(plan.weight, plan.proximal, plan.tolerance)
+    plan, gamma = run.settings(FedoraSettings), state.duals[0].threshold
+    terms = KktTerms(partial(row_scores, run, state.targets), plan.proximal, plan.tolerance)
     return {"kkt": kkt_report(run, gamma, multiplier, terms)}
+
+
+def row_scores(run: VerticalRun, found: CounterfactualTargets | None, batch: Batch) -> Tensor:
+    """The forgetting score of each row of a batch of D_u, [N * batch].
+
+    With counterfactual targets it is minus the divergence from the target of the row.
+    """
+    plan, logits = run.settings(FedoraSettings), batch.logits.flatten(0, 1)
+    if found is None:
+        return forgetting_scores(logits, plan.weight)
+    of_models = zip(found.log_targets, run.sets, batch.rows.numpy(), strict=True)
+    targets = torch.cat(
+        [log_q[np.searchsorted(sets.forgotten, rows)] for log_q, sets, rows in of_models]
+    )
+    if plan.compared == "label":
+        return label_scores(targets, logits, batch.labels.flatten())
+    return target_scores(targets, logits)
 
 
 def _with_changes(records: Sequence[JsonObject]) -> list[JsonObject]:
@@ -720,7 +737,7 @@ class _Iteration:
         """S_u, whose gradient is held: a mean over D_u or over the mini-batch."""
         whole = batch.request.order == vfl_pb2.BY_INDEX
         count = self._run.row_count(vfl_pb2.FORGOTTEN) if whole else batch.rows.shape[1]
-        means = batch.sums(self._forgetting(batch)) / count
+        means = batch.sums(row_scores(self._run, self._before.targets, batch)) / count
         self._scores += means.detach()
         if batch.rows.shape[1] == count and self._sends_if_violated:
             means = means * self._needed(means.detach())
@@ -733,29 +750,16 @@ class _Iteration:
 
     def _needed(self, scores: Tensor) -> Tensor:
         """1 for each model whose dual is above 0, or will be with these ``scores``; else 0, [N]."""
-        pairs = zip(self._duals, scores.tolist(), strict=True)
         wanted = [
-            dual.maximum > 0 and (dual.multiplier > 0 or score < dual.threshold)
-            for dual, score in pairs
+            dual.maximum > 0 and (dual.multiplier > 0 or self._used(n, score) < dual.threshold)
+            for n, (dual, score) in enumerate(zip(self._duals, scores.tolist(), strict=True))
         ]
         return torch.tensor(wanted, dtype=scores.dtype)
 
-    def _forgetting(self, batch: Batch) -> Tensor:
-        """The forgetting score of each row of a batch of D_u, [N * batch]."""
-        logits, found = batch.logits.flatten(0, 1), self._before.targets
-        if found is None:
-            return forgetting_scores(logits, self._plan.weight)
-        targets = torch.cat(
-            [
-                log_q[np.searchsorted(sets.forgotten, rows)]
-                for log_q, sets, rows in zip(
-                    found.log_targets, self._run.sets, batch.rows.numpy(), strict=True
-                )
-            ]
-        )
-        if self._plan.compared == "label":
-            return label_scores(targets, logits, batch.labels.flatten())
-        return target_scores(targets, logits)
+    def _used(self, model: int, score: float) -> float:
+        """The score that the dual of a model uses: ``score``, or its extrapolation."""
+        before = self._before.scores[model] if self._k else None
+        return extrapolated_score(score, before) if self._plan.extrapolate else score
 
     def _update_duals(self, norms: list[Norms]) -> None:
         """Dual ascent and step sizes from the norms of all blocks (Eq. 20, 30-33)."""
@@ -765,9 +769,7 @@ class _Iteration:
         for n, (score, norm) in enumerate(zip(self._scores.tolist(), norms, strict=True)):
             steps = self._steps[n].adapt(norm.change) if self._k else self._steps[n]
             self._steps[n] = steps.with_gradient(norm.held)
-            before = self._before.scores[n] if self._k else None
-            used = extrapolated_score(score, before) if self._plan.extrapolate else score
-            self._duals[n] = self._duals[n].ascend(used, self._steps[n].dual)
+            self._duals[n] = self._duals[n].ascend(self._used(n, score), self._steps[n].dual)
 
     def _primal_steps(self, place: int) -> list[vfl_pb2.PrimalStep]:
         """τ of one sub-step, with Ω, or with what a party needs to compute its literal dual."""

@@ -1,14 +1,16 @@
 """FedORA's KKT report: residuals of the final model, from full-batch gradients."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from torch import Tensor
 
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.training_loop import HOLD
 from parties.vertical.methods.run import Batch, Loss, VerticalRun
 from protocol import vfl_pb2
 from unlearning.kkt import KktGradients, kkt_residuals
-from unlearning.objectives import forgetting_scores
 
 ANCHOR = "start of fedora"  # slot of θ₀, if FedORA has a proximal term
 _ADD = vfl_pb2.Gradient(add_to_held=vfl_pb2.AddToHeld())
@@ -18,7 +20,7 @@ _ADD = vfl_pb2.Gradient(add_to_held=vfl_pb2.AddToHeld())
 class KktTerms:
     """The settings of FedORA on which the KKT report depends."""
 
-    weight: float  # weight ω in the forgetting score
+    scores: Callable[[Batch], Tensor]  # the forgetting score of each row of a batch, [N * batch]
     proximal: float  # ρ, weight of the proximal term
     tolerance: float  # largest relative residual that counts as converged
 
@@ -48,8 +50,7 @@ def kkt_report(
         return Loss(batch.cross_entropy_sum() / retained, HOLD)
 
     def forget(batch: Batch) -> Loss:
-        scores = forgetting_scores(batch.logits.flatten(0, 1), terms.weight)
-        mean = batch.sums(scores) / forgotten
+        mean = batch.sums(terms.scores(batch)) / forgotten
         score[0] += mean.item()
         return Loss(-dual * mean, _ADD)
 

@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
+import torch
 from monolith import Monolith
 from three_parties import forget_some, inputs, networks, open_split_model, start_training
 from whole_run import run
@@ -14,11 +15,19 @@ from parties.report.page import report_page
 from parties.vertical.engine.train import TrainingPlan, train_epochs
 from parties.vertical.methods.kkt import ANCHOR, KktTerms, kkt_report
 from parties.vertical.methods.network_run import NetworkRun
+from parties.vertical.methods.run import Batch
 from protocol import vfl_pb2
+from unlearning.objectives import forgetting_scores
 
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
 GAMMA, PRICE, RHO = 0.5, 0.4, 0.2
-TERMS = KktTerms(weight=2.0, proximal=RHO, tolerance=1e-3)
+
+
+def scores(batch: Batch) -> torch.Tensor:
+    return forgetting_scores(batch.logits.flatten(0, 1), 2.0)
+
+
+TERMS = KktTerms(scores, proximal=RHO, tolerance=1e-3)
 
 
 def norm(tensors: list[object]) -> float:
