@@ -18,7 +18,7 @@ from parties.common.shared_randomness import Index
 from parties.requests.driver import carry_out
 from parties.requests.duties import RequestDesk
 from parties.requests.lifecycle import CARRIED_OUT
-from parties.requests.receipts import FOLDER
+from parties.requests.receipts import FOLDER, read_receipt
 from parties.session import handshake
 from parties.session.checkpoint import CheckpointContent
 from parties.session.handshake import CheckpointOffer
@@ -41,7 +41,7 @@ from protocol.errors import RemoteProtocolError
 from protocol.hub import Hub
 from protocol.line import Line
 from protocol.message import Message
-from unlearning.receipts.receipt import PartyStatement, Receipt, decode_receipt
+from unlearning.receipts.receipt import PartyStatement, Receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ def _refuse_erasure(*_: object) -> None:
 def _own_receipt(party: VerticalParty, name: str) -> Receipt:
     path = party.state / FOLDER / f"{name}.json"
     try:
-        return decode_receipt(path.read_bytes())
+        return read_receipt(path)
     except OSError as error:
         raise StorageError(
             f"cannot read the receipt {path}: {error.strerror}",

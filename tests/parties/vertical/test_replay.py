@@ -13,7 +13,7 @@ import pytest
 from kept_trio import SECONDS, KeptTrio, train_trio
 from three_parties import PARTIES
 
-from parties.common.errors import PolicyError, StorageError
+from parties.common.errors import IntegrityError, PolicyError, StorageError
 from parties.requests.events import EventKind
 from parties.session.memory_port import MemoryPort
 from parties.vertical.service.desk import open_desk
@@ -193,6 +193,16 @@ def test_replay_needs_a_request_with_a_receipt(trio: KeptTrio) -> None:
         pytest.raises(StorageError, match="no receipt to replay"),
     ):
         plan_replay(us, desk)
+
+
+def test_damaged_receipt_is_named(trio: KeptTrio) -> None:
+    request = trio.request("left", [3])
+    trio.carry_out()
+    for name in PARTIES:
+        path = trio.folder / "runs" / "trio" / name / "receipts" / f"{request}.json"
+        path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(IntegrityError, match=rf"{request}\.json is not valid"):
+        replay(trio, request)
 
 
 def test_full_audit_compares_with_retrains_before_the_rows_are_erased(tmp_path: Path) -> None:
