@@ -309,6 +309,12 @@ class VerticalAgreement(ConfigTable):
         return self.privacy.embed_once is not None or self.keeps_embeddings
 
     @property
+    def may_fit_bottoms(self) -> bool:
+        """Whether a party may fit a bottom model alone, and the active party a top model alone."""
+        trained = self.training.optimiser != "newton-cg" and not self.frozen_bottoms
+        return trained and self.top.kind != "sum"
+
+    @property
     def only_perceptrons(self) -> bool:
         """Whether every bottom model is a perceptron, of which a step takes milliseconds."""
         return all(isinstance(each.bottom, MlpBottom) for each in self.feature_parties.values())
@@ -350,6 +356,7 @@ class VerticalAgreement(ConfigTable):
 
     @model_validator(mode="after")
     def _methods_have_what_they_need(self) -> Self:
+        object.__setattr__(self, "unlearning", self.unlearning.within(self))
         for table in self.unlearning.tables():
             table.check(self)
         return self

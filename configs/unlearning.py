@@ -17,6 +17,10 @@ ShrinkTop: TypeAlias = Literal["keep", "shrink", "fresh"]
 class MethodSettings(ConfigTable):
     """The table of settings of one unlearning method."""
 
+    def within(self, agreement: Any) -> Self:  # noqa: ARG002  methods override it
+        """Return the settings with the defaults that depend on the rest of the agreement."""
+        return self
+
     def check(self, agreement: Any) -> None:
         """Check the rules between these settings and the rest of the agreement.
 
@@ -51,6 +55,17 @@ class UnlearningSettings(ConfigTable):
             if isinstance(table, kind):
                 return table
         raise LookupError(f"no unlearning method has settings of the type {kind.__name__}")
+
+    def within(self, agreement: Any) -> Self:
+        """Return the settings of all methods with the defaults that depend on the agreement."""
+        tables = {name: getattr(self, name) for name in type(self).model_fields}
+        settled = {
+            name: table.within(agreement)
+            for name, table in tables.items()
+            if isinstance(table, MethodSettings)
+        }
+        changed = {name: each for name, each in settled.items() if each is not tables[name]}
+        return self.model_copy(update=changed) if changed else self
 
     def tables(self) -> list[MethodSettings]:
         """The tables of all methods that run for a request."""

@@ -2,8 +2,14 @@
 
 Two small top models, trained on the same codes, differ only in D_u: h⁺ was trained on D, and h⁻ on
 D_r. Notation: z⁺, z⁻ = their log-softmax outputs on D_u; z⁰ = that of the model to unlearn;
-p = exp(z); q_j = the target of row j; P_Θ = the softmax of the model; c = the constraint. The
-constraint is FedORA's (arXiv 2512.23171, Eq. 20) with the score S_u = -c and the threshold γ = -ε.
+p = exp(z); q_j = the target of row j; P_Θ = the softmax of the model; y_j = the label of row j;
+c = the constraint: the mean over D_u of the Kullback-Leibler divergence between the target's
+probability of y_j and the model's. It is FedORA's constraint (arXiv 2512.23171, Eq. 20) with the
+score S_u = -c and the threshold γ = -ε.
+
+The constraint is one-sided: a row takes part only while the model gives y_j a larger probability
+than the target does. A two-sided constraint would also teach D_u where the model knows less than
+the target, and would give all forgotten rows nearly the same output, which an attack recognises.
 """
 
 import torch
@@ -33,22 +39,11 @@ def counterfactual_targets(
     return log_softmax(minus + weight * (own - plus), dim=1)
 
 
-def disagreement(with_rows: Tensor, without_rows: Tensor) -> float:
-    """Return the mean of KL(p⁺_j ‖ p⁻_j) over rows, from logits ``[rows, classes]``."""
-    plus, minus = log_softmax(with_rows, dim=1), log_softmax(without_rows, dim=1)
-    return row_divergences(plus, minus).mean().item()
-
-
-def target_scores(log_targets: Tensor, logits: Tensor) -> Tensor:
-    """Return -KL(q_j ‖ P_Θ(x_j)) of each row, ``[rows]``; ``[rows, classes]`` both."""
-    return -row_divergences(log_targets, log_softmax(logits, dim=1))
-
-
 def label_scores(log_targets: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
     """Return minus the divergence of the probability of each row's label, ``[rows]``.
 
-    It is the Kullback-Leibler divergence of two Bernoulli distributions. For poisoned or
-    mislabelled rows, only the planted label is to be forgotten.
+    It is the Kullback-Leibler divergence of two Bernoulli distributions, or 0 where the model gives
+    the label a smaller probability than the target does.
 
     Args:
         log_targets: log q_j, ``[rows, classes]``.
@@ -56,7 +51,8 @@ def label_scores(log_targets: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
         labels: the label y_j of each row, ``[rows]``.
     """
     wanted = _label_and_rest(log_targets, labels)
-    return -row_divergences(wanted, _label_and_rest(log_softmax(logits, dim=1), labels))
+    found = _label_and_rest(log_softmax(logits, dim=1), labels)
+    return -row_divergences(wanted, found) * (found[:, 0] > wanted[:, 0])
 
 
 def row_divergences(log_p: Tensor, log_q: Tensor) -> Tensor:

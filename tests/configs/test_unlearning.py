@@ -61,13 +61,24 @@ def test_ablation_of_the_literal_dual_is_refused(tmp_path: Path, change: str) ->
     assert "or dual = 'scalar'" in error
 
 
-def test_default_steps_equal_the_learning_rate_of_training(tmp_path: Path) -> None:
+def test_default_steps_follow_the_learning_rate_of_training(tmp_path: Path) -> None:
     changes = ("unlearning.fedora.primal_step=0.5", "unlearning.fedora.primal=plain")
     own, plain = (read(tmp_path, GOOD, change).agreement.unlearning.fedora for change in changes)
     follow = read(tmp_path, GOOD).agreement.unlearning.fedora
-    assert follow.first_step(0.003) == 0.006
+    assert follow.first_step(0.0003) == pytest.approx(0.0012)
+    assert follow.first_step(0.003) == 0.004
+    present = read(tmp_path, GOOD, "unlearning.fedora.policy=present").agreement.unlearning.fedora
+    assert present.first_step(0.003) == 0.006
     assert own.first_step(0.003) == 0.5
     assert plain.first_step(0.003) == 0.1
+
+
+def test_fedora_has_another_policy_where_no_bottom_may_be_fitted(tmp_path: Path) -> None:
+    found = [read(tmp_path, text).agreement.unlearning.fedora for text in (GOOD, SUM)]
+    assert [each.policy for each in found] == ["counterfactual", "present"]
+    assert [each.start for each in found] == ["original", "rewind"]
+    asked = "unlearning.fedora.policy=counterfactual"
+    assert "unlearning.fedora.policy = 'present'" in refusal(tmp_path, SUM, asked)
 
 
 ALONE = ("unlearning.retrains=0", "unlearning.compare=[]")

@@ -27,7 +27,7 @@ from parties.common.shared_randomness import torch_seed
 from parties.vertical.methods.local_start import FIT, train_local_start
 from parties.vertical.methods.run import VerticalRun
 from protocol import vfl_pb2
-from unlearning.counterfactual import counterfactual_targets, disagreement
+from unlearning.counterfactual import counterfactual_targets
 
 STREAM: Final = "reference of fedora"  # random stream of the reference models
 TOP_RATE: Final = 2e-3  # learning rate of the reference tops, which adam carries out
@@ -39,8 +39,6 @@ class CounterfactualTargets:
     """The targets of each model on its D_u, in index order."""
 
     log_targets: list[Tensor]  # log q of each model, [forgotten, classes]
-    # Mean over models and rows of KL(p⁺ ‖ p⁻): how much D_u alone explains its own labels.
-    disagreement: float
 
 
 def find_targets(run: VerticalRun) -> CounterfactualTargets:
@@ -56,8 +54,7 @@ def _targets(run: VerticalRun, trained: Sequence[Tensor]) -> CounterfactualTarge
     tops = _ReferenceTops(run, embeddings)
     pairs = list(zip(tops.outputs(without=False), tops.outputs(without=True), strict=True))
     return CounterfactualTargets(
-        [counterfactual_targets(own, *pair) for own, pair in zip(trained, pairs, strict=True)],
-        sum(disagreement(*pair) for pair in pairs) / len(pairs),
+        [counterfactual_targets(own, *pair) for own, pair in zip(trained, pairs, strict=True)]
     )
 
 

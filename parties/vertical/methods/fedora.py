@@ -65,7 +65,7 @@ from parties.vertical.methods.run import (
 from protocol import vfl_pb2
 from unlearning import thresholds
 from unlearning.calibration import calibration_factor
-from unlearning.counterfactual import label_scores, target_scores
+from unlearning.counterfactual import label_scores
 from unlearning.objectives import forgetting_scores
 from unlearning.primal_dual import Dual, extrapolated_score, retain_steps
 from unlearning.step_sizes import StepRule, StepSizes
@@ -85,34 +85,12 @@ def _none_if_false(value: Any) -> Any:
     return None if value is False else value
 
 
-# Defaults with policy = "counterfactual" (docs/decisions.md, 310).
-COUNTERFACTUAL: Final[Mapping[str, Any]] = MappingProxyType(
-    {
-        "iterations": None,
-        "retain_share": None,
-        "dual_step": 1.0,
-        "max_multiplier": 10.0,
-        "score_rows": 128,
-        "anneal": {"floor": 0.05},
-        "calibrate": False,
-        "start": "original",
-    }
-)
-# Defaults with form = "paper" (FedORA, Eq. 20, 27, 30-34): from the trained model, with adaptive
-# plain steps and without calibration.
-PAPER: Final[Mapping[str, Any]] = MappingProxyType(
-    {
-        "form": "paper",
-        "start": "original",
-        "primal": "plain",
-        "anneal": None,
-        "adaptive": {},
-        "calibrate": False,
-    }
-)
 PASSES = 1.2  # epochs over D_r of all iterations together
 LEAST_ITERATIONS, MOST_ITERATIONS = 8, 64
 SUB_STEPS = 6  # most sub-steps with one gradient of D_u: with more, the gradient is too old
+LEAST_STEPS, LEAST_BATCH = 64, 8  # sub-steps that the batch leaves, and its least number of rows
+LARGEST_STEP, STEP_OF_TRAINING = 4e-3, 4.0  # primal step: largest, and over training.learning_rate
+NEGLIGIBLE = 1e-3  # nats; a mean divergence up to this needs no forgetting
 
 
 class AdaptiveStepSettings(ConfigTable):
@@ -169,6 +147,34 @@ class AnnealSettings(ConfigTable):
         return self.floor + (1.0 - self.floor) * (1.0 + math.cos(math.pi * fallen)) / 2.0
 
 
+# Defaults with policy = "counterfactual" (docs/decisions.md, 344).
+COUNTERFACTUAL: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "iterations": None,
+        "retain_share": None,
+        "dual_step": 0.4,
+        "max_multiplier": 10.0,
+        "score_rows": 128,
+        "anneal": AnnealSettings(floor=0.05),
+        "calibrate": False,
+        "start": "original",
+    }
+)
+# Defaults with form = "paper" (FedORA, Eq. 20, 27, 30-34): from the trained model, with adaptive
+# plain steps and without calibration.
+PAPER: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "form": "paper",
+        "policy": "present",
+        "start": "original",
+        "primal": "plain",
+        "anneal": None,
+        "adaptive": AdaptiveStepSettings(),
+        "calibrate": False,
+    }
+)
+
+
 class FedoraSettings(MethodSettings):
     """Primal-dual unlearning (FedORA, Algorithms 1 and 2).
 
@@ -179,18 +185,18 @@ class FedoraSettings(MethodSettings):
     # paper: the defaults of the other keys are the paper's settings, and the gradient of D_u is
     # sent in every iteration. tuned: it is zero while the constraint is met and the dual is 0.
     form: Literal["tuned", "paper"] = "tuned"
-    # How the score and its threshold γ are chosen. counterfactual: the score is minus the
+    # How the score and its threshold γ are chosen. If absent: present where no bottom model may be
+    # fitted alone (top.kind = "sum", privacy.embed_once, training.local.keep_embeddings or
+    # training.optimiser = "newton-cg"), else counterfactual. counterfactual: the score is minus the
     # divergence from what the model would predict on D_u had it not learned D_u, and γ = -epsilon.
     # The other policies score how uncertain the prediction is. heldout: the score of held-out rows
     # of the forgotten classes under the trained model. present: the lower of two scores of these
     # rows, under the trained model and under the current model. proxy: the score under a small
     # reference model. uniform: the score of a nearly uniform prediction.
-    policy: Literal["counterfactual", "present", "heldout", "proxy", "uniform"] = "present"
-    # Largest mean divergence from the counterfactual predictions that counts as forgotten, in nats.
-    epsilon: Positive = 0.01
-    # What the counterfactual constraint compares. prediction: the probabilities of all classes.
-    # label: the probability of the row's own label, for poisoned or mislabelled rows.
-    compared: Literal["prediction", "label"] = "prediction"
+    policy: Literal["counterfactual", "present", "heldout", "proxy", "uniform"] = "counterfactual"
+    # Largest mean divergence from the counterfactual predictions that counts as forgotten, as a
+    # fraction of the divergence of the first iteration; at least 0.001 nats.
+    epsilon: Positive = 0.1
     # Number of standard errors by which γ is below the score of held-out rows.
     margin: Annotated[float, Field(ge=0)] = 2.0
     # scalar: one dual variable at the active party. literal: one per parameter (paper, Eq. 25).
@@ -202,11 +208,14 @@ class FedoraSettings(MethodSettings):
     # Fraction δ of the remaining rows that each iteration uses. With policy = "counterfactual", if
     # absent, 1.2 / K.
     retain_share: Annotated[float, Field(ge=0, le=1)] | None = 0.25
-    batch: Count | None = None  # rows B of a batch; absent: the value of training.batch
-    # Primal step τ; absent: twice training.learning_rate, or once with policy = "counterfactual",
-    # or 0.1 with primal = "plain".
+    # Rows B of a batch; absent: the value of training.batch. With policy = "counterfactual", if
+    # absent, a power of 2 that leaves 64 sub-steps, from 8 to training.batch.
+    batch: Count | None = None
+    # Primal step τ; absent: twice training.learning_rate, or 0.1 with primal = "plain". With policy
+    # = "counterfactual", if absent, 4 times training.learning_rate, and at most 0.004.
     primal_step: Positive | None = None
-    # Dual step σ; with policy = "counterfactual" the default is 1.0.
+    # Dual step σ. With policy = "counterfactual" it is divided by the largest divergence so far,
+    # and the default is 0.4.
     dual_step: Positive = 0.1
     # Weight ρ of the proximal term, which keeps the model close to the model of the first
     # iteration.
@@ -267,17 +276,27 @@ class FedoraSettings(MethodSettings):
             return self.primal_step
         if self.primal == "plain":
             return 0.1
-        return learning_rate if self.policy == "counterfactual" else 2 * learning_rate
+        if self.policy == "counterfactual":
+            return min(LARGEST_STEP, STEP_OF_TRAINING * learning_rate)
+        return 2 * learning_rate
 
-    @model_validator(mode="before")
-    @classmethod
-    def _defaults_of_the_policy(cls, values: Any) -> Any:
-        """Fill in the defaults that differ with policy = "counterfactual", or form = "paper"."""
-        if not isinstance(values, Mapping):
-            return values
-        policy = COUNTERFACTUAL if values.get("policy") == "counterfactual" else {}
-        form = PAPER if values.get("form") == "paper" else {}
-        return {**policy, **form, **values}
+    def within(self, agreement: VerticalAgreement) -> Self:
+        """Return the settings; the default policy is ``present`` where no bottom may be fitted."""
+        if "policy" in self.model_fields_set or self.form == "paper" or agreement.may_fit_bottoms:
+            return self
+        given = {key: getattr(self, key) for key in self.model_fields_set}
+        return type(self).model_validate({**given, "policy": "present"})
+
+    @model_validator(mode="after")
+    def _defaults_of_the_policy(self) -> Self:
+        """Set the defaults that differ with policy = "counterfactual", or form = "paper"."""
+        paper = PAPER if self.form == "paper" else {}
+        policy = self.policy if "policy" in self.model_fields_set else paper.get("policy")
+        known = policy in (None, "counterfactual")
+        for key, value in {**(COUNTERFACTUAL if known else {}), **paper}.items():
+            if key not in self.model_fields_set:
+                object.__setattr__(self, key, value)
+        return self
 
     @model_validator(mode="after")
     def _iterations_are_known(self) -> Self:
@@ -313,7 +332,11 @@ class FedoraSettings(MethodSettings):
             ValueError: the training saves no early checkpoint, or no local fit is possible.
         """
         if self.policy == "counterfactual" and self.score:
-            _require_local_fit(agreement, "unlearning.fedora.policy = 'counterfactual'")
+            _require_local_fit(
+                agreement,
+                "unlearning.fedora.policy = 'counterfactual'",
+                "; unlearning.fedora.policy = 'present' needs no local fit",
+            )
         if self.start == "redrawn":
             _require_local_fit(agreement, "unlearning.fedora.start = 'redrawn'")
         newton = agreement.training.optimiser == "newton-cg"
@@ -325,18 +348,23 @@ class FedoraSettings(MethodSettings):
             )
 
 
-def _require_local_fit(agreement: VerticalAgreement, user: str) -> None:
+def _require_local_fit(agreement: VerticalAgreement, user: str, instead: str = "") -> None:
     """Refuse a local fit of bottom models that no model changes, or that add votes.
+
+    The message ends with ``instead``.
 
     Raises:
         ValueError: the message names the key to change.
     """
-    require_local_start(agreement, user)
-    if agreement.keeps_embeddings:
-        raise ValueError(
-            f"{user} fits bottom models, but training.local.keep_embeddings keeps their random "
-            "weights: remove one of the two"
-        )
+    try:
+        require_local_start(agreement, user)
+        if agreement.keeps_embeddings:
+            raise ValueError(
+                f"{user} fits bottom models, but training.local.keep_embeddings keeps their random "
+                "weights: remove one of the two"
+            )
+    except ValueError as error:
+        raise ValueError(f"{error}{instead}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,6 +392,8 @@ class FedOraState:
     at_maximum: float = 0.0
     # The counterfactual targets; None with another policy.
     targets: CounterfactualTargets | None = None
+    # The largest divergence from the targets so far; empty with another policy.
+    largest: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,11 +450,11 @@ class FedOraMethod(MethodDefaults):
     def orders(self, agreement: VerticalAgreement) -> Orders:
         """Primal steps on D_r, and the training of the reference model."""
         plan, training = agreement.unlearning.of(FedoraSettings), agreement.training
-        retain, score = plan.batch or training.batch, plan.score_rows
+        score = plan.score_rows
         proxy = plan.policy == "proxy"
         # An iteration takes at most one epoch over D_r, and one batch of D_u.
         iterations = plan.iterations or MOST_ITERATIONS
-        batches = [(retain, iterations + 1)]
+        batches = [(size, iterations + 1) for size in _batch_sizes(plan, training)]
         batches += [] if score is None else [(score, iterations)]
         batches += [(plan.reference_batch, plan.reference_epochs)] if proxy else []
         return Orders(
@@ -523,9 +553,7 @@ def row_scores(run: VerticalRun, found: CounterfactualTargets | None, batch: Bat
     targets = torch.cat(
         [log_q[np.searchsorted(sets.forgotten, rows)] for log_q, sets, rows in of_models]
     )
-    if plan.compared == "label":
-        return label_scores(targets, logits, batch.labels.flatten())
-    return target_scores(targets, logits)
+    return label_scores(targets, logits, batch.labels.flatten())
 
 
 def _with_changes(records: Sequence[JsonObject]) -> list[JsonObject]:
@@ -572,6 +600,14 @@ def _shrinks(plan: FedoraSettings) -> list[ShrinkShares]:
     return [ShrinkShares.agreed(plan.shrink, plan.shrink_top)] if plan.start == "shrink" else []
 
 
+def _batch_sizes(plan: FedoraSettings, training: TrainingSettings) -> list[int]:
+    """The possible sizes of a batch of D_r; the number of rows of D_r chooses one of them."""
+    if plan.batch is not None or plan.policy != "counterfactual":
+        return [plan.batch or training.batch]
+    powers = [2**each for each in range(LEAST_BATCH.bit_length() - 1, training.batch.bit_length())]
+    return sorted({min(training.batch, each) for each in (*powers, training.batch)})
+
+
 def _primal_limits(plan: FedoraSettings, training: TrainingSettings) -> PrimalLimits:
     """The largest step sizes that adaptive steps can reach, and the largest Ω."""
     rule = fedora_step_sizes(plan, training).rule
@@ -615,12 +651,15 @@ class Schedule:
     def of_run(cls, run: VerticalRun) -> "Schedule":
         """The schedule of ``run``."""
         plan, retained = run.settings(FedoraSettings), run.row_count(vfl_pb2.RETAIN)
-        return cls.of(plan, retained, plan.batch or run.agreement.training.batch)
+        return cls.of(plan, retained, run.agreement.training.batch)
 
     @classmethod
-    def of(cls, plan: FedoraSettings, retained: int, batch: int) -> "Schedule":
-        """The schedule for ``retained`` rows of D_r, in batches of ``batch`` rows."""
-        iterations, share = plan.iterations, plan.retain_share
+    def of(cls, plan: FedoraSettings, retained: int, trained: int) -> "Schedule":
+        """The schedule for ``retained`` rows of D_r; the training had batches of ``trained``."""
+        iterations, share, batch = plan.iterations, plan.retain_share, plan.batch or trained
+        if plan.batch is None and plan.policy == "counterfactual":
+            most = max(LEAST_BATCH, PASSES * retained / LEAST_STEPS)
+            batch = min(trained, 2 ** int(math.log2(most)))  # one of _batch_sizes
         if iterations is None:
             wanted = math.ceil(PASSES * retained / (SUB_STEPS * batch))
             iterations = min(MOST_ITERATIONS, max(LEAST_ITERATIONS, wanted))
@@ -651,6 +690,7 @@ class _Iteration:
         self._sub_steps = self._schedule.sub_steps
         self._duals, self._steps = list(state.duals), list(state.steps)
         self._retain_batches, self._sent = state.retain_batches, state.sent
+        self._largest = list(state.largest) or [NEGLIGIBLE] * len(state.duals)
         self._scores = torch.zeros(len(run.sets), dtype=torch.float64)
         self._losses: list[float] = []
         self._norms: list[Norms] = []
@@ -682,6 +722,7 @@ class _Iteration:
             decision=decision,
             passed=self._before.passed if passed is None else passed,
             sent=self._sent,
+            largest=self._largest,
             active=self._before.active + self._share(lambda dual: dual.multiplier > 0),
             at_maximum=self._before.at_maximum
             + self._share(lambda dual: 0 < dual.maximum <= dual.multiplier),
@@ -751,10 +792,27 @@ class _Iteration:
     def _needed(self, scores: Tensor) -> Tensor:
         """1 for each model whose dual is above 0, or will be with these ``scores``; else 0, [N]."""
         wanted = [
-            dual.maximum > 0 and (dual.multiplier > 0 or self._used(n, score) < dual.threshold)
+            dual.maximum > 0
+            and (dual.multiplier > 0 or self._used(n, score) < self._threshold(n, score))
             for n, (dual, score) in enumerate(zip(self._duals, scores.tolist(), strict=True))
         ]
         return torch.tensor(wanted, dtype=scores.dtype)
+
+    def _threshold(self, model: int, score: float) -> float:
+        """γ of a model; the ``score`` of the first iteration sets the counterfactual one."""
+        if self._relative and not self._k:
+            return -max(NEGLIGIBLE, -self._plan.epsilon * score)
+        return self._duals[model].threshold
+
+    def _dual_step(self, model: int) -> float:
+        """σ of a model; the counterfactual one is relative to the largest divergence so far."""
+        step = self._steps[model].dual
+        return step / self._largest[model] if self._relative else step
+
+    @property
+    def _relative(self) -> bool:
+        """Whether ε and σ are relative to the divergence from counterfactual targets."""
+        return self._before.targets is not None
 
     def _used(self, model: int, score: float) -> float:
         """The score that the dual of a model uses: ``score``, or its extrapolation."""
@@ -766,10 +824,15 @@ class _Iteration:
         if self._k == 0:
             self._sent = self._run.sent_gradients
         self._norms = norms
-        for n, (score, norm) in enumerate(zip(self._scores.tolist(), norms, strict=True)):
+        scores = self._scores.tolist()
+        if self._relative:
+            pairs = zip(self._largest, scores, strict=True)
+            self._largest = [max(before, -score) for before, score in pairs]
+        for n, (score, norm) in enumerate(zip(scores, norms, strict=True)):
             steps = self._steps[n].adapt(norm.change) if self._k else self._steps[n]
             self._steps[n] = steps.with_gradient(norm.held)
-            self._duals[n] = self._duals[n].ascend(self._used(n, score), self._steps[n].dual)
+            dual = replace(self._duals[n], threshold=self._threshold(n, score))
+            self._duals[n] = dual.ascend(self._used(n, score), self._dual_step(n))
 
     def _primal_steps(self, place: int) -> list[vfl_pb2.PrimalStep]:
         """τ of one sub-step, with Ω, or with what a party needs to compute its literal dual."""
@@ -832,9 +895,9 @@ class _Iteration:
             "iteration": self._k,
             "forgetting": self._scores[0].item(),
             "multiplier": dual.multiplier if self._plan.dual == "scalar" else None,
-            "threshold": self._before.duals[0].threshold,
+            "threshold": (self._duals if self._relative else self._before.duals)[0].threshold,
             "primal_step": self._primal_steps(0)[0].step_size,
-            "dual_step": steps.dual,
+            "dual_step": self._dual_step(0),
             "dual_bound": steps.dual_bound if math.isfinite(steps.dual_bound) else None,
             "gradient_norm": math.sqrt(held),
             "retain_loss": mean,
