@@ -14,6 +14,7 @@ from unlearning.audit.intervals import (
     distance_spread,
     further_value_limit,
     further_value_margin,
+    seed_interval,
 )
 
 RUNS = 10_000
@@ -94,3 +95,10 @@ def _distances(generator: np.random.Generator, models: int, own: float, pair: fl
     pairs = pair * generator.standard_normal((models, models))
     distances = 20 + parts[:, None] + parts[None, :] + (pairs + pairs.T) / np.sqrt(2)
     return distances * (1 - np.eye(models))
+
+
+def test_interval_over_seeds_is_that_of_student_by_hand() -> None:
+    """Mean 2, deviation 1, t of 2 degrees of freedom 4.303: 2 ± 4.303 / √3."""
+    assert seed_interval([1.0, 2.0, 3.0]) == pytest.approx((2 - 2.4841, 2 + 2.4841), abs=1e-4)
+    with pytest.raises(ValueError, match="2 or more seeds"):
+        seed_interval([1.0])

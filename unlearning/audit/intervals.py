@@ -44,6 +44,18 @@ def mean_interval(values: NDArray[np.float64]) -> tuple[float, float] | None:
     return mean - half, mean + half
 
 
+def seed_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the 95 % interval of Student's t for the mean of one value per seed, two or more.
+
+    Raises:
+        ValueError: there are fewer than two values.
+    """
+    if len(values) < 2:
+        raise ValueError(f"an interval over seeds needs 2 or more seeds (got {len(values)})")
+    half = float(stdtrit(len(values) - 1, 0.975)) * stdev(values) / sqrt(len(values))
+    return fmean(values) - half, fmean(values) + half
+
+
 def auc_interval(auc: float, positives: int, negatives: int) -> tuple[float, float]:
     """Return the confidence interval, inside [0, 1], of ``auc``.
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Final
 
 import matplotlib as mpl
@@ -11,6 +12,7 @@ from matplotlib.figure import Figure
 
 from parties.experiments.bench.figures import RECORD
 from parties.experiments.population.audit import AUDITS, U_LIRA, VS_RETRAIN
+from parties.experiments.population.part import ORIGINAL
 from parties.experiments.population.plan import TRAINING
 from parties.experiments.population.study import (
     NULL,
@@ -22,9 +24,15 @@ from parties.experiments.provenance import values_digest
 from parties.vertical.methods.fedora import ConstraintUse
 from unlearning.audit.bias_curve import BiasCurve, CorrectedAuc
 from unlearning.audit.epsilon import CONFIDENCE
+from unlearning.audit.intervals import seed_interval
 
 # Methods whose figures are checks.
-DELIVERED: Final = ("FedORA", "FedORA, counterfactual", "local Retrain")
+FEDORA: Final = "FedORA"  # with the defaults
+DUAL_OFF: Final = "FedORA, dual off"  # the same steps without the dual
+DELIVERED: Final = (FEDORA, "local Retrain")
+# Wanted of FedORA: part of the trained model's excess that remains, part that the dual removes,
+# loss of accuracy in points, rows of a Retrain, difference of the trigger from Retrain's in points.
+REMAINING, REMOVED, LOSS, ROWS, TRIGGER = 0.5, 0.25, 1.0, 0.12, 5.0
 MIN_P = 0.001  # smaller p-values are shown as "p < 0.001"
 VOTES = ", votes"  # suffix of populations with a sum of votes
 MARKERS = {VS_RETRAIN: ("o", "C0", -0.15), U_LIRA: ("s", "C1", 0.15)}  # marker, colour, offset
@@ -64,6 +72,41 @@ def _checks_of(found: PopulationSummary) -> Iterator[StudyCheck]:
             yield StudyCheck(gap, own.gap.mean, f"± {own.gap.error:.2f} points")
             share = f"{where}: rows of {own.name} that crossed, relative to Retrain"
             yield StudyCheck(share, own.rows, "")
+    names = {each.name for each in found.methods}
+    if {FEDORA, DUAL_OFF, ORIGINAL.name} <= names:
+        yield from _constraint_checks(found)
+
+
+def _constraint_checks(found: PopulationSummary) -> Iterator[StudyCheck]:
+    """What FedORA's constraint must show on a population."""
+    own, off = found.method(FEDORA), found.method(DUAL_OFF)
+    trained = found.method(ORIGINAL.name)
+    where, excess = f"{found.name}: {FEDORA}", trained.auc[U_LIRA].value - 0.5
+    left = (own.auc[U_LIRA].value - 0.5) / excess
+    yield StudyCheck(f"{where}: part of the original's excess leak that remains", left, "",
+                     f"at most {REMAINING}", left <= REMAINING)  # fmt: skip
+    if own.leaks and len(own.leaks) == len(off.leaks):
+        lowered = [a - b for a, b in zip(off.leaks, own.leaks, strict=True)]
+        low, high = seed_interval(lowered)
+        part = fmean(lowered) / (fmean(trained.leaks) - 0.5)
+        title = f"{where}: leak that the dual removes, of the original's excess"
+        yield StudyCheck(title, part, f"AUC lower by {low:.3f} to {high:.3f}",
+                         f"at least {REMOVED}, interval above 0", part >= REMOVED and low > 0)  # fmt: skip
+    yield StudyCheck(f"{where}: test accuracy minus Retrain's", own.gap.mean, "points",
+                     f"at least -{LOSS:g}", own.gap.mean >= -LOSS)  # fmt: skip
+    yield StudyCheck(f"{where}: rows that crossed, relative to Retrain", own.rows, "",
+                     f"at most {ROWS}", own.rows <= ROWS)  # fmt: skip
+    null = found.method(NULL).triggered
+    if own.triggered and null:
+        apart = own.triggered.mean - null.mean
+        yield StudyCheck(f"{where}: trigger minus Retrain's", apart, "points",
+                         f"within {TRIGGER:g}", abs(apart) <= TRIGGER)  # fmt: skip
+    if own.constraint:
+        used = own.constraint.active / own.constraint.iterations
+        yield StudyCheck(f"{where}: iterations with a dual above 0", used, "",
+                         "at least 0.5", used >= 0.5)  # fmt: skip
+        yield StudyCheck(f"{where}: iterations with a dual at its maximum",
+                         own.constraint.at_maximum, "", "0", not own.constraint.at_maximum)  # fmt: skip
 
 
 def study_table(found: Sequence[PopulationSummary]) -> str:

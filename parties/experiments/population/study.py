@@ -121,6 +121,8 @@ class MethodSummary:
     equivalent: SeedEquivalence | None = None
     # How FedORA used its constraint, mean over models and seeds; None for other methods.
     constraint: ConstraintUse | None = None
+    # The estimate of U-LiRA before the correction, one per seed; empty if it was not recorded.
+    leaks: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,7 @@ class _Summary:
                 [a.test.tolist() for a, _ in pairs], [b.test.tolist() for _, b in pairs]
             ),
             constraint=_mean_use([each.facts.get("constraint") for each in own]),
+            leaks=tuple(each.auc[U_LIRA] for each in found),
         )
 
 

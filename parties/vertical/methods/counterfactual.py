@@ -43,7 +43,8 @@ class CounterfactualTargets:
 
 def find_targets(run: VerticalRun) -> CounterfactualTargets:
     """Compute the counterfactual targets; afterwards the models are those of the local fit."""
-    trained = run.logits(vfl_pb2.FORGOTTEN)
+    read = partial(run.logits, vfl_pb2.FORGOTTEN)
+    trained = run.once("outputs of the trained model on D_u", list[Tensor], read)
     train_local_start(run, REFERENCE, STREAM, FIT)
     work = partial(_targets, run, trained)
     return run.once("targets of FedORA", CounterfactualTargets, work)

@@ -476,7 +476,9 @@ class FedOraMethod(MethodDefaults):
     def init(self, run: VerticalRun) -> FedOraState:
         """Compute the threshold γ, and prepare the model of the first iteration."""
         plan = run.settings(FedoraSettings)
-        original = run.logits(vfl_pb2.VALIDATION)
+        # Recorded, because the work below replaces the model, and a crash may repeat this method.
+        read = partial(run.logits, vfl_pb2.VALIDATION)
+        original = run.once("validation of the trained model", list[Tensor], read)
         # Without the constraint (the paper's "w/o UL"), nothing needs the targets.
         wanted = plan.policy == "counterfactual" and plan.score
         targets = find_targets(run) if wanted else None

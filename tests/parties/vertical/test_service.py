@@ -64,7 +64,7 @@ def test_request_is_carried_out_after_the_training_and_certified_by_all(trio: Ke
 
 
 def test_receipt_names_a_copy_that_may_still_know_the_rows(tmp_path: Path) -> None:
-    fedora = {"iterations": 2, "check_every": 2, "reference_epochs": 1}
+    fedora = {"policy": "present", "iterations": 2, "check_every": 2}
     unlearning = {"method": "fedora", "fedora": fedora, "compare": ("fine-tune", "relabel")}
     trio = train_trio(tmp_path, unlearning=unlearning | {"retrains": 2})
     request = trio.request("left", [3, 5])

@@ -24,6 +24,7 @@ from protocol import vfl_pb2
 
 BATCH, RATE = 16, 0.01
 FEDORA: dict[str, Any] = {
+    "policy": "present",
     "iterations": 4,
     "retain_share": 0.3,
     "batch": 16,
@@ -64,7 +65,6 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "fedora-proxy": ("fedora", {"fedora": FEDORA | PAPER | {"policy": "proxy", "score_rows": 20}}),
     "fedora-counterfactual": ("fedora", {"fedora": COUNTERFACTUAL}),
     "fedora-redrawn": ("fedora", {"fedora": COUNTERFACTUAL | {"start": "redrawn"}}),
-    "fedora-label": ("fedora", {"fedora": COUNTERFACTUAL | {"compared": "label"}}),
     "fedora-no-rows": ("fedora", {"fedora": FEDORA | PAPER | {"retain_share": 0.0}}),
 }
 

@@ -46,7 +46,13 @@ def pooled() -> PooledData:
             },
             "training": {"batch": 25, "epochs": 25, "learning_rate": 0.01},
             "unlearning": {
-                "fedora": {"iterations": 10, "retain_share": 1.0, "batch": 25, "primal_step": 0.01}
+                "fedora": {
+                    "policy": "present",
+                    "iterations": 10,
+                    "retain_share": 1.0,
+                    "batch": 25,
+                    "primal_step": 0.01,
+                }
             },
         },
         strict=False,

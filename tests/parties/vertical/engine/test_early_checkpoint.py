@@ -20,6 +20,9 @@ ONE, TWO = (
 )
 
 
+PRESENT = {"policy": "present"}  # starts from the early checkpoint
+
+
 def starts(metrics: dict[str, Any]) -> list[Any]:
     """The slot or model from which FedORA started, for each request."""
     return [each["methods"][1]["details"]["start"] for each in metrics["requests"]]
@@ -27,14 +30,16 @@ def starts(metrics: dict[str, Any]) -> list[Any]:
 
 def test_training_shorter_than_the_early_epoch_keeps_an_early_checkpoint(tmp_path: Path) -> None:
     short_training = TRAINING | {"epochs": 40, "patience": 1, "learning_rate": 0.5}
-    metrics = run(tmp_path, unlearn=[ONE], training=short_training, fedora={"rewind": 1.0})
+    metrics = run(
+        tmp_path, unlearn=[ONE], training=short_training, fedora=PRESENT | {"rewind": 1.0}
+    )
     assert len(metrics["training"]["steps"]) < 40
     assert starts(metrics) == ["rewind"]
 
 
 def test_request_shorter_than_the_early_iteration_keeps_an_early_checkpoint(tmp_path: Path) -> None:
     soon = {"iterations": 3, "check_every": 1, "rewind": 1.0, "tolerance": 1e9}
-    metrics = run(tmp_path, unlearn=[ONE, TWO], fedora=soon)
+    metrics = run(tmp_path, unlearn=[ONE, TWO], fedora=PRESENT | soon)
     assert metrics["requests"][0]["methods"][1]["stopped"] == "converged"
     assert starts(metrics) == ["rewind", "rewind"]
 
@@ -42,7 +47,8 @@ def test_request_shorter_than_the_early_iteration_keeps_an_early_checkpoint(tmp_
 def test_request_without_training_rows_keeps_the_early_checkpoint(tmp_path: Path) -> None:
     learned = set(training_ids(tmp_path, 10_000).split())
     outside = [name for name in common_ids(tmp_path) if name not in learned][:5]
-    metrics = run(tmp_path, unlearn=[{"name": "none"}, TWO], ids={"none": "\n".join(outside)})
+    unlearn, ids = [{"name": "none"}, TWO], {"none": "\n".join(outside)}
+    metrics = run(tmp_path, unlearn=unlearn, ids=ids, fedora=PRESENT)
     first, second = metrics["requests"]
     assert first["rows"]["forgotten"] == 0
     assert not any(first["remains"].values())
