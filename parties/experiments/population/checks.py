@@ -33,6 +33,7 @@ DELIVERED: Final = (FEDORA, "local Retrain")
 # Wanted of FedORA: part of the trained model's excess that remains, part that the dual removes,
 # loss of accuracy in points, rows of a Retrain, difference of the trigger from Retrain's in points.
 REMAINING, REMOVED, LOSS, ROWS, TRIGGER = 0.5, 0.25, 1.0, 0.12, 5.0
+ACTIVE: Final = 0.5  # iterations in which the dual is above 0
 MIN_P = 0.001  # smaller p-values are shown as "p < 0.001"
 VOTES = ", votes"  # suffix of populations with a sum of votes
 MARKERS = {VS_RETRAIN: ("o", "C0", -0.15), U_LIRA: ("s", "C1", 0.15)}  # marker, colour, offset
@@ -89,9 +90,11 @@ def _constraint_checks(found: PopulationSummary) -> Iterator[StudyCheck]:
         lowered = [a - b for a, b in zip(off.leaks, own.leaks, strict=True)]
         low, high = seed_interval(lowered)
         part = fmean(lowered) / (fmean(trained.leaks) - 0.5)
-        title = f"{where}: leak that the dual removes, of the original's excess"
-        yield StudyCheck(title, part, f"AUC lower by {low:.3f} to {high:.3f}",
-                         f"at least {REMOVED}, interval above 0", part >= REMOVED and low > 0)  # fmt: skip
+        yield StudyCheck(
+            f"{where}: leak that the dual removes, of the original's excess", part,
+            f"AUC lower by {low:.3f} to {high:.3f}", f"at least {REMOVED}, interval above 0",
+            part >= REMOVED and low > 0,
+        )  # fmt: skip
     yield StudyCheck(f"{where}: test accuracy minus Retrain's", own.gap.mean, "points",
                      f"at least -{LOSS:g}", own.gap.mean >= -LOSS)  # fmt: skip
     yield StudyCheck(f"{where}: rows that crossed, relative to Retrain", own.rows, "",
@@ -101,12 +104,16 @@ def _constraint_checks(found: PopulationSummary) -> Iterator[StudyCheck]:
         apart = own.triggered.mean - null.mean
         yield StudyCheck(f"{where}: trigger minus Retrain's", apart, "points",
                          f"within {TRIGGER:g}", abs(apart) <= TRIGGER)  # fmt: skip
-    if own.constraint:
-        used = own.constraint.active / own.constraint.iterations
-        yield StudyCheck(f"{where}: iterations with a dual above 0", used, "",
-                         "at least 0.5", used >= 0.5)  # fmt: skip
-        yield StudyCheck(f"{where}: iterations with a dual at its maximum",
-                         own.constraint.at_maximum, "", "0", not own.constraint.at_maximum)  # fmt: skip
+    yield from _use_checks(where, own.constraint)
+
+
+def _use_checks(where: str, use: ConstraintUse | None) -> Iterator[StudyCheck]:
+    if use is not None:
+        active = use.active / use.iterations
+        title = f"{where}: iterations with a dual"
+        yield StudyCheck(f"{title} above 0", active, "", f"at least {ACTIVE}", active >= ACTIVE)
+        most = use.at_maximum
+        yield StudyCheck(f"{title} at its maximum", most, "", "0", not most)
 
 
 def study_table(found: Sequence[PopulationSummary]) -> str:
