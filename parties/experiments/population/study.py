@@ -228,7 +228,7 @@ class _Summary:
                 [a.test.tolist() for a, _ in pairs], [b.test.tolist() for _, b in pairs]
             ),
             constraint=_mean_use([each.facts.get("constraint") for each in own]),
-            leaks=tuple(each.auc[U_LIRA].auc for each in found),
+            leaks=tuple(each.auc[U_LIRA].auc for each in found if U_LIRA in each.auc),
         )
 
 
