@@ -18,6 +18,8 @@
   against one Retrain without all of these rows (``tests/parties/request_series.py``);
 - *replays*: ten requests of each data set, each of which ``vfl replay`` carries out again at all
   parties, inside ``requests.replay_days``;
+- *steps*: the training steps that the active party drives after a restart of all processes, beside
+  those of the method; a Retrain would be among them;
 - *size*: the sealed files that each party keeps for later requests, over its own saved model. The
   limit is that of all parties together: the IDs and row maps of a party with a small part of the
   model may be larger than this part;
@@ -190,7 +192,7 @@ def _series(name: str, data: Path, build: Builder, report: Report) -> Iterator[R
     """The series of one data set with each method; the Retrain of a seed serves all methods."""
     folder = _folder()
     for method in METHODS:
-        found = list[Series]()
+        found, others = list[Series](), dict[str, int]()
         for seed in SEEDS:
             own = folder / f"{name} {method} {seed}"
             own.mkdir(exist_ok=True)
@@ -205,7 +207,11 @@ def _series(name: str, data: Path, build: Builder, report: Report) -> Iterator[R
             content = json.loads((own / "series.json").read_text())
             kept = content.pop("kept")
             found.append(Series(**content))
-        yield from _rows(f"requests: {name}, {method}", found, kept)
+            others |= RequestSeries(build(own, data, method, seed), SIZES).other_steps(method)
+        title = f"requests: {name}, {method}"
+        yield from _rows(title, found, kept)
+        yield at_most(f"{title}, training steps beside the method's, Retrains included",
+                      sum(others.values()), 0, ", ".join(others))  # fmt: skip
 
 
 def _replays(federations: Mapping[str, Builder], data: Path, report: Report) -> Iterator[Row]:

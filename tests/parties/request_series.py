@@ -14,6 +14,8 @@ from parties.requests.events import VerifiedBody
 from parties.requests.lifecycle import RequestState
 from parties.vertical.kept_model import kept_rows, party_models
 
+IDLE = ("reading data", "waiting for")  # phases that change no model
+
 
 @dataclass(frozen=True)
 class Series:
@@ -25,7 +27,7 @@ class Series:
         trained: accuracy on test rows before the first request.
         retrain: accuracy on the same test rows of one Retrain without the rows of all requests.
         states: the state in which each request ended.
-        steps: for each request, whether the service ran only the agreed method.
+        methods: the method that carried out each request.
         seconds: duration of each request, from the start of the processes to the last receipt.
     """
 
@@ -110,6 +112,24 @@ class RequestSeries:
             equal.append(not any(codes.values()))
             report(f"replay {number + 1} of {len(self._sizes)}: exit codes {codes}")
         return equal
+
+    def other_steps(self, method: str) -> dict[str, int]:
+        """Steps of the phases beside those of ``method``, which the active party drove, in ``run``.
+
+        Raises:
+            AssertionError: a request did not run the method.
+        """
+        federation = self._federation
+        log = federation.output(federation.hub, federation.folder / "series")
+        found = dict[str, int]()
+        for line in log.read_text().splitlines():
+            event = json.loads(line)
+            if event["event"] == "progress" and not event["phase"].startswith(IDLE):
+                steps = max(event["total"] or 0, event["done"])
+                found[event["phase"]] = max(found.get(event["phase"], 0), steps)
+        own = [found.pop(method, 0), found.pop(f"reference of {method}", 0)]
+        assert any(own), f"the log has no step of {method}"
+        return found
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Bytes of what each party keeps for later requests, and of its own saved model."""

@@ -110,7 +110,11 @@ def test_search_finds_persons_in_a_version_that_was_not_erased(
 def test_requests_follow_each_other_with_restarts_between(tmp_path: Path) -> None:
     write_trio(tmp_path)
     federation = RequestFederation(tmp_path, tmp_path / "trio.toml", ["training.epochs=3"])
-    series = RequestSeries(federation, [5, 8]).run(0, lambda _: None)
+    plan = RequestSeries(federation, [5, 8])
+    series = plan.run(0, lambda _: None)
+    assert plan.other_steps("retrain-local") == {}  # neither a Retrain nor another training
+    with pytest.raises(AssertionError, match="no step of fedora"):
+        plan.other_steps("fedora")
     assert series.states == ("certified", "certified")
     assert series.methods == ("retrain-local", "retrain-local")
     assert 0 <= series.retrain <= 1
