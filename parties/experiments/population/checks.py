@@ -29,10 +29,15 @@ from unlearning.audit.intervals import seed_interval
 # Methods whose figures are checks.
 FEDORA: Final = "FedORA"  # with the defaults
 DUAL_OFF: Final = "FedORA, dual off"  # the same steps without the dual
+REDRAWN: Final = "FedORA, redrawn start"
+TEN: Final = "FedORA, ten requests"  # one after another
 DELIVERED: Final = (FEDORA, "local Retrain")
 # Wanted of FedORA: part of the trained model's excess that remains, part that the dual removes,
 # loss of accuracy in points, rows of a Retrain, difference of the trigger from Retrain's in points.
 REMAINING, REMOVED, LOSS, ROWS, TRIGGER = 0.5, 0.25, 1.0, 0.12, 5.0
+REMAINING_BEST: Final = 1 / 3  # as REMAINING, for the better of two starts
+# Wanted of ten requests against one: difference of the leak, and of the accuracy in points.
+TEN_LEAK, TEN_GAP = 0.02, 0.5
 ACTIVE: Final = 0.5  # iterations in which the dual is above 0
 MIN_P = 0.001  # smaller p-values are shown as "p < 0.001"
 VOTES = ", votes"  # suffix of populations with a sum of votes
@@ -76,14 +81,26 @@ def _checks_of(found: PopulationSummary) -> Iterator[StudyCheck]:
     names = {each.name for each in found.methods}
     if {FEDORA, DUAL_OFF, ORIGINAL.name} <= names:
         yield from _constraint_checks(found)
+    if {FEDORA, REDRAWN, ORIGINAL.name} <= names:
+        left = min(_remaining(found, each) for each in (FEDORA, REDRAWN))
+        title = f"{where}: {FEDORA}, the better start: part of the excess that remains"
+        wanted = f"at most {REMAINING_BEST:.2f}"
+        yield StudyCheck(title, left, "", wanted, left <= REMAINING_BEST)
+    if {FEDORA, TEN} <= names:
+        yield from _ten_checks(found)
+
+
+def _remaining(found: PopulationSummary, name: str) -> float:
+    """The excess leak of a method over that of the trained models."""
+    excess = {each: found.method(each).auc[U_LIRA].value - 0.5 for each in (name, ORIGINAL.name)}
+    return excess[name] / excess[ORIGINAL.name]
 
 
 def _constraint_checks(found: PopulationSummary) -> Iterator[StudyCheck]:
     """What FedORA's constraint must show on a population."""
     own, off = found.method(FEDORA), found.method(DUAL_OFF)
     trained = found.method(ORIGINAL.name)
-    where, excess = f"{found.name}: {FEDORA}", trained.auc[U_LIRA].value - 0.5
-    left = (own.auc[U_LIRA].value - 0.5) / excess
+    where, left = f"{found.name}: {FEDORA}", _remaining(found, FEDORA)
     yield StudyCheck(f"{where}: part of the original's excess leak that remains", left, "",
                      f"at most {REMAINING}", left <= REMAINING)  # fmt: skip
     if own.leaks and len(own.leaks) == len(off.leaks):
@@ -105,6 +122,16 @@ def _constraint_checks(found: PopulationSummary) -> Iterator[StudyCheck]:
         yield StudyCheck(f"{where}: trigger minus Retrain's", apart, "points",
                          f"within {TRIGGER:g}", abs(apart) <= TRIGGER)  # fmt: skip
     yield from _use_checks(where, own.constraint)
+
+
+def _ten_checks(found: PopulationSummary) -> Iterator[StudyCheck]:
+    """Ten requests, one after another, against one request about the same rows."""
+    ten, one, title = found.method(TEN), found.method(FEDORA), f"{found.name}: {TEN} against one"
+    leak = ten.auc[U_LIRA].value - one.auc[U_LIRA].value
+    gap = ten.gap.mean - one.gap.mean
+    yield StudyCheck(f"{title}, leak", leak, "", f"within {TEN_LEAK}", abs(leak) <= TEN_LEAK)
+    yield StudyCheck(f"{title}, test accuracy", gap, "points", f"within {TEN_GAP}",
+                     abs(gap) <= TEN_GAP)  # fmt: skip
 
 
 def _use_checks(where: str, use: ConstraintUse | None) -> Iterator[StudyCheck]:

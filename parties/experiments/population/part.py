@@ -25,7 +25,11 @@ from parties.experiments.population.forget_sets import (
 from parties.experiments.population.measured import Floats, Measured
 from parties.experiments.population.plan import TRAINING, Population, Study, StudyMethod
 from parties.experiments.population.pooled_data import PooledData, read_pooled_data
-from parties.experiments.population.run import run_population_method, train_originals
+from parties.experiments.population.run import (
+    run_population_method,
+    run_requests,
+    train_originals,
+)
 from parties.experiments.population.trained import TrainedPopulation
 from parties.experiments.provenance import Provenance
 from parties.vertical.methods.registry import SCHEMA
@@ -89,6 +93,7 @@ class StudyPart:
         printed = dict(self.plan.printed) if row.paper else {}
         settings = row.model_dump(mode="json", include={"way", "paper", "settings"})
         settings |= {"from_defaults": True} if row.from_defaults else {}
+        settings |= {"requests": row.requests} if row.requests > 1 else {}
         trigger = self.plan.population.trigger
         triggers = None if trigger is None else trigger.model_dump(mode="json")
         path = self.folder / f"{_digest([settings, printed, triggers])}.npz"
@@ -170,7 +175,10 @@ class StudyPart:
             changed = replace(sets, pooled=replace(sets.pooled, agreement=agreed))
             models = train_originals(changed, row.name, vfl_pb2.RETAIN).original
             return _Result(models, agreed.training.epochs * len(sets.retain) / full)
-        done = run_population_method(trained, row.way, agreed)
+        if row.requests == 1:
+            done = run_population_method(trained, row.way, agreed)
+        else:
+            done = run_requests(trained, row.way, agreed, row.requests)
         return _Result(done.models, done.rows_embedded / full, done.constraint)
 
     # --- measurements ----------------------------------------------------------------------------

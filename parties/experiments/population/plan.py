@@ -77,9 +77,16 @@ class StudyMethod(ConfigTable):
     settings: dict[str, Any] = Field(default_factory=dict)  # settings that differ
     # Whether the row starts from the defaults of its method, not from the population's config.
     from_defaults: bool = False
+    requests: Count = 1  # number of requests, one after another, into which D_u is divided
     # Ranges of the settings that a search chooses, by name; empty: nothing is searched.
     search: dict[str, SearchRange] = Field(default_factory=dict)
     dual_off_of: str | None = None  # the row of which this row is a copy without the dual
+    ablation_of: str | None = None  # the row of which this row is a copy with other settings
+
+    @property
+    def needs_dual_off(self) -> bool:
+        """Whether a table with this row needs it without its dual, too: not so for ablations."""
+        return self.dual_off_of is None and self.ablation_of is None
 
     def agreement(
         self, agreed: VerticalAgreement, printed: Mapping[str, Any] = MappingProxyType({})
@@ -177,15 +184,15 @@ class Study(ConfigTable):
         lacking += [
             f"{row.name} with its dual off (a row with dual_off_of = {row.name!r})"
             for row in rows
-            if row.way in PRIMAL_DUAL and row.dual_off_of is None and row.name not in off
+            if row.way in PRIMAL_DUAL and row.needs_dual_off and row.name not in off
         ]
         if lacking:
             raise ValueError(
                 f"population {population.name!r} lacks rows that every table needs: "
                 f"{'; '.join(lacking)}"
             )
-        for unknown in off - names - {None}:
-            raise ValueError(f"dual_off_of names the row {unknown!r}, but no such row is defined")
+        for unknown in {*off, *(row.ablation_of for row in rows)} - names - {None}:
+            raise ValueError(f"a row is like the row {unknown!r}, but no such row is defined")
 
     def chosen(self, names: tuple[str, ...]) -> tuple[Population, ...]:
         """Return the populations with these ``names``; all populations if ``names`` is empty.

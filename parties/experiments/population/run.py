@@ -1,5 +1,6 @@
 """N models in one process, as an unlearning method sees them; no message is sent."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -15,6 +16,7 @@ from models.arithmetic import all_finite
 from models.ensemble import Ensemble, broadcast_per_model, squared_norm_per_model
 from parties.common.errors import PolicyError
 from parties.common.progress import ProgressReporter
+from parties.common.shared_randomness import Index, derive_key, permutation
 from parties.experiments.population.forget_sets import ForgetSet
 from parties.experiments.population.trained import TrainedPopulation
 from parties.requests.driver import NOT_FINITE, Method, carry_out
@@ -493,6 +495,46 @@ def run_population_method(
     if result.stopped == NOT_FINITE:
         raise ValueError("the parameters of a model are not finite")
     return UnlearnedPopulation(run.models, run.rows_embedded, result.figures.get("constraint"))
+
+
+def run_requests(
+    trained: TrainedPopulation, way: str, agreement: VerticalAgreement, requests: int
+) -> UnlearnedPopulation:
+    """Return the models after D_u was forgotten in ``requests`` parts, one after another.
+
+    Each part is a request of its own: it starts from the model of the request before, and rows of
+    later requests still belong to D_r.
+
+    Raises:
+        PolicyError: the method starts from an early checkpoint, which later requests do not have.
+        ValueError: as for ``run_population_method``.
+    """
+    if METHODS[way].needs(agreement).early_checkpoint is not None:
+        raise PolicyError(
+            f"{way} starts from an early checkpoint, which a population keeps for one request",
+            "set requests = 1, or settings without an early checkpoint",
+        )
+    parts = [
+        _parts(sets, requests, name) for sets, name in zip(trained.sets, trained.names, strict=True)
+    ]
+    models, embedded, found, used = trained.original, 0, list(trained.sets), Counter[str]()
+    for number in range(requests):
+        found = [
+            replace(each, forgotten=own[number]) for each, own in zip(found, parts, strict=True)
+        ]
+        names = [f"{name} request {number}".strip() for name in trained.names]
+        present = replace(trained, sets=found, names=names, original=models, early={})
+        done = run_population_method(present, way, agreement)
+        models, embedded = done.models, embedded + done.rows_embedded
+        used.update(done.constraint or {})
+        found = [replace(each, train=each.retain) for each in found]
+    return UnlearnedPopulation(models, embedded, dict(used) or None)
+
+
+def _parts(sets: RowSets, count: int, name: str) -> list[Index]:
+    """Return D_u of a model in ``count`` random parts of nearly equal size, each ascending."""
+    order = permutation(derive_key(sets.seed, "requests", name), len(sets.forgotten))
+    return [np.sort(sets.forgotten[part]) for part in np.array_split(order, count)]
 
 
 def require_supported(plan: FedoraSettings) -> None:

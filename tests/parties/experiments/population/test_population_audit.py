@@ -15,7 +15,11 @@ from parties.experiments.population.forget_sets import ForgetSet, draw_forget_se
 from parties.experiments.population.measured import Measured
 from parties.experiments.population.part import accuracies
 from parties.experiments.population.pooled_data import PooledData
-from parties.experiments.population.run import run_population_method, train_originals
+from parties.experiments.population.run import (
+    run_population_method,
+    run_requests,
+    train_originals,
+)
 from parties.experiments.population.trained import TrainedPopulation
 from parties.vertical.engine.rows import RowSets
 from parties.vertical.methods.registry import AGREEMENT
@@ -140,6 +144,28 @@ def test_fedora_is_closer_to_retrain_than_the_original() -> None:
     assert leak(after, drawn.learned) < leak(before, drawn.learned) - 0.05
     audit = population_audit()
     assert audit.estimates(after).distance < audit.estimates(before).distance
+
+
+def test_later_requests_start_from_the_model_of_the_request_before() -> None:
+    drawn, original, _ = populations()
+    agreed, sizes = drawn.pooled.agreement, [len(each.forgotten) for each in original.sets]
+    done = run_requests(original, "shrink-perturb", agreed, 2)
+    epochs, first = agreed.unlearning.shrink_perturb.epochs, -(-sizes[0] // 2)
+    remaining = len(drawn.retain) + sizes[0] - first  # rows of the second request are in D_r
+    assert done.rows_embedded == epochs * (remaining + len(drawn.retain))
+    before, after = (measured(each) for each in (original.original, done.models))
+    assert leak(after, drawn.learned) < leak(before, drawn.learned) - 0.005
+
+
+def test_later_requests_have_no_early_checkpoint() -> None:
+    drawn, original, _ = populations()
+    unlearning = drawn.pooled.agreement.unlearning
+    changed = unlearning.fine_tune.model_copy(update={"start": "rewind"})
+    agreed = drawn.pooled.agreement.model_copy(
+        update={"unlearning": unlearning.model_copy(update={"fine_tune": changed})}
+    )
+    with pytest.raises(PolicyError, match="starts from an early checkpoint"):
+        run_requests(original, "fine-tune", agreed, 2)
 
 
 def test_random_models_are_distinguishable_from_retrains_but_leak_nothing() -> None:

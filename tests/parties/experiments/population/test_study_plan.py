@@ -87,8 +87,17 @@ def test_primal_dual_method_needs_a_row_with_its_dual_off() -> None:
         study_of([*RIVALS, fedora])
     off = {"name": "off", "way": "fedora", "settings": {"score": False}, "dual_off_of": "FedORA"}
     assert study_of([*RIVALS, fedora, off]).row
-    with pytest.raises(ValidationError, match="names the row 'other'"):
+    with pytest.raises(ValidationError, match="like the row 'other'"):
         study_of([*RIVALS, fedora, off | {"dual_off_of": "other"}, off])
+
+
+def test_ablation_names_its_row_and_needs_no_row_with_its_dual_off() -> None:
+    fedora = {"name": "FedORA", "way": "fedora"}
+    off = {"name": "off", "way": "fedora", "settings": {"score": False}, "dual_off_of": "FedORA"}
+    ten = {"name": "ten", "way": "fedora", "requests": 10, "ablation_of": "FedORA"}
+    assert study_of([*RIVALS, fedora, off, ten]).row
+    with pytest.raises(ValidationError, match="like the row 'other'"):
+        study_of([*RIVALS, fedora, off, ten | {"ablation_of": "other"}])
 
 
 def test_values_of_a_range_lie_on_a_logarithmic_scale() -> None:
