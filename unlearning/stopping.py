@@ -47,7 +47,7 @@ class IterationProgress:
     shortfall: float  # γ − S_u
     change: float  # ΔΘ
     utility: float | None = None  # accuracy on validation rows; None if not measured
-    recovering: bool = False  # utility began below the floor and has not reached it yet
+    recovering: bool = False  # later iterations may bring the utility above the floor
 
 
 def stopping_decision(progress: IterationProgress, limits: StoppingLimits) -> Decision:

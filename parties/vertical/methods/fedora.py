@@ -227,7 +227,7 @@ class FedoraSettings(MethodSettings):
     score_rows: Count | None = 1024
     check_every: Count = 7  # iterations between two evaluations on the validation rows
     # Largest accepted loss of validation accuracy; after a larger loss the method restores an
-    # earlier model.
+    # earlier model. With anneal only the loss after the last iteration counts.
     utility_loss: Positive = 0.05
     # Largest difference between γ and the score, and largest parameter change, that count as
     # converged.
@@ -885,7 +885,8 @@ class _Iteration:
             progress,
             finite=self._run.finite,
             utility=accuracy,
-            recovering=not self._before.passed,
+            # The small steps at the end of an annealed schedule make up for the large ones.
+            recovering=self._plan.anneal is not None or not self._before.passed,
         )
 
     def _record(self, accuracy: float | None) -> dict[str, Any]:

@@ -51,6 +51,20 @@ def test_fresh_top_is_rolled_back_if_it_does_not_recover(
         assert torch.equal(split_model.logits(vfl_pb2.VALIDATION), before)
 
 
+@pytest.mark.parametrize(("anneal", "iterations"), [(True, 4), (False, 1)])
+def test_annealed_run_is_judged_after_its_last_iteration(
+    tmp_path: Path, anneal: bool, iterations: int
+) -> None:
+    plan = {"policy": "present", "start": "original", "iterations": 4, "check_every": 1}
+    plan |= {"primal_step": 0.5, "utility_loss": 1e-9} | ({} if anneal else {"anneal": False})
+    with trained(tmp_path, {"fedora": plan}) as split_model:
+        before = split_model.logits(vfl_pb2.VALIDATION)
+        result = run_fedora(split_model, 1.0, 1.0)
+        assert result.stopped == "utility lost"
+        assert len(result.iterations) == iterations
+        assert torch.equal(split_model.logits(vfl_pb2.VALIDATION), before)
+
+
 def test_recovered_start_is_kept(tmp_path: Path) -> None:
     plan = {"iterations": 3, "check_every": 1, "start": "shrink", "utility_loss": 1.0}
     with trained(tmp_path, {"fedora": plan}) as split_model:
