@@ -154,12 +154,12 @@ def _measure(
     import torch
 
     from parties.experiments.bench.record import merge_rows
-    from parties.experiments.population.checks import study_checks
     from parties.experiments.population.plan import read_study
     from parties.experiments.population.recorded import RecordedStudy
     from parties.experiments.population.search import NAME, read_choices, with_choices
     from parties.experiments.population.study import study_parts, summarise_study
     from parties.experiments.provenance import Provenance
+    from parties.experiments.study_pages.checks import study_checks
     from parties.experiments.study_pages.figure import draw_study, study_points
     from parties.experiments.study_pages.study_page import study_page
 

@@ -5,9 +5,9 @@ from types import MappingProxyType
 from typing import Final
 
 from parties.experiments.population.audit import U_LIRA
-from parties.experiments.population.checks import DUAL_OFF, FEDORA, LOCAL
-from parties.experiments.population.part import ORIGINAL
-from parties.experiments.population.study import NULL, MethodSummary, PopulationSummary, Spread
+from parties.experiments.population.plan import ORIGINAL
+from parties.experiments.population.summary import NULL, MethodSummary, PopulationSummary, Spread
+from parties.experiments.study_pages.checks import DUAL_OFF, FEDORA, LOCAL
 from parties.experiments.study_pages.figure import OTHER, PRIMAL, kind_of
 
 VOTES: Final = ", votes"  # suffix of populations with a sum of votes, which allows few methods

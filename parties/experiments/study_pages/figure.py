@@ -17,11 +17,10 @@ from matplotlib.transforms import Bbox, BboxBase
 
 from parties.experiments.bench.figures import RECORD
 from parties.experiments.population.audit import U_LIRA
-from parties.experiments.population.checks import FEDORA
-from parties.experiments.population.part import ORIGINAL, RETRAIN
-from parties.experiments.population.plan import PRIMAL_DUAL, TRAINING
-from parties.experiments.population.study import NULL, MethodSummary, PopulationSummary
+from parties.experiments.population.plan import ORIGINAL, PRIMAL_DUAL, RETRAIN, TRAINING
+from parties.experiments.population.summary import NULL, MethodSummary, PopulationSummary
 from parties.experiments.provenance import values_digest
+from parties.experiments.study_pages.checks import FEDORA
 from parties.vertical.methods.registry import METHODS
 from unlearning.guarantee import Guarantee
 

@@ -8,12 +8,7 @@ from typing import Final
 from parties.experiments.population.audit import AUDITS, U_LIRA
 from parties.experiments.population.plan import Study, read_study
 from parties.experiments.population.recorded import RecordedStudy
-from parties.experiments.population.study import (
-    NULL,
-    MethodSummary,
-    PopulationSummary,
-    Spread,
-)
+from parties.experiments.population.summary import NULL, MethodSummary, PopulationSummary, Spread
 from parties.vertical.methods.fedora import ConstraintUse
 from unlearning.audit.bias_curve import BiasCurve, CorrectedAuc
 from unlearning.audit.epsilon import CONFIDENCE

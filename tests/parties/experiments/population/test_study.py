@@ -10,16 +10,12 @@ import pytest
 from parties.common.errors import PolicyError
 from parties.experiments.population import study as study_module
 from parties.experiments.population.audit import U_LIRA, VS_RETRAIN
-from parties.experiments.population.checks import study_checks
 from parties.experiments.population.measured import Measured
-from parties.experiments.population.part import ORIGINAL, RETRAIN, PartPlan, StudyPlace
-from parties.experiments.population.plan import Population, StudyMethod
-from parties.experiments.population.study import (
-    NULL,
-    MeasuredPart,
-    PopulationSummary,
-    summarise_study,
-)
+from parties.experiments.population.part import PartPlan, StudyPlace
+from parties.experiments.population.plan import ORIGINAL, RETRAIN, Population, StudyMethod
+from parties.experiments.population.study import MeasuredPart, summarise_study
+from parties.experiments.population.summary import NULL, PopulationSummary
+from parties.experiments.study_pages.checks import study_checks
 from parties.experiments.study_pages.study_page import COLUMNS, study_table
 
 RUNS, ROWS = 32, 40

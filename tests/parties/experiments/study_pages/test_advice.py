@@ -7,7 +7,7 @@ import pytest
 
 from parties.experiments.population.audit import U_LIRA
 from parties.experiments.population.recorded import RecordedStudy
-from parties.experiments.population.study import MethodSummary, PopulationSummary, Spread
+from parties.experiments.population.summary import MethodSummary, PopulationSummary, Spread
 from parties.experiments.study_pages.advice import (
     COLUMNS,
     PARTS,

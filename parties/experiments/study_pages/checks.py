@@ -6,12 +6,8 @@ from statistics import fmean
 from typing import Final
 
 from parties.experiments.population.audit import U_LIRA
-from parties.experiments.population.part import ORIGINAL
-from parties.experiments.population.plan import TRAINING
-from parties.experiments.population.study import (
-    NULL,
-    PopulationSummary,
-)
+from parties.experiments.population.plan import ORIGINAL, TRAINING
+from parties.experiments.population.summary import NULL, PopulationSummary
 from parties.vertical.methods.fedora import ConstraintUse
 from unlearning.audit.intervals import seed_interval
 
