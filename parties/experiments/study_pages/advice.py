@@ -8,7 +8,7 @@ from parties.experiments.population.audit import U_LIRA
 from parties.experiments.population.plan import ORIGINAL
 from parties.experiments.population.summary import NULL, MethodSummary, PopulationSummary, Spread
 from parties.experiments.study_pages.checks import DUAL_OFF, FEDORA, LOCAL
-from parties.experiments.study_pages.figure import OTHER, PRIMAL, kind_of
+from parties.experiments.study_pages.figure import OTHER, kind_of
 
 VOTES: Final = ", votes"  # suffix of populations with a sum of votes, which allows few methods
 # Rows of the small table, with the names that it shows.
@@ -71,7 +71,7 @@ def changed_sentence(found: Sequence[PopulationSummary]) -> str:
 
 
 def rival_list(found: Sequence[PopulationSummary]) -> str:
-    """Return the approximate methods that leak less than FedORA, one line for each data set."""
+    """Return the other approximate methods that leak less than FedORA, a line for each data set."""
     return "\n".join(f"* **{place.name}**: {_rivals(place)}" for place in _data_sets(found))
 
 
@@ -116,7 +116,7 @@ def _rivals(place: PopulationSummary) -> str:
     better = [
         each
         for each in place.methods
-        if each is not own and kind_of(each) in (PRIMAL, OTHER)
+        if kind_of(each) == OTHER
         and _leak(each) < leak and each.gap.mean >= -LOSS
     ]  # fmt: skip
     better.sort(key=lambda each: each.rows)

@@ -90,6 +90,7 @@ def test_rivals_leak_less_at_equal_or_at_higher_cost() -> None:
         FEDORA, LOCAL,
         row("cheap", "fine-tune", 0.55, 0.3), row("dear", "shrink-perturb", 0.51, 0.6, gap=-1.0),
         row("equal", "scrub", 0.556, 0.1), row("useless", "relabel", 0.5, 0.1, gap=-1.1),
+        row("FedORA, another form", "fedora", 0.5, 0.1),
     ]  # fmt: skip
     assert rival_list([place(*rows)]) == (
         "* **data**: FedORA leaks 0.56 for 0.30 of a Retrain's rows. With at most as many rows, "
