@@ -42,10 +42,10 @@ bench-peers: $(INSTALLED) $(PEERS)  ## compare the intersection with SecretFlow'
 house: $(INSTALLED)  ## measure the structure of the code; writes docs/house.json
 	$(BIN)/python tests/structure
 
-docs: $(INSTALLED)  ## generate docs/configuration.md and docs/cli.md from the code, figures on the pages from the records
+docs: $(INSTALLED)  ## generate docs/configuration.md and docs/cli.md from the code, figures and the forgetting study on the pages from the records
 	$(BIN)/python docs/generate.py
 
-pictures: $(INSTALLED)  ## draw the pictures of the pages from the records
+pictures: $(INSTALLED)  ## draw the other pictures of the pages from the records
 	$(BIN)/python docs/pictures.py
 
 format: $(INSTALLED)

@@ -1,9 +1,8 @@
 """Draw the pictures of the pages from the records; ``make pictures`` runs it.
 
-``docs/demo.svg`` is drawn from docs/demo.json, ``docs/forgetting.png`` and
-``docs/exact-methods.png`` from the records of the same name, and ``docs/*/figure-*.png`` from the
-``tables.json`` beside them. A PNG contains the digest of the drawn values in the text chunk
-``Record``; tests/test_figures.py compares it with the record.
+``docs/demo.svg`` is drawn from docs/demo.json, and ``docs/*/figure-*.png`` from the ``tables.json``
+beside them; docs/generate.py draws the figure of the forgetting study. A PNG contains the digest of
+the drawn values in the text chunk ``Record``; tests/test_figures.py compares it with the record.
 """
 
 import json
@@ -18,7 +17,6 @@ from rich.terminal_theme import MONOKAI
 from parties.cli.progress_view import ProgressView
 from parties.experiments.bench.benches import BENCHES
 from parties.experiments.bench.record import draw_pictures
-from parties.experiments.population.checks import StudyPoint, draw_study
 from parties.report.terminal import FULL_WIDTH, report_tables
 
 DOCS = Path(__file__).parent
@@ -29,11 +27,6 @@ LISTS = DOCS.parent / "configs" / "bench"  # the experiments of each benchmark
 def main() -> None:
     """Draw all pictures."""
     (DOCS / "demo.svg").write_text(demo_picture(read(DOCS / "demo.json")))
-    measured = [
-        name for name in ("forgetting", "exact-methods") if (DOCS / f"{name}.json").exists()
-    ]
-    for study in measured:
-        draw_study(study_record(read(DOCS / f"{study}.json")), DOCS / f"{study}.png")
     for name, bench in BENCHES.items():
         draw_pictures(bench(LISTS / f"{name}.toml").pages, DOCS)
 
@@ -41,11 +34,6 @@ def main() -> None:
 def read(path: Path) -> Any:
     """The content of a JSON file."""
     return json.loads(path.read_text())
-
-
-def study_record(record: Any) -> list[StudyPoint]:
-    """The points of the plot of the forgetting study."""
-    return [StudyPoint(**each) for each in record["points"]]
 
 
 def demo_picture(record: Any) -> str:

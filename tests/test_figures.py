@@ -20,6 +20,7 @@ from bench.scopes import SECTIONS, Section
 from parties.experiments.bench.benches import BENCHES
 from parties.experiments.bench.figures import RECORD
 from parties.experiments.population.audit import AUDITS
+from parties.experiments.population.recorded import RecordedStudy
 from parties.experiments.provenance import (
     ROOT,
     Provenance,
@@ -27,6 +28,7 @@ from parties.experiments.provenance import (
     digest_of_files,
     values_digest,
 )
+from parties.experiments.study_pages.figure import study_points
 
 DOCS = ROOT / "docs"
 CODE = (
@@ -331,6 +333,24 @@ def test_mark_without_a_figure_is_found(planted: Records) -> None:
     )
 
 
+ADVICE = "# Advice\n\n<!-- forgetting: table -->\n<!-- end -->\n"
+
+
+def test_table_of_the_page_about_forgetting_is_the_recorded_one(records: Records) -> None:
+    text = rendered((DOCS / "forgetting.md").read_text(), records)
+    assert faults(text, records) == []
+    wrong = re.sub(r"(\| \*\*digits\*\* \| [^|]+ \| )0\.\d\d", r"\g<1>0.12", text)
+    assert wrong != text
+    assert faults(wrong, records) == ["a table or a mark is not the recorded one: run make docs"]
+
+
+def test_generated_advice_needs_the_mark_of_stale_figures(records: Records) -> None:
+    stale = {"forgetting": "digest of other code"}
+    after = replace(records, codes=stale)
+    assert any("stale figures of 'forgetting'" in each for each in faults(ADVICE, after))
+    assert faults(rendered(ADVICE + STATE, after), after) == []
+
+
 # --- the pictures --------------------------------------------------------------------------------
 
 
@@ -386,15 +406,17 @@ STUDIES = [name for name in ("forgetting", "exact-methods") if (DOCS / f"{name}.
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_picture_of_a_study_shows_the_recorded_values(study: str) -> None:
-    points, picture = json.loads((DOCS / f"{study}.json").read_text())["points"], f"{study}.png"
-    assert drawn_record(DOCS / picture) == values_digest(points), "run make pictures"
-    points[0]["auc"]["u_lira"] += 0.001
-    assert drawn_record(DOCS / picture) != values_digest(points)
+    recorded = RecordedStudy.read(DOCS / f"{study}.json").populations.values()
+    points = [asdict(each) for each in study_points(recorded)]
+    drawn = drawn_record(DOCS / f"{study}.png")
+    assert drawn == values_digest(points), "run make docs"
+    points[0]["leak"] += 0.001
+    assert drawn != values_digest(points)
 
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_record_of_a_study_equals_the_page(study: str) -> None:
-    page = (DOCS / f"{study}.md").read_text()
+    page = (DOCS / f"{study}-study.md").read_text()
     for population in json.loads((DOCS / f"{study}.json").read_text())["populations"]:
         table = page.partition(f"### {population['name']}\n")[2].partition("\n### ")[0]
         for method in population["methods"]:

@@ -1,6 +1,6 @@
 """Figures on the pages: tables, marks and single numbers that come from the records.
 
-A writer of a page uses three comments; ``make docs`` fills in what is between two of them:
+A writer of a page uses four comments; ``make docs`` fills in what three of them enclose:
 
 ``<!-- rows: SECTION, SECTION -->`` ... ``<!-- end -->``
     a table of the rows of these sections that have a limit;
@@ -8,6 +8,9 @@ A writer of a page uses three comments; ``make docs`` fills in what is between t
     the commits of all figures in this section of the page, and whether the code has changed since;
     ``<!-- state: SECTION, SECTION -->`` adds the rows of these sections of the records; on one line
     with text, the mark becomes a sentence of a paragraph;
+``<!-- forgetting: PART -->`` ... ``<!-- end -->``
+    a table, a list or a sentence with figures of the forgetting study
+    (``parties/experiments/study_pages/advice.py`` lists the parts);
 ``<!-- row: NAME -->``
     directly after a number: the number is the value of this row. ``; times 1e-6`` at the end of the
     name multiplies the value, and ``; number 2`` takes the second number of a value that is a text.
@@ -21,9 +24,13 @@ from pathlib import Path
 
 from bench.records import MARK, RecordedRow, Records
 
+from parties.experiments.population.recorded import RecordedStudy
 from parties.experiments.provenance import Provenance
+from parties.experiments.study_pages.advice import PARTS
 
-BLOCK = re.compile(r"<!-- (rows|state)(?:: ([^>]+))? -->(\n?).*?<!-- end -->", re.DOTALL)
+BLOCK = re.compile(r"<!-- (rows|state|forgetting)(?:: ([^>]+))? -->(\n?).*?<!-- end -->", re.DOTALL)
+STUDY_PART = re.compile(r"<!-- forgetting: [^>]+ -->")
+STUDY = "docs/forgetting.json"  # the record of the forgetting study
 NUMBER = r"[+\-−]?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?"
 FIGURE = re.compile(
     rf"(?P<number>{NUMBER})?(?P<percent>\s%)?<!-- row: (?P<name>.+?)"
@@ -65,7 +72,11 @@ def parts(text: str) -> list[str]:
 def _rendered(part: str, records: Records) -> str:
     def fill(found: re.Match[str]) -> str:
         kind, names = found[1], _names(found[2])
-        body = _table(names, records) if kind == "rows" else _state(part, names, records)
+        body = (
+            _table(names, records) if kind == "rows"
+            else _study(names, records) if kind == "forgetting"
+            else _state(part, names, records)
+        )  # fmt: skip
         space = "\n\n" if found[3] else ""  # without a line break, the mark stands in a paragraph
         return f"{found[0].partition('-->')[0]}-->{space}{body}{space}<!-- end -->"
 
@@ -85,6 +96,12 @@ def _table(names: list[str], records: Records) -> str:
                 cells = (f"{missed}{row.name}", _value(row), row.wanted, _measured(row, records))
                 lines.append("| " + " | ".join(each.replace("|", r"\|") for each in cells) + " |")
     return "\n".join(lines)
+
+
+def _study(names: list[str], records: Records) -> str:
+    """The parts with these names of the page about forgetting."""
+    recorded = RecordedStudy.read(records.root / STUDY)
+    return "\n".join(PARTS[name]([*recorded.populations.values()]) for name in names)
 
 
 def _value(row: RecordedRow) -> str:
@@ -128,6 +145,8 @@ def _origins(part: str, records: Records, names: list[str]) -> Mapping[str, list
     for each in FIGURE.finditer(part):
         if row := records.rows.get(each["name"]):
             found.setdefault(row.section, []).append(row.provenance)
+    if STUDY_PART.search(part):
+        found.setdefault("forgetting", []).extend(records.origins("forgetting"))
     for link in PICTURE.findall(part):
         if name := PICTURES.get(link.rpartition("/")[2]):
             found.setdefault(name, []).extend(records.origins(name))

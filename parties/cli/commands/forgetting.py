@@ -14,12 +14,9 @@ from parties.cli.options import DataOption, DebugOption
 
 if TYPE_CHECKING:
     from parties.experiments.population.part import Describe, StudyPlace
-    from parties.experiments.population.plan import Study
     from parties.experiments.population.study import MeasuredPart
-    from parties.experiments.provenance import Provenance
 
 STUDY = Path(__file__).parents[3] / "configs" / "bench" / "forgetting.toml"
-MIXED = "**Mixed:** the parts were computed by more than one version of the program.\n\n"
 
 StudyOption: TypeAlias = Annotated[
     Path,
@@ -57,7 +54,7 @@ class ForgettingOptions:
     threads: int
 
     def page(self, suffix: str) -> Path:
-        """Return the path of the page, the record or the picture: named like the study's file."""
+        """Return the path of the page, the record or the picture, named after the study's file."""
         return self.docs / f"{self.study.stem}{suffix}"
 
     def place(self) -> "StudyPlace":
@@ -157,17 +154,14 @@ def _measure(
     import torch
 
     from parties.experiments.bench.record import merge_rows
-    from parties.experiments.population.checks import (
-        draw_study,
-        study_checks,
-        study_points,
-        study_table,
-    )
     from parties.experiments.population.plan import read_study
     from parties.experiments.population.recorded import RecordedStudy
     from parties.experiments.population.search import NAME, read_choices, with_choices
     from parties.experiments.population.study import study_parts, summarise_study
     from parties.experiments.provenance import Provenance
+    from parties.experiments.study_pages.checks import study_checks
+    from parties.experiments.study_pages.figure import draw_study, study_points
+    from parties.experiments.study_pages.study_page import study_page
 
     torch.set_num_threads(options.threads)
     study, choices = read_study(options.study), read_choices(options.docs / NAME)
@@ -186,19 +180,16 @@ def _measure(
     of_parts = [Provenance(**each["provenance"]) for each in facts]
     measured = Provenance.common([*recorded.measured, *of_parts])
     hours = sum(each["seconds"] for each in facts) / 3600
-    recorded = recorded.merged(study, list(summarise_study(parts)), hours)
-    summaries = list(recorded.populations.values())
-    points = study_points(summaries)
-    settings = _origin_of_settings(options, study, list(recorded.populations))
-    page = _page(options, (study.first, seeds), recorded.hours, measured, settings)
+    content = recorded.merged(study, list(summarise_study(parts)), hours).content(measured)
     options.docs.mkdir(parents=True, exist_ok=True)
-    options.page(".md").write_text(page + study_table(summaries))
-    content = recorded.content(measured) | {"points": [asdict(each) for each in points]}
     options.page(".json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    draw_study(points, options.page(".png"))
+    recorded = RecordedStudy.read(options.page(".json"))  # what the page and the picture show
+    summaries = list(recorded.populations.values())
+    options.page("-study.md").write_text(study_page(options.study, recorded, options.docs / NAME))
+    draw_study(study_points(summaries), options.page(".png"))
     checks = [asdict(check) for check in study_checks(summaries)]
     merge_rows(options.docs / "fedora.json", options.study.stem, checks, measured)
-    console.print(f"page:    {options.page('.md')}", event="result")
+    console.print(f"page:    {options.page('-study.md')}", event="result")
     console.print(f"figures: {options.docs / 'fedora.json'}", event="result")
 
 
@@ -238,77 +229,3 @@ def _progress(
             progress.update(bar, description=text)
 
         yield describe, lambda: progress.advance(bar)
-
-
-def _origin_of_settings(options: ForgettingOptions, study: "Study", measured: Sequence[str]) -> str:
-    """How the settings were chosen, and which populations are not ``measured``."""
-    from parties.experiments.population.search import NAME
-
-    hours = _hours_of_search(options.docs / NAME, measured)
-    text = SEARCHED.format(hours=hours) if any(row.search for row in study.row) else DEFAULTS
-    rest = [each.name for each in study.population if each.name not in measured]
-    return f"{text}\n\n**Not measured:** the populations {'; '.join(rest)}." if rest else text
-
-
-def _hours_of_search(path: Path, populations: Sequence[str]) -> float:
-    """Return the hours that the trials of these populations took, without training of models."""
-    choices = json.loads(path.read_text())["choices"] if path.exists() else []
-    own = [each for each in choices if each["population"] in populations]
-    seconds: float = sum(trial["seconds"] for each in own for trial in each["trials"])
-    return seconds / 3600
-
-
-def _page(
-    options: ForgettingOptions,
-    seeds: tuple[int, int],
-    hours: float,
-    measured: "Provenance",
-    settings: str,
-) -> str:
-    """Return the page up to its tables; ``settings`` says how the settings were chosen.
-
-    ``seeds`` are the first seed and the number of seeds.
-    """
-    first, count = seeds
-    study = "" if options.study == STUDY else f" --study {options.study.name}"
-    return PAGE.format(
-        command=f"vfl bench forgetting{study} --seeds {count} --data DIR",
-        hours=hours, first=first, last=first + count - 1, settings=settings,
-        mixed="" if measured.code else MIXED, name=options.study.stem,
-    )  # fmt: skip
-
-
-SEARCHED = """The settings of every method were chosen on other seeds
-by one rule, among 20 trials: the lowest leak with an accuracy on validation rows within a point of
-Retrain's (`vfl bench forgetting-search`, {hours:.1f} h,
-[forgetting-search.json](forgetting-search.json))."""
-DEFAULTS = """The methods have their default settings."""
-PAGE = """# Forgetting, measured per example
-
-Written by `{command}`; the methods took {hours:.1f} h, without the training of the models. The tables
-show means over seeds {first} to {last}. {settings}
-
-{mixed}| column | meaning |
-|---|---|
-| leak | how well an attack distinguishes rows that a model unlearned from rows that it has never seen (U-LiRA). 0.5: not at all. This is what matters: it does not depend on how the models were trained. |
-| closeness | how well an attack distinguishes unlearned models from Retrain models, on rows that were unlearned, after the logits of every model were scaled to the same confidence. It also finds other recipes of training: see the models that were retrained with other settings. |
-| excess | the AUC of closeness on forgotten rows minus that on rows that the same models have never seen |
-| equivalent | whether tests over seeds show that the test accuracy differs from Retrain's by less than one standard deviation of Retrain models |
-| trigger | rows of the test set that a trigger moves to the planted class, in percent, above the same rows without the trigger; measured on other models, which forget the rows with the trigger |
-| canaries | forgotten rows with a planted wrong label for which the model still predicts this label, in percent |
-| changed on D_r | remaining rows for which the predicted class differs from that of the original model, in percent |
-| rows | rows whose embeddings cross between the parties, relative to Retrain |
-| worst row | AUC of the leak for single rows, at the 90th percentile; few models make it high, so compare it with the null in the first row |
-| constraint | iterations in which FedORA's dual Ω was above 0 or at its maximum, of all iterations; means over models |
-| ε at least | lower bound of ε from an attack on whole models, and the bound that a perfect attack would reach with these models; no method claims an ε |
-
-The attacks fit Gaussians to few models, so their AUC is biased towards 0.5. Each AUC is the larger of an
-attack with two Gaussians per row and an attack with one shift for all rows, corrected by the curve below
-each table; in parentheses, the 95 % interval over seeds.
-
-![AUC of both audits for every method]({name}.png)
-
-<!-- state: {name} -->
-<!-- end -->
-
-"""  # noqa: E501

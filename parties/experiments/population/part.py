@@ -23,7 +23,14 @@ from parties.experiments.population.forget_sets import (
     draw_triggered,
 )
 from parties.experiments.population.measured import Floats, Measured
-from parties.experiments.population.plan import TRAINING, Population, Study, StudyMethod
+from parties.experiments.population.plan import (
+    ORIGINAL,
+    RETRAIN,
+    TRAINING,
+    Population,
+    Study,
+    StudyMethod,
+)
 from parties.experiments.population.pooled_data import PooledData, read_pooled_data
 from parties.experiments.population.run import (
     run_population_method,
@@ -38,9 +45,6 @@ from unlearning.audit.forgetting import label_log_odds
 from unlearning.calibration import confidence_factor, median_confidence
 
 Describe = Callable[[str], None]
-# The rows of a table that are no methods: the trained models, and models that were retrained.
-ORIGINAL: Final = StudyMethod(name="original", way="original")
-RETRAIN: Final = StudyMethod(name="retrain", way="retrain")
 SAMPLE: Final = 2000  # largest number of remaining rows on which predictions are compared
 
 

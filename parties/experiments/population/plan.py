@@ -129,6 +129,11 @@ class StudyMethod(ConfigTable):
         return self.model_copy(update={"settings": self.settings | dict(found)})
 
 
+# The rows of a table that are no methods: the trained models, and models that were retrained.
+ORIGINAL: Final = StudyMethod(name="original", way="original")
+RETRAIN: Final = StudyMethod(name="retrain", way="retrain")
+
+
 class SearchPlan(ConfigTable):
     """How the settings of every method are chosen: one rule for all methods and populations."""
 

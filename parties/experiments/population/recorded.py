@@ -8,9 +8,8 @@ from typing import Any, Self
 
 from configs.errors import ConfigError
 from parties.common.json_codec import from_json_value
-from parties.experiments.population.part import ORIGINAL
-from parties.experiments.population.plan import Population, Study
-from parties.experiments.population.study import NULL, PopulationSummary
+from parties.experiments.population.plan import ORIGINAL, Population, Study
+from parties.experiments.population.summary import NULL, PopulationSummary
 from parties.experiments.provenance import Provenance
 
 

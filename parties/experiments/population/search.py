@@ -18,13 +18,12 @@ from configs.errors import ConfigError
 from parties.common.atomic_file import write_atomically
 from parties.experiments.population.audit import leak
 from parties.experiments.population.part import (
-    RETRAIN,
     Describe,
     PartPlan,
     StudyPart,
     StudyPlace,
 )
-from parties.experiments.population.plan import Population, Study, StudyMethod
+from parties.experiments.population.plan import RETRAIN, Population, Study, StudyMethod
 from parties.experiments.provenance import Provenance
 
 NAME: Final = "forgetting-search.json"

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import sqrt
-from statistics import fmean, stdev
-from typing import Any, Final
+from statistics import fmean
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,20 +19,17 @@ from parties.experiments.population.audit import (
 )
 from parties.experiments.population.measured import Floats, Measured
 from parties.experiments.population.part import (
-    ORIGINAL,
-    RETRAIN,
     Describe,
     PartPlan,
     StudyPart,
     StudyPlace,
 )
-from parties.experiments.population.plan import Population, Study, StudyMethod
+from parties.experiments.population.plan import ORIGINAL, RETRAIN, Population, Study, StudyMethod
+from parties.experiments.population.summary import NULL, MethodSummary, PopulationSummary, Spread
 from parties.vertical.methods.fedora import ConstraintUse
 from unlearning.audit.bias_curve import BiasCurve, CorrectedAuc, corrected_auc
-from unlearning.audit.epsilon import AttackCounts, EpsilonBound, epsilon_bound
-from unlearning.audit.equivalence import SeedEquivalence, equivalence_over_seeds
-
-NULL: Final = "Retrain against Retrain"
+from unlearning.audit.epsilon import AttackCounts, epsilon_bound
+from unlearning.audit.equivalence import equivalence_over_seeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,62 +76,6 @@ def _measured_part(
                 "set a smaller step size for this method in the study's file",
             )
     return MeasuredPart(plan.population, plan.seed, part.learned, measured)
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """The mean of a figure over seeds, with its standard error."""
-
-    mean: float
-    error: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> "Spread":
-        """Return mean and standard error of one value per seed."""
-        error = stdev(values) / sqrt(len(values)) if len(values) > 1 else float("nan")
-        return cls(fmean(values), error)
-
-
-@dataclass(frozen=True, slots=True)
-class MethodSummary:
-    """One method on a population over all seeds; None where a figure does not exist."""
-
-    population: str
-    name: str
-    way: str  # name of the method in the study's file
-    settings: dict[str, Any]  # settings that differ from the agreement's
-    auc: dict[str, CorrectedAuc]  # by audit
-    worst: dict[str, float]  # by audit; mean over seeds of ``worst_row_aucs``
-    excess: Spread  # AUC against Retrain on forgotten rows minus that on rows never seen
-    gap: Spread  # test accuracy minus that of the Retrain models, in percentage points
-    changed: Spread  # remaining rows whose class differs from the original model's, in percent
-    triggered: Spread | None  # excess success rate of the trigger, in percent
-    planted: Spread | None  # forgotten canaries with their planted label, in percent
-    rows: float  # rows whose embeddings crossed, relative to Retrain
-    distance: float
-    models: int  # unlearned models per seed; there are as many Retrain models
-    training_rows: int  # of each model before unlearning
-    # Lower bound of ε from the attack that classifies whole models, over all seeds.
-    bound: EpsilonBound
-    # Whether the test accuracy is equivalent to that of Retrain; None for the Retrain models.
-    equivalent: SeedEquivalence | None = None
-    # How FedORA used its constraint, mean over models and seeds; None for other methods.
-    constraint: ConstraintUse | None = None
-    # The estimate of U-LiRA before the correction, one per seed; empty if it was not recorded.
-    leaks: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PopulationSummary:
-    """All methods on a population, and the bias curves of its audits, averaged over seeds."""
-
-    name: str
-    curves: dict[str, BiasCurve]  # by audit, and ``null``
-    methods: list[MethodSummary]
-
-    def method(self, name: str) -> MethodSummary:
-        """Return the summary of the method ``name``."""
-        return next(each for each in self.methods if each.name == name)
 
 
 def summarise_study(parts: Sequence[MeasuredPart]) -> Iterator[PopulationSummary]:

@@ -10,7 +10,7 @@ from test_study import summary
 from configs.errors import ConfigError
 from parties.experiments.population.plan import read_study
 from parties.experiments.population.recorded import RecordedStudy
-from parties.experiments.population.study import PopulationSummary
+from parties.experiments.population.summary import PopulationSummary
 from parties.experiments.provenance import Provenance
 from parties.vertical.methods.fedora import ConstraintUse
 

@@ -10,22 +10,13 @@ import pytest
 from parties.common.errors import PolicyError
 from parties.experiments.population import study as study_module
 from parties.experiments.population.audit import U_LIRA, VS_RETRAIN
-from parties.experiments.population.checks import (
-    COLUMNS,
-    draw_study,
-    study_checks,
-    study_points,
-    study_table,
-)
 from parties.experiments.population.measured import Measured
-from parties.experiments.population.part import ORIGINAL, RETRAIN, PartPlan, StudyPlace
-from parties.experiments.population.plan import Population, StudyMethod
-from parties.experiments.population.study import (
-    NULL,
-    MeasuredPart,
-    PopulationSummary,
-    summarise_study,
-)
+from parties.experiments.population.part import PartPlan, StudyPlace
+from parties.experiments.population.plan import ORIGINAL, RETRAIN, Population, StudyMethod
+from parties.experiments.population.study import MeasuredPart, summarise_study
+from parties.experiments.population.summary import NULL, PopulationSummary
+from parties.experiments.study_pages.checks import study_checks
+from parties.experiments.study_pages.study_page import COLUMNS, study_table
 
 RUNS, ROWS = 32, 40
 POPULATION = Population(name="digits", config="some.toml", runs=RUNS)
@@ -112,13 +103,6 @@ def test_tables_have_every_method_and_the_curve_of_the_audits() -> None:
 def test_only_models_without_the_rows_must_pass_the_verdict() -> None:
     checks = {each.name: each.ok for each in study_checks([summary()])}
     assert checks == {f"digits: leak of {NULL}": summary().method(NULL).auc[U_LIRA].holds_half}
-
-
-def test_plot_shows_the_points(tmp_path: Path) -> None:
-    points = study_points([summary()])
-    assert [each.name for each in points] == [NULL, "original", "exact"]
-    draw_study(points, tmp_path / "study.png")
-    assert (tmp_path / "study.png").stat().st_size > 10_000
 
 
 def test_measurements_are_read_from_their_file(tmp_path: Path) -> None:

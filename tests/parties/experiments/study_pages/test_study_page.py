@@ -1,0 +1,37 @@
+"""The page of a study follows from its record, its file and the chosen settings."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from parties.experiments.population.recorded import RecordedStudy
+from parties.experiments.provenance import Provenance
+from parties.experiments.study_pages.study_page import MIXED, study_page
+
+ROOT = Path(__file__).parents[4]
+CONFIGS = ROOT / "configs" / "bench"
+RECORDED = RecordedStudy.read(ROOT / "docs" / "forgetting.json")
+SEARCH = ROOT / "docs" / "forgetting-search.json"
+
+
+def test_page_says_how_it_was_measured_and_what_is_missing() -> None:
+    some = replace(RECORDED, populations={"digits": RECORDED.populations["digits"]})
+    text = study_page(CONFIGS / "forgetting.toml", some, SEARCH)
+    assert "Written by `vfl bench forgetting --seeds 5 --data DIR`" in text
+    assert "over seeds 10 to 14" in text
+    assert "**Not measured:** the populations Adult, canaries; " in text
+    assert "; not searched: *FedORA*; *FedORA, dual off*" in text
+    assert "![Leak against exchanged rows, for every method](forgetting.png)" in text
+
+
+def test_page_of_another_study_has_its_own_command_and_picture() -> None:
+    text = study_page(CONFIGS / "exact-methods.toml", RECORDED, SEARCH)
+    assert "`vfl bench forgetting --study exact-methods.toml --seeds 5 --data DIR`" in text
+    assert "The methods have their default settings." in text
+    assert "(exact-methods.png)" in text
+    assert "(forgetting.md)" not in text
+
+
+def test_page_says_that_parts_come_from_different_code() -> None:
+    for code in ("", "digest"):
+        own = replace(RECORDED, measured=[Provenance("abc1234", "2 cores", code)])
+        assert (MIXED in study_page(CONFIGS / "forgetting.toml", own, SEARCH)) == (not code)
