@@ -91,6 +91,7 @@ SUB_STEPS = 6  # most sub-steps with one gradient of D_u: with more, the gradien
 LEAST_STEPS, LEAST_BATCH = 64, 8  # sub-steps that the batch leaves, and its least number of rows
 LARGEST_STEP, STEP_OF_TRAINING = 4e-3, 4.0  # primal step: largest, and over training.learning_rate
 NEGLIGIBLE = 1e-3  # nats; a mean divergence up to this needs no forgetting
+LARGEST_EPSILON = 0.2  # nats: a planted trigger starts at several nats
 
 
 class AdaptiveStepSettings(ConfigTable):
@@ -195,8 +196,8 @@ class FedoraSettings(MethodSettings):
     # reference model. uniform: the score of a nearly uniform prediction.
     policy: Literal["counterfactual", "present", "heldout", "proxy", "uniform"] = "counterfactual"
     # Largest mean divergence from the counterfactual predictions that counts as forgotten, as a
-    # fraction of the divergence of the first iteration; at least 0.001 nats.
-    epsilon: Positive = 0.1
+    # fraction of the divergence of the first iteration; at least 0.001 nats and at most 0.2.
+    epsilon: Positive = 0.2
     # Number of standard errors by which γ is below the score of held-out rows.
     margin: Annotated[float, Field(ge=0)] = 2.0
     # scalar: one dual variable at the active party. literal: one per parameter (paper, Eq. 25).
@@ -803,7 +804,7 @@ class _Iteration:
     def _threshold(self, model: int, score: float) -> float:
         """γ of a model; the ``score`` of the first iteration sets the counterfactual one."""
         if self._relative and not self._k:
-            return -max(NEGLIGIBLE, -self._plan.epsilon * score)
+            return -min(max(NEGLIGIBLE, -self._plan.epsilon * score), LARGEST_EPSILON)
         return self._duals[model].threshold
 
     def _dual_step(self, model: int) -> float:
