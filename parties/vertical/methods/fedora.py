@@ -153,7 +153,7 @@ COUNTERFACTUAL: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "iterations": None,
         "retain_share": None,
-        "dual_step": 0.4,
+        "dual_step": 0.8,
         "max_multiplier": 10.0,
         "score_rows": 128,
         "anneal": AnnealSettings(floor=0.05),
@@ -197,7 +197,7 @@ class FedoraSettings(MethodSettings):
     policy: Literal["counterfactual", "present", "heldout", "proxy", "uniform"] = "counterfactual"
     # Largest mean divergence from the counterfactual predictions that counts as forgotten, as a
     # fraction of the divergence of the first iteration; at least 0.001 nats and at most 0.2.
-    epsilon: Positive = 0.2
+    epsilon: Positive = 0.3
     # Number of standard errors by which γ is below the score of held-out rows.
     margin: Annotated[float, Field(ge=0)] = 2.0
     # scalar: one dual variable at the active party. literal: one per parameter (paper, Eq. 25).
@@ -216,7 +216,7 @@ class FedoraSettings(MethodSettings):
     # = "counterfactual", if absent, 4 times training.learning_rate, and at most 0.004.
     primal_step: Positive | None = None
     # Dual step σ. With policy = "counterfactual" it is divided by the largest divergence so far,
-    # and the default is 0.4.
+    # and the default is 0.8.
     dual_step: Positive = 0.1
     # Weight ρ of the proximal term, which keeps the model close to the model of the first
     # iteration.
