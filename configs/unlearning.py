@@ -36,8 +36,11 @@ class UnlearningSettings(ConfigTable):
     """The unlearning method of a run, and the baselines with which the run compares it."""
 
     always: ClassVar[tuple[str, ...]] = ()  # trivial baselines, in every comparison
+    local: ClassVar[str | None] = None  # default method after a training with a local start
 
-    method: str  # method whose model is the result of the run
+    # Method whose model is the result of the run. If absent: retrain-local with training.start =
+    # "local", unless no bottom model may be fitted, else fedora.
+    method: str
     compare: tuple[str, ...] = ()  # baselines to run besides the Retrains, in this order
     # Number of independent Retrains; 1 is refused, and the result of a request needs three or more.
     # 0, with an empty list 'compare': a request runs its method alone, and the report has the quick
@@ -64,8 +67,17 @@ class UnlearningSettings(ConfigTable):
             for name, table in tables.items()
             if isinstance(table, MethodSettings)
         }
-        changed = {name: each for name, each in settled.items() if each is not tables[name]}
+        changed: dict[str, Any] = {
+            name: each for name, each in settled.items() if each is not tables[name]
+        }
+        if self._takes_local(agreement):
+            changed["method"] = self.local
         return self.model_copy(update=changed) if changed else self
+
+    def _takes_local(self, agreement: Any) -> bool:
+        """Whether the method is absent, and the default for a training with a local start holds."""
+        absent = "method" not in self.model_fields_set and self.local not in (None, *self.compare)
+        return absent and agreement.training.start == "local" and agreement.may_fit_bottoms
 
     def tables(self) -> list[MethodSettings]:
         """The tables of all methods that run for a request."""
@@ -128,6 +140,7 @@ def unlearning_table(
     baselines: tuple[str, ...],
     compared: tuple[str, ...],
     always: tuple[str, ...],
+    local: str | None = None,
 ) -> type[UnlearningSettings]:
     """Build the class of the table [unlearning].
 
@@ -137,6 +150,7 @@ def unlearning_table(
         baselines: names of the methods that can be compared.
         compared: names of the methods that are compared by default.
         always: names of the methods that every comparison must contain.
+        local: the default method after a training with a local start.
     """
     first = next(iter(methods))
     tables: dict[str, Any] = {
@@ -150,7 +164,7 @@ def unlearning_table(
         compare=(several_of(baselines), compared),
         **tables,
     )
-    found.always = always
+    found.always, found.local = always, local
     return found
 
 

@@ -84,6 +84,22 @@ def test_fedora_has_another_policy_where_no_bottom_may_be_fitted(tmp_path: Path)
 ALONE = ("unlearning.retrains=0", "unlearning.compare=[]")
 
 
+@pytest.mark.parametrize(
+    ("changes", "method"),
+    [
+        ((), "fedora"),
+        (("training.start='local'",), "retrain-local"),
+        (("training.start='local'", "unlearning.method='fedora'"), "fedora"),
+        (("training.local.codes='fixed'", "preprocessing='declared'",
+          "training.start='local'", "training.local.keep_embeddings=true"), "fedora"),
+    ],
+)  # fmt: skip
+def test_default_method_after_a_local_start_is_the_exact_one(
+    tmp_path: Path, changes: tuple[str, ...], method: str
+) -> None:
+    assert read(tmp_path, GOOD, *changes).agreement.unlearning.method == method
+
+
 def test_a_method_can_run_alone(tmp_path: Path) -> None:
     plan = read(tmp_path, GOOD, *ALONE).agreement.unlearning
     assert (plan.retrains, plan.compare) == (0, ())

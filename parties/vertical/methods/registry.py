@@ -67,6 +67,7 @@ AGREEMENT: Final = vertical_agreement(
         baselines=tuple(each.name for each in BASELINES),
         compared=tuple(each.name for each in BASELINES if each.name not in NOT_BY_DEFAULT),
         always=ALWAYS,
+        local=RetrainLocalMethod.name,
     )
 )
 SCHEMA: Final = ConfigSchema("vertical", AGREEMENT, VerticalPartySettings, VerticalPartySettings)
