@@ -39,7 +39,8 @@ class UnlearningSettings(ConfigTable):
     local: ClassVar[str | None] = None  # default method after a training with a local start
 
     # Method whose model is the result of the run. If absent: retrain-local with training.start =
-    # "local", unless no bottom model may be fitted, else fedora.
+    # "local", unless no bottom model may be fitted or 'compare' contains retrain-local; else
+    # fedora.
     method: str
     compare: tuple[str, ...] = ()  # baselines to run besides the Retrains, in this order
     # Number of independent Retrains; 1 is refused, and the result of a request needs three or more.

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, model_validator
 from configs.agreement import VerticalAgreement
 from configs.errors import ConfigError
 from configs.table import ConfigTable, Count, Fraction, Positive
-from configs.unlearning import table_name
+from configs.unlearning import MethodSettings, table_name
 from parties.vertical.methods.fedora import PAPER
 
 TRAINING: Final = "training"  # the way of a row of fresh models
@@ -97,13 +97,15 @@ class StudyMethod(ConfigTable):
             ConfigError: the settings are invalid.
         """
         changed = ({**PAPER, **printed} if self.paper else {}) | self.settings
-        if not changed:
+        if not changed and not self.from_defaults:
             return agreed
         if self.way == TRAINING:
             return agreed.model_copy(update={"training": self._valid(agreed.training, changed)})
         table = table_name(self.way)
         plan = getattr(agreed.unlearning, table)
         own = self._valid(plan, changed, {} if self.from_defaults else plan.model_dump())
+        if isinstance(own, MethodSettings):
+            own = own.within(agreed)
         unlearning = agreed.unlearning.model_copy(update={table: own})
         return agreed.model_copy(update={"unlearning": unlearning})
 

@@ -20,7 +20,7 @@ COLUMNS: Final = (
     "changed on D_r", "rows", "constraint", "worst row", f"ε at least ({100 * CONFIDENCE:.0f} %)",
 )  # fmt: skip
 MIXED: Final = "**Mixed:** the parts were computed by more than one version of the program.\n\n"
-SEARCHED: Final = """The settings of every method were chosen on other seeds
+SEARCHED: Final = """The settings of the methods were chosen on other seeds
 by one rule, among 20 trials: the lowest leak with an accuracy on validation rows within a point of
 Retrain's (`vfl bench forgetting-search`, {hours:.1f} h,
 [forgetting-search.json](forgetting-search.json)){others}."""

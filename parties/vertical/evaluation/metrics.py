@@ -213,10 +213,12 @@ def _threshold(split_model: SplitModel, comparison: Comparison) -> ThresholdReco
         return forgetting_scores(logits, weight).mean().item()
 
     threshold = comparison.delivered.result.threshold
+    # The scores of other models are entropy scores, which a counterfactual γ does not limit.
+    comparable = threshold is None or threshold.policy != "counterfactual"
     return ThresholdRecord(
         policy=threshold.policy if threshold else None,
         gamma=threshold.gamma if threshold else None,
-        scores={name: score(name) for name in _references(comparison)},
+        scores={name: score(name) for name in _references(comparison)} if comparable else {},
     )
 
 

@@ -186,14 +186,15 @@ class FedoraSettings(MethodSettings):
     # paper: the defaults of the other keys are the paper's settings, and the gradient of D_u is
     # sent in every iteration. tuned: it is zero while the constraint is met and the dual is 0.
     form: Literal["tuned", "paper"] = "tuned"
-    # How the score and its threshold γ are chosen. If absent: present where no bottom model may be
-    # fitted alone (top.kind = "sum", privacy.embed_once, training.local.keep_embeddings or
-    # training.optimiser = "newton-cg"), else counterfactual. counterfactual: the score is minus the
-    # divergence from what the model would predict on D_u had it not learned D_u, and γ = -epsilon.
-    # The other policies score how uncertain the prediction is. heldout: the score of held-out rows
-    # of the forgotten classes under the trained model. present: the lower of two scores of these
-    # rows, under the trained model and under the current model. proxy: the score under a small
-    # reference model. uniform: the score of a nearly uniform prediction.
+    # How the score and its threshold γ are chosen. If absent: present with dual = "literal", and
+    # where no bottom model may be fitted alone (top.kind = "sum", privacy.embed_once,
+    # training.local.keep_embeddings or training.optimiser = "newton-cg"), else counterfactual.
+    # counterfactual: the score is minus the divergence from what the model would predict on D_u had
+    # it not learned D_u, and γ is minus the divergence that epsilon allows. The other policies
+    # score how uncertain the prediction is. heldout: the score of held-out rows of the forgotten
+    # classes under the trained model. present: the lower of two scores of these rows, under the
+    # trained model and under the current model. proxy: the score under a small reference model.
+    # uniform: the score of a nearly uniform prediction.
     policy: Literal["counterfactual", "present", "heldout", "proxy", "uniform"] = "counterfactual"
     # Largest mean divergence from the counterfactual predictions that counts as forgotten, as a
     # fraction of the divergence of the first iteration; at least 0.001 nats and at most 0.2.
@@ -283,7 +284,8 @@ class FedoraSettings(MethodSettings):
 
     def within(self, agreement: VerticalAgreement) -> Self:
         """Return the settings; the default policy is ``present`` where no bottom may be fitted."""
-        if "policy" in self.model_fields_set or self.form == "paper" or agreement.may_fit_bottoms:
+        chosen = "policy" in self.model_fields_set or self.form == "paper"
+        if chosen or (agreement.may_fit_bottoms and self.dual == "scalar"):
             return self
         given = {key: getattr(self, key) for key in self.model_fields_set}
         return type(self).model_validate({**given, "policy": "present"})
@@ -313,6 +315,12 @@ class FedoraSettings(MethodSettings):
         if self.dual == "literal" and not (self.score and not self.extrapolate):
             raise ValueError(
                 "dual = 'literal' needs score = true and extrapolate = false: set these values, "
+                "or dual = 'scalar'"
+            )
+        chosen = "policy" in self.model_fields_set and self.policy == "counterfactual"
+        if self.dual == "literal" and chosen:
+            raise ValueError(
+                "dual = 'literal' has no step relative to the divergence: set policy = 'present', "
                 "or dual = 'scalar'"
             )
         return self
@@ -809,8 +817,10 @@ class _Iteration:
 
     def _dual_step(self, model: int) -> float:
         """σ of a model; the counterfactual one is relative to the largest divergence so far."""
-        step = self._steps[model].dual
-        return step / self._largest[model] if self._relative else step
+        steps = self._steps[model]
+        if not self._relative:
+            return steps.dual
+        return min(steps.dual / self._largest[model], steps.dual_bound)
 
     @property
     def _relative(self) -> bool:
@@ -985,7 +995,8 @@ def _reference(run: VerticalRun) -> list[Tensor]:
         run.once(f"reference, epoch {number}", float, work)
         if not run.finite:
             break
-    return run.logits(vfl_pb2.FORGOTTEN)
+    read = partial(run.logits, vfl_pb2.FORGOTTEN)
+    return run.once("outputs of the reference", list[Tensor], read)
 
 
 def heldout_gammas(run: VerticalRun, logits: Sequence[Tensor]) -> list[float]:

@@ -168,6 +168,20 @@ def counterfactual(folder: Path, **settings: Any) -> list[dict[str, Any]]:
         return carry_out(vertical_method("fedora"), NetworkRun(model)).iterations
 
 
+@pytest.mark.parametrize(("epsilon", "wanted"), [(0.3, None), (1e-9, -1e-3), (1e9, -0.2)])
+def test_threshold_and_dual_step_are_relative_to_the_violation(
+    tmp_path: Path, epsilon: float, wanted: float | None
+) -> None:
+    steps = counterfactual(tmp_path / "run", epsilon=epsilon, dual_step=0.8)
+    first, largest = -steps[0]["forgetting"], 1e-3
+    expected = -min(max(1e-3, 0.3 * first), 0.2) if wanted is None else wanted
+    for each in steps:
+        largest = max(largest, -each["forgetting"])
+        assert each["threshold"] == pytest.approx(expected)
+        bound = each["dual_bound"] or 1e9
+        assert each["dual_step"] == pytest.approx(min(0.8 / largest, bound))
+
+
 def test_counterfactual_constraint_keeps_the_model_closer_to_its_targets(tmp_path: Path) -> None:
     on = counterfactual(tmp_path / "on", dual_step=3.0)
     off = counterfactual(tmp_path / "off", max_multiplier=1e-9)

@@ -38,6 +38,7 @@ def test_fresh_top_is_rolled_back_if_it_does_not_recover(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = {"iterations": 4, "check_every": 1, "start": "fresh-top", "utility_loss": 1e-9}
+    plan |= {"policy": "present", "anneal": False}
     with trained(tmp_path, {"fedora": plan | {"primal_step": 1e-6}}) as split_model:
         warnings: list[str] = []
         monkeypatch.setattr(split_model.party.progress, "warn", warnings.append)
@@ -67,6 +68,7 @@ def test_annealed_run_is_judged_after_its_last_iteration(
 
 def test_recovered_start_is_kept(tmp_path: Path) -> None:
     plan = {"iterations": 3, "check_every": 1, "start": "shrink", "utility_loss": 1.0}
+    plan |= {"policy": "present"}
     with trained(tmp_path, {"fedora": plan}) as split_model:
         before = split_model.logits(vfl_pb2.VALIDATION)
         result = run_fedora(split_model, 1.0, 0.5)
