@@ -76,7 +76,7 @@ class UnlearningSettings(ConfigTable):
         return self.model_copy(update=changed) if changed else self
 
     def _takes_local(self, agreement: Any) -> bool:
-        """Whether the method is absent, and the default for a training with a local start holds."""
+        """Whether the default method is that of a training with a local start."""
         absent = "method" not in self.model_fields_set and self.local not in (None, *self.compare)
         return absent and agreement.training.start == "local" and agreement.may_fit_bottoms
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import compress
-from typing import Any
+from typing import Any, Final
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -26,6 +26,11 @@ from parties.report.sentences import (
 
 STYLES = {"chosen": "bold", "mean": "italic"}
 FULL_WIDTH = 96  # characters that all columns need
+# What columns mean, by the beginning of their headings.
+LEGEND: Final = {
+    "attack": "attack: tells forgotten rows from rows that were never learned; 0.5 is chance.",
+    "JS": "JS: distance of the predictions from a Retrain's, over that between two Retrains.",
+}
 OPTIONAL_COLUMNS = ("JS\nremain", "rows", "bytes")  # left out on a narrower terminal
 
 
@@ -69,6 +74,8 @@ def _methods(request: Request, width: int) -> Table:
     for line in methods.lines:
         cells = map(_compact, compress(line.cells, shown))
         grid.add_row(Text(_name(line)), *cells, style=STYLES.get(line.kind, ""))
+    notes = [text for start, text in LEGEND.items() if any(t.startswith(start) for t in titles)]
+    grid.caption = Text(" ".join(["*: the method of this request.", *notes]), justify="left")
     return grid
 
 

@@ -247,6 +247,12 @@ def test_report_without_ratios_is_complete() -> None:
     report_tables(metrics)
 
 
+def test_the_terminal_explains_the_columns_that_it_shows() -> None:
+    text, star = " ".join(printed(sample()).split()), "*: the method of this request."
+    assert f"{star} attack: tells forgotten rows" in text
+    assert "JS: distance of the predictions from a Retrain's" in text
+
+
 def unfinished(**changes: Any) -> dict[str, Any]:
     """The record of a run that ended early, before any request was carried out."""
     return sample() | {"failure": "right: closed the connection (train)", "requests": []} | changes
