@@ -103,7 +103,12 @@ class DayAfter:
         """The lines that a ``vfl`` command prints."""
         places = ["--out", str(self.out), "--certificates", str(self.keys)]
         places += [word for each in self.settings for word in ("--set", each)]
-        return _output([sys.executable, "-m", "parties.cli", *arguments, *places])
+        process = PartyProcess([*arguments, *places], program="vfl")
+        lines = process.stdout.read().splitlines()
+        if code := process.wait():
+            raise Failed(f"vfl {' '.join(arguments[:2])} failed", "see the lines above", code)
+        process.close()
+        return lines
 
     @contextmanager
     def _served(self) -> Iterator[Callable[[], str]]:

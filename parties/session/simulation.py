@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
-from multiprocessing.forkserver import set_forkserver_preload
+from multiprocessing.forkserver import ensure_running, set_forkserver_preload
 from pathlib import Path
 from queue import Empty, Queue
 from subprocess import TimeoutExpired
@@ -32,15 +32,27 @@ from protocol.keyring import issue_certificate, make_authority
 GRACE = 5.0  # after a failure of one party, seconds until the other processes are killed
 RESUME = "run the same command to resume from the last checkpoint"
 NAME = Path("/proc/self/comm")  # name of this process; on Linux only
-# The libraries that every party needs.
-LIBRARIES = ("torch", "grpc", "cryptography.x509", "pandas", "pyarrow", "pydantic", "sklearn.utils")
+PROGRAMS = {"vfl-party": "parties", "vfl": "parties.cli"}  # the module of each program
+# What a party imports. torch imports torch._dynamo only when it makes an optimiser.
+MODULES = (
+    "torch", "torch._dynamo", "grpc", "cryptography.x509", "pandas", "pyarrow.csv",
+    "pyarrow.compute", "pydantic", "sklearn.datasets", "parties.cli.main", "parties.cli.modes",
+    "parties.vertical.run_party", "parties.vertical.active", "parties.vertical.passive",
+    "parties.vertical.service.run", "parties.web.kept_model_queue",
+)  # fmt: skip
+
+
+def import_for_parties() -> None:
+    """Start the process that all parties are forked from; it imports their modules meanwhile."""
+    set_forkserver_preload([*MODULES])
+    ensure_running()
 
 
 class PartyProcess:
-    """A running ``vfl-party``, whose standard output is a pipe.
+    """A running ``vfl-party``, or ``vfl``, whose standard output is a pipe.
 
-    It is forked from a process that has imported the libraries: an import takes seconds, a fork
-    takes milliseconds, and all processes share the memory of the libraries. The standard input
+    It is forked from a process that has imported the modules: an import takes seconds, a fork
+    takes milliseconds, and all processes share the memory of the modules. The standard input
     carries nothing; it ends when this process ends.
 
     Attributes:
@@ -48,15 +60,17 @@ class PartyProcess:
         pid: the number of the process.
     """
 
-    def __init__(self, arguments: Sequence[str], folder: Path | None = None) -> None:
-        """Start the process with these arguments of ``vfl-party``, in ``folder``."""
-        set_forkserver_preload([*LIBRARIES])
+    def __init__(
+        self, arguments: Sequence[str], folder: Path | None = None, program: str = "vfl-party"
+    ) -> None:
+        """Start ``program``, a key of ``PROGRAMS``, with these arguments, in ``folder``."""
+        import_for_parties()
         context = get_context("forkserver")
         reader, output = context.Pipe(duplex=False)
         nothing, self._alive = context.Pipe(duplex=False)
         self._process = context.Process(
             target=_run_party,
-            args=([*arguments], nothing, output, folder or Path.cwd()),
+            args=(program, [*arguments], nothing, output, folder or Path.cwd()),
         )
         self._process.start()
         self._reading = Lock()
@@ -99,12 +113,13 @@ class PartyProcess:
 
 
 def _run_party(
+    program: str,
     arguments: list[str],
     nothing: Connection,
     output: Connection,
     folder: Path,
 ) -> None:
-    """Run ``vfl-party`` in this process, with these pipes as standard input and output."""
+    """Run ``program`` in this process, with these pipes as standard input and output."""
     os.chdir(folder)
     os.dup2(nothing.fileno(), 0)
     os.dup2(output.fileno(), 1)
@@ -112,10 +127,10 @@ def _run_party(
     output.close()
     sys.stdin = os.fdopen(0, closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", buffering=1, closefd=False)
-    sys.argv = ["vfl-party", *arguments]
+    sys.argv = [program, *arguments]
     if NAME.exists():  # so that a list of processes tells the parties apart
         NAME.write_text(arguments[arguments.index("--party") + 1])
-    runpy.run_module("parties", run_name="__main__", alter_sys=True)
+    runpy.run_module(PROGRAMS[program], run_name="__main__", alter_sys=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from bench.scopes import SECTIONS  # noqa: E402
 
 from configs.config_file import read_config  # noqa: E402
+from parties.cli.commands.demo import QUICK  # noqa: E402
 from parties.cli.modes import SCHEMAS  # noqa: E402
 from parties.experiments.provenance import Provenance  # noqa: E402
 from parties.session.simulation import SimulationPlan, simulate_processes  # noqa: E402
@@ -31,7 +32,7 @@ def main() -> None:
     events: list[dict[str, Any]] = []
     with TemporaryDirectory() as folder:
         metrics = simulate_processes(
-            SimulationPlan(DIGITS, (), Path(folder), None, schemas=SCHEMAS), events.append
+            SimulationPlan(DIGITS, QUICK, Path(folder), None, schemas=SCHEMAS), events.append
         )
     section = SECTIONS["demo"]
     record = demo_record(events, metrics, Provenance.here(section.scope))

@@ -27,15 +27,8 @@ from recorded_disk import record_own_calls
 
 from parties.cli.main import main, party_main
 from parties.requests.database import RequestDatabase
-from parties.session.simulation import LIBRARIES
+from parties.session.simulation import import_for_parties
 from protocol.channel import Channel
-
-LOADED = (
-    *LIBRARIES, "torch._dynamo", "sklearn.datasets", "pyarrow.csv", "pyarrow.compute",
-    "parties.cli.main", "parties.cli.modes", "parties.vertical.run_party",
-    "parties.vertical.active", "parties.vertical.passive", "parties.vertical.service.run",
-    "parties.web.kept_model_queue",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -73,7 +66,7 @@ def start_watched(
     Only a ``Watch`` patches something.
     """
     context = get_context("forkserver")
-    context.set_forkserver_preload(list(LOADED))
+    import_for_parties()
     process = context.Process(target=_run, args=(program, arguments, output, watch), daemon=True)
     process.start()
     return process
