@@ -227,7 +227,9 @@ class FedoraSettings(MethodSettings):
     # Largest number of forgotten rows in one iteration; with policy = "counterfactual" the default
     # is 128.
     score_rows: Count | None = 1024
-    check_every: Count = 7  # iterations between two evaluations on the validation rows
+    # Iterations between two evaluations on the validation rows. With anneal, there is one after the
+    # last iteration only, unless policy = "present" needs them for its threshold.
+    check_every: Count = 7
     # Largest accepted loss of validation accuracy; after a larger loss the method restores an
     # earlier model. With anneal only the loss after the last iteration counts.
     utility_loss: Positive = 0.05
@@ -714,15 +716,15 @@ class _Iteration:
             self._run.primal_step(self._primal_steps(0))
         progress = self._progress()
         decision, accuracy, passed = stopping_decision(progress, self._limits), None, None
-        due = (self._k + 1) % self._plan.check_every == 0
-        if progress.finite and (due or (decision.stops and self._run.stops_early)):
+        last = self._k + 1 >= self._schedule.iterations
+        ends = last or (decision.stops and self._run.stops_early)
+        if progress.finite and (ends or self._is_due):
             logits = self._run.logits(vfl_pb2.VALIDATION)
             accuracy = _utility(self._run, logits[0])
             validated = self._validated(progress, logits, accuracy)
             decision = stopping_decision(validated, self._limits)
             passed = not decision.rolls_back and accuracy >= self._before.floor
         if not self._run.stops_early:
-            last = self._k + 1 >= self._schedule.iterations
             decision = Decision.OUT_OF_ITERATIONS if last else Decision.CONTINUE
         after = replace(
             self._before,
@@ -739,6 +741,17 @@ class _Iteration:
             + self._share(lambda dual: 0 < dual.maximum <= dual.multiplier),
         )
         return after, StepRecord(self._record(accuracy), good=bool(passed))
+
+    @property
+    def _is_due(self) -> bool:
+        """Whether to validate the model before the last iteration.
+
+        A run with annealed steps is judged after its last iteration alone, so it exchanges no
+        validation rows before, unless the policy ``present`` needs them for its threshold.
+        """
+        if self._plan.anneal is not None and self._plan.policy != "present":
+            return False
+        return (self._k + 1) % self._plan.check_every == 0
 
     def _share(self, holds: Callable[[Dual], bool]) -> float:
         """The fraction of the duals of which ``holds`` is true."""
