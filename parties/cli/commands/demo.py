@@ -11,7 +11,7 @@ from parties.cli.options import DebugOption
 RUN = "digits"
 PARTY = "left"  # the passive party that takes the requests
 # Half of the steps of the config, so that the demo ends within a minute.
-QUICK = ("training.batch=64", "training.learning_rate=0.004")
+QUICK = ("training.batch=64", "training.learning_rate=0.003")
 # On the day after: an exact method that sends a tenth of the rows of a Retrain.
 DAY_AFTER = (*QUICK, 'unlearning.method="retrain-local"')
 MANY = 50  # IDs of the second request, one of them unknown
