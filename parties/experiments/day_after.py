@@ -105,9 +105,10 @@ class DayAfter:
         places += [word for each in self.settings for word in ("--set", each)]
         process = PartyProcess([*arguments, *places], program="vfl")
         lines = process.stdout.read().splitlines()
-        if code := process.wait():
-            raise Failed(f"vfl {' '.join(arguments[:2])} failed", "see the lines above", code)
+        code = process.wait()
         process.close()
+        if code:
+            raise Failed(f"vfl {' '.join(arguments[:2])} failed", "see the lines above", code)
         return lines
 
     @contextmanager

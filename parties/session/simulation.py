@@ -69,7 +69,7 @@ class PartyProcess:
         reader, output = context.Pipe(duplex=False)
         nothing, self._alive = context.Pipe(duplex=False)
         self._process = context.Process(
-            target=_run_party,
+            target=_run_program,
             args=(program, [*arguments], nothing, output, folder or Path.cwd()),
         )
         self._process.start()
@@ -112,7 +112,7 @@ class PartyProcess:
         self._alive.close()
 
 
-def _run_party(
+def _run_program(
     program: str,
     arguments: list[str],
     nothing: Connection,

@@ -115,7 +115,9 @@ SECTIONS: Mapping[str, Section] = {
     "house": Section(
         "docs/house.json", ("configs/", "models/", "parties/", "protocol/", "psi/", "unlearning/"),
     ),
-    "demo": Section("docs/demo.json", (*_vertical("digits"), *ALIGNMENT)),
+    "demo": Section(
+        "docs/demo.json", (*_vertical("digits"), *ALIGNMENT, "parties/cli/commands/demo.py"),
+    ),
     "fedora tables": Section("docs/fedora/tables.json", SCOPES["fedora tables"]),
     "forgetting": Section(FEDORA, SCOPES["forgetting"]),
     "exact-methods": Section(FEDORA, SCOPES["exact-methods"]),

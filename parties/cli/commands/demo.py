@@ -37,18 +37,18 @@ def demo_command(
 
 
 def _demo(out: Path, console: Console) -> None:
+    from parties.common.errors import StorageError
     from parties.session.simulation import import_for_parties
 
+    if out.exists():
+        raise StorageError(f"{out} exists already", "remove it, or name another folder with --out")
     import_for_parties()  # while this process imports the modes
     from configs.shipped import find_config
     from parties.cli.modes import SCHEMAS, read_runnable
-    from parties.common.errors import StorageError
     from parties.experiments.day_after import DayAfter
     from parties.session.setup import Begin
     from parties.session.simulation import SimulationPlan, simulate_processes
 
-    if out.exists():
-        raise StorageError(f"{out} exists already", "remove it, or name another folder with --out")
     plan = SimulationPlan(find_config(Path(RUN)), QUICK, out, None, Begin.AUTO, schemas=SCHEMAS)
     config = read_runnable(plan.config, QUICK)
     agreement = config.agreement
