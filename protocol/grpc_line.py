@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from queue import Empty, Queue
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self
@@ -23,6 +23,7 @@ from protocol.receive_queue import LineTimeouts, ReceiveQueue
 _METHOD = "/vfl.Line/Talk"
 DEFAULT_TIMEOUTS = LineTimeouts()
 MAX_QUEUED_REFUSALS = 100  # further refusals are not reported
+DELIVERY = 2.0  # seconds in which a spoke that closes its line sends the frames that are queued
 
 
 def grpc_options(timeouts: LineTimeouts) -> list[tuple[str, int]]:
@@ -73,6 +74,7 @@ class GrpcLine:
         self._check_certificates, self._timeouts = check_certificates, timeouts
         self._next_check = monotonic() + timeouts.recheck
         self.outbox = FrameQueue()
+        self._all_sent = Event()
 
     def send(self, frame: bytes, timeout: float) -> None:
         """Queue one frame for the stream."""
@@ -101,8 +103,15 @@ class GrpcLine:
             raise
 
     def close(self) -> None:
-        """Stop sending; at a spoke the stream ends once all queued frames have been sent."""
+        """Stop sending; at a spoke the stream ends once all queued frames have been sent.
+
+        A spoke waits up to ``DELIVERY`` seconds for that: its process may exit after this call,
+        and a frame that gRPC has not taken would be lost, for example the reason of an error. At
+        the hub the end of ``LineServer`` waits.
+        """
         self.outbox.end()
+        if self.peer is None:
+            self._all_sent.wait(DELIVERY)
 
     def cut(self) -> None:
         """End both directions immediately."""
@@ -122,6 +131,7 @@ class GrpcLine:
             except PeerSilent:
                 yield b""
             except ProtocolError:
+                self._all_sent.set()  # gRPC asks for a frame only when it has taken the one before
                 return
 
     def read(
@@ -136,6 +146,8 @@ class GrpcLine:
             self._cancel()  # this side ended the line
         else:
             self._received.frames.end()
+        finally:
+            self._all_sent.set()  # or never will be
 
 
 class LineServer:

@@ -2,6 +2,8 @@
 
 import socket
 import ssl
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -19,6 +21,7 @@ from protocol.grpc_line import DEFAULT_TIMEOUTS, LineServer, grpc_options
 from protocol.keyring import read_keyring
 from tests.conftest import HUB, SPOKE, Dial, grpc_lines, listening
 
+ROOT = Path(__file__).parents[2]
 Port = tuple[LineServer, str]
 
 
@@ -119,6 +122,35 @@ def test_party_whose_line_has_ended_may_connect_again(hub: Port, dialled: Dial) 
         with suppress(IdentityError):
             again = server.accept(5)
     assert again.peer == SPOKE
+
+
+LAST_WORDS = """
+import os, sys
+from pathlib import Path
+from protocol.grpc_line import dial_hub
+from protocol.keyring import read_keyring
+
+address, keys, spoke, hub = sys.argv[1:]
+line = dial_hub(address, read_keyring(Path(keys), spoke), hub)
+line.send(b"hello", 5)
+line.receive(30)
+for number in range(8):
+    line.send(b"%d" % number, 5)
+line.close()
+os._exit(0)
+"""
+
+
+@pytest.mark.slow
+def test_frames_of_a_process_that_closes_and_exits_arrive(hub: Port, keys: Path) -> None:
+    """The reason of an error is the last frame of a process."""
+    server, address = hub
+    command = [sys.executable, "-c", LAST_WORDS, address, str(keys), SPOKE, HUB]
+    with subprocess.Popen(command, cwd=ROOT):
+        line = server.accept(30)
+        assert line.receive(30) == b"hello"
+        line.send(b"go on", 5)
+        assert [line.receive(30) for _ in range(8)] == [b"%d" % number for number in range(8)]
 
 
 def context(keys: Path, *, certificate: bool = True) -> ssl.SSLContext:
