@@ -1,7 +1,7 @@
 """What the commands of ``vfl models`` do with the kept model of one party."""
 
 from dataclasses import asdict
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,13 +10,20 @@ from parties.cli.request_actions import Place, local_desk, read_vertical
 from parties.common.errors import IntegrityError, StorageError, UsageProblem
 from parties.data.id_lists import read_id_list
 from parties.data.requested_ids import id_columns
+from parties.requests.events import event_time
 from parties.session.run_folder import lock_run_folder
 from parties.session.saved_model import MODEL
 from parties.session.store.model_store import StoredFile
-from parties.session.store.sealing import KeyFile, read_master_key
+from parties.session.store.sealing import KeyFile, read_key, read_master_key
 from parties.vertical.kept_model import model_store
 from parties.vertical.offline.audit import ModelAudit, audit_files
 from parties.vertical.offline.rollback import remove_versions, roll_back
+from parties.vertical.offline.transfer import (
+    ExportFacts,
+    Transferred,
+    export_party,
+    import_party,
+)
 
 if TYPE_CHECKING:
     from parties.session.store.file_search import FileReport
@@ -113,6 +120,59 @@ def remove_models(place: Place, number: int | None, console: Console, *, every: 
     with lock_run_folder(state), local_desk(place) as local:
         gone = remove_versions(local, number)
     _print_erased(gone, console, "keys and files are gone")
+
+
+def export_model(place: Place, target: Path, transfer_key: Path, console: Console) -> None:
+    """Write the newest version, the journal and the receipts of a party to one encrypted file.
+
+    Raises:
+        StorageError: another process of the party runs, no model is kept, or a file exists already.
+        IdentityError: a certificate of the party is missing or invalid.
+        IntegrityError: the key file, the newest version or the journal is damaged.
+    """
+    agreement = read_vertical(place).agreement
+    state = _folder(place, agreement.federation)
+    keys = KeyFile(state, read_master_key(place.master_key))
+    facts = ExportFacts(agreement.federation, place.party, event_time(datetime.now(UTC)), 0)
+    # The desk introduces this party's key, if it has not yet: else the restored party would do so a
+    # second time, in events that do not follow those that the others have.
+    with lock_run_folder(state), local_desk(place):
+        done = export_party(state, facts, agreement, keys, target, transfer_key)
+    _print_transfer(
+        done,
+        console,
+        f"written to {target} ({_size(target.stat().st_size)}), encrypted. {transfer_key} has the "
+        "key of this file alone: keep it elsewhere, and delete it once the file is not needed",
+    )
+
+
+def import_model(place: Place, source: Path, transfer_key: Path, console: Console) -> None:
+    """Write the folder of a party from an exported file, where the party has no folder yet.
+
+    Raises:
+        ConfigError: the transfer key cannot be read.
+        StorageError: the folder exists already, or cannot be written.
+        IntegrityError: the file is damaged, or is that of another party or key.
+    """
+    agreement = read_vertical(place).agreement
+    state = place.out / agreement.federation / place.party
+    key, master = read_key(transfer_key, "transfer key"), read_master_key(place.master_key)
+    done = import_party(source, key, state, agreement, master)
+    _print_transfer(
+        done,
+        console,
+        f"imported into {state}. Requests from after {done.facts.made_at} come back from the other "
+        "parties, or from an exported journal (vfl unlearn import), before anything else happens",
+    )
+
+
+def _print_transfer(done: Transferred, console: Console, result: str) -> None:
+    console.print(
+        f"version {done.facts.version}, {done.events} events of requests, {done.files} files: "
+        f"{result}",
+        event="transfer", version=done.facts.version, made_at=done.facts.made_at,
+        events=done.events, files=done.files,
+    )  # fmt: skip
 
 
 def _folder(place: Place, federation: str) -> Path:

@@ -27,6 +27,7 @@ from protocol.hub import Hub
 from psi.alignment import alignment_digest
 from psi.ids import fingerprint_ids
 
+CHECKPOINTS = "checkpoints"  # folder in the party's folder, during a training
 _PLACE = vfl_pb2.Place(task=vfl_pb2.CHECKPOINT, epoch=0, step=0, microbatch=0)
 
 
@@ -35,7 +36,7 @@ def party_checkpoints(party: VerticalParty) -> Checkpoints:
     plan = party.agreement
     bare = {name: each.model_copy(update={"pins": ()}) for name, each in plan.parties.items()}
     agreement = canonical_agreement(plan.model_copy(update={"parties": bare}))
-    folder = party.state / "checkpoints"
+    folder = party.state / CHECKPOINTS
     return Checkpoints(
         folder, party=party.name, agreement=agreement, data=party.holding.digest.hex()
     )

@@ -23,7 +23,7 @@ from parties.cli.options import (
 models_app = typer.Typer(
     cls=CheckedGroup,
     no_args_is_help=True,
-    help="List and check the versions of a kept model, go back to one, or erase some.\n\n"
+    help="List and check the versions of a kept model, go back to one, erase or move some.\n\n"
     "Each command works on the files of one party. Run `rollback` and `remove` at every party, "
     "because a model consists of the parts of all parties.",
 )
@@ -142,3 +142,73 @@ def models_remove_command(  # noqa: PLR0913  a command has the options that it h
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
     place = Place(config, party, out, certificates, master_key, changes or [])
     console.run(lambda: remove_models(place, number, console, every=every))
+
+
+TransferKeyOption = Annotated[
+    Path,
+    typer.Option("--transfer-key", help="File of the key that encrypts this export alone."),
+]
+
+
+@models_app.command(
+    "export",
+    epilog="Example: vfl models export people.toml shop.vfl --party shop --transfer-key shop.key",
+)
+def models_export_command(  # noqa: PLR0913  a command has the options that it has
+    *,
+    config: ConfigArgument,
+    file: Annotated[Path, typer.Argument(help="The new file.")],
+    party: PartyOption,
+    transfer_key: TransferKeyOption,
+    certificates: CertificatesOption = None,
+    out: OutOption = Path("runs"),
+    master_key: MasterKeyOption,
+    changes: SetOption = None,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Write the newest version, the requests and the receipts to one encrypted file.
+
+    The file is a backup, or the way to another machine. The command writes a
+    new key to --transfer-key: without it nobody can read the file. Earlier
+    versions of the model stay behind, because they may know forgotten rows.
+    Stop `vfl serve` first. The agreement, the settings and the certificates
+    are not in the file.
+    """
+    from parties.cli.model_actions import export_model
+    from parties.cli.request_actions import Place
+
+    console = Console(party, json_lines=output is Format.JSON, debug=debug)
+    place = Place(config, party, out, certificates, master_key, changes or [])
+    console.run(lambda: export_model(place, file, transfer_key, console))
+
+
+@models_app.command(
+    "import",
+    epilog="Example: vfl models import people.toml shop.vfl --party shop --transfer-key shop.key",
+)
+def models_import_command(  # noqa: PLR0913  a command has the options that it has
+    *,
+    config: ConfigArgument,
+    file: Annotated[Path, typer.Argument(help="A file of vfl models export.")],
+    party: PartyOption,
+    transfer_key: TransferKeyOption,
+    out: OutOption = Path("runs"),
+    master_key: MasterKeyOption,
+    changes: SetOption = None,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Write the folder of the party from an exported file, all of it or nothing.
+
+    The party must have no folder yet, because a folder may know requests that
+    the file does not. With --master-key the keys are wrapped with it, whatever
+    the exporting machine used. Run one party on one machine: after a move,
+    remove the old folder.
+    """
+    from parties.cli.model_actions import import_model
+    from parties.cli.request_actions import Place
+
+    console = Console(party, json_lines=output is Format.JSON, debug=debug)
+    place = Place(config, party, out, None, master_key, changes or [])
+    console.run(lambda: import_model(place, file, transfer_key, console))

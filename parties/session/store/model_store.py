@@ -165,6 +165,10 @@ class ModelStore:
             raise IntegrityError(f"version {number} of {self.party} cannot be read", RESTORE)
         return content
 
+    def sealed_file(self, number: int) -> tuple[Path, str]:
+        """Return the path of the file ``number``, and the name of its key."""
+        return self._path(number), _key_name(number)
+
     def facts(self, number: int) -> VersionFacts | None:
         """Return what made the version ``number``; None for a checkpoint between versions."""
         return next((each.version for each in self.files() if each.number == number), None)

@@ -71,6 +71,18 @@ class KeyFile:
                 self._write(now)
             return now.keys[name]
 
+    def add(self, keys: Mapping[str, bytes]) -> None:
+        """Store ``keys``, 32 bytes each, by name, beside those that exist.
+
+        Raises:
+            StorageError: the key file cannot be written.
+            IntegrityError: the key file is damaged, or was written with another master key.
+        """
+        with self._locked():
+            now = self._read()
+            both = {**now.keys, **keys}
+            self._write(replace(now, keys=both, destroyed=now.destroyed - set(keys)))
+
     def get(self, name: str) -> bytes | None:
         """Return the key ``name``; None if it does not exist, or was destroyed.
 
@@ -221,19 +233,26 @@ def read_master_key(path: Path | None) -> bytes | None:
     Raises:
         ConfigError: the file cannot be read, or contains no such key.
     """
-    if path is None:
-        return None
+    return None if path is None else read_key(path, "master key")
+
+
+def read_key(path: Path, what: str) -> bytes:
+    """Return the key in a file of 32 bytes or 64 hexadecimal digits; errors call it ``what``.
+
+    Raises:
+        ConfigError: the file cannot be read, or contains no such key.
+    """
     try:
         content = path.read_bytes()
         digits = all(each in b"0123456789abcdefABCDEF \r\n" for each in content)
         key = bytes.fromhex(content.decode().strip()) if digits else content
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"cannot read a master key from {path}", "write 64 hexadecimal digits to the file"
+            f"cannot read a {what} from {path}", "write 64 hexadecimal digits to the file"
         ) from error
     if len(key) != KEY_BYTES:
         raise ConfigError(
-            f"the master key in {path} has {len(key)} bytes; expected {KEY_BYTES}",
+            f"the {what} in {path} has {len(key)} bytes; expected {KEY_BYTES}",
             "write 64 hexadecimal digits to the file, for example from: openssl rand -hex 32",
         )
     return key
