@@ -823,14 +823,24 @@ class AddToHeld(_message.Message):
     def __init__(self) -> None: ...
 
 class PrimalStep(_message.Message):
-    __slots__ = ("step_size", "multiplier", "literal")
+    __slots__ = ("step_size", "multiplier", "literal", "noise")
     STEP_SIZE_FIELD_NUMBER: _ClassVar[int]
     MULTIPLIER_FIELD_NUMBER: _ClassVar[int]
     LITERAL_FIELD_NUMBER: _ClassVar[int]
+    NOISE_FIELD_NUMBER: _ClassVar[int]
     step_size: float
     multiplier: float
     literal: LiteralDual
-    def __init__(self, step_size: _Optional[float] = ..., multiplier: _Optional[float] = ..., literal: _Optional[_Union[LiteralDual, _Mapping]] = ...) -> None: ...
+    noise: PrimalNoise
+    def __init__(self, step_size: _Optional[float] = ..., multiplier: _Optional[float] = ..., literal: _Optional[_Union[LiteralDual, _Mapping]] = ..., noise: _Optional[_Union[PrimalNoise, _Mapping]] = ...) -> None: ...
+
+class PrimalNoise(_message.Message):
+    __slots__ = ("deviation", "draw")
+    DEVIATION_FIELD_NUMBER: _ClassVar[int]
+    DRAW_FIELD_NUMBER: _ClassVar[int]
+    deviation: float
+    draw: int
+    def __init__(self, deviation: _Optional[float] = ..., draw: _Optional[int] = ...) -> None: ...
 
 class LiteralDual(_message.Message):
     __slots__ = ("step_size", "threshold", "max")

@@ -142,6 +142,20 @@ def primal_step(
         theta.sub_(direction, alpha=primal)
 
 
+@torch.no_grad()
+def add_noise(block: Sequence[Tensor], deviation: float, seed: int) -> None:
+    """Add Gaussian noise of the standard deviation ``deviation`` to a block in place.
+
+    ``block`` holds tensors of any shape. With steps of size τ and a deviation proportional to τ,
+    this is a form of stochastic gradient Langevin dynamics (Welling and Teh, ICML 2011). Equal
+    seeds give equal noise for blocks of equal shapes.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    for theta in block:
+        noise = torch.randn(theta.shape, generator=generator, dtype=theta.dtype)
+        theta.add_(noise.to(theta.device), alpha=deviation)
+
+
 def _per_parameter(dual: float | Sequence[Tensor], count: int) -> Sequence[Tensor | float]:
     return [dual] * count if isinstance(dual, float | int) else dual
 

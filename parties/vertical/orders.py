@@ -289,6 +289,9 @@ class OrderCheck:
                 f"a primal step of {step.step_size} with the dual {found}",
                 _listed(f"at most {each.step_size} with {each.multiplier}" for each in limits),
             )
+        noise = max((each.noise * step.step_size for each in sizes), default=0.0)
+        if not _at_most(step.noise.deviation, noise):
+            raise _refusal(f"noise of {step.noise.deviation}", f"at most {noise}")
         if not scalar and not literal.HasField("step_size") and self._task.dual is None:
             raise _refusal("a later primal step of an iteration", "the first one before it")
 

@@ -37,6 +37,7 @@ KEY_SHARE = pb.KeyShare(
 )
 ASK = pb.BatchRequest(rows=pb.TRAIN_ROWS, order=pb.SHUFFLED, epoch=1, size=4, index=0)
 DESCEND = pb.Gradient(descend=pb.Descend())
+NOISE = pb.PrimalNoise(deviation=0.2, draw=7)
 LITERAL = pb.LiteralDual(step_size=0.1, threshold=2.0, max=5.0)
 WELCOME = pb.Welcome(nonce=b"m" * 32, clock=2.0, software="vfl", certificate=b"c", signature=b"s")
 HELLO = pb.Hello(
@@ -138,7 +139,7 @@ SCRIPT: list[ScriptLine] = [
     (Side.SPOKE, pb.Embedding(), (floats(512, 513),)),  # a little more than one chunk
     (
         Side.HUB,
-        pb.Gradient(primal_step=pb.PrimalStep(step_size=0.1, multiplier=0.5)),
+        pb.Gradient(primal_step=pb.PrimalStep(step_size=0.1, multiplier=0.5, noise=NOISE)),
         (floats(512, 513),),
     ),
     (Side.HUB, pb.ForgetRows(), (np.array([1, 5, 9]),)),

@@ -76,6 +76,7 @@ MAY_BE_ABSENT = {
     "Initialise.shard",
     "LiteralDual.step_size",
     "Present.digest",
+    "PrimalStep.noise",
     "ReportNorms.anchor",
     "ReportNorms.proximal",
     "RestoreCopy.rule",

@@ -20,7 +20,7 @@ from parties.common.shared_randomness import Index, derive_key, permutation
 from parties.experiments.population.forget_sets import ForgetSet
 from parties.experiments.population.trained import TrainedPopulation
 from parties.requests.driver import NOT_FINITE, Method, carry_out
-from parties.vertical.engine.local_model import EARLY_CHECKPOINT, ORIGINAL
+from parties.vertical.engine.local_model import EARLY_CHECKPOINT, ORIGINAL, noise_seed
 from parties.vertical.engine.optimiser import (
     UpdateRule,
     build_optimiser,
@@ -41,6 +41,7 @@ from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.registry import METHODS
 from parties.vertical.methods.run import PLAIN, Act, Batch, Norms, ShrinkShares, Votes, train_epoch
 from protocol import vfl_pb2
+from unlearning.primal_dual import add_noise
 
 T = TypeVar("T")
 Settings = TypeVar("Settings", bound=MethodSettings)
@@ -342,6 +343,12 @@ class PopulationRun:
     def _primal(self, steps: Sequence[vfl_pb2.PrimalStep], retain: Sequence[Tensor] | None) -> None:
         duals = torch.tensor([each.multiplier for each in steps])
         rates = torch.tensor([each.step_size for each in steps])
+        self._move(duals, rates, retain)
+        if steps[0].HasField("noise"):
+            self._add_noise([each.noise for each in steps])
+
+    def _move(self, duals: Tensor, rates: Tensor, retain: Sequence[Tensor] | None) -> None:
+        """Take the primal step of each model, ``duals`` and ``rates`` ``[N]``."""
         directions, proximal = [], self._rule.proximal
         blocks = zip(self.models.with_prefix(), self._held, self._anchor, strict=True)
         for place, (theta, g_u, start) in enumerate(blocks):
@@ -356,6 +363,16 @@ class PopulationRun:
         for group in self._optimiser.param_groups:
             group["lr"] = float(rates[0])
         self._optimiser.step()
+
+    def _add_noise(self, noise: Sequence[vfl_pb2.PrimalNoise]) -> None:
+        """Add the noise of a primal step that each party adds to its part of each model."""
+        active = self.agreement.active
+        for name in self.agreement.parties:
+            block = self.models.with_prefix(f"bottoms.{name}.")
+            block += self.models.with_prefix("top.") if name == active else []
+            for number, each in enumerate(noise):
+                part = [theta[number] for theta in block]
+                add_noise(part, each.deviation, noise_seed(self.agreement, name, each.draw))
 
     # --- outputs ---------------------------------------------------------------------------------
 
@@ -376,9 +393,12 @@ class PopulationRun:
         return torch.cat(parts, dim=1)
 
     @torch.no_grad()
-    def logits(self, rows: vfl_pb2.Rows) -> list[Tensor]:
-        """Return each model's logits on a row set in index order, ``[rows, classes]`` each."""
-        chosen = torch.from_numpy(np.stack([sets.select(rows) for sets in self.sets]))
+    def logits(self, rows: vfl_pb2.Rows, most: int | None = None) -> list[Tensor]:
+        """Return each model's logits on a row set in index order, ``[rows, classes]`` each.
+
+        With ``most``, only the first ``most`` rows.
+        """
+        chosen = torch.from_numpy(np.stack([sets.select(rows)[:most] for sets in self.sets]))
         self.rows_embedded += chosen.shape[1]
         parts = [
             self.models(self._pooled.batch(part)) for part in torch.split(chosen, PASS_ROWS, dim=1)

@@ -12,6 +12,7 @@ from models import arithmetic
 from parties.common.device import device_of
 from parties.common.errors import NoCopy
 from parties.common.json_codec import Tensors
+from parties.common.shared_randomness import torch_seed
 from parties.session.checkpoint import CheckpointContent
 from parties.vertical.engine.features import ModelInputs
 from parties.vertical.engine.newton_block import NewtonBlock
@@ -30,6 +31,7 @@ from unlearning.baselines import ascent_step
 from unlearning.primal_dual import (
     LiteralDual,
     UnlearningTerms,
+    add_noise,
     primal_direction,
     primal_step,
     zero_literal_dual,
@@ -84,6 +86,11 @@ class ModelCopies(dict[str, tuple[PartyNetwork, Block]]):
         raise NoCopy(slot)
 
 
+def noise_seed(agreement: VerticalAgreement, name: str, draw: int) -> int:
+    """The seed of the noise that the party ``name`` adds after a primal step."""
+    return torch_seed(agreement.seed, "noise of a primal step", name, draw)
+
+
 class LocalModel:
     """One party's part of the model, changed only by the methods of this class.
 
@@ -92,9 +99,14 @@ class LocalModel:
             single model.
     """
 
-    def __init__(self, agreement: VerticalAgreement, entropy: Callable[[int], bytes]) -> None:
-        """Create the state without a model; ``entropy`` returns secret random bytes."""
-        self._agreement, self._entropy = agreement, entropy
+    def __init__(
+        self, agreement: VerticalAgreement, name: str, entropy: Callable[[int], bytes]
+    ) -> None:
+        """Create the state of the party ``name`` without a model.
+
+        ``entropy`` returns secret random bytes.
+        """
+        self._agreement, self._name, self._entropy = agreement, name, entropy
         self.ensemble: tuple[str, ...] = ()
         self._model: PartyNetwork | None = None
         self._slots = ModelCopies()
@@ -439,7 +451,14 @@ class LocalModel:
         self._start_task(self._task.task, self._task.rule)
 
     def _primal(self, step: vfl_pb2.PrimalStep, retain: Block | None) -> None:
-        """One primal sub-step (FedORA, Eq. 34); ``retain`` is the gradient of L_r on a batch."""
+        """One primal sub-step, then its noise; ``retain`` is the gradient of L_r on a batch."""
+        self._move(step, retain)
+        if step.HasField("noise"):
+            seed = noise_seed(self._agreement, self._name, step.noise.draw)
+            add_noise(self.model.block, step.noise.deviation, seed)
+
+    def _move(self, step: vfl_pb2.PrimalStep, retain: Block | None) -> None:
+        """One primal sub-step (FedORA, Eq. 34)."""
         block, descent, proximal = self.model.block, self._task.optimiser, self._proximal
         anchor = self._task.anchor if proximal else block
         terms = UnlearningTerms(self._task.held, self._multiplier(step), anchor)

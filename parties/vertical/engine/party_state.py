@@ -123,7 +123,7 @@ class PartyState:
         self._words: Words | None = None
         self._shard: int | None = None
         self.batches = Batches(self._rows, "")
-        self.local_model = LocalModel(party.agreement, party.entropy)
+        self.local_model = LocalModel(party.agreement, party.name, party.entropy)
         self.requested_rows = np.empty(0, np.int64)
 
     @property

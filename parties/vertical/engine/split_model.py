@@ -412,26 +412,36 @@ class SplitModel:
 
     # --- outputs --------------------------------------------------------------------------------
 
-    def logits(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task = vfl_pb2.EVALUATE) -> Tensor:
-        """The logits of a row set in index order, [rows, classes]."""
-        return self.read(rows, task).logits
+    def logits(
+        self,
+        rows: vfl_pb2.Rows,
+        task: vfl_pb2.Task = vfl_pb2.EVALUATE,
+        most: int | None = None,
+    ) -> Tensor:
+        """The logits of a row set, or its first ``most`` rows, in index order, [rows, classes]."""
+        return self.read(rows, task, most).logits
 
-    def read(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task = vfl_pb2.EVALUATE) -> RowOutputs:
+    def read(
+        self,
+        rows: vfl_pb2.Rows,
+        task: vfl_pb2.Task = vfl_pb2.EVALUATE,
+        most: int | None = None,
+    ) -> RowOutputs:
         """Logits and embeddings of a row set in index order.
 
         For an ensemble, the logits are averaged over the members, and the embeddings are
-        concatenated.
+        concatenated. With ``most``, only the first ``most`` rows are read.
 
         Returns:
             Logits [rows, classes] and embeddings [rows, total_width].
         """
         if not self.ensemble:
-            return self.loop.read(rows, task)
+            return self.loop.read(rows, task, most)
         outputs = []
         members = self.ensemble
         for member in members:
             self.restore_copy(member, self.stream, task)
-            outputs.append(self.loop.read(rows, task))
+            outputs.append(self.loop.read(rows, task, most))
         self.ensemble = members
         embeddings = torch.cat([each.embeddings for each in outputs], dim=-1)
         return RowOutputs(mean_shard_logits([each.logits for each in outputs]), embeddings)

@@ -163,9 +163,17 @@ class TrainingLoop:
         """Batch requests of one pass over a row set in index order, with the largest batch size."""
         yield from ordered_requests(rows, self.row_count(rows), largest_batch(self._agreement))
 
-    def reading_requests(self, rows: vfl_pb2.Rows) -> Iterator[vfl_pb2.BatchRequest]:
-        """Requests that read a row set in index order, with as many rows as a message may have."""
-        yield from ordered_requests(rows, self.row_count(rows), largest_reading(self._agreement))
+    def reading_requests(
+        self, rows: vfl_pb2.Rows, most: int | None = None
+    ) -> Iterator[vfl_pb2.BatchRequest]:
+        """Requests that read a row set in index order, with as many rows as a message may have.
+
+        With ``most``, one request for the first ``most`` rows, if the row set has more.
+        """
+        count, size = self.row_count(rows), largest_reading(self._agreement)
+        if most is not None and most < min(count, size):
+            count = size = most
+        yield from ordered_requests(rows, count, size)
 
     def run_epoch(
         self,
@@ -228,10 +236,11 @@ class TrainingLoop:
         return found
 
     @torch.no_grad()
-    def read(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task) -> RowOutputs:
+    def read(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task, most: int | None = None) -> RowOutputs:
         """Compute logits and embeddings of a row set in index order; no parameter changes.
 
-        If an output is not finite in a task that may diverge, ``diverged`` is set.
+        With ``most``, only the first ``most`` rows are read, if a message may have as many. If an
+        output is not finite in a task that may diverge, ``diverged`` is set.
 
         Returns:
             Logits [rows, classes] and embeddings [rows, total_width].
@@ -242,7 +251,7 @@ class TrainingLoop:
         """
         parts = [torch.empty(0, len(self._agreement.labels.classes))]
         embeddings: list[Tensor] = []
-        for request in self.reading_requests(rows):
+        for request in self.reading_requests(rows, most):
             with self._clock(task, "forward"):
                 self._send_request(task, request, learns=False)
                 parts.append(self._batch(task, (request,), 0).logits)

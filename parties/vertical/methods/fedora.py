@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from hashlib import sha256
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
@@ -29,6 +30,7 @@ from configs.local_start import LocalStartSettings
 from configs.table import ConfigTable, Count, Fraction, Positive
 from configs.unlearning import MethodSettings, ShrinkTop
 from parties.common.errors import PolicyError
+from parties.common.shared_randomness import torch_seed
 from parties.report.method_names import Label
 from parties.requests.driver import (
     NOTHING,
@@ -91,6 +93,7 @@ SUB_STEPS = 6  # most sub-steps with one gradient of D_u: with more, the gradien
 LEAST_STEPS, LEAST_BATCH = 64, 8  # sub-steps that the batch leaves, and its least number of rows
 LARGEST_STEP, STEP_OF_TRAINING = 4e-3, 4.0  # primal step: largest, and over training.learning_rate
 NEGLIGIBLE = 1e-3  # nats; a mean divergence up to this needs no forgetting
+VALIDATED = 512  # validation rows that suffice to see a loss of accuracy of utility_loss
 LARGEST_EPSILON = 0.2  # nats: a planted trigger starts at several nats
 
 
@@ -155,6 +158,7 @@ COUNTERFACTUAL: Final[Mapping[str, Any]] = MappingProxyType(
         "retain_share": None,
         "dual_step": 0.8,
         "max_multiplier": 10.0,
+        "noise": 2.0,
         "score_rows": 128,
         "anneal": AnnealSettings(floor=0.05),
         "calibrate": False,
@@ -224,6 +228,10 @@ class FedoraSettings(MethodSettings):
     proximal: Annotated[float, Field(ge=0)] = 0.0
     # Largest value of the dual variable Ω; with policy = "counterfactual" the default is 10.0.
     max_multiplier: Positive = 1.0
+    # Standard deviation of the Gaussian noise that every party adds to its parameters after each
+    # primal step, as a multiple of τ; with policy = "counterfactual" the default is 2.0. What a
+    # single forgotten row has left in the parameters drowns in it.
+    noise: Annotated[float, Field(ge=0)] = 0.0
     # Largest number of forgotten rows in one iteration; with policy = "counterfactual" the default
     # is 128.
     score_rows: Count | None = 1024
@@ -385,7 +393,7 @@ class FedOraState:
     policy: str  # the policy that set the thresholds
     # The threshold γ of the policy; with the policy ``present``, an upper limit of γ.
     limits: list[float]
-    original: list[Tensor]  # [validation_rows, classes], the original model's logits
+    original: list[Tensor]  # [validated_rows, classes], the original model's logits
     duals: list[Dual]  # Ω and γ
     steps: list[StepSizes]  # τ and σ
     floor: float  # lowest accuracy on validation rows at which a model is useful
@@ -474,6 +482,7 @@ class FedOraMethod(MethodDefaults):
             local=_local_starts(plan),
             scales=plan.start == "redrawn",
             batches=tuple(batches),
+            passes=() if _most_validated(plan) is None else (VALIDATED,),
             shrinks=tuple(each.pair for each in _shrinks(plan)),
             primal=_primal_limits(plan, training),
             proximal=plan.proximal,
@@ -488,7 +497,7 @@ class FedOraMethod(MethodDefaults):
         """Compute the threshold γ, and prepare the model of the first iteration."""
         plan = run.settings(FedoraSettings)
         # Recorded, because the work below replaces the model, and a crash may repeat this method.
-        read = partial(run.logits, vfl_pb2.VALIDATION)
+        read = partial(run.logits, vfl_pb2.VALIDATION, _most_validated(plan))
         original = run.once("validation of the trained model", list[Tensor], read)
         # Without the constraint (the paper's "w/o UL"), nothing needs the targets.
         wanted = plan.policy == "counterfactual" and plan.score
@@ -626,7 +635,10 @@ def _primal_limits(plan: FedoraSettings, training: TrainingSettings) -> PrimalLi
     rule = fedora_step_sizes(plan, training).rule
     literal = rule.dual_range[1] if plan.dual == "literal" else None
     return PrimalLimits(
-        step_size=rule.primal_range[1], multiplier=plan.max_multiplier, dual_step=literal
+        step_size=rule.primal_range[1],
+        multiplier=plan.max_multiplier,
+        dual_step=literal,
+        noise=plan.noise,
     )
 
 
@@ -681,17 +693,39 @@ class Schedule:
         return cls(batch, iterations, retain_steps(share, retained, batch) if share else 0)
 
 
+def _most_validated(plan: FedoraSettings) -> int | None:
+    """The largest number of rows of a validation; None: all, for a threshold or a calibration.
+
+    Both validations read the same rows, so that the standard error of a loss of a few points is
+    about one point.
+    """
+    sampled = plan.policy == "counterfactual" and not plan.calibrate
+    return VALIDATED if sampled else None
+
+
 def _utility(run: VerticalRun, logits: Tensor) -> float:
     """Accuracy on the validation rows of classes that remain in D_r.
 
-    ``logits``, [validation_rows, classes], are of all validation rows. Rows of a class that is
+    ``logits``, [validated_rows, classes], are of the first validation rows. Rows of a class that is
     forgotten as a whole do not count, because the model should not predict them.
     """
     rows, labels = run.sets[0], run.labels
-    truth = labels[rows.validation]
+    truth = labels[rows.validation[: len(logits)]]
     remaining = torch.isin(truth, torch.unique(labels[rows.retain]))
     counted = remaining if bool(remaining.any()) else torch.ones_like(remaining)
     return share_correct(logits[counted], truth[counted])
+
+
+def noise_draws(run: VerticalRun, number: int) -> list[int]:
+    """The draw of each model for the noise of the sub-step ``number``, of 63 bits.
+
+    It depends on D_u, so that the next request draws other noise, and a replay the same.
+    """
+    streams = run.streams(f"noise {number}")
+    return [
+        torch_seed(run.agreement.seed, stream, sha256(sets.forgotten.tobytes()).hexdigest())
+        for stream, sets in zip(streams, run.sets, strict=True)
+    ]
 
 
 class _Iteration:
@@ -719,7 +753,7 @@ class _Iteration:
         last = self._k + 1 >= self._schedule.iterations
         ends = last or (decision.stops and self._run.stops_early)
         if progress.finite and (ends or self._is_due):
-            logits = self._run.logits(vfl_pb2.VALIDATION)
+            logits = self._run.logits(vfl_pb2.VALIDATION, _most_validated(self._plan))
             accuracy = _utility(self._run, logits[0])
             validated = self._validated(progress, logits, accuracy)
             decision = stopping_decision(validated, self._limits)
@@ -867,7 +901,13 @@ class _Iteration:
             done = self._k * count + place
             factor = self._plan.anneal.factor(done / (self._schedule.iterations * count))
         pairs = zip(self._duals, self._steps, strict=True)
-        return [self._primal_step(dual, steps, factor, place) for dual, steps in pairs]
+        found = [self._primal_step(dual, steps, factor, place) for dual, steps in pairs]
+        if self._plan.noise:
+            number = self._k * count + place
+            for step, draw in zip(found, noise_draws(self._run, number), strict=True):
+                deviation = self._plan.noise * step.step_size
+                step.noise.CopyFrom(vfl_pb2.PrimalNoise(deviation=deviation, draw=draw))
+        return found
 
     def _primal_step(
         self, dual: Dual, steps: StepSizes, factor: float, place: int

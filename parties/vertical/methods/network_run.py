@@ -195,9 +195,9 @@ class NetworkRun:
         """The embeddings of a row set in index order, [1, rows, total_width]."""
         return self.split_model.loop.read(rows, self._task).embeddings[None]
 
-    def logits(self, rows: vfl_pb2.Rows) -> list[Tensor]:
-        """The logits of a row set in index order, [rows, classes]."""
-        return [self.split_model.logits(rows, self._task)]
+    def logits(self, rows: vfl_pb2.Rows, most: int | None = None) -> list[Tensor]:
+        """The logits of the first ``most`` rows of a row set in index order, [rows, classes]."""
+        return [self.split_model.logits(rows, self._task, most)]
 
     def votes(self, rows: vfl_pb2.Rows, absent: Collection[str] = ()) -> list[Votes]:
         """The votes of all parties but ``absent`` on a row set in index order."""

@@ -25,6 +25,7 @@ class PrimalLimits:
     step_size: float  # largest τ
     multiplier: float  # largest Ω
     dual_step: float | None = None  # largest σ of the literal dual; None if the dual is a scalar
+    noise: float = 0.0  # largest standard deviation of the noise, as a multiple of τ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -255,8 +255,12 @@ class VerticalRun(Run, Protocol):
         The embeddings of all parties stand side by side, in the agreement's order.
         """
 
-    def logits(self, rows: vfl_pb2.Rows) -> list[Tensor]:
-        """The logits of each model on a row set in index order, [rows, classes] each."""
+    def logits(self, rows: vfl_pb2.Rows, most: int | None = None) -> list[Tensor]:
+        """The logits of each model on a row set in index order, [rows, classes] each.
+
+        With ``most``, only the first ``most`` rows: a random sample, because the common order is
+        random.
+        """
 
     def votes(self, rows: vfl_pb2.Rows, absent: Collection[str] = ()) -> list[Votes]:
         """The votes of all parties but ``absent`` on a row set in index order, by model."""

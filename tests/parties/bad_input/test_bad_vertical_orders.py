@@ -241,6 +241,11 @@ ORDERS = {
         TRAINED, "a held gradient before it", (primal(multiplier=0.5),)
     ),
     "a dual too large": Wrong(UNLEARNING, "with the dual 7.0", (primal(multiplier=7.0),)),
+    "noise that is not agreed": Wrong(
+        UNLEARNING,
+        "noise of 0.1",
+        (primal(step_size=0.1, multiplier=0.5, noise=pb.PrimalNoise(deviation=0.1, draw=1)),),
+    ),
     "a primal step too long": Wrong(
         UNLEARNING, "a primal step of 3.0", (primal(step_size=3.0, multiplier=0.5),)
     ),

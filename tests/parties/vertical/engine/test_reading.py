@@ -12,6 +12,7 @@ from configs.agreement import Bottom, CnnBottom, MlpBottom
 from parties.vertical.engine import networks as network_module
 from parties.vertical.engine.party_state import fit_steps
 from parties.vertical.engine.training_loop import READING_PARTS, RowOutputs
+from parties.vertical.methods import fedora
 from protocol import vfl_pb2
 
 PART = 3  # rows that are computed at once
@@ -34,6 +35,22 @@ def test_parts_give_the_same_outputs_with_few_messages(tmp_path: Path) -> None:
     assert (same, messages) == (rows, 2 * ceil(rows / (READING_PARTS * PART)))
     assert torch.allclose(parts.logits, whole.logits, rtol=0, atol=1e-12)
     assert torch.allclose(parts.embeddings, whole.embeddings, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("most", "rows"), [(7, 7), (10_000, None)], ids=["few", "all"])
+def test_first_rows_are_read_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, rows: int | None
+) -> None:
+    """The common order is random, so the first rows are a random sample."""
+    monkeypatch.setattr(fedora, "VALIDATED", most)  # the other parties allow no other number
+    with open_split_model(tmp_path) as (split_model, _):
+        start_training(split_model, "original")
+        whole = split_model.logits(vfl_pb2.VALIDATION)
+        before = split_model.party.traffic.total("Embedding").messages
+        first = split_model.loop.read(vfl_pb2.VALIDATION, vfl_pb2.UNLEARN, most).logits
+        assert split_model.party.traffic.total("Embedding").messages == before + 2
+    assert len(first) == (rows or len(whole)) <= len(whole)
+    torch.testing.assert_close(first, whole[:rows], rtol=0, atol=1e-12)
 
 
 def test_no_party_computes_more_rows_at_once(

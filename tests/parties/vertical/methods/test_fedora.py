@@ -15,6 +15,7 @@ from parties.vertical.methods.fedora import (
     FedoraSettings,
     Schedule,
     calibrate_top,
+    noise_draws,
 )
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.network_run import NetworkRun
@@ -113,6 +114,8 @@ def test_counterfactual_policy_has_defaults_of_its_own() -> None:
     plan = FedoraSettings.model_validate({"policy": "counterfactual", "dual_step": 3.0})
     assert (plan.start, plan.dual_step, plan.max_multiplier) == ("original", 3.0, 10.0)
     assert (plan.iterations, plan.retain_share, plan.calibrate) == (None, None, False)
+    assert plan.noise == 2.0
+    assert FedoraSettings.model_validate({"policy": "present"}).noise == 0.0
     assert plan.first_step(0.0005) == 0.002
     assert plan.first_step(0.002) == 0.004
 
@@ -151,6 +154,30 @@ def test_schedule_of_the_counterfactual_policy_follows_from_the_rows(
     plan = FedoraSettings.model_validate({"policy": "counterfactual"})
     found = Schedule.of(plan, retained, trained)
     assert found == Schedule(batch, iterations, sub_steps)
+
+
+def test_noise_of_a_step_depends_on_the_rows_the_party_and_the_sub_step(tmp_path: Path) -> None:
+    """So a replay draws the same noise, and the next request other noise."""
+    draws: dict[str, list[int]] = {}
+    for name, rows in {"first": 5, "again": 5, "other": 6}.items():
+        (tmp_path / name).mkdir()
+        with open_split_model(tmp_path / name) as (split_model, _):
+            split_model.forget(split_model.rows.train[:rows])
+            run = NetworkRun(split_model)
+            draws[name] = [noise_draws(run, number)[0] for number in range(3)]
+    assert draws["first"] == draws["again"]
+    assert len({*draws["first"], *draws["other"]}) == 6
+
+
+def test_noise_is_a_multiple_of_the_primal_step(tmp_path: Path) -> None:
+    """With steps that are too small to learn, the noise alone moves the model."""
+    for name in ("still", "moved"):
+        (tmp_path / name).mkdir()
+    still = fedora(tmp_path / "still", -2.19, primal_step=1e-9, noise=0.0)
+    moved = fedora(tmp_path / "moved", -2.19, primal_step=1e-9, noise=1e6)
+    changes = [each.iterations[0]["change"] for each in (still, moved)]
+    assert changes[0] < 1e-6
+    assert changes[1] > 1e-3
 
 
 def counterfactual(folder: Path, **settings: Any) -> list[dict[str, Any]]:
