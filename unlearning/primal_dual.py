@@ -143,7 +143,7 @@ def primal_step(
 
 
 @torch.no_grad()
-def add_noise(block: Sequence[Tensor], deviation: float, seed: int) -> None:
+def perturb(block: Sequence[Tensor], deviation: float, seed: int) -> None:
     """Add Gaussian noise of the standard deviation ``deviation`` to a block in place.
 
     ``block`` holds tensors of any shape. With steps of size τ and a deviation proportional to τ,

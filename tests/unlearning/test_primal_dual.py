@@ -12,7 +12,7 @@ from unlearning.primal_dual import (
     Dual,
     LiteralDual,
     UnlearningTerms,
-    add_noise,
+    perturb,
     extrapolated_score,
     primal_step,
     retain_steps,
@@ -128,13 +128,13 @@ def test_primal_step_moves_parameters_that_require_gradients() -> None:
 def test_noise_has_its_deviation_and_is_repeated_with_its_seed() -> None:
     block = [torch.ones(300, 200), torch.zeros(7)]
     start = [each.clone() for each in block]
-    add_noise(block, 0.25, seed=5)
+    perturb(block, 0.25, seed=5)
     added = block[0] - start[0]
     assert added.mean().item() == pytest.approx(0.0, abs=0.005)  # 5 standard errors of 0.001
     assert added.std().item() == pytest.approx(0.25, rel=0.02)
     again, other = [each.clone() for each in start], [each.clone() for each in start]
-    add_noise(again, 0.25, seed=5)
-    add_noise(other, 0.25, seed=6)
+    perturb(again, 0.25, seed=5)
+    perturb(other, 0.25, seed=6)
     assert all(torch.equal(a, b) for a, b in zip(block, again, strict=True))
     assert not torch.equal(block[1], other[1])
 

@@ -41,7 +41,7 @@ from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.registry import METHODS
 from parties.vertical.methods.run import PLAIN, Act, Batch, Norms, ShrinkShares, Votes, train_epoch
 from protocol import vfl_pb2
-from unlearning.primal_dual import add_noise
+from unlearning.primal_dual import perturb
 
 T = TypeVar("T")
 Settings = TypeVar("Settings", bound=MethodSettings)
@@ -345,7 +345,7 @@ class PopulationRun:
         rates = torch.tensor([each.step_size for each in steps])
         self._move(duals, rates, retain)
         if steps[0].HasField("noise"):
-            self._add_noise([each.noise for each in steps])
+            self._perturb([each.noise for each in steps])
 
     def _move(self, duals: Tensor, rates: Tensor, retain: Sequence[Tensor] | None) -> None:
         """Take the primal step of each model, ``duals`` and ``rates`` ``[N]``."""
@@ -364,7 +364,7 @@ class PopulationRun:
             group["lr"] = float(rates[0])
         self._optimiser.step()
 
-    def _add_noise(self, noise: Sequence[vfl_pb2.PrimalNoise]) -> None:
+    def _perturb(self, noise: Sequence[vfl_pb2.PrimalNoise]) -> None:
         """Add the noise of a primal step that each party adds to its part of each model."""
         active = self.agreement.active
         for name in self.agreement.parties:
@@ -372,7 +372,7 @@ class PopulationRun:
             block += self.models.with_prefix("top.") if name == active else []
             for number, each in enumerate(noise):
                 part = [theta[number] for theta in block]
-                add_noise(part, each.deviation, noise_seed(self.agreement, name, each.draw))
+                perturb(part, each.deviation, noise_seed(self.agreement, name, each.draw))
 
     # --- outputs ---------------------------------------------------------------------------------
 

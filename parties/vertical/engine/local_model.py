@@ -31,7 +31,7 @@ from unlearning.baselines import ascent_step
 from unlearning.primal_dual import (
     LiteralDual,
     UnlearningTerms,
-    add_noise,
+    perturb,
     primal_direction,
     primal_step,
     zero_literal_dual,
@@ -455,7 +455,7 @@ class LocalModel:
         self._move(step, retain)
         if step.HasField("noise"):
             seed = noise_seed(self._agreement, self._name, step.noise.draw)
-            add_noise(self.model.block, step.noise.deviation, seed)
+            perturb(self.model.block, step.noise.deviation, seed)
 
     def _move(self, step: vfl_pb2.PrimalStep, retain: Block | None) -> None:
         """One primal sub-step (FedORA, Eq. 34)."""

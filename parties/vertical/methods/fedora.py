@@ -229,8 +229,8 @@ class FedoraSettings(MethodSettings):
     # Largest value of the dual variable Ω; with policy = "counterfactual" the default is 10.0.
     max_multiplier: Positive = 1.0
     # Standard deviation of the Gaussian noise that every party adds to its parameters after each
-    # primal step, as a multiple of τ; with policy = "counterfactual" the default is 2.0. What a
-    # single forgotten row has left in the parameters drowns in it.
+    # primal step, as a multiple of τ; with policy = "counterfactual" the default is 2.0. It
+    # removes more of what a single forgotten row has left in the parameters.
     noise: Annotated[float, Field(ge=0)] = 0.0
     # Largest number of forgotten rows in one iteration; with policy = "counterfactual" the default
     # is 128.
