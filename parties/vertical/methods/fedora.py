@@ -158,7 +158,6 @@ COUNTERFACTUAL: Final[Mapping[str, Any]] = MappingProxyType(
         "retain_share": None,
         "dual_step": 0.8,
         "max_multiplier": 10.0,
-        "noise": 2.0,
         "score_rows": 128,
         "anneal": AnnealSettings(floor=0.05),
         "calibrate": False,
@@ -229,8 +228,8 @@ class FedoraSettings(MethodSettings):
     # Largest value of the dual variable Ω; with policy = "counterfactual" the default is 10.0.
     max_multiplier: Positive = 1.0
     # Standard deviation of the Gaussian noise that every party adds to its parameters after each
-    # primal step, as a multiple of τ; with policy = "counterfactual" the default is 2.0. It
-    # removes more of what a single forgotten row has left in the parameters.
+    # primal step, as a multiple of τ. On some data 2.0 removes more of what a single forgotten row
+    # has left in the parameters, for half a point of accuracy (docs/decisions.md, 347).
     noise: Annotated[float, Field(ge=0)] = 0.0
     # Largest number of forgotten rows in one iteration; with policy = "counterfactual" the default
     # is 128.

@@ -114,8 +114,7 @@ def test_counterfactual_policy_has_defaults_of_its_own() -> None:
     plan = FedoraSettings.model_validate({"policy": "counterfactual", "dual_step": 3.0})
     assert (plan.start, plan.dual_step, plan.max_multiplier) == ("original", 3.0, 10.0)
     assert (plan.iterations, plan.retain_share, plan.calibrate) == (None, None, False)
-    assert plan.noise == 2.0
-    assert FedoraSettings.model_validate({"policy": "present"}).noise == 0.0
+    assert plan.noise == 0.0
     assert plan.first_step(0.0005) == 0.002
     assert plan.first_step(0.002) == 0.004
 
