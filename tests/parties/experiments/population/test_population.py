@@ -64,6 +64,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "fedora-paper": ("fedora", {"fedora": FEDORA | PAPER}),
     "fedora-proxy": ("fedora", {"fedora": FEDORA | PAPER | {"policy": "proxy", "score_rows": 20}}),
     "fedora-counterfactual": ("fedora", {"fedora": COUNTERFACTUAL}),
+    "fedora-noise": ("fedora", {"fedora": COUNTERFACTUAL | {"noise": 2.0}}),
     "fedora-redrawn": ("fedora", {"fedora": COUNTERFACTUAL | {"start": "redrawn"}}),
     "fedora-no-rows": ("fedora", {"fedora": FEDORA | PAPER | {"retain_share": 0.0}}),
 }
