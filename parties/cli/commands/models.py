@@ -23,7 +23,7 @@ from parties.cli.options import (
 models_app = typer.Typer(
     cls=CheckedGroup,
     no_args_is_help=True,
-    help="List and check the versions of a kept model, go back to one, erase or move some.\n\n"
+    help="List and check the versions of a kept model, go back to one, erase some, or move it.\n\n"
     "Each command works on the files of one party. Run `rollback` and `remove` at every party, "
     "because a model consists of the parts of all parties.",
 )

@@ -93,7 +93,7 @@ SUB_STEPS = 6  # most sub-steps with one gradient of D_u: with more, the gradien
 LEAST_STEPS, LEAST_BATCH = 64, 8  # sub-steps that the batch leaves, and its least number of rows
 LARGEST_STEP, STEP_OF_TRAINING = 4e-3, 4.0  # primal step: largest, and over training.learning_rate
 NEGLIGIBLE = 1e-3  # nats; a mean divergence up to this needs no forgetting
-VALIDATED = 512  # validation rows that suffice to see a loss of accuracy of utility_loss
+VALIDATED = 512  # rows of a validation: enough to detect a loss of 5 points of accuracy
 LARGEST_EPSILON = 0.2  # nats: a planted trigger starts at several nats
 
 

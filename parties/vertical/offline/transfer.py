@@ -78,6 +78,10 @@ def export_party(
     """
     for path in (target, transfer_key):
         _refuse_place(path, state)
+    if target.resolve() == transfer_key.resolve():
+        raise StorageError(
+            f"{target} is named for the export and for its key", "name two different files"
+        )
     store = model_store(state, facts.party, agreement, keys)
     store.require()
     newest = store.newest_version()

@@ -14,6 +14,7 @@ from kept_trio import KeptTrio, train_trio
 from safetensors.torch import save
 from three_parties import PARTIES
 from typer.testing import CliRunner, Result
+from unlearn_desk import Desk
 
 from configs.shipped import find_config
 from parties.cli.main import app
@@ -24,31 +25,12 @@ from parties.session.saved_model import MANIFEST, read_saved_model
 from parties.vertical.kept_model import kept_ids
 from parties.vertical.prediction.setup import load_party_network
 
-SETTINGS = """
-[settings.{name}]
-certificates = "certs"
-data = {{ kind = "csv", path = "{name}.csv", id = {{ columns = ["id"] }}{label} }}
-"""
-
-
-def toml(value: Any) -> str:
-    """A JSON value as TOML."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {toml(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(toml, value)) + "]"
-    return json.dumps(value)
-
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> KeptTrio:
     """Three parties that have trained; tests work on copies."""
     trio = train_trio(tmp_path_factory.mktemp("trained"))
-    lines = [f"{key} = {toml(value)}" for key, value in trio.plan.items()]
-    for name in PARTIES:
-        label = ', label = "label"' if name == "hub" else ""
-        lines.append(SETTINGS.format(name=name, label=label))
-    (trio.folder / "trio.toml").write_text("\n".join(lines))
+    Desk(trio)  # writes the config
     return trio
 
 

@@ -9,6 +9,7 @@ import pytest
 from kept_trio import KeptTrio, train_trio
 from three_parties import PARTIES
 from typer.testing import CliRunner
+from unlearn_desk import Desk
 
 from parties.cli.main import app
 from parties.common.errors import StorageError
@@ -16,33 +17,15 @@ from parties.session.run_folder import lock_run_folder
 from parties.session.saved_model import MANIFEST
 from parties.vertical.offline import transfer
 
-SETTINGS = """
-[settings.{name}]
-certificates = "certs"
-data = {{ kind = "csv", path = "{name}.csv", id = {{ columns = ["id"] }}{label} }}
-"""
 COUNTED = ("requests.sqlite", "keys.json", "incarnation")
 MASTER = "6b" * 32
-
-
-def toml(value: Any) -> str:
-    """A JSON value as TOML."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {toml(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(toml, value)) + "]"
-    return json.dumps(value)
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> KeptTrio:
     """Three parties that have trained; tests work on copies."""
     trio = train_trio(tmp_path_factory.mktemp("trained"))
-    lines = [f"{key} = {toml(value)}" for key, value in trio.plan.items()]
-    for name in PARTIES:
-        label = ', label = "label"' if name == "hub" else ""
-        lines.append(SETTINGS.format(name=name, label=label))
-    (trio.folder / "trio.toml").write_text("\n".join(lines))
+    Desk(trio)  # writes the config
     return trio
 
 
@@ -166,6 +149,11 @@ def test_nothing_is_replaced(trio: KeptTrio) -> None:
     assert ((trio.folder / "left.vfl").read_bytes(), contents(state_of(trio))) == before
     assert not (trio.folder / "other.vfl").exists()
     assert not (trio.folder / "other.key").exists()
+
+
+def test_one_file_for_the_export_and_its_key_is_refused(trio: KeptTrio) -> None:
+    refused(trio, 7, "for the export and for its key", "export", key=trio.folder / "left.vfl")
+    assert not (trio.folder / "left.vfl").exists()
 
 
 def test_export_that_cannot_be_written_leaves_no_key(trio: KeptTrio) -> None:
