@@ -1,5 +1,6 @@
 """Agreement of a vertical run: every setting that all its parties must share."""
 
+from datetime import date
 from functools import cache
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -12,7 +13,7 @@ from configs.evaluation import (
     refuse_full_audits,
 )
 from configs.exact_methods import NewtonSettings, ShardingSettings
-from configs.local_start import FastStartSettings
+from configs.local_start import ContinuedSettings, FastStartSettings
 from configs.privacy import PrivacySettings
 from configs.requests import RequestSettings
 from configs.table import ConfigTable, Count, Fraction, Name, Pin, Positive
@@ -65,6 +66,9 @@ class PartyEntry(ConfigTable):
     columns: Count | None = None  # columns that the party's table must have; absent: any number
     bottom: Bottom = MlpBottom()  # network that turns the party's columns into embeddings
     pins: tuple[Pin, ...] = ()
+    # Day on which the party joined a federation that already had requests to forget, in UTC: the
+    # party takes no part in requests that were received before; absent: it takes part in all.
+    since: date | None = None
     # Number of rows that the other parties see: the party's rows plus padding rows; absent: the
     # party's true number of rows.
     declared_rows: Count | None = None
@@ -172,6 +176,8 @@ class TrainingSettings(ConfigTable):
     # 'epochs' and 'patience' have no effect then.
     start: Literal["random", "local"] = "random"
     local: FastStartSettings = FastStartSettings()  # settings of start = "local"
+    # Settings of a training that goes on from a kept version (vfl-party --from).
+    continued: ContinuedSettings = ContinuedSettings()
 
     @model_validator(mode="after")
     def _micro_batches_are_equal(self) -> Self:
@@ -322,7 +328,7 @@ class VerticalAgreement(ConfigTable):
     @property
     def architecture(self) -> dict[str, Any]:
         """Settings, as JSON, that a run must share with every saved model that the run loads."""
-        parties = {"parties": {name: {"pins"} for name in self.parties}}
+        parties = {"parties": {name: {"pins", "since"} for name in self.parties}}
         fields = {"federation", "dtype", "parties", "labels", "top", "sharding"}
         found = self.model_dump(mode="json", include=fields, exclude=parties)
         noise = self.privacy.of_embeddings

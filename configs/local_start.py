@@ -54,6 +54,17 @@ class LocalStartSettings(ConfigTable):
         return JOINT_EPOCHS if self.joint_epochs is None else self.joint_epochs
 
 
+class ContinuedSettings(LocalStartSettings):
+    """Training that goes on from a kept version: top model first, then few joint epochs.
+
+    Only a party that is new in the federation fits its bottom model to codes of its rows.
+    """
+
+    codes: Literal["auto", "svd", "patches", "projection"] = "auto"
+    # Epochs of joint training that follow; a fraction is a part of an epoch. Absent: 1.5.
+    joint_epochs: Annotated[float, Field(gt=0, le=10_000)] | None = None
+
+
 class FastStartSettings(LocalStartSettings):
     """Training with a local start, with the fewest round trips."""
 

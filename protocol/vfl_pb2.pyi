@@ -300,7 +300,7 @@ class TensorShape(_message.Message):
     def __init__(self, dtype: _Optional[_Union[DType, str]] = ..., dims: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("oldest_version", "newest_version", "nonce", "agreement", "clock", "software", "run", "checkpoints", "prediction", "serves", "kept", "replays")
+    __slots__ = ("oldest_version", "newest_version", "nonce", "agreement", "clock", "software", "run", "checkpoints", "prediction", "serves", "kept", "replays", "base")
     OLDEST_VERSION_FIELD_NUMBER: _ClassVar[int]
     NEWEST_VERSION_FIELD_NUMBER: _ClassVar[int]
     NONCE_FIELD_NUMBER: _ClassVar[int]
@@ -313,6 +313,7 @@ class Hello(_message.Message):
     SERVES_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
     REPLAYS_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
     oldest_version: int
     newest_version: int
     nonce: bytes
@@ -325,7 +326,16 @@ class Hello(_message.Message):
     serves: bool
     kept: int
     replays: str
-    def __init__(self, oldest_version: _Optional[int] = ..., newest_version: _Optional[int] = ..., nonce: _Optional[bytes] = ..., agreement: _Optional[str] = ..., clock: _Optional[float] = ..., software: _Optional[str] = ..., run: _Optional[bytes] = ..., checkpoints: _Optional[_Iterable[int]] = ..., prediction: _Optional[_Union[Prediction, _Mapping]] = ..., serves: _Optional[bool] = ..., kept: _Optional[int] = ..., replays: _Optional[str] = ...) -> None: ...
+    base: BaseVersion
+    def __init__(self, oldest_version: _Optional[int] = ..., newest_version: _Optional[int] = ..., nonce: _Optional[bytes] = ..., agreement: _Optional[str] = ..., clock: _Optional[float] = ..., software: _Optional[str] = ..., run: _Optional[bytes] = ..., checkpoints: _Optional[_Iterable[int]] = ..., prediction: _Optional[_Union[Prediction, _Mapping]] = ..., serves: _Optional[bool] = ..., kept: _Optional[int] = ..., replays: _Optional[str] = ..., base: _Optional[_Union[BaseVersion, _Mapping]] = ...) -> None: ...
+
+class BaseVersion(_message.Message):
+    __slots__ = ("run", "number")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    run: bytes
+    number: int
+    def __init__(self, run: _Optional[bytes] = ..., number: _Optional[int] = ...) -> None: ...
 
 class Prediction(_message.Message):
     __slots__ = ("run",)
@@ -507,18 +517,20 @@ class ModelCommand(_message.Message):
     def __init__(self, initialise: _Optional[_Union[Initialise, _Mapping]] = ..., restore_copy: _Optional[_Union[RestoreCopy, _Mapping]] = ..., keep_copy: _Optional[_Union[KeepCopy, _Mapping]] = ..., drop_copy: _Optional[_Union[DropCopy, _Mapping]] = ..., report_norms: _Optional[_Union[ReportNorms, _Mapping]] = ..., primal_step: _Optional[_Union[PrimalStep, _Mapping]] = ..., ascent_step: _Optional[_Union[AscentStep, _Mapping]] = ..., write_checkpoint: _Optional[_Union[WriteCheckpoint, _Mapping]] = ..., prune_checkpoints: _Optional[_Union[PruneCheckpoints, _Mapping]] = ..., search_residue: _Optional[_Union[SearchResidue, _Mapping]] = ..., shrink: _Optional[_Union[Shrink, _Mapping]] = ..., test_reconstruction: _Optional[_Union[TestReconstruction, _Mapping]] = ..., report_privacy_spent: _Optional[_Union[ReportPrivacySpent, _Mapping]] = ..., newton: _Optional[_Union[Newton, _Mapping]] = ..., use_ensemble: _Optional[_Union[UseEnsemble, _Mapping]] = ..., report_digest: _Optional[_Union[ReportDigest, _Mapping]] = ..., fit_bottom: _Optional[_Union[FitBottom, _Mapping]] = ..., report_commitment: _Optional[_Union[ReportCommitment, _Mapping]] = ...) -> None: ...
 
 class Initialise(_message.Message):
-    __slots__ = ("stream", "preprocessing_rows", "shard", "rule", "sample")
+    __slots__ = ("stream", "preprocessing_rows", "shard", "rule", "sample", "from_kept")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     PREPROCESSING_ROWS_FIELD_NUMBER: _ClassVar[int]
     SHARD_FIELD_NUMBER: _ClassVar[int]
     RULE_FIELD_NUMBER: _ClassVar[int]
     SAMPLE_FIELD_NUMBER: _ClassVar[int]
+    FROM_KEPT_FIELD_NUMBER: _ClassVar[int]
     stream: str
     preprocessing_rows: Rows
     shard: int
     rule: UpdateRule
     sample: Sample
-    def __init__(self, stream: _Optional[str] = ..., preprocessing_rows: _Optional[_Union[Rows, str]] = ..., shard: _Optional[int] = ..., rule: _Optional[_Union[UpdateRule, _Mapping]] = ..., sample: _Optional[_Union[Sample, _Mapping]] = ...) -> None: ...
+    from_kept: bool
+    def __init__(self, stream: _Optional[str] = ..., preprocessing_rows: _Optional[_Union[Rows, str]] = ..., shard: _Optional[int] = ..., rule: _Optional[_Union[UpdateRule, _Mapping]] = ..., sample: _Optional[_Union[Sample, _Mapping]] = ..., from_kept: _Optional[bool] = ...) -> None: ...
 
 class Sample(_message.Message):
     __slots__ = ("stream", "share")

@@ -75,6 +75,37 @@ def check_hub_address(address: str, *, dials: bool) -> None:
         ) from None
 
 
+def check_continues(mode: str, version: str, *, serves: bool = False) -> None:
+    """Check the value of ``--from``.
+
+    Args:
+        mode: the mode of the agreement.
+        version: the value; empty without the option.
+        serves: whether the option ``--serve`` is given, too.
+
+    Raises:
+        UsageProblem: the value is neither "newest" nor a number, or the command cannot use it.
+    """
+    from parties.session.setup import NEWEST
+
+    if not version:
+        return
+    if version != NEWEST and not (version.isascii() and version.isdigit()):
+        raise UsageProblem(
+            f"--from {version[:20]}: expected {NEWEST} or the number of a version",
+            "vfl models list shows the versions that this party keeps",
+        )
+    if serves:
+        raise UsageProblem(
+            "--from starts a training, but --serve stays with the kept model", "give one of the two"
+        )
+    if mode != "vertical":
+        raise UsageProblem(
+            f"--from: a training of the {mode} mode starts from its own checkpoints only",
+            "omit --from",
+        )
+
+
 def _check_options(ctx: Any, params: Sequence[Any], args: Sequence[str]) -> None:
     known = {
         name: _Option(not (getattr(each, "is_flag", False) or each.nargs == 0), each.multiple)

@@ -32,6 +32,7 @@ from parties.cli.options import (
     DebugOption,
     Format,
     FormatOption,
+    FromOption,
     HttpOption,
     HubOption,
     MasterKeyOption,
@@ -83,6 +84,7 @@ def party_command(  # noqa: PLR0913  a command has the options that it has
     certificates: CertificatesOption = None,
     out: OutOption = Path("runs"),
     begin: BeginOption = Begin.AUTO,
+    continues: FromOption = None,
     changes: SetOption = None,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
@@ -110,7 +112,9 @@ def party_command(  # noqa: PLR0913  a command has the options that it has
     del version
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
     where = (hub, data, certificates, out, changes or [], begin, supervised, serve)
-    run = PartyRun(role, config, party, *where, http=http, master_key=master_key)
+    run = PartyRun(
+        role, config, party, *where, http=http, master_key=master_key, continues=continues or ""
+    )
     console.run(lambda: run_party(run, console))
 
 
@@ -134,6 +138,7 @@ def simulate_command(  # noqa: PLR0913  a command has the options that it has
         ),
     ] = False,
     begin: BeginOption = Begin.AUTO,
+    continues: FromOption = None,
     changes: SetOption = None,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
@@ -150,24 +155,27 @@ def simulate_command(  # noqa: PLR0913  a command has the options that it has
     """
     del version
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
-    plan = (config, tuple(changes or ()), out, data, begin)
+    plan = (config, tuple(changes or ()), out, data, begin, continues or "")
     run = _in_process if in_process else _processes
     console.run(lambda: _simulate(plan, run, console))
 
 
 def _simulate(
-    options: tuple[Path, tuple[str, ...], Path, Path | None, Begin],
+    options: tuple[Path, tuple[str, ...], Path, Path | None, Begin, str],
     run: Callable[["SimulationPlan", "ProgressListener"], dict[str, Any]],
     console: Console,
 ) -> None:
     from configs.shipped import find_config
+    from parties.cli.arguments import check_continues
     from parties.cli.modes import SCHEMAS, read_runnable
     from parties.session.run_folder import check_run_folder
     from parties.session.simulation import SimulationPlan
 
-    path, changes, out, data, begin = options
-    plan = SimulationPlan(find_config(path), changes, out, data, begin, schemas=SCHEMAS)
+    path, changes, out, data, begin, continues = options
+    where = (find_config(path), changes, out, data, begin)
+    plan = SimulationPlan(*where, schemas=SCHEMAS, continues=continues)
     config = read_runnable(plan.config, plan.changes)
+    check_continues(config.agreement.mode, continues)
     for notice in config.notices:
         console.warn(notice)
     check_run_folder(plan.out, plan.data)

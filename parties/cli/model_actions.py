@@ -192,9 +192,8 @@ def _line(each: StoredFile, *, newest: bool) -> str:
     elif each.version is not None:
         made = each.version
         what = f"{made.made_at}  {made.made_by}"
-        if made.requests:
-            parent = f" from version {made.parent}" if made.parent is not None else ""
-            what += f" {', '.join(made.requests)} by {made.method}{parent}"
+        what += f" {', '.join(made.requests)} by {made.method}" if made.requests else ""
+        what += f" from version {made.parent}" if made.parent is not None else ""
     mark = "  (newest)" if newest else ""
     return f"{each.number:6}  {_size(each.size):>10}  {what}{mark}"
 

@@ -87,6 +87,15 @@ ConfigOption = Annotated[
         readable=False, help="Read the agreement from this TOML file, the same at all parties."
     ),
 ]
+FromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="VERSION",
+        help="Go on from this version of the kept model (newest, or a number that vfl models list "
+        "shows) with the present rows and parties, in place of new weights.",
+    ),
+]
 ServeOption = Annotated[
     bool,
     typer.Option("--serve", help="Stay with the kept model: predict and carry out requests."),

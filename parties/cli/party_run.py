@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parties.cli.arguments import check_hub_address
+from parties.cli.arguments import check_continues, check_hub_address
 from parties.cli.console import Console
 from parties.cli.options import Role
 from parties.common.signals import stop_with_parent
@@ -36,6 +36,7 @@ class PartyRun:
     once: bool = False  # whether to end when no request is left to carry out
     http: str | None = None  # address at which predictions are answered
     master_key: Path | None = None  # file of the key that wraps the keys of sealed files
+    continues: str = ""  # the kept version from which a training goes on; empty: new weights
 
 
 def run_party(run: PartyRun, console: Console) -> None:
@@ -55,6 +56,7 @@ def run_party(run: PartyRun, console: Console) -> None:
         console.warn(notice)
     settings = config.settings(run.party)
     agreed = _role(config, run)
+    check_continues(config.agreement.mode, run.continues, serves=run.serve)
     _lock_and_run(config, run, agreed, settings.folder, console)
 
 
@@ -108,6 +110,7 @@ def _lock_and_run(
             run.supervised,
             master_key=run.master_key,
             serves=run.serve,
+            continues=run.continues,
         )
         if run.serve:
             _serve(config, run, options, listener)

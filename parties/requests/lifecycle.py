@@ -10,7 +10,7 @@ that break a rule are counted, and have no effect.
 from calendar import monthrange
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, cast
@@ -66,11 +66,20 @@ class RequestRules:
         parties: names of all parties.
         hub: the party that carries out requests: the active party or the server.
         separate_persons: whether the person who made a request may not approve it.
+        joined: by party, the day on which it joined, ISO 8601; it takes no part in requests that
+            were received before. A party that is not named takes part in all.
     """
 
     parties: tuple[str, ...]
     hub: str
     separate_persons: bool = False
+    joined: Mapping[str, str] = field(default_factory=dict)
+
+    def on(self, day: str) -> "RequestRules":
+        """Return the rules for requests that were received on ``day``, ISO 8601."""
+        late = {name for name, since in self.joined.items() if since > day}
+        parties = tuple(each for each in self.parties if each not in late)
+        return replace(self, parties=parties, joined={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,6 +298,7 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
     """Return the view of one request from its events, ordered by origin and seq."""
     asked = next(event for event in events if event.kind is EventKind.REQUESTED)
     content = cast(RequestedBody, asked.body)
+    rules = rules.on(content.received_at[:10])
     consent = _consent(events, asked, rules)
     run = _run(events, consent, rules, needs_rows=content.rows is None)
     if rules.separate_persons and not run.starts:

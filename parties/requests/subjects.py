@@ -85,6 +85,10 @@ class ForgottenList:
             self._database.rows("forgotten", "tag = ?", (self._tag(identity),))
         )
 
+    def __len__(self) -> int:
+        """Return the number of forgotten IDs."""
+        return len(self._database.rows("forgotten"))
+
     def among(self, ids: Iterable[bytes]) -> list[int]:
         """Return the positions of forgotten IDs in ``ids``: the check when data is loaded."""
         tags = {tag for tag, *_ in self._database.rows("forgotten")}

@@ -237,9 +237,9 @@ class Checkpoints:
                 f"resume with the agreement of that run, or {restart}",
             )
         raise IntegrityError(
-            f"the data of {self.party} differs from the data of the unfinished run in "
-            f"{self.folder}",
-            f"restore the data, or {restart}",
+            f"the unfinished run in {self.folder} used other data of {self.party}, or went on from "
+            "another version of the model",
+            f"restore the data, give --from as for that run, or {restart}",
         )
 
     def _path(self, number: int) -> Path:

@@ -150,7 +150,15 @@ def _hello(party: PartyContext, nonce: bytes, offer: CheckpointOffer) -> vfl_pb2
         serves=True if party.serves else None,
         replays=party.replays or None,
         kept=offer.kept,
+        base=_base(party) if party.continues else None,
     )
+
+
+def _base(party: PartyContext) -> vfl_pb2.BaseVersion:
+    """The version from which the party goes on; without fields if the party is new."""
+    if party.base is None:
+        return vfl_pb2.BaseVersion()
+    return vfl_pb2.BaseVersion(run=party.base.run, number=party.base.number)
 
 
 def _accept(
@@ -356,9 +364,13 @@ def _check_hello(party: PartyContext, channel: Channel, hello: vfl_pb2.Hello) ->
 
 def _check_purpose(party: PartyContext, peer: str, hello: vfl_pb2.Hello) -> None:
     """Check that both parties were started for the same purpose, with the model of one run."""
-    theirs = hello.prediction.run
-    ours = _purpose(party.model_run, party.replays, serves=party.serves)
-    if (found := _purpose(theirs, printable(hello.replays, 40), serves=hello.serves)) != ours:
+    theirs, replays = hello.prediction.run, printable(hello.replays, 40)
+    continues = hello.HasField("base")
+    ours = _purpose(
+        party.model_run, party.replays, serves=party.serves, continues=bool(party.continues)
+    )
+    found = _purpose(theirs, replays, serves=hello.serves, continues=continues)
+    if found != ours:
         raise RemoteProtocolError(
             f"{party.name} was started to {ours}, but {peer} was started to {found}",
             "start both parties with the same command",
@@ -369,13 +381,39 @@ def _check_purpose(party: PartyContext, peer: str, hello: vfl_pb2.Hello) -> None
             f"{party.model_run.hex()}, {peer} uses the model of run {theirs[:16].hex()}",
             "give both parties the files of the same training run",
         )
+    if continues:
+        _check_base(party, peer, hello.base)
 
 
-def _purpose(model_run: bytes, replays: str, *, serves: bool) -> str:
+def _check_base(party: PartyContext, peer: str, theirs: vfl_pb2.BaseVersion) -> None:
+    """Check that a spoke goes on from the version of this hub, or is new in the federation."""
+    ours = party.base
+    if ours is None:
+        raise RemoteProtocolError(f"{party.name} has no version of the model to go on from")
+    if not theirs.HasField("run"):
+        if peer in ours.parties:
+            raise RemoteProtocolError(
+                f"{peer} keeps no model, but {ours} was trained with {peer}",
+                f"start {peer} with the folder that has its kept model, or move that model with "
+                "vfl models export and import",
+            )
+        party.progress.note(f"{peer} is new: its part of the model starts from random weights")
+        return
+    if (theirs.run, theirs.number) != (ours.run, ours.number):
+        raise RemoteProtocolError(
+            f"{party.name} was started to go on from {ours}, but {peer} from version "
+            f"{theirs.number} of run {theirs.run[:4].hex()}",
+            "give --from the same number at every party; vfl models list shows the versions",
+        )
+
+
+def _purpose(model_run: bytes, replays: str, *, serves: bool, continues: bool) -> str:
     if replays:
         return f"replay the request {replays}"
     if serves:
         return "serve a kept model"
+    if continues:
+        return "go on from a kept version (--from)"
     return "predict" if model_run else "train"
 
 

@@ -18,6 +18,19 @@ from protocol.keyring import Keyring
 from protocol.receive_queue import LineTimeouts
 
 
+@dataclass(frozen=True, slots=True)
+class BaseVersion:
+    """The version of the kept model from which a training goes on."""
+
+    run: bytes  # the run that trained the version, 16 bytes
+    number: int  # number of the version
+    parties: tuple[str, ...]  # the parties of the agreement under which the version was made
+
+    def __str__(self) -> str:
+        """Describe the version for people."""
+        return f"version {self.number} of run {self.run.hex()[:8]}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedParty:
     """The part of a party that its start determines in the same way in all modes."""
@@ -37,6 +50,8 @@ class StartedParty:
     # Whether the party carries out requests with a kept model; otherwise it trains or predicts.
     serves: bool = False
     replays: str = ""  # ID of the request that the party replays; empty otherwise
+    # The kept version from which a training goes on, a number or ``NEWEST``; empty: new weights.
+    continues: str = ""
 
     @property
     def keys(self) -> KeyFile:
@@ -56,6 +71,8 @@ class PartyContext(StartedParty):
     settings: PartySettingsBase  # the party's own settings
     # The run whose model is used for prediction, 16 bytes; empty for training.
     model_run: bytes = b""
+    # The kept version from which a training goes on; None: new weights, or the party is new.
+    base: BaseVersion | None = None
 
     @property
     def limits(self) -> LimitSettings:
@@ -80,6 +97,8 @@ class PartyContext(StartedParty):
         """Return the bytes that the handshake signs: the agreement's digest and what follows."""
         if self.replays:
             return self.digest + f"replay {self.replays}".encode()
+        if self.continues:
+            return self.digest + b"continue"
         return self.digest + (b"serve" if self.serves else self.model_run)
 
     @property

@@ -11,6 +11,9 @@ if TYPE_CHECKING:  # the command line imports this module for --help
     from configs.party_settings import PartySettingsBase
 
 
+NEWEST = "newest"  # in place of the number of a version
+
+
 class Begin(StrEnum):
     """What a party does at its start with the checkpoints of an unfinished run."""
 
@@ -33,6 +36,8 @@ class StartOptions:
     master_key: Path | None = None  # file of the key that wraps the keys of sealed files
     serves: bool = False  # whether the party carries out requests with a kept model
     replays: str = ""  # ID of the request that the party replays; empty otherwise
+    # The kept version from which a training goes on, a number or ``NEWEST``; empty: new weights.
+    continues: str = ""
 
 
 def data_folder(config: Path, settings: "PartySettingsBase", given: Path | None) -> Path:

@@ -144,6 +144,7 @@ class SimulationPlan:
     begin: Begin = Begin.AUTO  # how to use the checkpoints of an unfinished run
     _: KW_ONLY
     schemas: Sequence[AnySchema]  # the classes of the config files of all modes
+    continues: str = ""  # the kept version from which the training goes on; empty: new weights
 
 
 @contextmanager
@@ -225,6 +226,7 @@ def _start(
     command += ["--certificates", str(keys), "--hub", address]
     command += ["--begin", plan.begin.value, "--supervised"]
     command += ["--data", str(plan.data)] if plan.data else []
+    command += ["--from", plan.continues] if plan.continues else []
     for change in changes:
         command += ["--set", change]
     return PartyProcess(command)

@@ -54,6 +54,7 @@ class PartyStart:
             master_key=read_master_key(self.options.master_key),
             serves=self.options.serves,
             replays=self.options.replays,
+            continues=self.options.continues,
         )
 
 

@@ -32,6 +32,7 @@ from parties.vertical.evaluation.metrics import empty_request_record, request_re
 from parties.vertical.evaluation.row_groups import select_row_groups
 from parties.vertical.forgotten_rows import newest_request_version
 from parties.vertical.kept_model import (
+    erase_models_of_left_parties,
     next_version,
     party_models,
     report_kept_model,
@@ -39,7 +40,7 @@ from parties.vertical.kept_model import (
     version_of_training,
 )
 from parties.vertical.methods.registry import early_checkpoint_share
-from parties.vertical.methods.train_model import train_model
+from parties.vertical.methods.train_model import continue_training, train_model
 from parties.vertical.privacy.claims import collect_spending
 from parties.vertical.purge import purge_request, search_residues
 from parties.vertical.resume import newest_checkpoint, start_split_model
@@ -113,6 +114,7 @@ def _run(split_model: SplitModel, publish: Publish, number: int) -> dict[str, An
     if party.agreement.requests.keep == "model":
         facts = replace(version_of_training(party), own={"after": state_digest(split_model.state)})
         split_model.keep_version(party_models(party), number, facts)
+        erase_models_of_left_parties(party, number)
     report_kept_model(party)
     publish(metrics)
     split_model.goodbye()
@@ -124,8 +126,12 @@ def _train_and_unlearn(split_model: SplitModel, parts: FinishedParts) -> None:
     chosen = split_model.once("requests", list[RequestRows], lambda: _select_rows(split_model))
     plant_in_training_rows(split_model, chosen)
     planted = np.concatenate([np.empty(0, np.int64), *(each.canaries for each in chosen)])
-    early = _early_checkpoint_epoch(split_model.agreement)
-    epochs = train_model(split_model, vfl_pb2.TRAIN_ROWS, ORIGINAL, "training", early)
+    rows, early = vfl_pb2.TRAIN_ROWS, _early_checkpoint_epoch(split_model.agreement)
+    if split_model.party.continues:
+        kept = early is not None
+        epochs = continue_training(split_model, rows, ORIGINAL, "training", early=kept)
+    else:
+        epochs = train_model(split_model, rows, ORIGINAL, "training", early)
     parts.training = _training_record(split_model, epochs)
     accuracy = split_model.once("test", float, lambda: accuracy_on_rows(split_model, vfl_pb2.TEST))
     parts.test_accuracy = accuracy

@@ -29,7 +29,10 @@ _SHOWN = 3  # requests that an error names
 def request_rules(agreement: VerticalAgreement) -> RequestRules:
     """What the states of requests depend on, from the agreement."""
     separate = agreement.requests.separate_persons
-    return RequestRules(tuple(agreement.parties), agreement.active, separate)
+    joined = {
+        name: each.since.isoformat() for name, each in agreement.parties.items() if each.since
+    }
+    return RequestRules(tuple(agreement.parties), agreement.active, separate, joined)
 
 
 def refuse_open_requests(party: VerticalParty) -> None:
@@ -55,7 +58,7 @@ def refuse_open_requests(party: VerticalParty) -> None:
         )
 
 
-def newest_request_version(party: VerticalParty) -> int:
+def newest_request_version(party: StartedParty) -> int:
     """The largest number of a version that a request made, by the party's journal; 0 if none.
 
     Raises:
@@ -89,6 +92,16 @@ def without_forgotten_rows(holding: Holding, party: StartedParty) -> Holding:
     left = select_rows(holding, np.delete(np.arange(len(holding)), gone))
     ids = b"\n".join(sorted(holding.ids[row] for row in gone))
     return replace(left, digest=sha256(holding.digest + sha256(ids).digest()).digest())
+
+
+def forgotten_count(party: StartedParty) -> int:
+    """The number of common rows that requests have removed, by the party's list.
+
+    Raises:
+        IntegrityError: the journal is damaged.
+    """
+    with _journal(party) as journal:
+        return 0 if journal is None else len(ForgottenList(journal.database, party.keys))
 
 
 def _forgotten(journal: RequestJournal, party: StartedParty, holding: Holding) -> list[int]:

@@ -32,7 +32,8 @@ def run_in_process(plan: SimulationPlan, listener: ProgressListener) -> dict[str
                 "--in-process works only for vertical runs, but the config is for a horizontal run",
                 "remove --in-process",
             )
-        options, port = StartOptions(plan.out, plan.data, keys, plan.begin), MemoryPort()
+        options = StartOptions(plan.out, plan.data, keys, plan.begin, continues=plan.continues)
+        port = MemoryPort()
 
         # Set up all parties before any thread starts, so that unreadable data ends the run at once.
         ready = {

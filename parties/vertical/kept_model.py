@@ -77,6 +77,17 @@ def present_version(store: ModelStore) -> int:
     return 0 if newest is None else newest.number
 
 
+def erase_models_of_left_parties(party: VerticalParty, number: int) -> None:
+    """After a training without a party that left: erase all versions before ``number``.
+
+    Raises:
+        StorageError: a file cannot be removed; its key is destroyed.
+    """
+    if party.base is not None and party.base.left:
+        party_models(party).prune(number, versions=True)
+        party.progress.note(f"erased all versions before version {number}")
+
+
 def next_version(store: ModelStore, offers: Iterable[CheckpointOffer], made: int) -> int:
     """A number that is larger than that of every file in the stores of all parties.
 
@@ -88,7 +99,8 @@ def next_version(store: ModelStore, offers: Iterable[CheckpointOffer], made: int
 
 def version_of_training(party: VerticalParty) -> VersionFacts:
     """The facts of a version that a training made."""
-    return VersionFacts("training", event_time(party.now()))
+    parent = None if party.base is None else party.base.number
+    return VersionFacts("training", event_time(party.now()), parent)
 
 
 def state_digest(state: PartyState) -> str:

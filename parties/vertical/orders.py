@@ -63,18 +63,21 @@ class OrderCheck:
         checkpoints: CheckpointStore,
         started: StartedRequests | None = None,
         made: Callable[[], int] = int,
+        *,
+        continues: bool = False,
     ) -> None:
         """Check the orders to the passive party ``name``, which has this state.
 
         ``started`` returns the rows, [rows], of journaled requests that may be carried out; None
         in a training, which carries out the requests of the agreement. ``made`` returns the largest
         number of a version that a journaled request has made: a later version has a larger number.
+        ``continues``: whether the party was started to go on from a kept version.
         """
         self._agreement, self._name = agreement, name
         self._state, self._checkpoints = state, checkpoints
-        self._started, self._made = started, made
+        self._started, self._made, self._continues = started, made, continues
         self._orders = agreed_orders(agreement)
-        self._training = training_orders(agreement)
+        self._training = training_orders(agreement, continues=continues)
 
     # --- batches and gradients -------------------------------------------------------------------
 
@@ -109,7 +112,7 @@ class OrderCheck:
         batches: Sequence[tuple[int, int]] = ()
         match task:
             case vfl_pb2.TRAIN:
-                batches = self._training.batches
+                batches = [each for orders in self._training for each in orders.batches]
             case vfl_pb2.UNLEARN:
                 batches = [each for orders in self._orders for each in orders.batches]
             case vfl_pb2.RELEARN if relearn is not None:
@@ -219,6 +222,8 @@ class OrderCheck:
         agreed = self._agreement
         self._require_task("a new model", task, vfl_pb2.TRAIN, vfl_pb2.UNLEARN)
         start, rows = _start(fresh), fresh.preprocessing_rows
+        if fresh.from_kept and not (self._continues and task == vfl_pb2.TRAIN):
+            raise _refusal("a model from a kept version", "new weights")
         shards = agreed.sharding.shards
         if fresh.HasField("shard") is not (shards > 1) or fresh.shard >= shards:
             raise _refusal(
@@ -247,7 +252,7 @@ class OrderCheck:
         """No rule for a model that takes no optimiser steps, or the rule of the training."""
         newton = self._agreement.training.optimiser == "newton-cg"
         local = [(first_rule(plan), None) for plan in self._local(vfl_pb2.TRAIN)]
-        trained = [*self._training.starts, *local]
+        trained = [each for orders in self._training for each in orders.starts] + local
         return [(None, None), *([] if newton else trained)]
 
     def _restore(self, command: vfl_pb2.RestoreCopy, task: vfl_pb2.Task) -> None:
@@ -334,7 +339,7 @@ class OrderCheck:
     def _local(self, task: vfl_pb2.Task) -> list[LocalStartSettings]:
         """The agreed settings of trainings with a local start in a task."""
         orders: dict[int, list[Orders]] = {
-            vfl_pb2.TRAIN: [self._training],
+            vfl_pb2.TRAIN: self._training,
             vfl_pb2.UNLEARN: self._orders,
         }
         return [plan for each in orders.get(task, []) for plan in each.local]
@@ -342,7 +347,7 @@ class OrderCheck:
     def _scales(self, task: vfl_pb2.Task) -> bool:
         """Whether a training of a task may scale the learning rate of a step."""
         if task == vfl_pb2.TRAIN:
-            return self._training.scales
+            return any(each.scales for each in self._training)
         return task == vfl_pb2.UNLEARN and any(each.scales for each in self._orders)
 
     def _newton(self, newton: vfl_pb2.Newton, task: vfl_pb2.Task) -> None:

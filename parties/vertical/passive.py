@@ -26,6 +26,7 @@ from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import NetworkBuilder, PartyState
 from parties.vertical.kept_model import (
     digest_before,
+    erase_models_of_left_parties,
     party_models,
     report_kept_model,
     state_digest,
@@ -104,7 +105,8 @@ class PassiveSession:
         self.state, self.run = start(self._network)
         self._hooks = hooks
         asked = (hooks.started, hooks.made) if hooks else ()
-        self._orders = OrderCheck(party.agreement, party.name, self.state, checkpoints, *asked)
+        checked = party.agreement, party.name, self.state, checkpoints
+        self._orders = OrderCheck(*checked, *asked, continues=bool(party.continues))
         self._release = EmbeddingRelease(party, channel.session or b"", self.state)
         self._before = ""  # digest of the part of the model before the present request
         # Embeddings, with their graphs, whose gradients were not received yet; at most two.
@@ -277,6 +279,7 @@ class PassiveSession:
         own = {"before": self._before, "after": after, "older": store.contents()}
         facts = decode(order.version, VersionFacts, own=own)
         store.write(order.checkpoint, self.run, whole, facts)
+        erase_models_of_left_parties(self._party, order.checkpoint)
 
     def _prune(self, order: vfl_pb2.PruneCheckpoints) -> None:
         """Erase checkpoints; after a request also the versions that know its rows."""

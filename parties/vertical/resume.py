@@ -36,10 +36,10 @@ def party_checkpoints(party: VerticalParty) -> Checkpoints:
     plan = party.agreement
     bare = {name: each.model_copy(update={"pins": ()}) for name, each in plan.parties.items()}
     agreement = canonical_agreement(plan.model_copy(update={"parties": bare}))
-    folder = party.state / CHECKPOINTS
-    return Checkpoints(
-        folder, party=party.name, agreement=agreement, data=party.holding.digest.hex()
-    )
+    folder, data = party.state / CHECKPOINTS, party.holding.digest.hex()
+    if party.continues:
+        data += f" from {party.base or 'new weights'}"
+    return Checkpoints(folder, party=party.name, agreement=agreement, data=data)
 
 
 def prepare_start(party: VerticalParty, begin: Begin) -> None:

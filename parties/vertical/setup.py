@@ -11,6 +11,7 @@ from parties.data.party_settings import VerticalConfig, VerticalPartySettings
 from parties.data.preprocess import declared_preprocessing
 from parties.session.setup import StartOptions
 from parties.session.start import start_party
+from parties.vertical.continued import read_kept_part
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.forgotten_rows import without_forgotten_rows
 from protocol.errors import IdentityError
@@ -53,6 +54,8 @@ def set_up_party(
     if read is None:
         _check_holding(holding, agreement, name, settings)
     values = started.values()
+    if started.continues:
+        values["base"] = read_kept_part(started, agreement)
     return VerticalParty(agreement=agreement, settings=settings, holding=holding, **values)
 
 

@@ -8,17 +8,19 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from three_parties import PARTIES, agreement, certify, party, write_data
+from three_parties import agreement, certify, party, write_data
 
 from configs.requests import PartyRequestSettings
 from parties.requests.duties import RequestDesk
 from parties.requests.events import EventKind, RequestedBody, event_time, new_request_id
 from parties.requests.lifecycle import RequestView
 from parties.session.memory_port import MemoryPort
+from parties.session.setup import Begin
 from parties.vertical.active import run_active
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.kept_model import party_models
 from parties.vertical.passive import run_passive
+from parties.vertical.resume import prepare_start
 from parties.vertical.service.active import PredictsRows, serve_active
 from parties.vertical.service.desk import open_desk
 from parties.vertical.service.passive import serve_passive
@@ -52,33 +54,46 @@ class KeptTrio:
     plan: dict[str, Any]
     recipients: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of each party
 
-    def party(self, name: str, *, serves: bool = True, replays: str = "") -> VerticalParty:
-        """One party, set up."""
-        found = party(self.folder, name, self.plan, [], serves=serves, replays=replays)
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the parties of the agreement."""
+        return tuple(self.plan["parties"])
+
+    def party(self, name: str, *, serves: bool = True, **options: Any) -> VerticalParty:
+        """One party, set up; ``options`` are options of the start."""
+        found = party(self.folder, name, self.plan, [], serves=serves, **options)
         requests = PartyRequestSettings(recipients=self.recipients.get(name, ()))
         return replace(found, settings=found.settings.model_copy(update={"requests": requests}))
 
-    def train(self) -> dict[str, Any]:
-        """Train, and keep the model; return the metrics."""
-        port = MemoryPort()
-        trio = {name: self.party(name, serves=False) for name in PARTIES}
+    def train(self, *, versions: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Train, and keep the model; return the metrics.
+
+        ``versions``: by party, the version from which the training goes on.
+        """
+        port, start = MemoryPort(), versions or {}
+        trio = {
+            name: self.party(name, serves=False, continues=start.get(name, ""))
+            for name in self.names
+        }
+        for each in trio.values():
+            prepare_start(each, Begin.AUTO)
 
         def follow(name: str) -> None:
             run_passive(trio[name], lambda: port.connect(name))
 
         with ThreadPoolExecutor(3) as pool:
             active = pool.submit(run_active, trio["hub"], port, lambda metrics: None)
-            others = [pool.submit(follow, name) for name in ("left", "right")]
+            others = [pool.submit(follow, name) for name in self.names if name != "hub"]
             metrics = active.result(SECONDS)
-            for each in others:
-                each.result(SECONDS)
+            for follower in others:
+                follower.result(SECONDS)
         return metrics
 
     def carry_out(self, **changes: Any) -> None:
         """Serve until nothing is left to do."""
         port, plan = MemoryPort(), self.plan
         self.plan = {**plan, **changes}
-        trio = {name: self.party(name) for name in PARTIES}
+        trio = {name: self.party(name) for name in self.names}
         desks = {name: open_desk(each, each.agreement) for name, each in trio.items()}
 
         def follow(name: str) -> None:
@@ -88,7 +103,7 @@ class KeptTrio:
         with ThreadPoolExecutor(3) as pool:
             hub = trio["hub"], port, desks["hub"], NoPredictions()
             runs: list[Future[None]] = [pool.submit(serve_active, *hub, once=True)]
-            runs += [pool.submit(follow, name) for name in ("left", "right")]
+            runs += [pool.submit(follow, name) for name in self.names if name != "hub"]
             for each in runs:
                 each.result(SECONDS)
         for each_desk in desks.values():
@@ -121,7 +136,7 @@ class KeptTrio:
 
     def models(self) -> Mapping[str, Any]:
         """The store of each party."""
-        return {name: party_models(self.party(name)) for name in PARTIES}
+        return {name: party_models(self.party(name)) for name in self.names}
 
 
 def train_trio(folder: Path, rows: int = 240, **changes: Any) -> KeptTrio:

@@ -40,7 +40,8 @@ class VersionFacts:
 
     made_by: Literal["training", "requests"]
     made_at: str  # time in UTC, ISO 8601, seconds
-    parent: int | None = None  # number of the version before; None for a training
+    # Number of the version before; None for a training that began with new weights.
+    parent: int | None = None
     requests: tuple[str, ...] = ()  # the requests that were carried out
     method: str | None = None  # the unlearning method; None for a training
     # What this party alone knows of the version, as JSON: digests of its part of the model before
@@ -172,6 +173,17 @@ class ModelStore:
     def facts(self, number: int) -> VersionFacts | None:
         """Return what made the version ``number``; None for a checkpoint between versions."""
         return next((each.version for each in self.files() if each.number == number), None)
+
+    def architecture(self, number: int) -> dict[str, Any]:
+        """Return the keys of the agreement with which the file ``number`` was written, as JSON.
+
+        Raises:
+            IntegrityError: the file cannot be read.
+        """
+        if not any(each.number == number and each.readable for each in self.files()):
+            raise IntegrityError(f"version {number} of {self.party} cannot be read", RESTORE)
+        found: dict[str, Any] = json.loads(self._checked[number].facts["architecture"])
+        return found
 
     # --- writing ---------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ from parties.vertical.engine.local_model import (
 )
 from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.optimiser import UpdateRule, flat_then_cosine
-from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.party import KeptPart, VerticalParty
 from parties.vertical.engine.rows import Batches, RowSets, Sample
 from protocol import vfl_pb2
 from protocol.dataclass_codec import decode
@@ -317,17 +317,36 @@ class PartyState:
         shard = fresh.shard if fresh.HasField("shard") else None
         # The stream draws the rows of a shadow model.
         self.use_stream(fresh.stream, shard, _sample(fresh))
-        inputs = (
-            self.features.fit(self.rows, fresh.preprocessing_rows)
-            if self.features.present
-            else None
-        )
         rule = decode(fresh.rule, UpdateRule) if fresh.HasField("rule") else None
-        network = PartyNetwork(self._build(fresh.stream, inputs), inputs)
+        base = self._party.base
+        if fresh.from_kept and base is not None and base.reused:
+            network = self._kept_network(base)
+        else:
+            inputs = (
+                self.features.fit(self.rows, fresh.preprocessing_rows)
+                if self.features.present
+                else None
+            )
+            network = PartyNetwork(self._build(fresh.stream, inputs), inputs)
         self.local_model.initialise(network, task, rule)
 
+    def _kept_network(self, base: KeptPart) -> PartyNetwork:
+        """The network and the preprocessing of a kept version."""
+        found = self._build_model(base.statistics)
+        plan = self._party.agreement.feature_parties
+        widths = {name: each.width or 0 for name, each in plan.items()}
+        found.network.load_state_dict(base.fitted_to(widths))
+        return found
+
     def _fit_bottom(self, order: vfl_pb2.FitBottom) -> None:
-        """Take the next steps of the local fit; a party without features has no bottom model."""
+        """Take the next steps of the local fit.
+
+        A party without features has no bottom model. In a training that goes on from a kept
+        version, only a new party fits one.
+        """
+        base = self._party.base
+        if base is not None and base.reused and order.rows == vfl_pb2.TRAIN_ROWS:
+            return
         model, fit = self.local_model, decode(order.fit, LocalFit)
         inputs, network = model.model.inputs, model.model.network
         bottom = bottom_of(network)

@@ -257,6 +257,8 @@ class SplitModel:
         shard: int | None = None,
         rule: UpdateRule | None = None,
         sample: Sample | None = None,
+        *,
+        from_kept: bool = False,
     ) -> None:
         """Initialise a new model at all parties.
 
@@ -267,6 +269,8 @@ class SplitModel:
             shard: train on the rows of this shard only; None for all rows.
             rule: the update rule of the training; None for Newton steps.
             sample: the row set ``SAMPLE``; None: it has no rows.
+            from_kept: start from the kept version that the handshake named, in place of new
+                weights; a party that is new in the federation starts from new weights.
         """
         fresh = vfl_pb2.Initialise(
             stream=stream,
@@ -274,6 +278,7 @@ class SplitModel:
             shard=shard,
             rule=None if rule is None else encode(rule, vfl_pb2.UpdateRule),
             sample=None if sample is None else encode(sample, vfl_pb2.Sample),
+            from_kept=True if from_kept else None,
         )
         self._change_all(task, vfl_pb2.ModelCommand(initialise=fresh))
         self.state.use_stream(stream, shard, sample)

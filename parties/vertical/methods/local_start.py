@@ -50,14 +50,23 @@ class LocalStart:
     """
 
     def __init__(
-        self, run: VerticalRun, plan: LocalStartSettings, rows: vfl_pb2.Rows, stream: str
+        self,
+        run: VerticalRun,
+        plan: LocalStartSettings,
+        rows: vfl_pb2.Rows,
+        stream: str,
+        *,
+        fits: bool = True,
     ) -> None:
-        """Train on the row set ``rows``; ``stream`` draws weights, codes and batch order."""
+        """Train on the row set ``rows``; ``stream`` draws weights, codes and batch order.
+
+        Without ``fits`` there is no local fit.
+        """
         self._run, self._plan, self._rows, self._stream = run, plan, rows, stream
         self._count = run.row_count(rows)
         self._fit = LocalFit.agreed(plan, run.agreement, self._count)
         training = run.agreement.training
-        of_fit = plan.epochs_of_fit(self._count)
+        of_fit = plan.epochs_of_fit(self._count) if fits else 0
         phases = (
             self._phase(FIT, of_fit, fit_rule(plan), training.batch),
             self._phase(TOP, plan.epochs_of_top(self._count), top_rule(plan), training.batch),

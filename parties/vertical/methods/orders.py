@@ -74,12 +74,16 @@ class Orders:
         return cls(starts=starts, batches=batches, local=(plan,), scales=True)
 
 
-def training_orders(agreement: VerticalAgreement) -> Orders:
-    """The orders of the agreed training, in the task TRAIN."""
+def training_orders(agreement: VerticalAgreement, *, continues: bool) -> list[Orders]:
+    """The orders of the agreed training, in the task TRAIN.
+
+    ``continues``: whether the training goes on from a kept version.
+    """
     plan = agreement.training
+    found = [Orders.of_local_start(agreement, plan.continued)] if continues else []
     if plan.start == "local":
-        return Orders.of_local_start(agreement, plan.local)
-    return Orders.of_training(agreement, plan.learning_rate, plan.epochs)
+        return [*found, Orders.of_local_start(agreement, plan.local)]
+    return [*found, Orders.of_training(agreement, plan.learning_rate, plan.epochs)]
 
 
 def training_batches(agreement: VerticalAgreement, epochs: int) -> tuple[tuple[int, int], ...]:

@@ -34,13 +34,49 @@ def train_model(
     training = LocalStart(run, split_model.agreement.training.local, rows, stream)
     split_model.party.progress.phase(name, training.steps)
     training.begin()
+    return _train_phases(split_model, training, name, early=early is not None)
+
+
+def continue_training(
+    split_model: SplitModel, rows: vfl_pb2.Rows, stream: str, name: str, *, early: bool
+) -> list[EpochResult]:
+    """Go on from the kept version that the handshake named, by ``training.continued``.
+
+    First the top model is trained on the embeddings of the kept bottom models, which are sent once,
+    then all parties train together. A party that is new in the federation fits its bottom model to
+    codes of its rows before; its columns of the top model begin with 0. If a party has left, its
+    columns have shaped all parameters: all parties start anew, with a local start.
+
+    Args:
+        split_model: the model.
+        rows: the row set of the training; a new party fits its preprocessing on it.
+        stream: random stream of the batch order, and of the weights of new parties.
+        name: name in the progress display and in the journal.
+        early: whether every party keeps the early checkpoint, before the joint epochs.
+    """
+    plan, run = split_model.agreement.training.continued, NetworkRun(split_model, vfl_pb2.TRAIN)
+    base = split_model.party.base
+    if base is None:
+        raise LookupError("the active party has no version of the model to go on from")
+    new = split_model.agreement.feature_parties.keys() - base.widths.keys()
+    training = LocalStart(run, plan, rows, stream, fits=bool(new) or not base.reused)
+    split_model.party.progress.phase(name, training.steps)
+    rule = training.phases[0].rule
+    split_model.initialise(stream, rows, vfl_pb2.TRAIN, rule=rule, from_kept=base.reused)
+    return _train_phases(split_model, training, name, early=early)
+
+
+def _train_phases(
+    split_model: SplitModel, training: LocalStart, name: str, *, early: bool
+) -> list[EpochResult]:
+    """Carry out all epochs; if ``early``, keep the early checkpoint before the joint epochs."""
     epochs: list[EpochResult] = []
     for number in range(training.epochs):
         work = partial(_validated_epoch, split_model, training, number)
         record = split_model.once(f"{name}, epoch {number + 1}", EpochRecord, work)
         if record.loss is not None:
             epochs.append(EpochResult(len(epochs) + 1, record.loss, *record.validation))
-        if early is not None and training.ends(TOP, number):
+        if early and training.ends(TOP, number):
             split_model.keep_copy(EARLY_CHECKPOINT, vfl_pb2.TRAIN)
     return epochs
 
