@@ -30,6 +30,7 @@ from equality import equality  # noqa: E402
 from estimator import estimator  # noqa: E402
 from exact import certified, shards  # noqa: E402
 from forgetting import accuracy, adult, cost, digits, fashion  # noqa: E402
+from going_on import going_on  # noqa: E402
 from growth import growth  # noqa: E402
 from hardened import hardened  # noqa: E402
 from intersection import intersection, scale  # noqa: E402
@@ -81,6 +82,7 @@ def sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]:
         "client kills": client_kills,
         "method kills": method_kills,
         **request_sections(data),
+        "going on": lambda report: going_on(data, report),
         "estimator": estimator,
         "local start": lambda report: local_start(data, report),
         "language models": lambda report: language_models(data, report),

@@ -110,6 +110,13 @@ SECTIONS: Mapping[str, Section] = {
          "parties/vertical/methods/local_start.py", "parties/vertical/methods/epochs.py",
          "configs/vertical/income.toml", "configs/vertical/fashion.toml"),
     ),
+    "going on": Section(
+        "docs/requests.json",
+        (*SPLIT_MODEL, "models/codes.py", "configs/local_start.py",
+         "parties/vertical/continued.py", "parties/vertical/methods/local_start.py",
+         "parties/vertical/methods/train_model.py", "configs/vertical/digits.toml",
+         "configs/vertical/income.toml", "configs/vertical/credit.toml"),
+    ),
     "estimator": Section(BENCH, ("unlearning/audit/bias_curve.py", "unlearning/audit/lira.py")),
     "language models": Section(LLM, (*LANGUAGE, "configs/llm/tofu.toml")),
     "house": Section(

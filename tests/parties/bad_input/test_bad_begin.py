@@ -55,9 +55,7 @@ def test_checkpoints_of_other_data_are_refused(trial: Trial) -> None:
         "00",
         range(1, 4),
     )
-    trial.start().expect(
-        9, "the data of shop differs from the data of the unfinished run", "--begin fresh"
-    )
+    trial.start().expect(9, "used other data of shop", "--begin fresh")
 
 
 def test_fresh_start_removes_old_checkpoints(trial: Trial) -> None:
