@@ -18,7 +18,7 @@ from parties.vertical.alignment.row_order import order_secret
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import NetworkBuilder, PartyState
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.forgotten_rows import refuse_open_requests
+from parties.vertical.forgotten_rows import forgotten_count, refuse_open_requests
 from parties.vertical.kept_model import announce_new_version, party_models
 from protocol import vfl_pb2
 from protocol.channel import Channel
@@ -82,7 +82,7 @@ def start_split_model(
     _warn_of_restart(party, offer, offers)
     checkpoints.clear()
     rows = align_active(party, hub).rows
-    refuse_small_change(party, len(rows))
+    refuse_small_change(party, len(rows), forgotten_count(party))
     split_model = SplitModel(party, hub, rows, checkpoints)
     split_model.checkpoint()
     return split_model
@@ -153,7 +153,7 @@ def start_party_state(
             )
         checkpoints.clear()
         rows = align_passive(party, channel, message.expect(vfl_pb2.StartAlignment)).rows
-        refuse_small_change(party, len(rows))
+        refuse_small_change(party, len(rows), forgotten_count(party))
         return PartyState(party, rows, build, None), channel.session or b""
     return _resume_party_state(party, channel, checkpoints, message.body.checkpoint, build)
 

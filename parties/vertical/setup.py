@@ -11,9 +11,9 @@ from parties.data.party_settings import VerticalConfig, VerticalPartySettings
 from parties.data.preprocess import declared_preprocessing
 from parties.session.setup import StartOptions
 from parties.session.start import start_party
-from parties.vertical.continued import read_kept_part
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.forgotten_rows import without_forgotten_rows
+from parties.vertical.kept_model import read_kept_part
 from protocol.errors import IdentityError
 
 

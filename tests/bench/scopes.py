@@ -113,7 +113,7 @@ SECTIONS: Mapping[str, Section] = {
     "going on": Section(
         "docs/requests.json",
         (*SPLIT_MODEL, "models/codes.py", "configs/local_start.py",
-         "parties/vertical/continued.py", "parties/vertical/methods/local_start.py",
+         "parties/vertical/kept_model.py", "parties/vertical/methods/local_start.py",
          "parties/vertical/methods/train_model.py", "configs/vertical/digits.toml",
          "configs/vertical/income.toml", "configs/vertical/credit.toml"),
     ),

@@ -12,13 +12,14 @@ from parties.common.atomic_file import write_atomically
 from parties.common.errors import PolicyError, StorageError
 from parties.common.json_files import canonical_json
 from parties.vertical.engine.party import VerticalParty
-from parties.vertical.forgotten_rows import forgotten_count
 
 SIZES = "intersections.json"
 
 
-def refuse_small_change(party: VerticalParty, common: int) -> None:
+def refuse_small_change(party: VerticalParty, common: int, forgotten: int) -> None:
     """Store the number of common rows; refuse a number that is close to an earlier run's number.
+
+    ``forgotten`` is the number of common rows that requests have removed so far.
 
     Raises:
         PolicyError: the number of common rows and the number of an earlier run, less the rows that
@@ -29,7 +30,6 @@ def refuse_small_change(party: VerticalParty, common: int) -> None:
     if not least:
         return
     runs = _runs(party)
-    forgotten = forgotten_count(party)
     earlier = [
         run["rows"] + run.get("forgotten", 0) - forgotten for run in runs if run["parties"] == peers
     ]

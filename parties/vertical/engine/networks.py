@@ -1,7 +1,8 @@
 """The networks of a vertical model: bottom models, and the active party's top model."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -25,7 +26,9 @@ from models.bottoms import cnn, mlp
 from models.initialisation import build_seeded
 from models.tops import ConcatHead, SumHead
 from parties.common.device import device_of, embed
+from parties.common.json_codec import Tensors
 from parties.common.shared_randomness import torch_seed
+from parties.session.party import BaseVersion
 from parties.vertical.engine.features import DTYPES, ModelInputs
 from parties.vertical.engine.party import VerticalParty
 from unlearning.sharding import mean_shard_logits
@@ -70,6 +73,46 @@ class ActiveNetwork(nn.Module):
         device = device_of(self.top)
         logits: Tensor = self.top([each.to(device) for each in embeddings])
         return logits.cpu()
+
+
+FIRST_TOP_LAYER = "top.perceptron.0.weight"  # [hidden, sum of the widths], in ActiveNetwork
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPart(BaseVersion):
+    """One party's part of the version from which a training goes on."""
+
+    left: tuple[str, ...]  # its parties that are not in the present agreement
+    widths: dict[str, int]  # widths of the embeddings, in the order of the top model
+    statistics: object  # of the preprocessing, as JSON; None without features
+    parameters: Tensors  # of the party's network, by name
+
+    @property
+    def reused(self) -> bool:
+        """Whether the training starts from the parameters of the version.
+
+        After a party has left, it does not: the party's columns have shaped all parameters.
+        """
+        return not self.left
+
+    def fitted_to(self, widths: Mapping[str, int]) -> Tensors:
+        """The parameters for a network whose top model reads embeddings of these ``widths``.
+
+        The columns of a new party are zero, so that the model's outputs do not change before the
+        first step. The order of ``widths`` is that of the top model.
+
+        Returns:
+            The parameters by name, each [...] as in the network.
+        """
+        found = dict(self.parameters)
+        kept = found.get(FIRST_TOP_LAYER)
+        if kept is None:
+            return found
+        parts = dict(zip(self.widths, torch.split(kept, [*self.widths.values()], 1), strict=True))
+        rows = kept.shape[0]
+        columns = [parts.get(each, kept.new_zeros(rows, width)) for each, width in widths.items()]
+        found[FIRST_TOP_LAYER] = torch.cat(columns, dim=1)
+        return found
 
 
 class ActiveEnsemble(nn.ModuleList):

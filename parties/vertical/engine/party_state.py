@@ -32,9 +32,9 @@ from parties.vertical.engine.local_model import (
     LocalModel,
     PartyNetwork,
 )
-from parties.vertical.engine.networks import ActiveNetwork
+from parties.vertical.engine.networks import ActiveNetwork, KeptPart
 from parties.vertical.engine.optimiser import UpdateRule, flat_then_cosine
-from parties.vertical.engine.party import KeptPart, VerticalParty
+from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.rows import Batches, RowSets, Sample
 from protocol import vfl_pb2
 from protocol.dataclass_codec import decode

@@ -53,6 +53,9 @@ def continue_training(
         stream: random stream of the batch order, and of the weights of new parties.
         name: name in the progress display and in the journal.
         early: whether every party keeps the early checkpoint, before the joint epochs.
+
+    Raises:
+        LookupError: the active party has no version to go on from.
     """
     plan, run = split_model.agreement.training.continued, NetworkRun(split_model, vfl_pb2.TRAIN)
     base = split_model.party.base

@@ -18,8 +18,9 @@ from parties.requests.lifecycle import RequestState
 from parties.session.setup import NEWEST
 from parties.session.store.model_store import StoredFile
 from parties.vertical.alignment.differencing import refuse_small_change
+from parties.vertical.engine.networks import FIRST_TOP_LAYER, KeptPart
 from parties.vertical.engine.optimiser import UpdateRule
-from parties.vertical.engine.party import FIRST_TOP_LAYER, KeptPart
+from parties.vertical.forgotten_rows import forgotten_count
 from parties.vertical.kept_model import kept_rows
 from parties.vertical.orders import OrderCheck
 from parties.vertical.resume import party_checkpoints
@@ -336,14 +337,16 @@ def test_rows_of_requests_are_no_change_of_the_intersection(trio: KeptTrio) -> N
     trio.plan = plan
     us = trio.party("left", serves=False)
     common = len(kept_rows(trio.models()["left"]))
-    refuse_small_change(us, common)
+    refuse_small_change(us, common, forgotten_count(us))
     trio.request("left", list(kept_rows(trio.models()["left"]).values())[:7])
     trio.carry_out()
     us = trio.party("left", serves=False)
-    refuse_small_change(us, common - 7)  # nothing else has changed
+    gone = forgotten_count(us)
+    assert gone == 7
+    refuse_small_change(us, common - 7, gone)  # nothing else has changed
     with pytest.raises(PolicyError, match="differ by less than"):
-        refuse_small_change(us, common - 7 + 1)  # one new row
-    refuse_small_change(us, common - 7 + 5)
+        refuse_small_change(us, common - 7 + 1, gone)  # one new row
+    refuse_small_change(us, common - 7 + 5, gone)
 
 
 def test_the_columns_of_the_top_model_follow_the_parties() -> None:
