@@ -23,6 +23,8 @@
 - *size*: the sealed files that each party keeps for later requests, over its own saved model. The
   limit is that of all parties together: the IDs and row maps of a party with a small part of the
   model may be larger than this part;
+- *weeks*: ten weeks, each with 3 % new rows, one to three requests, an absence and a restart
+  (``tests/parties/weeks.py``), against a training from the beginning on the final rows;
 - *predictions*: ten a second over HTTP for ten minutes, while three requests run and one party is
   killed and restarted twice (``tests/parties/request_predictions.py``);
 - *search*: what a search without the project's code finds in all files of all parties
@@ -36,9 +38,11 @@ boundaries, and the rows name how many there are in all.
 
 import json
 import os
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
@@ -53,6 +57,7 @@ from request_federation import RequestFederation
 from request_kills import RequestKills
 from request_predictions import TrialPlan, run_trial
 from request_series import RequestSeries, Series
+from weeks import Life, Weeks
 
 from parties.experiments.provenance import Provenance
 
@@ -66,6 +71,7 @@ KEPT = 4.0  # largest size of what is kept, over that of the model
 IMAGES = int(os.environ.get("VFL_BENCH_IMAGES", "10000"))  # losses of power at most
 LIVES = int(os.environ.get("VFL_BENCH_LIVES", "10000"))  # lives with one kill at most
 PAIRS = int(os.environ.get("VFL_BENCH_PAIRS", "200"))  # lives with two kills
+WEEKS, FIRST = 10, 0.7  # weeks, and the fraction of the rows in the first training
 SECONDS, RATE = 600.0, 10.0  # duration of the predictions, and predictions a second
 
 Report = Callable[[str], None]
@@ -83,6 +89,7 @@ def request_sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]
         "request series of Adult": lambda report: _series("Adult", data, _adult, report),
         "request replays": lambda report: _replays(federations, data, report),
         "request power": lambda report: _power_losses(_lives(), _folder(), report),
+        "request weeks": lambda report: _weeks(data, report),
         "request predictions": lambda report: _predictions(_folder(), report),
     }
 
@@ -212,6 +219,46 @@ def _series(name: str, data: Path, build: Builder, report: Report) -> Iterator[R
         yield from _rows(title, found, kept)
         yield at_most(f"{title}, training steps beside the method's, Retrains included",
                       sum(others.values()), 0, ", ".join(others))  # fmt: skip
+
+
+def _weeks(data: Path, report: Report) -> Iterator[Row]:
+    """Ten weeks on each data set and seed, with the agreement's own method."""
+    for name, (config, share) in {"digits": ("digits", 1.0), "Adult": ("income", SHARE)}.items():
+        lives = []
+        for seed in SEEDS:
+            own = _folder() / f"weeks of {name} {seed}"
+            own.mkdir(exist_ok=True)
+            if not (own / "life.json").exists():
+                report(f"weeks: {name}, seed {seed}")
+                build = partial(_growing, own, data, config, seed)
+                life = Weeks(build, round(FIRST * share, 6), seed).live(WEEKS, report)
+                (own / "life.json").write_text(json.dumps(asdict(life)))
+            lives.append(Life(**json.loads((own / "life.json").read_text())))
+        yield from _rows_of_weeks(f"{WEEKS} weeks of {name}, {len(lives)} seeds", lives)
+
+
+def _growing(folder: Path, data: Path, config: str, seed: int, share: float) -> RequestFederation:
+    """The federation whose parties hold the fraction ``share`` of their rows, all the same."""
+    path = ROOT / f"configs/vertical/{config}.toml"
+    names = tomllib.loads(path.read_text())["parties"]
+    samples = [f"settings.{each}.data.sample={{fraction={share}, seed=1}}" for each in names]
+    changes = (*COMMON, f"seed={seed}", "psi.minimum=500", *samples)
+    return RequestFederation(folder, path, changes, data)
+
+
+def _rows_of_weeks(title: str, lives: list[Life]) -> Iterator[Row]:
+    gaps = [100 * (each.accuracy - each.retrain) for each in lives]
+    yield Row(f"{title}: test accuracy minus that of a training from the beginning",
+              f"{mean(gaps):+.2f}; {min(gaps):+.2f} to {max(gaps):+.2f}", "points",
+              f"at most {POINT:g} below", mean(gaps) >= -POINT)  # fmt: skip
+    asked, gone = sum(each.requests for each in lives), sum(each.forgotten for each in lives)
+    certified = sum(each.certified for each in lives)
+    yield Row(f"{title}: requests with a receipt that verifies", certified, f"of {asked}",
+              f"{asked}", certified == asked)  # fmt: skip
+    yield at_most(f"{title}: forgotten rows that came back", sum(each.returned for each in lives),
+                  0, f"of {gone}")  # fmt: skip
+    yield at_most(f"{title}: places where a search finds forgotten rows",
+                  sum(len(each.found) for each in lives), 0, "")  # fmt: skip
 
 
 def _replays(federations: Mapping[str, Builder], data: Path, report: Report) -> Iterator[Row]:

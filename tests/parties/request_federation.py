@@ -184,11 +184,13 @@ class RequestFederation:
             arguments += ["--data", str(self._data)]
         return start_watched(arguments, self.output(name, out), watch)
 
-    def train(self, out: Path, seconds: float = PATIENCE) -> dict[str, Any]:
-        """Train with all parties; return the metrics."""
+    def train(
+        self, out: Path, seconds: float = PATIENCE, more: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """Train with all parties, which get the options ``more``; return the metrics."""
         with self._all(out, None) as service:
             for name in self.roles:
-                service.running[name] = self.start(name, out, service.hub)
+                service.running[name] = self.start(name, out, service.hub, more)
             for name, each in service.running.items():
                 each.join(seconds)
                 assert each.exitcode == 0, f"{name} ended with {each.exitcode}: {self.notes(out)}"
