@@ -138,3 +138,43 @@ def test_markup_in_texts_of_a_peer_is_not_interpreted() -> None:
     with ProgressView(console, {"hub": "active"}) as view:
         view.show({"event": "warning", "party": "hub", "text": "left runs 'vfl [/x] [red]0.1'"})
     assert "vfl [/x] [red]0.1" in console.file.getvalue()
+
+
+@pytest.mark.parametrize("version", ["latest", "-1", "1.5", "²"])
+def test_from_needs_a_version(version: str) -> None:
+    result = run_party("passive", "left", f"--from={version}")
+    assert result.exit_code == 2
+    assert "expected newest or the number of a version" in result.output
+    assert "vfl models list" in result.output
+
+
+def test_from_does_not_go_with_serve() -> None:
+    result = run_party("passive", "left", "--from", "newest", "--serve")
+    assert result.exit_code == 2
+    assert "give one of the two" in result.output
+
+
+def test_from_is_refused_in_other_modes() -> None:
+    path = str(DIGITS.parents[1] / "horizontal" / "digits.toml")
+    result = vfl_party(
+        "--role", "server", "--config", path, "--party", "server", "--from", "newest"
+    )
+    assert result.exit_code == 2
+    assert "omit --from" in result.output
+
+
+def test_simulation_goes_on_from_the_version_before(tmp_path: Path) -> None:
+    options = [str(DIGITS), "--in-process", "--out", str(tmp_path / "runs"), "--format", "json"]
+    for change in ("training.epochs=1", "unlearn=[]", "training.continued.top_epochs=1"):
+        options += ["--set", change]
+    refused = CliRunner().invoke(simulate_app, [*options, "--from", "newest"])
+    assert refused.exit_code == 7
+    assert "no model is kept" in refused.output
+    first = CliRunner().invoke(simulate_app, options)
+    assert first.exit_code == 0, first.output
+    second = CliRunner().invoke(simulate_app, [*options, "--from", "1"])
+    assert second.exit_code == 0, second.output
+    assert "the training goes on from version 1" in second.output
+    list_options = ["models", "list", str(DIGITS), "--party", "left"]
+    listed = CliRunner().invoke(app, [*list_options, "--out", str(tmp_path / "runs")])
+    assert "training from version 1" in listed.output
