@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from crash import Crash, crash_after
 from three_parties import agreement, certify, party, write_data
 
 from configs.requests import PartyRequestSettings
@@ -65,10 +66,13 @@ class KeptTrio:
         requests = PartyRequestSettings(recipients=self.recipients.get(name, ()))
         return replace(found, settings=found.settings.model_copy(update={"requests": requests}))
 
-    def train(self, *, versions: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """Train, and keep the model; return the metrics.
+    def train(
+        self, *, versions: Mapping[str, str] | None = None, crash: tuple[str, int] | None = None
+    ) -> dict[str, Any]:
+        """Train, and keep the model; return the metrics, which are empty after a crash.
 
-        ``versions``: by party, the version from which the training goes on.
+        ``versions``: by party, the version from which the training goes on. ``crash``: the party
+        that crashes, and after how many messages.
         """
         port, start = MemoryPort(), versions or {}
         trio = {
@@ -77,17 +81,22 @@ class KeptTrio:
         }
         for each in trio.values():
             prepare_start(each, Begin.AUTO)
+        if crash is not None:
+            crash_after(trio[crash[0]], crash[1])
 
         def follow(name: str) -> None:
             run_passive(trio[name], lambda: port.connect(name))
 
         with ThreadPoolExecutor(3) as pool:
             active = pool.submit(run_active, trio["hub"], port, lambda metrics: None)
-            others = [pool.submit(follow, name) for name in self.names if name != "hub"]
-            metrics = active.result(SECONDS)
-            for follower in others:
-                follower.result(SECONDS)
-        return metrics
+            runs: list[Future[Any]] = [active]
+            runs += [pool.submit(follow, name) for name in self.names if name != "hub"]
+            failures = [each.exception(SECONDS) for each in runs]
+        if crash is not None and any(isinstance(each, Crash) for each in failures):
+            return {}
+        for each in filter(None, failures):
+            raise each
+        return active.result()
 
     def carry_out(self, **changes: Any) -> None:
         """Serve until nothing is left to do."""

@@ -234,6 +234,49 @@ def test_without_the_day_of_joining_an_earlier_request_would_be_open_again(tmp_p
     assert trio.view("left", done).open
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> KeptTrio:
+    """Three parties with a kept model, which tests copy."""
+    training = {**TRAINING, "continued": {"top_epochs": 2, "joint_epochs": 1.0, "fit_epochs": 2}}
+    return train_trio(tmp_path_factory.mktemp("trained"), **FEW, training=training)
+
+
+def copied(trio: KeptTrio, folder: Path, *, leaves: bool) -> KeptTrio:
+    """A copy of three parties; one of them leaves the agreement if ``leaves`` is true."""
+    shutil.copytree(trio.folder, folder)
+    return KeptTrio(folder, without(trio.plan, "right") if leaves else trio.plan)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["all stay", "one leaves"])
+def quiet(
+    request: pytest.FixtureRequest, trained: KeptTrio, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[KeptTrio, int]:
+    """Parties that went on without a crash, and the messages between the hub and each other."""
+    trio = copied(trained, tmp_path_factory.mktemp("quiet") / "trio", leaves=request.param)
+    metrics = trio.train(versions=every(trio, "1"))
+    messages = sum(phase["messages"] for phase in metrics["traffic"])
+    return trio, messages // (len(trio.names) - 1)
+
+
+@pytest.mark.parametrize("name", ["hub", "left"])
+@pytest.mark.parametrize("message", [8, 40, 80, -6, -4, -2])  # negative: from the end
+def test_a_crash_changes_nothing(
+    quiet: tuple[KeptTrio, int], trained: KeptTrio, tmp_path: Path, name: str, message: int
+) -> None:
+    expected_trio, messages = quiet
+    trio = copied(trained, tmp_path / "trio", leaves="right" not in expected_trio.names)
+    count = message if message > 0 else messages + message
+    crash = (name, count * (len(trio.names) - 1) if name == "hub" else count)
+    metrics = trio.train(versions=every(trio, "1"), crash=crash)
+    assert not metrics, "the party did not crash"
+    trio.train(versions=every(trio, "1"))
+    for each in trio.names:
+        expected, now = network(expected_trio, each), network(trio, each)
+        assert all(torch.equal(now[key], expected[key]) for key in expected)
+        kept = trio.models()[each].files()
+        assert len([file for file in kept if file.version]) == len(trio.names) - 1
+
+
 def test_every_party_must_name_the_same_version(trio: KeptTrio) -> None:
     trio.train()  # a second version
     first, second = (str(each.number) for each in trio.models()["hub"].files())

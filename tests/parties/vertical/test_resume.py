@@ -1,6 +1,5 @@
 """Resuming after a crash: at any moment of the crash, the run ends with the same result."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
@@ -8,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crash import Crash, crash_after
 from three_parties import LIMITS, PARTIES, agreement, certify, party, write_data
 from whole_run import FEDORA, QUICK, TRAINING
 
 from parties.session.memory_port import MemoryPort
 from parties.vertical.active import run_active
-from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.passive import run_passive
-from protocol.channel import MessageRecord
 from protocol.errors import PeerSilent
 
 REQUESTS = (
@@ -30,10 +28,6 @@ CHANGES = {
     "unlearn": REQUESTS,
 }
 MESSAGES = 670  # at least so many messages between the hub and each spoke
-
-
-class Crash(BaseException):
-    """The end of a process: none of its code runs any more, not even error handlers."""
 
 
 @dataclass
@@ -51,7 +45,7 @@ def run_parties(folder: Path, crash: tuple[str, int] | None = None, **changes: A
     events: list[Any] = []
     parties = {name: party(folder, name, plan, events) for name in PARTIES}
     if crash is not None:
-        _crash_after(parties[crash[0]], crash[1])
+        crash_after(parties[crash[0]], crash[1])
     recorded: list[dict[str, Any]] = []
 
     def run_party(name: str) -> None:
@@ -69,19 +63,6 @@ def run_parties(folder: Path, crash: tuple[str, int] | None = None, **changes: A
             each.result(200)
     notes = [event["text"] for event in events if event["event"] == "note"]
     return RunResult(digests(folder), recorded[-1] if recorded else None, notes)
-
-
-def _crash_after(party: VerticalParty, last: int) -> None:
-    record: Callable[[MessageRecord], None] = party.traffic.record
-    left = [last]
-
-    def crash_after_last(message: MessageRecord) -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            raise Crash
-        record(message)
-
-    party.traffic.record = crash_after_last  # type: ignore[method-assign]
 
 
 def digests(folder: Path) -> dict[str, str]:
