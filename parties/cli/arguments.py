@@ -75,12 +75,12 @@ def check_hub_address(address: str, *, dials: bool) -> None:
         ) from None
 
 
-def check_continues(mode: str, version: str, *, serves: bool = False) -> None:
+def check_continues(mode: str, version: str | None, *, serves: bool = False) -> None:
     """Check the value of ``--from``.
 
     Args:
         mode: the mode of the agreement.
-        version: the value; empty without the option.
+        version: the value; None without the option.
         serves: whether the option ``--serve`` is given, too.
 
     Raises:
@@ -88,7 +88,7 @@ def check_continues(mode: str, version: str, *, serves: bool = False) -> None:
     """
     from parties.session.setup import NEWEST
 
-    if not version:
+    if version is None:
         return
     if version != NEWEST and not (version.isascii() and version.isdigit()):
         raise UsageProblem(

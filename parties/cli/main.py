@@ -113,7 +113,7 @@ def party_command(  # noqa: PLR0913  a command has the options that it has
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
     where = (hub, data, certificates, out, changes or [], begin, supervised, serve)
     run = PartyRun(
-        role, config, party, *where, http=http, master_key=master_key, continues=continues or ""
+        role, config, party, *where, http=http, master_key=master_key, continues=continues
     )
     console.run(lambda: run_party(run, console))
 
@@ -155,13 +155,13 @@ def simulate_command(  # noqa: PLR0913  a command has the options that it has
     """
     del version
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
-    plan = (config, tuple(changes or ()), out, data, begin, continues or "")
+    plan = (config, tuple(changes or ()), out, data, begin, continues)
     run = _in_process if in_process else _processes
     console.run(lambda: _simulate(plan, run, console))
 
 
 def _simulate(
-    options: tuple[Path, tuple[str, ...], Path, Path | None, Begin, str],
+    options: tuple[Path, tuple[str, ...], Path, Path | None, Begin, str | None],
     run: Callable[["SimulationPlan", "ProgressListener"], dict[str, Any]],
     console: Console,
 ) -> None:
@@ -173,7 +173,7 @@ def _simulate(
 
     path, changes, out, data, begin, continues = options
     where = (find_config(path), changes, out, data, begin)
-    plan = SimulationPlan(*where, schemas=SCHEMAS, continues=continues)
+    plan = SimulationPlan(*where, schemas=SCHEMAS, continues=continues or "")
     config = read_runnable(plan.config, plan.changes)
     check_continues(config.agreement.mode, continues)
     for notice in config.notices:

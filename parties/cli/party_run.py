@@ -36,7 +36,7 @@ class PartyRun:
     once: bool = False  # whether to end when no request is left to carry out
     http: str | None = None  # address at which predictions are answered
     master_key: Path | None = None  # file of the key that wraps the keys of sealed files
-    continues: str = ""  # the kept version from which a training goes on; empty: new weights
+    continues: str | None = None  # the version from which a training goes on; None: new weights
 
 
 def run_party(run: PartyRun, console: Console) -> None:
@@ -110,7 +110,7 @@ def _lock_and_run(
             run.supervised,
             master_key=run.master_key,
             serves=run.serve,
-            continues=run.continues,
+            continues=run.continues or "",
         )
         if run.serve:
             _serve(config, run, options, listener)

@@ -67,7 +67,7 @@ class RequestRules:
         hub: the party that carries out requests: the active party or the server.
         separate_persons: whether the person who made a request may not approve it.
         joined: by party, the day on which it joined, ISO 8601; it takes no part in requests that
-            were received before. A party that is not named takes part in all.
+            were made before. A party that is not named takes part in all.
     """
 
     parties: tuple[str, ...]
@@ -76,7 +76,7 @@ class RequestRules:
     joined: Mapping[str, str] = field(default_factory=dict)
 
     def on(self, day: str) -> "RequestRules":
-        """Return the rules for requests that were received on ``day``, ISO 8601."""
+        """Return the rules for requests that were made on ``day``, ISO 8601."""
         late = {name for name, since in self.joined.items() if since > day}
         parties = tuple(each for each in self.parties if each not in late)
         return replace(self, parties=parties, joined={})
@@ -298,7 +298,7 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
     """Return the view of one request from its events, ordered by origin and seq."""
     asked = next(event for event in events if event.kind is EventKind.REQUESTED)
     content = cast(RequestedBody, asked.body)
-    rules = rules.on(content.received_at[:10])
+    rules = rules.on(asked.time[:10])
     consent = _consent(events, asked, rules)
     run = _run(events, consent, rules, needs_rows=content.rows is None)
     if rules.separate_persons and not run.starts:
@@ -373,7 +373,9 @@ def _consent(events: Sequence[Event], asked: Event, rules: RequestRules) -> _Con
         if event.kind in (EventKind.APPROVED, EventKind.REJECTED):
             target = approvals if event.kind is EventKind.APPROVED else rejections
             decided = event.origin in {*approvals, *rejections}
-            fits = event.origin in rules.parties and not decided
+            # A rejection stays one if its party has left the agreement since.
+            fits = event.kind is EventKind.REJECTED or event.origin in rules.parties
+            fits = fits and not decided
             if fits and decision_holds(event, asked, separate=rules.separate_persons):
                 target[event.origin] = event
             else:

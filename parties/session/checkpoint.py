@@ -239,7 +239,7 @@ class Checkpoints:
         raise IntegrityError(
             f"the unfinished run in {self.folder} used other data of {self.party}, or went on from "
             "another version of the model",
-            f"restore the data, give --from as for that run, or {restart}",
+            f"restore the data, give --from as for that run{_base_of(manifest)}, or {restart}",
         )
 
     def _path(self, number: int) -> Path:
@@ -247,6 +247,12 @@ class Checkpoints:
 
     def _tensor_file(self, digest: str) -> Path:
         return self.folder / f"{digest}.safetensors"
+
+
+def _base_of(manifest: Mapping[str, Any]) -> str:
+    """Return the version from which the unfinished run went on, in brackets; empty without one."""
+    base = manifest["data"].partition(" from ")[2]
+    return f" ({base})" if base else ""
 
 
 def _dense(group: Tensors) -> Tensors:

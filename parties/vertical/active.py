@@ -32,9 +32,10 @@ from parties.vertical.evaluation.metrics import empty_request_record, request_re
 from parties.vertical.evaluation.row_groups import select_row_groups
 from parties.vertical.forgotten_rows import newest_request_version
 from parties.vertical.kept_model import (
-    erase_models_of_left_parties,
+    erase_replaced_models,
     next_version,
     party_models,
+    replaced,
     report_kept_model,
     state_digest,
     version_of_training,
@@ -112,12 +113,14 @@ def _run(split_model: SplitModel, publish: Publish, number: int) -> dict[str, An
     metrics = finished_record(split_model, began, parts, spent).plain()
     save_local_model(party, split_model.state, split_model.run)
     if party.agreement.requests.keep == "model":
-        facts = replace(version_of_training(party), own={"after": state_digest(split_model.state)})
+        uses_kept = split_model.state.uses_kept
+        own = {"after": state_digest(split_model.state), **replaced(party, uses_kept=uses_kept)}
+        facts = replace(version_of_training(party, uses_kept=uses_kept), own=own)
         split_model.keep_version(party_models(party), number, facts)
-        erase_models_of_left_parties(party, number)
     report_kept_model(party)
     publish(metrics)
     split_model.goodbye()
+    erase_replaced_models(party)
     return metrics
 
 
@@ -201,7 +204,8 @@ def _measure(split_model: SplitModel, chosen: RequestRows, planted: Index) -> di
 
 
 def _training_record(split_model: SplitModel, epochs: list[EpochResult]) -> Training:
-    stops_early = split_model.agreement.training.patience is not None
+    plan, continues = split_model.agreement.training, bool(split_model.party.continues)
+    stops_early = plan.patience is not None and plan.start == "random" and not continues
     steps = [
         TrainingStep(
             number=each.epoch,

@@ -19,7 +19,9 @@ from parties.vertical.engine.networks import KeptPart
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState, unpack_ids
 from parties.vertical.forgotten_rows import newest_request_version
+from parties.vertical.methods.registry import early_checkpoint_share
 
+REPLACES = "replaces"  # key in the facts of a version: no parameter of an earlier one was used
 _AGAIN = "train again without --from"
 
 
@@ -85,15 +87,26 @@ def present_version(store: ModelStore) -> int:
     return 0 if newest is None else newest.number
 
 
-def erase_models_of_left_parties(party: VerticalParty, number: int) -> None:
-    """After a training without a party that left: erase all versions before ``number``.
+def replaced(party: VerticalParty, *, uses_kept: bool) -> dict[str, int]:
+    """What the version of a training records if it replaces the one it was to go on from."""
+    return {} if party.base is None or uses_kept else {REPLACES: party.base.number}
+
+
+def erase_replaced_models(party: VerticalParty) -> None:
+    """Erase all versions before the newest one if it replaces them.
+
+    Call this only when every party has the newest version.
 
     Raises:
         StorageError: a file cannot be removed; its key is destroyed.
     """
-    if party.base is not None and party.base.left:
-        party_models(party).prune(number, versions=True)
-        party.progress.note(f"erased all versions before version {number}")
+    store = party_models(party)
+    newest = store.newest_version()
+    if newest is None or newest.version is None or REPLACES not in newest.version.own:
+        return
+    if any(each.number < newest.number for each in store.files()):
+        store.prune(newest.number, versions=True)
+        party.progress.note(f"erased all versions before version {newest.number}")
 
 
 def next_version(store: ModelStore, offers: Iterable[CheckpointOffer], made: int) -> int:
@@ -105,9 +118,9 @@ def next_version(store: ModelStore, offers: Iterable[CheckpointOffer], made: int
     return max(store.next_number(), 1 + made, *(1 + (each.kept or 0) for each in offers))
 
 
-def version_of_training(party: VerticalParty) -> VersionFacts:
-    """The facts of a version that a training made."""
-    parent = None if party.base is None else party.base.number
+def version_of_training(party: VerticalParty, *, uses_kept: bool = False) -> VersionFacts:
+    """The facts of a version that a training made; ``uses_kept``: from a kept version."""
+    parent = party.base.number if party.base is not None and uses_kept else None
     return VersionFacts("training", event_time(party.now()), parent)
 
 
@@ -169,13 +182,18 @@ def read_kept_part(party: StartedParty, agreement: VerticalAgreement) -> KeptPar
             f"no version of the model in {store.folder} can be read",
             "restore the folder and the key file from the same backup, or " + _AGAIN,
         )
-    chosen = _chosen(versions, party.continues)
+    wanted = party.continues
+    if wanted != NEWEST and all(each.number > int(wanted) for each in files):
+        _welcome_new_party(party, agreement)  # it has written the version of an interrupted run
+        return None
+    chosen = _chosen(versions, wanted)
     if chosen.number < (made := newest_request_version(party)):
         raise PolicyError(
-            f"version {chosen.number} knows forgotten rows: a request made version {made}",
+            f"version {chosen.number} is from before a request to forget, which made version "
+            f"{made}",
             f"go on from version {made} or a later one",
         )
-    return _part(party, agreement, store, chosen)
+    return _part(agreement, store, chosen)
 
 
 def _refuse_other_trainings(agreement: VerticalAgreement) -> None:
@@ -186,6 +204,7 @@ def _refuse_other_trainings(agreement: VerticalAgreement) -> None:
         == "newton-cg",
         "sharding.shards > 1 trains one model for each shard": agreement.sharding.shards > 1,
         "the bottom models are fixed, so training again costs as little": agreement.frozen_bottoms,
+        "top.kind = 'sum' has no top model to train": agreement.top.kind == "sum",
     }
     for reason, holds in reasons.items():
         if holds:
@@ -195,11 +214,11 @@ def _refuse_other_trainings(agreement: VerticalAgreement) -> None:
 def _welcome_new_party(party: StartedParty, agreement: VerticalAgreement) -> None:
     if party.name == agreement.active:
         raise StorageError(
-            f"no model is kept in {party.state}, so no training can go on from one",
+            f"no such version is kept in {party.state}",
             f"name the folder of the earlier training with --out, or {_AGAIN}",
         )
     party.progress.warn(
-        f"{party.name} keeps no model: it joins as a new party, with random weights"
+        f"{party.name} has no part of that version: it joins as a new party, with random weights"
     )
 
 
@@ -215,30 +234,35 @@ def _chosen(versions: list[StoredFile], wanted: str) -> StoredFile:
     return found[0]
 
 
-def _part(
-    party: StartedParty, agreement: VerticalAgreement, store: ModelStore, chosen: StoredFile
-) -> KeptPart:
+def _part(agreement: VerticalAgreement, store: ModelStore, chosen: StoredFile) -> KeptPart:
     then = store.architecture(chosen.number)
-    _refuse_other_architecture(agreement.architecture, then, chosen.number)
+    now = agreement.architecture | {"seed": agreement.seed}
+    _refuse_other_architecture(now, then, chosen.number)
     content = store.read(chosen.number)
     entries = then["parties"]
     widths = {name: entries[name]["width"] for name in sorted(entries) if entries[name]["width"]}
-    left = tuple(sorted(entries.keys() - agreement.parties.keys()))
-    party.progress.note(
-        f"{', '.join(left)} left: all parts of the model start anew, and version {chosen.number} "
-        "and earlier ones are erased after the training"
-        if left
-        else f"the training goes on from version {chosen.number}"
-    )
+    ids = unpack_ids(content.tensors["ids"])
     return KeptPart(
-        left=left,
         run=chosen.run,
         number=chosen.number,
         parties=tuple(sorted(entries)),
+        anew=_reason_to_start_anew(agreement, entries),
+        ids=frozenset(filter(None, ids)),
+        trained=frozenset(filter(None, (ids[row] for row in content.tensors["rows"]["train"]))),
         widths=widths,
         statistics=content.values["fitted"][0],
         parameters=content.tensors["network 0"],
     )
+
+
+def _reason_to_start_anew(agreement: VerticalAgreement, entries: Mapping[str, Any]) -> str:
+    """Why the training uses no parameter of a version; empty if it may."""
+    left = sorted(entries.keys() - agreement.parties.keys())
+    if left:
+        return f"it was trained with columns of {', '.join(left)}"
+    if early_checkpoint_share(agreement) is not None:
+        return "the unlearning method starts from an early checkpoint of the training"
+    return ""
 
 
 def _refuse_other_architecture(
@@ -249,8 +273,11 @@ def _refuse_other_architecture(
     ours |= {f"parties.{name}": each for name, each in ours.pop("parties").items()}
     theirs |= {f"parties.{name}": each for name, each in theirs.pop("parties").items()}
     shared = {key for key in ours.keys() & theirs.keys() if key.startswith("parties.")}
+    for each in shared:
+        ours[each], theirs[each] = (
+            {**kept, "declared_rows": None} for kept in (ours[each], theirs[each])
+        )
     fixed = {key for key in ours.keys() | theirs.keys() if not key.startswith("parties.")}
-    fixed -= {"seed"}
     differing = sorted(key for key in shared | fixed if ours.get(key) != theirs.get(key))
     if differing:
         raise StorageError(

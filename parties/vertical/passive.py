@@ -26,8 +26,9 @@ from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import NetworkBuilder, PartyState
 from parties.vertical.kept_model import (
     digest_before,
-    erase_models_of_left_parties,
+    erase_replaced_models,
     party_models,
+    replaced,
     report_kept_model,
     state_digest,
 )
@@ -69,6 +70,7 @@ def _run_session(party: VerticalParty, channel: Channel) -> None:
         session = PassiveSession(party, channel, checkpoints, start)
         while session.handle(channel.receive(party.limits.idle_seconds)):
             pass
+        erase_replaced_models(party)  # after Goodbye: every party has the newest version
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,10 +278,11 @@ class PassiveSession:
             return
         store = party_models(self._party)
         after = state_digest(self.state)
-        own = {"before": self._before, "after": after, "older": store.contents()}
+        own = {"before": self._before, "after": after, "older": store.contents()} | replaced(
+            self._party, uses_kept=self.state.uses_kept
+        )
         facts = decode(order.version, VersionFacts, own=own)
         store.write(order.checkpoint, self.run, whole, facts)
-        erase_models_of_left_parties(self._party, order.checkpoint)
 
     def _prune(self, order: vfl_pb2.PruneCheckpoints) -> None:
         """Erase checkpoints; after a request also the versions that know its rows."""

@@ -22,3 +22,16 @@ def crash_after(party: VerticalParty, last: int) -> None:
         record(message)
 
     party.traffic.record = crash_after_last  # type: ignore[method-assign]
+
+
+def count_messages(party: VerticalParty) -> list[int]:
+    """The number of messages of a party from now on, as the only entry of a list."""
+    record: Callable[[MessageRecord], None] = party.traffic.record
+    found = [0]
+
+    def count(message: MessageRecord) -> None:
+        found[0] += 1
+        record(message)
+
+    party.traffic.record = count  # type: ignore[method-assign]
+    return found

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from crash import Crash, crash_after
+from crash import Crash, count_messages, crash_after
 from three_parties import agreement, certify, party, write_data
 
 from configs.requests import PartyRequestSettings
@@ -54,6 +54,7 @@ class KeptTrio:
     folder: Path
     plan: dict[str, Any]
     recipients: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of each party
+    messages: int = 0  # of the hub in the last training
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -81,6 +82,7 @@ class KeptTrio:
         }
         for each in trio.values():
             prepare_start(each, Begin.AUTO)
+        counted = count_messages(trio["hub"])
         if crash is not None:
             crash_after(trio[crash[0]], crash[1])
 
@@ -92,6 +94,7 @@ class KeptTrio:
             runs: list[Future[Any]] = [active]
             runs += [pool.submit(follow, name) for name in self.names if name != "hub"]
             failures = [each.exception(SECONDS) for each in runs]
+        self.messages = counted[0]
         if crash is not None and any(isinstance(each, Crash) for each in failures):
             return {}
         for each in filter(None, failures):

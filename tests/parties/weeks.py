@@ -60,6 +60,7 @@ class Weeks:
         """Begin with the fraction ``first`` of the rows; ``seed`` draws what happens."""
         self._build, self._first, self._random = build, first, Random(seed)
         self._gone = set[bytes]()  # IDs of the forgotten rows
+        self._returned = set[bytes]()  # those that a later version knew
         self.life = Life()
 
     def live(self, weeks: int, report: Callable[[str], None]) -> Life:
@@ -97,7 +98,8 @@ class Weeks:
 
     def _count_returned(self, federation: RequestFederation) -> None:
         for name in federation.roles:
-            self.life.returned += len(self._gone & self._known(federation, name).keys())
+            self._returned |= self._gone & self._known(federation, name).keys()
+        self.life.returned = len(self._returned)
 
     def _ask(self, federation: RequestFederation) -> list[str]:
         """Raise one to three requests for rows whose IDs are not part of longer IDs."""

@@ -1,7 +1,7 @@
 """The networks of a vertical model: bottom models, and the active party's top model."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
@@ -82,18 +82,21 @@ FIRST_TOP_LAYER = "top.perceptron.0.weight"  # [hidden, sum of the widths], in A
 class KeptPart(BaseVersion):
     """One party's part of the version from which a training goes on."""
 
-    left: tuple[str, ...]  # its parties that are not in the present agreement
+    # Why the training uses no parameter of the version; empty: it does, if the rows allow it.
+    anew: str
+    ids: frozenset[bytes]  # own IDs of the common rows that the version knows
+    trained: frozenset[bytes]  # those of its training rows
     widths: dict[str, int]  # widths of the embeddings, in the order of the top model
     statistics: object  # of the preprocessing, as JSON; None without features
     parameters: Tensors  # of the party's network, by name
 
-    @property
-    def reused(self) -> bool:
-        """Whether the training starts from the parameters of the version.
+    def used(self, common: Collection[bytes]) -> bool:
+        """Return whether the training starts from the parameters of the version.
 
-        After a party has left, it does not: the party's columns have shaped all parameters.
+        It does not if rows of the version are not among the ``common`` rows any more, given by
+        their own IDs: the parameters depend on them, but nobody could forget them later.
         """
-        return not self.left
+        return not self.anew and self.ids <= set(common)
 
     def fitted_to(self, widths: Mapping[str, int]) -> Tensors:
         """The parameters for a network whose top model reads embeddings of these ``widths``.

@@ -14,7 +14,7 @@ from configs.agreement import BackboneBottom, CnnBottom, PartyEntry, VerticalAgr
 from configs.local_start import LocalStartSettings
 from models.codes import patch_codes, projection_codes, svd_codes
 from parties.common.device import embed
-from parties.common.errors import DataError
+from parties.common.errors import DataError, PolicyError
 from parties.common.json_codec import Tensors
 from parties.common.shared_randomness import Index, Words, torch_seed
 from parties.data.preprocess import read_statistics
@@ -181,6 +181,12 @@ class PartyState:
         self.features.trigger = make_trigger(plan, holding, learn, rows)
 
     @property
+    def uses_kept(self) -> bool:
+        """Whether the training starts from the party's part of a kept version."""
+        base = self._party.base
+        return base is not None and base.used(self.features.ids())
+
+    @property
     def trigger(self) -> BackdoorTrigger | None:
         """The trigger that this party plants; None if this party plants no trigger."""
         return self.features.trigger
@@ -319,7 +325,7 @@ class PartyState:
         self.use_stream(fresh.stream, shard, _sample(fresh))
         rule = decode(fresh.rule, UpdateRule) if fresh.HasField("rule") else None
         base = self._party.base
-        if fresh.from_kept and base is not None and base.reused:
+        if fresh.from_kept and base is not None and self.uses_kept:
             network = self._kept_network(base)
         else:
             inputs = (
@@ -331,8 +337,25 @@ class PartyState:
         self.local_model.initialise(network, task, rule)
 
     def _kept_network(self, base: KeptPart) -> PartyNetwork:
-        """The network and the preprocessing of a kept version."""
+        """The network and the preprocessing of a kept version.
+
+        Raises:
+            PolicyError: the split or the declared preprocessing is another one.
+        """
+        ids, learns = self.features.ids(), set(self.rows.train.tolist())
+        if any(each in base.trained for row, each in enumerate(ids) if row not in learns):
+            raise PolicyError(
+                f"rows that {base} was trained with are not training rows any more",
+                "use the split and the seed of that version, or train again without --from",
+            )
         found = self._build_model(base.statistics)
+        if self._party.agreement.preprocessing == "declared" and found.inputs is not None:
+            declared = self.features.fit(self.rows, vfl_pb2.TRAIN_ROWS).fitted.statistics()
+            if declared != base.statistics:
+                raise PolicyError(
+                    f"the declared ranges or categories are not those of {base}",
+                    "declare those of that version, or train again without --from",
+                )
         plan = self._party.agreement.feature_parties
         widths = {name: each.width or 0 for name, each in plan.items()}
         found.network.load_state_dict(base.fitted_to(widths))
@@ -344,8 +367,7 @@ class PartyState:
         A party without features has no bottom model. In a training that goes on from a kept
         version, only a new party fits one.
         """
-        base = self._party.base
-        if base is not None and base.reused and order.rows == vfl_pb2.TRAIN_ROWS:
+        if self.uses_kept and order.rows == vfl_pb2.TRAIN_ROWS:
             return
         model, fit = self.local_model, decode(order.fit, LocalFit)
         inputs, network = model.model.inputs, model.model.network

@@ -44,8 +44,9 @@ def continue_training(
 
     First the top model is trained on the embeddings of the kept bottom models, which are sent once,
     then all parties train together. A party that is new in the federation fits its bottom model to
-    codes of its rows before; its columns of the top model begin with 0. If a party has left, its
-    columns have shaped all parameters: all parties start anew, with a local start.
+    codes of its rows before; its columns of the top model begin with 0. If a party has left, or if
+    rows of the version do not take part any more, the parameters depend on what must not be used:
+    all parties start from new weights, with a local start.
 
     Args:
         split_model: the model.
@@ -62,10 +63,14 @@ def continue_training(
     if base is None:
         raise LookupError("the active party has no version of the model to go on from")
     new = split_model.agreement.feature_parties.keys() - base.widths.keys()
-    training = LocalStart(run, plan, rows, stream, fits=bool(new) or not base.reused)
+    used = split_model.state.uses_kept
+    if not used:
+        reason = base.anew or "rows that it was trained with do not take part any more"
+        split_model.party.progress.note(f"no parameter of {base} is used: {reason}")
+    training = LocalStart(run, plan, rows, stream, fits=bool(new) or not used)
     split_model.party.progress.phase(name, training.steps)
     rule = training.phases[0].rule
-    split_model.initialise(stream, rows, vfl_pb2.TRAIN, rule=rule, from_kept=base.reused)
+    split_model.initialise(stream, rows, vfl_pb2.TRAIN, rule=rule, from_kept=used)
     return _train_phases(split_model, training, name, early=early)
 
 

@@ -29,7 +29,7 @@ from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.networks import ActiveEnsemble, ActiveNetwork
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.training_loop import largest_batch
-from parties.vertical.kept_model import party_models, present_version
+from parties.vertical.kept_model import erase_replaced_models, party_models, present_version
 from parties.vertical.methods.registry import vertical_method
 from parties.vertical.prediction.active import embeddings_in
 from parties.vertical.resume import start_kept_model
@@ -144,6 +144,7 @@ class ActiveService:
     ) -> None:
         self._party, self._hub, self._desk, self._predictions = party, hub, desk, predictions
         self._model = start_kept_model(party, hub, offers)
+        erase_replaced_models(party)  # every party has this version
         self._store = party_models(party)
         self._counts: dict[str, dict[str, int]] = {}  # events that each spoke has
         self._window = ReplayWindow(desk, party, self._store)

@@ -17,7 +17,7 @@ from parties.session.reconnect import is_connection_loss, report_and_close
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState
 from parties.vertical.engine.training_loop import largest_batch
-from parties.vertical.kept_model import party_models, present_version
+from parties.vertical.kept_model import erase_replaced_models, party_models, present_version
 from parties.vertical.passive import PassiveSession, RequestHooks
 from parties.vertical.resume import start_kept_state
 from parties.vertical.saved_model import restore_local_model
@@ -80,6 +80,7 @@ class ServingSession:
         hooks = RequestHooks(self._started, self._remember, self._ended, self._made)
         start = partial(start_kept_state, party, channel, self._store)
         self.session = PassiveSession(party, channel, self._store, start, hooks)
+        erase_replaced_models(party)  # every party has this version
         self._settled = False
         self._window = ReplayWindow(desk, party, self._store)
         restore_local_model(party, self._store, self.session.state, self.session.run)

@@ -140,7 +140,7 @@ def test_markup_in_texts_of_a_peer_is_not_interpreted() -> None:
     assert "vfl [/x] [red]0.1" in console.file.getvalue()
 
 
-@pytest.mark.parametrize("version", ["latest", "-1", "1.5", "²"])
+@pytest.mark.parametrize("version", ["", "latest", "-1", "1.5", "²"])
 def test_from_needs_a_version(version: str) -> None:
     result = run_party("passive", "left", f"--from={version}")
     assert result.exit_code == 2
@@ -169,7 +169,7 @@ def test_simulation_goes_on_from_the_version_before(tmp_path: Path) -> None:
         options += ["--set", change]
     refused = CliRunner().invoke(simulate_app, [*options, "--from", "newest"])
     assert refused.exit_code == 7
-    assert "no model is kept" in refused.output
+    assert "no such version is kept" in refused.output
     first = CliRunner().invoke(simulate_app, options)
     assert first.exit_code == 0, first.output
     second = CliRunner().invoke(simulate_app, [*options, "--from", "1"])

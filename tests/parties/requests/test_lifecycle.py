@@ -163,6 +163,30 @@ def test_certified_request_stays_certified_when_persons_become_separate(three: F
     assert found[later].state is RequestState.RECEIVED  # needs the approval of a person
 
 
+def test_rejected_request_stays_rejected_when_its_party_has_left(three: Federation) -> None:
+    request = three.ask("shop")
+    three.exchange()
+    three.journals["post"].append(EventKind.REJECTED, request, DecisionBody(reason="no right"))
+    for name in ("bank", "shop"):
+        three.journals[name].append(EventKind.APPROVED, request, DecisionBody())
+    three.exchange()
+    events = three.journals["bank"].events()
+    assert view(three).state is RequestState.REJECTED
+    (found,) = requests_of(events, RequestRules(("bank", "shop"), "bank"))
+    assert found.state is RequestState.REJECTED
+
+
+def test_party_takes_part_from_its_first_day_on(three: Federation) -> None:
+    request = certified(three)
+    events = three.journals["bank"].events()
+    names = (*three.names, "club")
+    day = next(each.time for each in events if each.request == request)[:10]
+    for since, certified_without in (("9999-12-31", True), (day, False)):
+        rules = RequestRules(names, "bank", joined={"club": since})
+        found = {each.id: each for each in requests_of(events, rules)}[request]
+        assert (found.state is RequestState.CERTIFIED) is certified_without
+
+
 def test_request_by_label_waits_for_its_rows(three: Federation) -> None:
     request = three.ask("shop")
     three.journals["post"].append(

@@ -29,6 +29,11 @@ from protocol.dataclass_codec import encode
 from protocol.errors import ProtocolError, RemoteProtocolError
 
 FEW = {"unlearning": {"method": "fine-tune", "compare": (), "retrains": 0}}
+VOTES = {
+    "hub": {"role": "active", "width": 3},
+    "left": {"role": "passive", "width": 3},
+    "right": {"role": "passive", "width": 3},
+}
 FIXED = {"codes": "fixed", "keep_embeddings": True}
 RATES = {"top_learning_rate": 1e-12, "joint_rate": 1e-12, "joint_epochs": 1.0}
 STILL = {**TRAINING, "continued": RATES}  # changes nothing visibly
@@ -160,7 +165,7 @@ def test_no_training_goes_on_from_a_version_that_knows_forgotten_rows(tmp_path: 
     trio.request("left", list(rows.values())[:2])
     trio.carry_out()
     assert first in {str(each.number) for each in trio.models()["hub"].files()}  # for a replay
-    with pytest.raises(PolicyError, match=f"version {first} knows forgotten rows"):
+    with pytest.raises(PolicyError, match=f"version {first} is from before a request"):
         trio.train(versions=every(trio, first))
 
 
@@ -195,11 +200,11 @@ def test_after_a_party_left_the_model_is_one_that_never_knew_it(
 
 
 def test_a_party_joins_without_changing_the_outputs(tmp_path: Path) -> None:
-    trio = train_trio(tmp_path, **FEW)
-    whole = trio.plan
-    trio.plan = without(whole, "right")
-    for each in (tmp_path / "runs" / "trio").iterdir():
-        remove_models(each)
+    write_data(tmp_path)
+    certify(tmp_path)
+    leave_out(tmp_path, ids_in(tmp_path, "hub") - ids_in(tmp_path, "right"))
+    whole = agreement(training=TRAINING, **FEW)
+    trio = KeptTrio(tmp_path, without(whole, "right"))
     trio.train()
     done = trio.request("left", list(kept_rows(trio.models()["left"]).values())[:2])
     trio.carry_out()
@@ -213,6 +218,36 @@ def test_a_party_joins_without_changing_the_outputs(tmp_path: Path) -> None:
     assert torch.allclose(now[FIRST_TOP_LAYER][:, :7], before[FIRST_TOP_LAYER], atol=1e-9)
     assert now[FIRST_TOP_LAYER][:, 7:].abs().max() < 1e-9
     assert trio.view("left", done).state is RequestState.CERTIFIED  # right took no part in it
+
+
+def test_rows_that_take_no_part_any_more_leave_nothing_in_the_model(
+    trio: KeptTrio, tmp_path: Path
+) -> None:
+    """Nobody could request later that these rows are forgotten."""
+    gone = sorted(kept_rows(trio.models()["left"]))[:3]
+    leave_out(tmp_path, gone)
+    trio.plan = {**trio.plan, "training": STILL}
+    before = network(trio, "left")
+    trio.train(versions=every(trio))
+    for name in trio.names:
+        made = newest(trio, name)
+        assert [each.number for each in trio.models()[name].files()] == [made.number]
+        assert made.version is not None
+        assert made.version.parent is None
+    now = network(trio, "left")
+    assert not any(torch.allclose(now[key], before[key], atol=1e-3) for key in now)
+
+
+def test_another_split_is_refused(trio: KeptTrio) -> None:
+    trio.plan = {**trio.plan, "split": {"kind": "keyed", "validation": 0.3, "test": 0.3}}
+    with pytest.raises((PolicyError, ProtocolError), match="not training rows any more"):
+        trio.train(versions=every(trio))
+
+
+def ids_in(folder: Path, name: str) -> set[bytes]:
+    """The IDs in the file of a party."""
+    lines = (folder / f"{name}.csv").read_text().splitlines()[1:]
+    return {line.split(",")[0].encode() for line in lines}
 
 
 def remove_models(folder: Path) -> None:
@@ -253,13 +288,12 @@ def quiet(
 ) -> tuple[KeptTrio, int]:
     """Parties that went on without a crash, and the messages between the hub and each other."""
     trio = copied(trained, tmp_path_factory.mktemp("quiet") / "trio", leaves=request.param)
-    metrics = trio.train(versions=every(trio, "1"))
-    messages = sum(phase["messages"] for phase in metrics["traffic"])
-    return trio, messages // (len(trio.names) - 1)
+    trio.train(versions=every(trio, "1"))
+    return trio, trio.messages // (len(trio.names) - 1)
 
 
 @pytest.mark.parametrize("name", ["hub", "left"])
-@pytest.mark.parametrize("message", [8, 40, 80, -6, -4, -2])  # negative: from the end
+@pytest.mark.parametrize("message", [8, 40, 80, -8, -7, -6, -5, -4, -3, -2, -1])  # from the end
 def test_a_crash_changes_nothing(
     quiet: tuple[KeptTrio, int], trained: KeptTrio, tmp_path: Path, name: str, message: int
 ) -> None:
@@ -269,12 +303,16 @@ def test_a_crash_changes_nothing(
     crash = (name, count * (len(trio.names) - 1) if name == "hub" else count)
     metrics = trio.train(versions=every(trio, "1"), crash=crash)
     assert not metrics, "the party did not crash"
-    trio.train(versions=every(trio, "1"))
+    if {newest(trio, each).number for each in trio.names} != {2}:  # else the training was complete
+        trio.train(versions=every(trio, "1"))
+    assert len({newest(trio, each).number for each in trio.names}) == 1
     for each in trio.names:
         expected, now = network(expected_trio, each), network(trio, each)
         assert all(torch.equal(now[key], expected[key]) for key in expected)
-        kept = trio.models()[each].files()
-        assert len([file for file in kept if file.version]) == len(trio.names) - 1
+    if "right" not in trio.names:
+        trio.carry_out()  # if a party crashed before it erased the version, it does so now
+        kept = {each: [file.number for file in trio.models()[each].files()] for each in trio.names}
+        assert all(kept[each] == [newest(trio, each).number] for each in trio.names), kept
 
 
 def test_every_party_must_name_the_same_version(trio: KeptTrio) -> None:
@@ -297,7 +335,7 @@ def test_a_party_that_lost_its_model_is_no_new_party(trio: KeptTrio) -> None:
 
 def test_the_active_party_needs_the_version(trio: KeptTrio) -> None:
     remove_models(trio.folder / "runs" / "trio" / "hub")
-    with pytest.raises(StorageError, match="no model is kept"):
+    with pytest.raises(StorageError, match="no such version is kept"):
         trio.party("hub", serves=False, continues=NEWEST)
 
 
@@ -312,6 +350,7 @@ def test_a_version_that_is_not_kept_is_named(trio: KeptTrio) -> None:
         ({"top": {"kind": "mlp", "hidden": [9]}}, "top differ"),
         ({"labels": {"classes": ["a", "b", "c", "d"]}}, "labels differ"),
         ({"dtype": "float32"}, "dtype differ"),
+        ({"seed": 6}, "seed differ"),
     ],
 )
 def test_only_parties_may_change(trio: KeptTrio, change: dict[str, Any], named: str) -> None:
@@ -337,6 +376,7 @@ def test_a_party_keeps_its_own_network(trio: KeptTrio) -> None:
             },
             "bottom models are fixed",
         ),
+        ({"top": {"kind": "sum"}, "parties": VOTES}, "no top model to train"),
         (
             {
                 "sharding": {"shards": 2},
@@ -397,7 +437,9 @@ def test_the_columns_of_the_top_model_follow_the_parties() -> None:
     part = KeptPart(
         run=bytes(16),
         number=1,
-        left=(),
+        anew="",
+        ids=frozenset([b"a"]),
+        trained=frozenset([b"a"]),
         parties=("bank", "post", "shop"),
         widths={"bank": 2, "post": 3, "shop": 4},
         statistics=None,
