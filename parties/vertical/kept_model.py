@@ -19,7 +19,6 @@ from parties.vertical.engine.networks import KeptPart
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState, unpack_ids
 from parties.vertical.forgotten_rows import newest_request_version
-from parties.vertical.methods.registry import early_checkpoint_share
 
 REPLACES = "replaces"  # key in the facts of a version: no parameter of an earlier one was used
 _AGAIN = "train again without --from"
@@ -258,11 +257,7 @@ def _part(agreement: VerticalAgreement, store: ModelStore, chosen: StoredFile) -
 def _reason_to_start_anew(agreement: VerticalAgreement, entries: Mapping[str, Any]) -> str:
     """Why the training uses no parameter of a version; empty if it may."""
     left = sorted(entries.keys() - agreement.parties.keys())
-    if left:
-        return f"it was trained with columns of {', '.join(left)}"
-    if early_checkpoint_share(agreement) is not None:
-        return "the unlearning method starts from an early checkpoint of the training"
-    return ""
+    return f"it was trained with columns of {', '.join(left)}" if left else ""
 
 
 def _refuse_other_architecture(

@@ -107,6 +107,7 @@ class PartyState:
         batches: divides each row set into batches.
         local_model: the party's part of the model.
         requested_rows: [rows], the common rows of the current request.
+        uses_kept: whether the training started from this party's part of a kept version.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class PartyState:
         self.batches = Batches(self._rows, "")
         self.local_model = LocalModel(party.agreement, party.name, party.entropy)
         self.requested_rows = np.empty(0, np.int64)
+        self.uses_kept = False
 
     @property
     def rows(self) -> RowSets:
@@ -179,12 +181,6 @@ class PartyState:
         holding, learn = self._party.holding, self.features.rows[self.rows.train]
         plan = planned_backdoor(self._party.agreement, self._party.name)
         self.features.trigger = make_trigger(plan, holding, learn, rows)
-
-    @property
-    def uses_kept(self) -> bool:
-        """Whether the training starts from the party's part of a kept version."""
-        base = self._party.base
-        return base is not None and base.used(self.features.ids())
 
     @property
     def trigger(self) -> BackdoorTrigger | None:
@@ -285,6 +281,7 @@ class PartyState:
         rows = {name: _tensor(part) for name, part in self.rows.arrays().items()}
         rows |= {"map": _tensor(self.features.rows), "dropped": _tensor(self.requested_rows)}
         values = model.values | {"stream": self.batches.stream, "shard": self._shard}
+        values["uses kept"] = self.uses_kept
         sample = self.rows.sample
         values["sample"] = sample and [sample.stream, sample.share]
         values["trigger"] = None
@@ -312,6 +309,7 @@ class PartyState:
         sets = RowSets(seed=party.agreement.seed, stream="", **arrays)  # type: ignore[arg-type]
         state = cls(party, row_map, build, sets)
         state.requested_rows = requested
+        state.uses_kept = content.values.get("uses kept", False)
         if stamped is not None:
             state.features.trigger = BackdoorTrigger(stamped, **content.values["trigger"])
         sample = content.values["sample"] and Sample(*content.values["sample"])
@@ -325,7 +323,10 @@ class PartyState:
         self.use_stream(fresh.stream, shard, _sample(fresh))
         rule = decode(fresh.rule, UpdateRule) if fresh.HasField("rule") else None
         base = self._party.base
-        if fresh.from_kept and base is not None and self.uses_kept:
+        uses_kept = fresh.from_kept and base is not None and base.used(self.features.ids())
+        if fresh.preprocessing_rows == vfl_pb2.TRAIN_ROWS:
+            self.uses_kept = uses_kept
+        if uses_kept and base is not None:
             network = self._kept_network(base)
         else:
             inputs = (

@@ -45,8 +45,9 @@ def continue_training(
     First the top model is trained on the embeddings of the kept bottom models, which are sent once,
     then all parties train together. A party that is new in the federation fits its bottom model to
     codes of its rows before; its columns of the top model begin with 0. If a party has left, or if
-    rows of the version do not take part any more, the parameters depend on what must not be used:
-    all parties start from new weights, with a local start.
+    rows of the version are not common any more, the parameters depend on what must not be used: all
+    parties start from new weights, with a local start. So they do if a method needs an early
+    checkpoint.
 
     Args:
         split_model: the model.
@@ -63,10 +64,18 @@ def continue_training(
     if base is None:
         raise LookupError("the active party has no version of the model to go on from")
     new = split_model.agreement.feature_parties.keys() - base.widths.keys()
-    used = split_model.state.uses_kept
-    if not used:
-        reason = base.anew or "rows that it was trained with do not take part any more"
-        split_model.party.progress.note(f"no parameter of {base} is used: {reason}")
+    used = base.used(split_model.state.features.ids()) and not early
+    reason = base.anew or (
+        "the unlearning method needs an early checkpoint"
+        if early
+        else "rows that it was trained with are not common any more"
+    )
+    split_model.party.progress.note(
+        f"the training goes on from {base}"
+        if used
+        else f"all parts of the model start from new weights, and {base} is erased at the end: "
+        f"{reason}"
+    )
     training = LocalStart(run, plan, rows, stream, fits=bool(new) or not used)
     split_model.party.progress.phase(name, training.steps)
     rule = training.phases[0].rule
