@@ -5,6 +5,9 @@ carried out with ``--from newest``, and compared with a training of all epochs o
 parties. *Cost* is the payload of embeddings and gradients, over that of the training from the
 beginning. The parties run inside one process, and send the same messages as processes do.
 
+Where a party joins digits or credit, some rows are not common any more, because the new party lacks
+them: then the parties start from new weights.
+
 In the credit data the columns of the passive party are split over two passive parties, so that one
 can leave. Finished parts are kept in ``build/going-on``, by the digest of the code.
 """

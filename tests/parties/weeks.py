@@ -12,7 +12,7 @@ from random import Random
 from time import sleep
 
 from plain_search import patterns_of, search
-from request_federation import RequestFederation, Service
+from request_federation import RequestFederation
 
 from parties.requests.events import VerifiedBody
 from parties.requests.lifecycle import RequestState
@@ -126,9 +126,13 @@ class Weeks:
             sleep(AWAY)
             service.start(away)
             sleep(self._random.uniform(0.0, AWAY))
-            _restart(service, self._random.choice([n for n in federation.roles if n != away]))
+            killed = self._random.choice([name for name in federation.roles if name != away])
+            joins = federation.joins(killed, out)
+            service.kill(killed)
+            service.start(killed)
             for each in requests:
                 federation.wait_certified(service, each, SECONDS)
+            federation.wait_joined(killed, out, joins + 1, SECONDS)  # it handles SIGTERM by now
             codes = service.stop()
         assert not any(codes.values()), f"{codes}: {federation.notes(out)}"
         self.life.certified += sum(_verifies(federation, each) for each in requests)
@@ -143,11 +147,6 @@ class Weeks:
             if event.request == request and isinstance(event.body, VerifiedBody)
         ]
         return float(dict(bodies[-1].audit)["test_after"])
-
-
-def _restart(service: Service, name: str) -> None:
-    service.kill(name)
-    service.start(name)
 
 
 def _verifies(federation: RequestFederation, request: str) -> bool:
