@@ -212,8 +212,9 @@ def _refuse_other_trainings(agreement: VerticalAgreement) -> None:
 
 def _welcome_new_party(party: StartedParty, agreement: VerticalAgreement) -> None:
     if party.name == agreement.active:
+        number = "" if party.continues == NEWEST else f" {party.continues}"
         raise StorageError(
-            f"no such version is kept in {party.state}",
+            f"no version{number} of the model is kept in {party.state}",
             f"name the folder of the earlier training with --out, or {_AGAIN}",
         )
     party.progress.warn(

@@ -169,7 +169,7 @@ def test_simulation_goes_on_from_the_version_before(tmp_path: Path) -> None:
         options += ["--set", change]
     refused = CliRunner().invoke(simulate_app, [*options, "--from", "newest"])
     assert refused.exit_code == 7
-    assert "no such version is kept" in refused.output
+    assert "no version of the model is kept" in refused.output
     first = CliRunner().invoke(simulate_app, options)
     assert first.exit_code == 0, first.output
     second = CliRunner().invoke(simulate_app, [*options, "--from", "1"])

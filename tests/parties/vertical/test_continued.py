@@ -335,7 +335,7 @@ def test_a_party_that_lost_its_model_is_no_new_party(trio: KeptTrio) -> None:
 
 def test_the_active_party_needs_the_version(trio: KeptTrio) -> None:
     remove_models(trio.folder / "runs" / "trio" / "hub")
-    with pytest.raises(StorageError, match="no such version is kept"):
+    with pytest.raises(StorageError, match="no version of the model is kept"):
         trio.party("hub", serves=False, continues=NEWEST)
 
 
