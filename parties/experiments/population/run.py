@@ -381,9 +381,12 @@ class PopulationRun:
         return self._trained.streams(purpose)
 
     @torch.no_grad()
-    def embeddings(self, rows: vfl_pb2.Rows) -> Tensor:
-        """Return each model's embeddings of a row set in index order, ``[N, rows, width]``."""
-        chosen = torch.from_numpy(np.stack([sets.select(rows) for sets in self.sets]))
+    def embeddings(self, rows: vfl_pb2.Rows, most: int | None = None) -> Tensor:
+        """Return each model's embeddings of a row set in index order, ``[N, rows, width]``.
+
+        With ``most``, only the first ``most`` rows.
+        """
+        chosen = torch.from_numpy(np.stack([sets.select(rows)[:most] for sets in self.sets]))
         self.rows_embedded += chosen.shape[1]
         parts = []
         for part in torch.split(chosen, PASS_ROWS, dim=1):

@@ -2,10 +2,12 @@
 
 1. Every party alone fits a fresh bottom model to codes of its own remaining rows, as in a training
    with a local start. No label and no row of D_u takes part.
-2. The embeddings of D_r and D_u cross once.
+2. The embeddings of D_r, D_u and of the rows of a validation cross once.
 3. The active party alone fits two top models from one initialisation: h⁺ on D and h⁻ on D_r.
 4. The targets follow from the outputs of both, and of the model to unlearn, on D_u
    (``unlearning/counterfactual.py``).
+5. The same on validation rows, which no model has learned, tells how far the model to unlearn is
+   from such targets where there is nothing to forget.
 """
 
 from collections.abc import Sequence
@@ -27,7 +29,7 @@ from parties.common.shared_randomness import torch_seed
 from parties.vertical.methods.local_start import FIT, train_local_start
 from parties.vertical.methods.run import VerticalRun
 from protocol import vfl_pb2
-from unlearning.counterfactual import counterfactual_targets
+from unlearning.counterfactual import counterfactual_targets, label_scores
 
 STREAM: Final = "reference of fedora"  # random stream of the reference models
 TOP_RATE: Final = 2e-3  # learning rate of the reference tops, which adam carries out
@@ -39,24 +41,54 @@ class CounterfactualTargets:
     """The targets of each model on its D_u, in index order."""
 
     log_targets: list[Tensor]  # log q of each model, [forgotten, classes]
+    # The divergence c of each trained model on validation rows: what the constraint cannot tell
+    # from a row that was never learned.
+    unlearned: list[float]
 
 
-def find_targets(run: VerticalRun) -> CounterfactualTargets:
-    """Compute the counterfactual targets; afterwards the models are those of the local fit."""
+def find_targets(run: VerticalRun, validated: Sequence[Tensor]) -> CounterfactualTargets:
+    """Compute the counterfactual targets; afterwards the models are those of the local fit.
+
+    Args:
+        run: the models to unlearn.
+        validated: the logits of each model on its first validation rows, [validated_rows, classes].
+    """
     read = partial(run.logits, vfl_pb2.FORGOTTEN)
     trained = run.once("outputs of the trained model on D_u", list[Tensor], read)
     train_local_start(run, REFERENCE, STREAM, FIT)
-    work = partial(_targets, run, trained)
+    work = partial(_targets, run, trained, validated)
     return run.once("targets of FedORA", CounterfactualTargets, work)
 
 
-def _targets(run: VerticalRun, trained: Sequence[Tensor]) -> CounterfactualTargets:
-    embeddings = run.embeddings(vfl_pb2.TRAIN_ROWS)
-    tops = _ReferenceTops(run, embeddings)
-    pairs = list(zip(tops.outputs(without=False), tops.outputs(without=True), strict=True))
-    return CounterfactualTargets(
-        [counterfactual_targets(own, *pair) for own, pair in zip(trained, pairs, strict=True)]
+def remaining_classes(run: VerticalRun, rows: int) -> Tensor:
+    """Which of the first ``rows`` validation rows have a class that remains in D_r, [rows].
+
+    A model should not predict a class that is forgotten as a whole. If no row has a class that
+    remains, all of them count.
+    """
+    sets = run.sets[0]
+    remaining = torch.unique(run.labels[sets.retain])
+    found = torch.isin(run.labels[sets.validation[:rows]], remaining)
+    return found if bool(found.any()) else torch.ones_like(found)
+
+
+def _targets(
+    run: VerticalRun, trained: Sequence[Tensor], validated: Sequence[Tensor]
+) -> CounterfactualTargets:
+    tops = _ReferenceTops(run, run.embeddings(vfl_pb2.TRAIN_ROWS))
+    inputs = [tops.forgotten, run.embeddings(vfl_pb2.VALIDATION, len(validated[0]))]
+    plus, minus = tops.outputs(inputs, without=False), tops.outputs(inputs, without=True)
+    own = [trained, validated]
+    forgotten, others = (
+        [counterfactual_targets(*each) for each in zip(*outputs, strict=True)]
+        for outputs in zip(own, plus, minus, strict=True)
     )
+    counted = remaining_classes(run, len(validated[0]))
+    divergences = [
+        -label_scores(target, logits, run.labels[sets.validation[: len(logits)]])[counted]
+        for target, logits, sets in zip(others, validated, run.sets, strict=True)
+    ]
+    return CounterfactualTargets(forgotten, [each.mean().item() for each in divergences])
 
 
 class _ReferenceTops:
@@ -71,17 +103,26 @@ class _ReferenceTops:
         found = [np.searchsorted(sets.train, sets.forgotten) for sets in run.sets]
         self._forgotten = torch.from_numpy(np.stack(found))
 
-    def outputs(self, *, without: bool) -> Tensor:
-        """The logits on D_u, [N, forgotten, classes], of tops trained on D, or ``without`` D_u.
+    @property
+    def forgotten(self) -> Tensor:
+        """The embeddings of each model's D_u, [N, forgotten, width]."""
+        return self._at(self._forgotten)
+
+    def outputs(self, inputs: Sequence[Tensor], *, without: bool) -> list[Tensor]:
+        """The logits on each of ``inputs``, of tops trained on D, or ``without`` D_u.
 
         The tops are trained for as many epochs, and with the same batches, as the model to unlearn:
         h⁺ has to know D_u as well as the model does.
+
+        Args:
+            inputs: embeddings of rows, [N, rows, width] each.
+            without: whether the tops are trained on D_r alone.
         """
         models, optimiser = self._fresh()
         for epoch in range(self._agreement.training.epochs):
             self._train(models, optimiser, self._orders(epoch, without=without))
         with torch.no_grad():
-            return models([self._at(self._forgotten)])
+            return [models([each]) for each in inputs]
 
     def _train(self, models: Ensemble, optimiser: torch.optim.Optimizer, orders: Tensor) -> None:
         """One epoch in the given orders, [N, rows]."""

@@ -50,6 +50,7 @@ from parties.vertical.methods.counterfactual import (
     REFERENCE,
     CounterfactualTargets,
     find_targets,
+    remaining_classes,
 )
 from parties.vertical.methods.kkt import ANCHOR, KktTerms, kkt_report
 from parties.vertical.methods.local_start import RedrawnStart, train_local_start
@@ -200,7 +201,8 @@ class FedoraSettings(MethodSettings):
     # uniform: the score of a nearly uniform prediction.
     policy: Literal["counterfactual", "present", "heldout", "proxy", "uniform"] = "counterfactual"
     # Largest mean divergence from the counterfactual predictions that counts as forgotten, as a
-    # fraction of the divergence of the first iteration; at least 0.001 nats and at most 0.2.
+    # fraction of the divergence of the first iteration; at least the divergence on validation rows,
+    # which the model has not learned, and 0.001 nats, and at most 0.2.
     epsilon: Positive = 0.3
     # Number of standard errors by which γ is below the score of held-out rows.
     margin: Annotated[float, Field(ge=0)] = 2.0
@@ -500,7 +502,7 @@ class FedOraMethod(MethodDefaults):
         original = run.once("validation of the trained model", list[Tensor], read)
         # Without the constraint (the paper's "w/o UL"), nothing needs the targets.
         wanted = plan.policy == "counterfactual" and plan.score
-        targets = find_targets(run) if wanted else None
+        targets = find_targets(run, original) if wanted else None
         policy, limits = choose_thresholds(run, original)
         _start(run, plan)
         if plan.proximal:
@@ -705,13 +707,10 @@ def _most_validated(plan: FedoraSettings) -> int | None:
 def _utility(run: VerticalRun, logits: Tensor) -> float:
     """Accuracy on the validation rows of classes that remain in D_r.
 
-    ``logits``, [validated_rows, classes], are of the first validation rows. Rows of a class that is
-    forgotten as a whole do not count, because the model should not predict them.
+    ``logits``, [validated_rows, classes], are of the first validation rows.
     """
-    rows, labels = run.sets[0], run.labels
-    truth = labels[rows.validation[: len(logits)]]
-    remaining = torch.isin(truth, torch.unique(labels[rows.retain]))
-    counted = remaining if bool(remaining.any()) else torch.ones_like(remaining)
+    truth = run.labels[run.sets[0].validation[: len(logits)]]
+    counted = remaining_classes(run, len(logits))
     return share_correct(logits[counted], truth[counted])
 
 
@@ -857,9 +856,11 @@ class _Iteration:
 
     def _threshold(self, model: int, score: float) -> float:
         """γ of a model; the ``score`` of the first iteration sets the counterfactual one."""
-        if self._relative and not self._k:
-            return -min(max(NEGLIGIBLE, -self._plan.epsilon * score), LARGEST_EPSILON)
-        return self._duals[model].threshold
+        targets = self._before.targets
+        if targets is None or self._k:
+            return self._duals[model].threshold
+        least = max(NEGLIGIBLE, targets.unlearned[model])
+        return -min(max(least, -self._plan.epsilon * score), LARGEST_EPSILON)
 
     def _dual_step(self, model: int) -> float:
         """σ of a model; the counterfactual one is relative to the largest divergence so far."""

@@ -191,9 +191,9 @@ class NetworkRun:
         """The random stream of the model for ``purpose``."""
         return [purpose]
 
-    def embeddings(self, rows: vfl_pb2.Rows) -> Tensor:
-        """The embeddings of a row set in index order, [1, rows, total_width]."""
-        return self.split_model.loop.read(rows, self._task).embeddings[None]
+    def embeddings(self, rows: vfl_pb2.Rows, most: int | None = None) -> Tensor:
+        """The embeddings of the first ``most`` rows of a row set, [1, rows, total_width]."""
+        return self.split_model.loop.read(rows, self._task, most).embeddings[None]
 
     def logits(self, rows: vfl_pb2.Rows, most: int | None = None) -> list[Tensor]:
         """The logits of the first ``most`` rows of a row set in index order, [rows, classes]."""

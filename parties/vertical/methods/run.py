@@ -249,10 +249,11 @@ class VerticalRun(Run, Protocol):
     def streams(self, purpose: str) -> list[str]:
         """The name of each model's random stream for ``purpose``."""
 
-    def embeddings(self, rows: vfl_pb2.Rows) -> Tensor:
+    def embeddings(self, rows: vfl_pb2.Rows, most: int | None = None) -> Tensor:
         """The embeddings of each model on a row set in index order, [N, rows, total_width].
 
-        The embeddings of all parties stand side by side, in the agreement's order.
+        The embeddings of all parties stand side by side, in the agreement's order. With ``most``,
+        only the first ``most`` rows.
         """
 
     def logits(self, rows: vfl_pb2.Rows, most: int | None = None) -> list[Tensor]:

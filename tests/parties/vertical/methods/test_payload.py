@@ -94,8 +94,8 @@ def test_fedora(split_model: SplitModel) -> None:
     payload_sent = payload_of(split_model, lambda: run_fedora(split_model, 1.0, 0.0))
     both_ways = plan.iterations * len(rows.forgotten) + sum(batches)
     # Two evaluations: of the original model, and of the last one. The counterfactual targets need
-    # the outputs on D_u, and the codes of all training rows once.
-    targets = len(rows.forgotten) + len(rows.train)
+    # the outputs on D_u, and the codes of all training and validation rows once.
+    targets = len(rows.forgotten) + len(rows.train) + len(rows.validation)
     assert payload_sent == formula(both_ways, rows_shown=2 * len(rows.validation) + targets)
 
 
