@@ -95,6 +95,9 @@ LEAST_STEPS, LEAST_BATCH = 64, 8  # sub-steps that the batch leaves, and its lea
 LARGEST_STEP, STEP_OF_TRAINING = 4e-3, 4.0  # primal step: largest, and over training.learning_rate
 NEGLIGIBLE = 1e-3  # nats; a mean divergence up to this needs no forgetting
 VALIDATED = 512  # rows of a validation: enough to detect a loss of 5 points of accuracy
+# ε over the divergence on validation rows. The targets follow from the model's own outputs, so the
+# divergence of another model, such as a Retrain, is larger; twice, if their errors are independent.
+UNLEARNED = 2.0
 LARGEST_EPSILON = 0.2  # nats: a planted trigger starts at several nats
 
 
@@ -201,8 +204,8 @@ class FedoraSettings(MethodSettings):
     # uniform: the score of a nearly uniform prediction.
     policy: Literal["counterfactual", "present", "heldout", "proxy", "uniform"] = "counterfactual"
     # Largest mean divergence from the counterfactual predictions that counts as forgotten, as a
-    # fraction of the divergence of the first iteration; at least the divergence on validation rows,
-    # which the model has not learned, and 0.001 nats, and at most 0.2.
+    # fraction of the divergence of the first iteration; at least twice the divergence on validation
+    # rows, which the model has not learned, and 0.001 nats, and at most 0.2.
     epsilon: Positive = 0.3
     # Number of standard errors by which γ is below the score of held-out rows.
     margin: Annotated[float, Field(ge=0)] = 2.0
@@ -859,7 +862,7 @@ class _Iteration:
         targets = self._before.targets
         if targets is None or self._k:
             return self._duals[model].threshold
-        least = max(NEGLIGIBLE, targets.unlearned[model])
+        least = max(NEGLIGIBLE, UNLEARNED * targets.unlearned[model])
         return -min(max(least, -self._plan.epsilon * score), LARGEST_EPSILON)
 
     def _dual_step(self, model: int) -> float:

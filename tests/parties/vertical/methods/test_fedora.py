@@ -179,10 +179,12 @@ def test_noise_is_a_multiple_of_the_primal_step(tmp_path: Path) -> None:
     assert changes[1] > 1e-3
 
 
-def counterfactual(folder: Path, **settings: Any) -> list[dict[str, Any]]:
+def counterfactual(
+    folder: Path, learning_rate: float = 0.02, **settings: Any
+) -> list[dict[str, Any]]:
     """The iterations of FedORA with counterfactual targets, from a model that was trained."""
     same = {"policy": "counterfactual", "epsilon": 1e-4, "primal_step": 1e-3, "utility_loss": 1.0}
-    training = {"batch": 16, "learning_rate": 0.02, "epochs": 30}
+    training = {"batch": 16, "learning_rate": learning_rate, "epochs": 30}
     folder.mkdir()
     plan = {"fedora": same | settings}
     with open_split_model(folder, unlearning=plan, training=training) as (model, _):
@@ -206,6 +208,13 @@ def test_threshold_and_dual_step_are_relative_to_the_violation(
         assert each["threshold"] == pytest.approx(expected)
         bound = each["dual_bound"] or 1e9
         assert each["dual_step"] == pytest.approx(min(0.8 / largest, bound))
+
+
+def test_constraint_allows_what_rows_that_were_never_learned_show(tmp_path: Path) -> None:
+    """The divergence of a model that has learned nothing of D_u does not violate the constraint."""
+    steps = counterfactual(tmp_path / "run", learning_rate=1e-6, epsilon=1e-9, primal_step=1e-6)
+    assert steps[0]["threshold"] < -2e-3  # above the negligible divergence
+    assert all(each["multiplier"] == 0 for each in steps)
 
 
 def test_counterfactual_constraint_keeps_the_model_closer_to_its_targets(tmp_path: Path) -> None:
