@@ -321,6 +321,11 @@ class VerticalAgreement(ConfigTable):
         return trained and self.top.kind != "sum"
 
     @property
+    def fits_fallback(self) -> bool:
+        """Whether every version of the model has embeddings for a fallback model, fitted for it."""
+        return self.requests.absent == "fallback" and not self.keeps_embeddings
+
+    @property
     def only_perceptrons(self) -> bool:
         """Whether every bottom model is a perceptron, of which a step takes milliseconds."""
         return all(isinstance(each.bottom, MlpBottom) for each in self.feature_parties.values())
@@ -396,6 +401,22 @@ class VerticalAgreement(ConfigTable):
         names = [request.name for request in self.unlearn]
         if len(set(names)) < len(names):
             raise ValueError("two requests have the same name: rename one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _fallback_is_possible(self) -> Self:
+        if self.requests.absent != "fallback":
+            return self
+        reasons = {
+            "a kept model: set requests.keep = 'model'": self.requests.keep != "model",
+            "bottom models that a party may fit alone, or training.local.keep_embeddings": not (
+                self.may_fit_bottoms or self.keeps_embeddings
+            ),
+            "a single model: remove sharding.shards": self.sharding.shards > 1,
+        }
+        for needed, lacking in reasons.items():
+            if lacking:
+                raise ValueError(f"requests.absent = 'fallback' needs {needed}")
         return self
 
     @model_validator(mode="after")

@@ -29,6 +29,11 @@ class RequestSettings(ConfigTable):
     # Days for which every party keeps the model from before a request, which still knows the
     # forgotten rows: vfl replay and vfl compare need it. 0: it is destroyed at once.
     replay_days: Annotated[int, Field(ge=0, le=365)] = 0
+    # While a passive party is absent. refuse: nobody predicts, and requests wait. fallback: the
+    # active party predicts with a fallback model, which it trains alone on kept embeddings of all
+    # parties, without the rows of requests. The embeddings are of bottom models that every party
+    # fitted alone; every version of the model has them, for one more pass over the rows.
+    absent: Literal["refuse", "fallback"] = "refuse"
     separate_persons: bool = False  # whether another person than the requester must approve
 
     @model_validator(mode="after")

@@ -44,6 +44,7 @@ class Phase(Enum):
     COMMANDED = "commanded"
     EVALUATING = "evaluating"
     SYNCHRONISING = "synchronising journals"
+    SYNCHRONISING_BEFORE = "synchronising before the start"
     # Requests that wait for their embedding, and embeddings that wait for their gradient: at most
     # two together. Both sides may send at the same time here, and their messages may cross on the
     # way. So the table is a grid: in either order of arrival, both sides end in the same phase.
@@ -112,8 +113,10 @@ _TABLE: dict[Phase, dict[SentMessage, Phase]] = {
     Phase.JOINED: {
         (Side.HUB, pb.StartAlignment): Phase.ALIGNING,
         (Side.HUB, pb.Resume): Phase.RESUMING,
+        (Side.HUB, pb.SyncJournal): Phase.SYNCHRONISING_BEFORE,  # until all parties have joined
         **_HORIZONTAL,
     },
+    Phase.SYNCHRONISING_BEFORE: {(Side.SPOKE, pb.JournalEvents): Phase.JOINED},
     Phase.RESUMING: {(Side.SPOKE, pb.Resumed): Phase.READY},
     Phase.ALIGNING: {(Side.SPOKE, pb.KeyShare): Phase.KEY_SENT},
     # BlindedElements starts the hardened mode; KeyShares ends the hub's list of blinded elements.

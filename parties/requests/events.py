@@ -40,6 +40,9 @@ class EventKind(StrEnum):
     WITHDRAWN = "withdrawn"  # the party of the requester cancels the request
     EXTENDED = "extended"  # the party of the requester moves the due date
     ALIGNED = "aligned"  # the hub names the rows of a request by label
+    FALLBACK = (
+        "fallback"  # a party is absent: the hub predicts with a fallback model until it returns
+    )
     STARTED = "started"  # the hub begins to carry out the request
     VERIFIED = "verified"  # the new version of the model has passed its checks
     QUARANTINED = "quarantined"  # the new version of the model is not used
@@ -126,6 +129,20 @@ class AlignedBody(EventBody):
     """The rows of a request by label: ascending indices into the common order."""
 
     rows: tuple[Whole, ...]
+
+
+class FallbackBody(EventBody):
+    """A fallback model without the rows of the request, because parties are absent.
+
+    Attributes:
+        version: number of the model's version that it stands for.
+        absent: the absent parties.
+        model: salted commitment to the fallback model.
+    """
+
+    version: Whole
+    absent: tuple[Text, ...]
+    model: Key
 
 
 class StartedBody(EventBody):
@@ -245,6 +262,7 @@ _BODIES: Final[Mapping[EventKind, type[EventBody]]] = {
     EventKind.WITHDRAWN: DecisionBody,
     EventKind.EXTENDED: ExtendedBody,
     EventKind.ALIGNED: AlignedBody,
+    EventKind.FALLBACK: FallbackBody,
     EventKind.STARTED: StartedBody,
     EventKind.VERIFIED: VerifiedBody,
     EventKind.QUARANTINED: QuarantinedBody,

@@ -22,6 +22,7 @@ from parties.requests.events import (
     Event,
     EventKind,
     ExtendedBody,
+    FallbackBody,
     NotifiedBody,
     QuarantinedBody,
     RequestedBody,
@@ -112,6 +113,7 @@ class RequestView:
         ignored: number of events of the request that broke a rule.
         purged: parties that have deleted their private record of the request.
         notified: by party, its last count of informed recipients of the data.
+        fallback: the last fallback model without the rows of the request; None if there was none.
     """
 
     id: str
@@ -138,6 +140,7 @@ class RequestView:
     ignored: int
     purged: frozenset[str]
     notified: Mapping[str, NotifiedBody]
+    fallback: FallbackBody | None = None
 
     @property
     def open(self) -> bool:
@@ -343,6 +346,14 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
         ignored=consent.ignored + run.ignored + refused,
         purged=frozenset(each.origin for each in events if each.kind is EventKind.PURGED),
         notified=notified,
+        fallback=next(
+            (
+                event.body
+                for event in reversed(events)
+                if isinstance(event.body, FallbackBody) and event.origin == rules.hub
+            ),
+            None,
+        ),
     )
 
 

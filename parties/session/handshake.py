@@ -4,11 +4,11 @@ The spoke sends Hello, the hub sends Welcome, the spoke sends Accept. Welcome an
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from math import inf
 from time import monotonic, sleep
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from configs.config_file import agreement_differences
 from configs.errors import ConfigError
@@ -35,6 +35,7 @@ from protocol.phases import Side
 CLOCK_WARNING, CLOCK_LIMIT = 5.0, 300.0  # seconds
 WELCOME_SECONDS = 150.0  # how long a spoke waits for Welcome before it sends a new Hello
 NONCE = 32  # bytes
+BRIEFLY = 0.1  # seconds that a hub waits for a spoke before it does something else
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,11 @@ class CheckpointOffer:
 
 
 NO_CHECKPOINTS = CheckpointOffer()
+
+
+# What a hub does while it waits for spokes, with the channels of those that have joined. It returns
+# the names of spokes that are lost.
+Meanwhile: TypeAlias = Callable[[Mapping[str, Channel]], Collection[str]]
 
 
 class SpokePort(Protocol):
@@ -186,7 +192,10 @@ def _accept(
 
 
 def accept_spokes(
-    party: PartyContext, port: SpokePort, seconds: float | None = None
+    party: PartyContext,
+    port: SpokePort,
+    seconds: float | None = None,
+    meanwhile: Meanwhile | None = None,
 ) -> tuple[Hub, dict[str, CheckpointOffer]]:
     """Wait until all spokes are connected and have carried out the handshake.
 
@@ -194,6 +203,7 @@ def accept_spokes(
         party: this party, the hub.
         port: accepts the connections of the spokes.
         seconds: how long to wait; default ``limits.join_seconds``.
+        meanwhile: called again and again while spokes are absent.
 
     Returns:
         The hub with all channels, and the checkpoints that each spoke can resume from.
@@ -213,7 +223,11 @@ def accept_spokes(
     newest = ""
     try:
         while len(arrived) < len(expected):
-            channel = _next(party, port, arrived, deadline, seconds)
+            if meanwhile is not None:
+                for lost in meanwhile(arrived):
+                    arrived.pop(lost).cut()
+                    offers.pop(lost, None)
+            channel = _next(party, port, arrived, deadline, seconds, briefly=meanwhile is not None)
             if channel is not None:
                 newest = channel.terms.peer
                 admit_spoke(party, channel, session, arrived, offers)
@@ -243,13 +257,19 @@ def _next(
     admitted: dict[str, Channel],
     deadline: float,
     seconds: float,
+    *,
+    briefly: bool,
 ) -> Channel | None:
+    """The channel of the next spoke; None if no spoke connected, and the hub waits on."""
+    left = max(0.0, deadline - monotonic())
     try:
-        line = port.accept(max(0.0, deadline - monotonic()))
+        line = port.accept(min(left, BRIEFLY) if briefly else left)
     except IdentityError as error:  # the expected spokes may still connect
         party.progress.warn(f"refused a connection: {error}")
         return None
     except PeerSilent:
+        if monotonic() < deadline:
+            return None
         missing = [name for name in party.agreement.spokes if name not in admitted]
         raise PeerSilent(
             f"{', '.join(missing)} did not join within {seconds:g} s",

@@ -40,6 +40,7 @@ from parties.vertical.kept_model import (
     state_digest,
     version_of_training,
 )
+from parties.vertical.methods.fallback import keep_fallback_embeddings
 from parties.vertical.methods.registry import early_checkpoint_share
 from parties.vertical.methods.train_model import continue_training, train_model
 from parties.vertical.privacy.claims import collect_spending
@@ -113,6 +114,7 @@ def _run(split_model: SplitModel, publish: Publish, number: int) -> dict[str, An
     metrics = finished_record(split_model, began, parts, spent).plain()
     save_local_model(party, split_model.state, split_model.run)
     if party.agreement.requests.keep == "model":
+        keep_fallback_embeddings(split_model, vfl_pb2.TRAIN)
         uses_kept = split_model.state.uses_kept
         own = {"after": state_digest(split_model.state), **replaced(party, uses_kept=uses_kept)}
         facts = replace(version_of_training(party, uses_kept=uses_kept), own=own)

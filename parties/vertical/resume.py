@@ -1,6 +1,6 @@
 """Start of a vertical run: resume the newest common checkpoint, or align the rows."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from hmac import compare_digest
 from shutil import rmtree
@@ -24,6 +24,7 @@ from protocol import vfl_pb2
 from protocol.channel import Channel
 from protocol.errors import RemoteProtocolError
 from protocol.hub import Hub
+from protocol.message import Message
 from psi.alignment import alignment_digest
 from psi.ids import fingerprint_ids
 
@@ -159,9 +160,21 @@ def start_party_state(
 
 
 def start_kept_state(
-    party: VerticalParty, channel: Channel, store: CheckpointStore, build: NetworkBuilder
+    party: VerticalParty,
+    channel: Channel,
+    store: CheckpointStore,
+    build: NetworkBuilder,
+    synchronise: Callable[[dict[str, int], Message], None] | None = None,
 ) -> tuple[PartyState, bytes]:
     """Start a passive party from the file of its ``store`` that the hub names.
+
+    Args:
+        party: the party.
+        channel: the channel to the hub.
+        store: the party's kept models.
+        build: builds the party's network.
+        synchronise: answers the exchanges of journals with which the hub waits for other parties;
+            called with the hub's numbers of events and its message. None: there are none.
 
     Returns:
         The state of the party, and 16 bytes that identify the run.
@@ -169,7 +182,11 @@ def start_kept_state(
     Raises:
         RemoteProtocolError: the hub does not name a file that this party offered.
     """
-    named = channel.receive(party.limits.idle_seconds).expect(vfl_pb2.Resume).checkpoint
+    message = channel.receive(party.limits.idle_seconds)
+    while synchronise is not None and isinstance(message.body, vfl_pb2.SyncJournal):
+        synchronise(dict(message.body.counts), message)
+        message = channel.receive(party.limits.idle_seconds)
+    named = message.expect(vfl_pb2.Resume).checkpoint
     return _resume_party_state(party, channel, store, named, build)
 
 

@@ -12,7 +12,7 @@ from parties.common.errors import PartyError
 from parties.data.predictions import Probabilities
 from parties.data.sources.source import DataSettings
 from parties.vertical.engine.party import VerticalParty
-from parties.vertical.service.active import PredictsRows
+from parties.vertical.service.queue import PredictsRows
 from parties.web.prediction_http import parse_serve_address, serve_http
 from parties.web.prediction_service import MAX_WAITING, Latencies, Unavailable
 
@@ -33,6 +33,7 @@ class KeptModelPredictions:
 
     Attributes:
         latencies: durations of the answered requests.
+        fallback: whether a fallback model predicts now.
     """
 
     def __init__(self, party: VerticalParty) -> None:
@@ -40,6 +41,8 @@ class KeptModelPredictions:
         self._jobs: Queue[_Job] = Queue(MAX_WAITING)
         self._queueing = Lock()
         self._closed: Unavailable | None = self._absent(list(party.agreement.passive))
+        self.fallback = False
+        self._missing: Sequence[str] = ()  # absent parties, while a fallback model predicts
 
     @property
     def classes(self) -> Sequence[str]:
@@ -82,9 +85,10 @@ class KeptModelPredictions:
     def health(self) -> dict[str, Any]:
         """Return whether predictions are answered now, who is absent, and statistics."""
         closed = self._closed
-        absent = [] if closed is None else closed.absent
+        absent = self._missing if closed is None else closed.absent
         return {
             "ready": closed is None,
+            "fallback": self.fallback,
             "parties": {
                 name: "absent" if name in absent else "here"
                 for name in self._party.agreement.parties
@@ -94,10 +98,15 @@ class KeptModelPredictions:
 
     # --- for the thread that has the connections --------------------------------------------------
 
-    def open(self) -> None:
-        """Accept jobs from now on."""
+    def open(self, *, fallback: bool = False, absent: Sequence[str] = ()) -> None:
+        """Accept jobs from now on.
+
+        Args:
+            fallback: whether a fallback model predicts.
+            absent: parties that are absent.
+        """
         with self._queueing:
-            self._closed = None
+            self._closed, self.fallback, self._missing = None, fallback, absent
 
     def close_absent(self, names: Sequence[str]) -> None:
         """Refuse jobs from now on, because the parties ``names`` are absent."""

@@ -25,6 +25,7 @@ class AnswersPredictions(Protocol):
     """What the server needs of a prediction service; its methods are called in many threads."""
 
     latencies: Latencies
+    fallback: bool  # whether a fallback model predicts now, because a party is or was absent
 
     @property
     def classes(self) -> Sequence[str]:
@@ -150,7 +151,10 @@ class _Handler(BaseHTTPRequestHandler):
         started, service = perf_counter(), self.server.service
         asked = parse_ids(self._ids(), id_columns(service.data))
         found = service.probabilities(asked.ids)
-        answer = {"predictions": Predictions(asked.texts, service.classes, found).as_json()}
+        predicted = Predictions(asked.texts, service.classes, found).as_json()
+        answer: dict[str, Any] = {"predictions": predicted}
+        if service.fallback:
+            answer["fallback"] = True
         service.latencies.add(perf_counter() - started, len(asked))
         return answer
 

@@ -115,13 +115,14 @@ class PredictionService:
     Attributes:
         stopped: event that stops the service when it is set.
         latencies: durations of the answered requests; the HTTP server adds each duration.
+        fallback: false: only a party that serves has a fallback model.
         failure: the error that stopped the worker thread, if any.
     """
 
     def __init__(
         self, party: VerticalParty, trained: TrainedNetwork, port: handshake.SpokePort
     ) -> None:
-        self.stopped, self.latencies = Event(), Latencies()
+        self.stopped, self.latencies, self.fallback = Event(), Latencies(), False
         self.failure: Exception | None = None
         self._party, self._trained = party, trained
         self._port = _WaitingPort(port, self.stopped)

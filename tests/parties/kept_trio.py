@@ -22,9 +22,10 @@ from parties.vertical.engine.party import VerticalParty
 from parties.vertical.kept_model import party_models
 from parties.vertical.passive import run_passive
 from parties.vertical.resume import prepare_start
-from parties.vertical.service.active import PredictsRows, serve_active
+from parties.vertical.service.active import serve_active
 from parties.vertical.service.desk import open_desk
 from parties.vertical.service.passive import serve_passive
+from parties.vertical.service.queue import PredictsRows
 
 TRAINING = {"learning_rate": 0.01, "batch": 16, "epochs": 2}
 SECONDS = 120.0  # most seconds of a session
@@ -33,7 +34,7 @@ SECONDS = 120.0  # most seconds of a session
 class NoPredictions:
     """A queue without predictions, which never waits."""
 
-    def open(self) -> None:
+    def open(self, *, fallback: bool = False, absent: Sequence[str] = ()) -> None:
         """Accept predictions."""
 
     def close_absent(self, names: Sequence[str]) -> None:

@@ -37,6 +37,7 @@ DESCEND = vfl_pb2.Gradient(descend=vfl_pb2.Descend())
 ACCUMULATE = vfl_pb2.Gradient(accumulate=vfl_pb2.Accumulate())
 HOLD = vfl_pb2.Gradient(hold=vfl_pb2.Hold())
 EMBEDDINGS = "embeddings"  # the part of a checkpoint with kept embeddings
+FALLBACK = "fallback"  # in this part: the embeddings of the fallback model
 READING_PARTS = 16  # largest number of parts in which a party computes the embeddings of a message
 # Tasks that restore an earlier model, or go on without one, if numbers are not finite.
 _MAY_DIVERGE = (vfl_pb2.UNLEARN, vfl_pb2.RELEARN)
@@ -104,6 +105,8 @@ class TrainingLoop:
         sent_gradients: the gradients that were sent for the last batch.
         diverged: whether a loss, gradient or embedding was not finite, or exceeded
             ``limits.magnitude``.
+        fallback: [common_rows, total_width], the kept embeddings of the fallback model; None if
+            there is none.
     """
 
     def __init__(self, party: VerticalParty, hub: Hub, state: PartyState, labels: Tensor) -> None:
@@ -117,6 +120,7 @@ class TrainingLoop:
         self._reply_seconds = 0.0  # moving average
         self.sent_gradients = SentGradients(np.empty(0, np.int64), {})
         self.diverged = False
+        self.fallback: Tensor | None = None
 
     @property
     def time_limit(self) -> float:
@@ -133,21 +137,24 @@ class TrainingLoop:
         self.sent_gradients = SentGradients(np.empty(0, np.int64), {})
 
     def forget(self, rows: Index) -> list[str]:
-        """Delete the labels of ``rows``, [rows], and all embeddings of the last batch.
+        """Delete the labels and kept embeddings of ``rows``, [rows], and those of the last batch.
 
         Returns:
             Descriptions of the deleted data, for the report; the labels are not mentioned.
         """
         self.labels[rows] = -1
+        if self.fallback is not None:
+            self.fallback[torch.from_numpy(rows)] = 0
         self.clear()
         return ["embeddings and logits of every compared model"]
 
     def kept(self) -> dict[str, Tensors]:
-        """What the loop stores in a checkpoint or a version: tensors [...] by group; here none."""
-        return {}
+        """What the loop stores in a checkpoint or a version: tensors [...] by group."""
+        return {} if self.fallback is None else {EMBEDDINGS: {FALLBACK: self.fallback}}
 
     def load(self, tensors: Mapping[str, Tensors]) -> None:
-        """Load the ``tensors``, [...], that ``kept`` returned; here none."""
+        """Load the ``tensors``, [...], that ``kept`` returned."""
+        self.fallback = tensors.get(EMBEDDINGS, {}).get(FALLBACK)
 
     def row_count(self, rows: vfl_pb2.Rows) -> int:
         """Number of rows in the row set ``rows`` of the current model."""
@@ -233,6 +240,8 @@ class TrainingLoop:
         found = ["labels"] if bool((self.labels[torch.from_numpy(gone)] >= 0).any()) else []
         if self._leaves or self._local_embedding is not None or self.sent_gradients.gradients:
             found.append("embeddings or gradients of the last batch")
+        if self.fallback is not None and bool(self.fallback[torch.from_numpy(gone)].any()):
+            found.append("embeddings of the fallback model")
         return found
 
     @torch.no_grad()

@@ -41,12 +41,24 @@ class NetworkRun:
 
     stops_early = True
 
-    def __init__(self, split_model: SplitModel, task: vfl_pb2.Task = vfl_pb2.UNLEARN) -> None:
-        """Change ``split_model`` in the task ``task``, which every message names."""
+    def __init__(
+        self,
+        split_model: SplitModel,
+        task: vfl_pb2.Task = vfl_pb2.UNLEARN,
+        frozen: Tensor | None = None,
+    ) -> None:
+        """Change ``split_model`` in the task ``task``, which every message names.
+
+        Args:
+            split_model: the model.
+            task: the task.
+            frozen: the embeddings of the rows of all epochs that train only the top model, [rows,
+                total_width], in index order; None: they are read from the parties.
+        """
         self.split_model, self.agreement = split_model, split_model.agreement
         self._task = task
         self.progress = split_model.party.progress
-        self._frozen: Tensor | None = None  # embeddings of an epoch's rows, [rows, width]
+        self._frozen = self._given = frozen
 
     @property
     def sets(self) -> list[RowSets]:
@@ -113,14 +125,14 @@ class NetworkRun:
         self, slot: str, stream: str, rule: UpdateRule = PLAIN, sample: Sample | None = None
     ) -> None:
         """Restore the copy with the name ``slot``; the steps that follow use ``rule``."""
-        self._frozen = None
+        self._frozen = self._given
         self.split_model.restore_copy(slot, stream, self._task, rule, sample)
 
     def initialise(
         self, stream: str, rows: vfl_pb2.Rows, rule: UpdateRule, sample: Sample | None = None
     ) -> None:
         """Start with a fresh model, whose preprocessing is fitted on ``rows``."""
-        self._frozen = None
+        self._frozen = self._given
         self.split_model.initialise(stream, rows, self._task, None, rule, sample)
 
     def shrink(self, shares: ShrinkShares, stream: str) -> None:

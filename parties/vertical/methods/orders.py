@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import ceil
-from typing import Self
+from typing import Final, Self
 
 from configs.agreement import VerticalAgreement
 from configs.local_start import LocalStartSettings
@@ -16,6 +16,7 @@ from parties.vertical.engine.optimiser import (
 from parties.vertical.engine.rows import Sample
 
 Start = tuple[UpdateRule, Sample | None]
+FALLBACK: Final = LocalStartSettings(joint_epochs=0.0)  # of the fallback model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +80,17 @@ def training_orders(agreement: VerticalAgreement, *, continues: bool) -> list[Or
 
     ``continues``: whether the training goes on from a kept version.
     """
-    plan = agreement.training
-    found = [Orders.of_local_start(agreement, plan.continued)] if continues else []
+    plan, found = agreement.training, fallback_orders(agreement)
+    if continues:
+        found.append(Orders.of_local_start(agreement, plan.continued))
     if plan.start == "local":
         return [*found, Orders.of_local_start(agreement, plan.local)]
     return [*found, Orders.of_training(agreement, plan.learning_rate, plan.epochs)]
+
+
+def fallback_orders(agreement: VerticalAgreement) -> list[Orders]:
+    """The local fit of the fallback model's bottoms, in the tasks TRAIN and UNLEARN."""
+    return [Orders(local=(FALLBACK,))] if agreement.fits_fallback else []
 
 
 def training_batches(agreement: VerticalAgreement, epochs: int) -> tuple[tuple[int, int], ...]:

@@ -19,7 +19,7 @@ from parties.vertical.methods.ico_like import IcoLikeMethod
 from parties.vertical.methods.method import PAIRED, VerticalMethod
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.newton_cg import NewtonCgMethod
-from parties.vertical.methods.orders import Orders
+from parties.vertical.methods.orders import Orders, fallback_orders
 from parties.vertical.methods.relabel import RelabelMethod
 from parties.vertical.methods.retrain import RetrainMethod
 from parties.vertical.methods.retrain_local import RetrainLocalMethod
@@ -99,7 +99,8 @@ def early_checkpoint_share(agreement: VerticalAgreement) -> float | None:
 def agreed_orders(agreement: VerticalAgreement) -> list[Orders]:
     """The orders of every method that an agreement names."""
     plan = agreement.unlearning
-    return [METHODS[name].orders(agreement) for name in (plan.method, *plan.compare)]
+    of_methods = [METHODS[name].orders(agreement) for name in (plan.method, *plan.compare)]
+    return [*of_methods, *fallback_orders(agreement)]
 
 
 def independent_retrains(count: int) -> list[AnyMethod]:

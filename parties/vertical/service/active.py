@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from time import monotonic
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -19,7 +18,6 @@ from parties.requests.events import (
     StatedBody,
     VerifiedBody,
 )
-from parties.requests.exchange import pack_events, unpack_events
 from parties.requests.lifecycle import RequestState, RequestView
 from parties.session import handshake
 from parties.session.handshake import CheckpointOffer
@@ -37,48 +35,21 @@ from parties.vertical.saved_model import restore_local_model
 from parties.vertical.service.carry_out import (
     Quarantined,
     carry_out_batch,
+    labelled_rows,
     quarantine,
-    rows_of_labels,
 )
+from parties.vertical.service.fallback import FallbackModel
+from parties.vertical.service.journals import JournalExchange
 from parties.vertical.service.patience import Backoff
+from parties.vertical.service.queue import PredictionQueue
 from parties.vertical.service.replay_window import ReplayWindow
 from parties.vertical.service.statement import PresentModel, state_new_version
 from protocol import vfl_pb2
-from protocol.errors import ProtocolError, RemoteProtocolError
+from protocol.errors import ProtocolError
 from protocol.hub import Hub
 from protocol.message import Message
 
-
-class PredictsRows(Protocol):
-    """Predicts rows by their IDs."""
-
-    def probabilities(self, ids: Sequence[bytes]) -> Probabilities:
-        """Return class probabilities, [ids, classes]; NaN for rows without a prediction."""
-
-
-class PredictionQueue(Protocol):
-    """Predictions that callers in other threads wait for."""
-
-    def open(self) -> None:
-        """Accept predictions from now on."""
-
-    def close_absent(self, names: Sequence[str]) -> None:
-        """Refuse predictions from now on, because the parties ``names`` are absent."""
-
-    def close_busy(self) -> None:
-        """Refuse predictions from now on, because a request is being carried out."""
-
-    def answer_next(self, predictor: PredictsRows, seconds: float) -> bool:
-        """Answer one prediction, and wait for it at most ``seconds``; return whether there was one.
-
-        Raises:
-            ProtocolError: a party was lost.
-        """
-
-
 POLL = 0.5  # seconds between two exchanges of journals
-ROUNDS = 4  # exchanges in a row, while events arrive
-MOST_ROUNDS = 1000  # while a restored journal gets its own events back
 
 
 def serve_active(
@@ -103,32 +74,24 @@ def serve_active(
         StorageError: no model is kept.
     """
     party_models(party).require()
-    backoff, finished = Backoff(party), False
+    backoff, finished, fallback = Backoff(party), False, None
+    if party.agreement.requests.absent == "fallback":
+        fallback = FallbackModel(party, desk, predictions)
+    meanwhile = None if fallback is None else fallback.attend
     while not finished:
         began = monotonic()
         predictions.close_absent(list(party.agreement.passive))
         try:
-            hub, offers = handshake.accept_spokes(party, port)
-            finished = _run_session(party, hub, offers, desk, predictions, once=once)
+            hub, offers = handshake.accept_spokes(party, port, meanwhile=meanwhile)
+            with report_and_close(hub):
+                service = ActiveService(party, hub, offers, desk, predictions, fallback)
+                finished = service.run(once=once)
         except Quarantined as error:
             party.progress.warn(str(error))
         except ProtocolError as error:
             if not is_connection_loss(error):
                 raise
             backoff.wait(error, monotonic() - began)
-
-
-def _run_session(
-    party: VerticalParty,
-    hub: Hub,
-    offers: Mapping[str, CheckpointOffer],
-    desk: RequestDesk,
-    predictions: PredictionQueue,
-    *,
-    once: bool,
-) -> bool:
-    with report_and_close(hub):
-        return ActiveService(party, hub, offers, desk, predictions).run(once=once)
 
 
 class ActiveService:
@@ -141,12 +104,16 @@ class ActiveService:
         offers: Mapping[str, CheckpointOffer],
         desk: RequestDesk,
         predictions: PredictionQueue,
+        fallback: FallbackModel | None = None,
     ) -> None:
         self._party, self._hub, self._desk, self._predictions = party, hub, desk, predictions
         self._model = start_kept_model(party, hub, offers)
         erase_replaced_models(party)  # every party has this version
         self._store = party_models(party)
-        self._counts: dict[str, dict[str, int]] = {}  # events that each spoke has
+        self._synchronise = JournalExchange(party, hub, desk).synchronise
+        self._fallback = fallback
+        if fallback is not None:
+            fallback.returned()
         self._window = ReplayWindow(desk, party, self._store)
         self._place = _places(self._model.state.features.ids())
         self._method = party.agreement.unlearning.method
@@ -176,7 +143,7 @@ class ActiveService:
             if once and not self._is_waited_for():
                 self._goodbye()
                 return True
-            self._predictions.open()
+            self._predictions.open(fallback=self._uses_fallback)
             self._answer(POLL)
 
     # --- requests --------------------------------------------------------------------------------
@@ -210,13 +177,7 @@ class ActiveService:
         """Name the rows of requests by label; only the active party has the labels."""
         for view in self._desk.requests():
             if view.state is RequestState.AUTHORISED:
-                content = view.content
-                rows = rows_of_labels(
-                    self._model,
-                    content.classes,
-                    share=float(content.fraction),
-                    stream=f"{view.id} {content.seed}",
-                )
+                rows = labelled_rows(self._model, view)
                 body = AlignedBody(rows=tuple(rows.tolist()))
                 self._desk.append(EventKind.ALIGNED, view.id, body)
 
@@ -267,41 +228,7 @@ class ActiveService:
         waiting = (RequestState.PENDING, RequestState.AUTHORISED, RequestState.VERIFIED)
         return any(each.state in waiting for each in self._desk.requests())
 
-    # --- journals --------------------------------------------------------------------------------
-
-    def _synchronise(self) -> None:
-        """Exchange events with all passive parties, until no event is new.
-
-        Raises:
-            RemoteProtocolError: a party does not return events of this party that it has.
-        """
-        for number in range(MOST_ROUNDS):
-            before = self._desk.journal.counts()
-            whole = [self._exchange(name) for name in self._hub]
-            quiet = self._desk.journal.counts() == before and self._all_know()
-            if all(whole) and (quiet or number >= ROUNDS):
-                return
-        raise RemoteProtocolError(
-            f"another party does not return the events of {self._party.name} that it has",
-            f"restore the newest journal of {self._party.name}",
-        )
-
-    def _exchange(self, name: str) -> bool:
-        """Exchange events with one party; return whether this party has all its own events."""
-        journal = self._desk.journal
-        lacking = journal.since(self._counts[name]) if name in self._counts else []
-        self._move_to(vfl_pb2.UNLEARN)
-        message = vfl_pb2.SyncJournal(counts=journal.counts())
-        limit = self._party.limits.step_seconds
-        reply = self._hub.ask(name, limit, message, pack_events(lacking))
-        theirs = reply.expect(vfl_pb2.JournalEvents)
-        self._counts[name] = dict(theirs.counts)
-        events = unpack_events(reply.tensor(np.uint8, None))
-        return self._desk.merge(events, self._counts[name])
-
-    def _all_know(self) -> bool:
-        ours = self._desk.journal.counts()
-        return all(counts == ours for counts in self._counts.values())
+    # --- messages --------------------------------------------------------------------------------
 
     def _move_to(self, task: vfl_pb2.Task) -> None:
         self._hub.move_to(vfl_pb2.Place(task=task, epoch=0, step=0, microbatch=0))
@@ -315,8 +242,23 @@ class ActiveService:
     def _answer(self, seconds: float) -> None:
         """Answer predictions for some seconds."""
         until = monotonic() + seconds
+        predictor = self._fallback if self._uses_fallback and self._fallback else self
         while (left := until - monotonic()) > 0:
-            self._predictions.answer_next(self, left)
+            self._predictions.answer_next(predictor, left)
+
+    @property
+    def _uses_fallback(self) -> bool:
+        """Whether the fallback model predicts: the version knows rows that a request forgot there.
+
+        After a restart the model is fitted again.
+        """
+        if self._fallback is None:
+            return False
+        version = present_version(self._store)
+        found = [each.fallback for each in self._desk.requests() if each.open]
+        if any(each is not None and each.version == version for each in found):
+            self._fallback.renew()
+        return self._fallback.stands_for(version)
 
     @torch.no_grad()
     def probabilities(self, ids: Sequence[bytes]) -> Probabilities:

@@ -10,12 +10,13 @@ from parties.common.shared_randomness import Index, derive_key, permutation
 from parties.requests.driver import NOT_FINITE, carry_out
 from parties.requests.duties import RequestDesk
 from parties.requests.events import EventKind, QuarantinedBody, event_time
-from parties.requests.lifecycle import largest_version
+from parties.requests.lifecycle import RequestView, largest_version
 from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.evaluation.quick_audit import QuickAudit, Readout, quick_audit, read_out
 from parties.vertical.kept_model import digest_before, state_digest
+from parties.vertical.methods.fallback import keep_fallback_embeddings
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.registry import vertical_method
@@ -67,6 +68,7 @@ def carry_out_batch(
                 f"{audit.validation_after:.4f}, more than requests.guard allows"
             )
         before, after = digest_before(split_model.state), state_digest(split_model.state)
+        keep_fallback_embeddings(split_model, vfl_pb2.UNLEARN)
     if len(rows):
         desk.forget_ids(split_model.state.features.ids(), batch)
         purge_request(split_model, "batch")
@@ -122,6 +124,13 @@ def quarantine(desk: RequestDesk, store: ModelStore, batch: list[str], why: str)
     parent = _parent(store)
     store.prune(parent, parent)
     return reason
+
+
+def labelled_rows(split_model: SplitModel, view: RequestView) -> Index:
+    """The rows of a request by label, [rows], ascending; only the active party has the labels."""
+    content = view.content
+    share, stream = float(content.fraction), f"{view.id} {content.seed}"
+    return rows_of_labels(split_model, content.classes, share=share, stream=stream)
 
 
 def rows_of_labels(

@@ -78,7 +78,9 @@ class ServingSession:
         self._party, self._channel, self._desk = party, channel, desk
         self._store = party_models(party)
         hooks = RequestHooks(self._started, self._remember, self._ended, self._made)
-        start = partial(start_kept_state, party, channel, self._store)
+        start = partial(
+            start_kept_state, party, channel, self._store, synchronise=self._exchange_events
+        )
         self.session = PassiveSession(party, channel, self._store, start, hooks)
         erase_replaced_models(party)  # every party has this version
         self._settled = False
@@ -109,6 +111,15 @@ class ServingSession:
             self._settled = True
         if whole:
             self._window.erase_expired()
+        self._send_events(counts)
+
+    def _exchange_events(self, counts: dict[str, int], message: Message) -> None:
+        """Learn of requests while the active party waits for another party."""
+        self._desk.merge(unpack_events(message.tensor(np.uint8, None)), counts)
+        self._send_events(counts)
+
+    def _send_events(self, counts: dict[str, int]) -> None:
+        """Send the active party the events that it lacks, by its ``counts``."""
         lacking = self._desk.journal.since(counts)
         reply = vfl_pb2.JournalEvents(counts=self._desk.journal.counts())
         self._channel.send(reply, pack_events(lacking))

@@ -11,9 +11,10 @@ from parties.session.setup import StartOptions, hub_address
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.kept_model import recover_models
 from parties.vertical.run_party import open_line_server
-from parties.vertical.service.active import PredictionQueue, serve_active
+from parties.vertical.service.active import serve_active
 from parties.vertical.service.desk import open_desk
 from parties.vertical.service.passive import serve_passive
+from parties.vertical.service.queue import PredictionQueue
 from parties.vertical.service.replay import (
     ReplayResult,
     plan_replay,

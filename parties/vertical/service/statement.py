@@ -61,6 +61,8 @@ def state_new_version(desk: RequestDesk, present: PresentModel, sent: Sequence[b
     destroyed.append(StoredItem(id="features-and-embeddings-in-memory", kind="embeddings"))
     if party.agreement.keeps_embeddings and party.name == party.agreement.active:
         destroyed.append(StoredItem(id="kept-embeddings-of-the-rows", kind="embeddings"))
+    if party.name == party.agreement.active and _had_fallback(desk, facts.requests):
+        destroyed.append(StoredItem(id="fallback-model-in-memory", kind="model"))
     for request in missing:
         rows = desk.request(request).rows or ()
         body = StatedBody(
@@ -82,6 +84,11 @@ def state_new_version(desk: RequestDesk, present: PresentModel, sent: Sequence[b
             },
         )
         desk.append(EventKind.STATED, request, body)
+
+
+def _had_fallback(desk: RequestDesk, requests: Sequence[str]) -> bool:
+    """Whether a fallback model predicted for one of the requests, because a party was absent."""
+    return any(desk.request(each).fallback is not None for each in requests)
 
 
 def _kept_copies(state: PartyState) -> tuple[StoredItem, ...]:

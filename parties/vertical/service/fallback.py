@@ -1,0 +1,215 @@
+"""The active party while a passive party is absent: it follows journals, and predicts alone.
+
+The fallback model (``methods/fallback.py``) is fitted without the rows of all open requests. It is
+kept in memory only. When all parties are back, it predicts until the requests are carried out.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from time import monotonic
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.arithmetic import parameter_digest
+from parties.data.predictions import Probabilities
+from parties.requests.duties import RequestDesk
+from parties.requests.events import EventKind, FallbackBody
+from parties.session.reconnect import is_connection_loss
+from parties.vertical.engine.networks import ActiveNetwork
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.kept_model import party_models, present_version
+from parties.vertical.methods.fallback import fit_fallback_top, kept_embeddings
+from parties.vertical.service.carry_out import labelled_rows
+from parties.vertical.service.journals import JournalExchange
+from parties.vertical.service.queue import PredictionQueue
+from parties.vertical.service.statement import commitment
+from protocol.channel import Channel
+from protocol.errors import ProtocolError
+from protocol.hub import Hub
+
+PATIENCE = 5.0  # seconds that a party may be absent without a fallback model
+PERIOD = 0.5  # seconds between two exchanges of journals
+BRIEFLY = 0.1  # seconds in which predictions are answered, before the next look for a connection
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    """A fallback model."""
+
+    version: int  # number of the version that it stands for
+    asked: frozenset[int]  # the rows of open requests when it was fitted
+    without: frozenset[int]  # those of them that the version knows: the model leaves them out
+    embeddings: Tensor  # [common_rows, total_width]
+    network: ActiveNetwork
+    place: dict[bytes, int]  # the index of each common row, by ID
+
+
+class FallbackModel:
+    """What the active party does while it waits for passive parties."""
+
+    def __init__(
+        self, party: VerticalParty, desk: RequestDesk, predictions: PredictionQueue
+    ) -> None:
+        self._party, self._desk, self._predictions = party, desk, predictions
+        self._store = party_models(party)
+        self._began: float | None = None  # when the present absence was noticed
+        self._exchanged = -inf  # when journals were exchanged last
+        self._exchanges: dict[str, tuple[Channel, JournalExchange]] = {}
+        self._fitted: _Fitted | None = None
+        self._warned = 0  # the version without embeddings that a warning named
+        self._labelled: dict[str, frozenset[int]] = {}  # rows of requests by label, by ID
+
+    # --- while parties are absent ----------------------------------------------------------------
+
+    def attend(self, arrived: Mapping[str, Channel]) -> Collection[str]:
+        """Exchange journals with the parties that ``arrived``, renew the model, and predict.
+
+        Returns:
+            The names of parties that are lost.
+        """
+        now = monotonic()
+        self._began = self._began or now
+        lost: list[str] = []
+        if now - self._exchanged >= PERIOD:
+            self._exchanged = now
+            lost = [name for name, channel in arrived.items() if not self._reaches(name, channel)]
+            self._desk.attend()
+            if now - self._began >= PATIENCE:
+                here = arrived.keys() - set(lost)
+                self._serve_without(
+                    [each for each in self._party.agreement.passive if each not in here]
+                )
+        if self._fitted is not None:
+            self._predictions.answer_next(self, BRIEFLY)
+        return lost
+
+    def returned(self) -> None:
+        """Note that all parties have returned."""
+        self._began, self._exchanges = None, {}
+
+    def _reaches(self, name: str, channel: Channel) -> bool:
+        """Exchange events with one party; return False if it is lost."""
+        before, exchange = self._exchanges.get(name, (None, None))
+        if exchange is None or before is not channel:
+            exchange = JournalExchange(self._party, Hub({name: channel}), self._desk)
+            self._exchanges[name] = channel, exchange
+        try:
+            exchange.exchange(name)
+        except ProtocolError as error:
+            if not is_connection_loss(error):
+                raise
+            return False
+        return True
+
+    def _serve_without(self, absent: Sequence[str]) -> None:
+        """Predict with a fallback model, because the parties ``absent`` are absent."""
+        if self.renew():
+            self._record(absent)
+            self._predictions.open(fallback=True, absent=absent)
+
+    def _record(self, absent: Sequence[str]) -> None:
+        """Journal for each open request that its rows are not in the fallback model."""
+        fitted = self._fitted
+        if fitted is None:
+            return
+        digest = parameter_digest(fitted.network.top.parameters()).hex()
+        for view in self._desk.requests():
+            if not view.open or view.version_after is not None:
+                continue
+            known = view.fallback
+            body = FallbackBody(
+                version=fitted.version,
+                absent=tuple(sorted(absent)),
+                model=commitment(self._party, view.id, digest),
+            )
+            if known is None or (known.version, known.model) != (body.version, body.model):
+                self._desk.append(EventKind.FALLBACK, view.id, body)
+
+    # --- the model -------------------------------------------------------------------------------
+
+    def renew(self) -> bool:
+        """Fit the model again if the version, or the rows of open requests, have changed.
+
+        Returns:
+            Whether there is a fallback model.
+        """
+        version, fitted = present_version(self._store), self._fitted
+        asked = self._asked(version)
+        if fitted is None or (fitted.version, fitted.asked) != (version, asked):
+            self._fitted = self._fit(version, asked)
+        return self._fitted is not None
+
+    def _asked(self, version: int) -> frozenset[int]:
+        """The rows of all open requests; also of requests by label that name no rows yet."""
+        rows = set(self._desk.frozen_rows(version))
+        for view in self._desk.requests():
+            if view.open and view.rows is None:
+                if view.id not in self._labelled:
+                    found = labelled_rows(self._load(version), view)
+                    self._labelled[view.id] = frozenset(found.tolist())
+                rows |= self._labelled[view.id]
+        return frozenset(rows)
+
+    def _load(self, version: int) -> SplitModel:
+        run = self._store.offer().run
+        return SplitModel.resume(self._party, Hub({}), self._store, version, run)
+
+    def _fit(self, version: int, asked: frozenset[int]) -> _Fitted | None:
+        """The fallback model; None if the version has no embeddings, or no row would remain."""
+        model = self._load(version)
+        embeddings, features = kept_embeddings(model), model.state.features
+        rows = np.array(sorted(asked), np.int64)
+        without = rows[features.rows[rows] >= 0]
+        remains = len(np.setdiff1d(model.rows.train, without))
+        if embeddings is None or not remains:
+            if self._warned != version:
+                reason = "no training row remains" if not remains else "it keeps no embeddings"
+                self._party.progress.warn(f"version {version} has no fallback model: {reason}")
+                self._warned = version
+            return None
+        if len(without):
+            model.forget(without)
+        fit_fallback_top(model, embeddings)
+        network = model.local_model.model.network
+        if not isinstance(network, ActiveNetwork):
+            raise LookupError("the active party has no top model")
+        place = {each: index for index, each in enumerate(features.ids()) if each}
+        left_out = frozenset(without.tolist())
+        return _Fitted(version, asked, left_out, embeddings, network, place)
+
+    def stands_for(self, version: int) -> bool:
+        """Return whether the model predicts in place of ``version``, which knows rows of requests.
+
+        It does while a request is open that it was fitted without.
+        """
+        fitted = self._fitted
+        if fitted is None or fitted.version != version:
+            self._fitted = None
+            return False
+        return bool(fitted.without & self._asked(version))
+
+    @torch.no_grad()
+    def probabilities(self, ids: Sequence[bytes]) -> Probabilities:
+        """Class probabilities, [ids, classes]; NaN for rows that are unknown, or to be forgotten.
+
+        Raises:
+            LookupError: there is no fallback model.
+        """
+        fitted = self._fitted
+        if fitted is None:
+            raise LookupError("there is no fallback model")
+        plan = self._party.agreement
+        withheld = fitted.without | self._desk.frozen_rows(fitted.version)
+        place = np.array([fitted.place.get(each, -1) for each in ids], np.int64)
+        place[np.isin(place, sorted(withheld))] = -1
+        known = np.flatnonzero(place >= 0)
+        result = np.full((len(ids), len(plan.labels.classes)), np.nan)
+        widths = [each.width or 0 for each in plan.feature_parties.values()]
+        chosen = fitted.embeddings[torch.from_numpy(place[known])]
+        logits = fitted.network(list(torch.split(chosen, widths, dim=1)))
+        result[known] = torch.softmax(logits.double(), dim=1).numpy()
+        return result

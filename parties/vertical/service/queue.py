@@ -1,0 +1,38 @@
+"""The queue of predictions that a serving active party answers."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from parties.data.predictions import Probabilities
+
+
+class PredictsRows(Protocol):
+    """Predicts rows by their IDs."""
+
+    def probabilities(self, ids: Sequence[bytes]) -> Probabilities:
+        """Return class probabilities, [ids, classes]; NaN for rows without a prediction."""
+
+
+class PredictionQueue(Protocol):
+    """Predictions that callers in other threads wait for."""
+
+    def open(self, *, fallback: bool = False, absent: Sequence[str] = ()) -> None:
+        """Accept predictions from now on.
+
+        Args:
+            fallback: whether a fallback model predicts.
+            absent: parties that are absent.
+        """
+
+    def close_absent(self, names: Sequence[str]) -> None:
+        """Refuse predictions from now on, because the parties ``names`` are absent."""
+
+    def close_busy(self) -> None:
+        """Refuse predictions from now on, because a request is being carried out."""
+
+    def answer_next(self, predictor: PredictsRows, seconds: float) -> bool:
+        """Answer one prediction, and wait for it at most ``seconds``; return whether there was one.
+
+        Raises:
+            ProtocolError: a party was lost.
+        """
