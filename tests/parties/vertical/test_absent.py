@@ -10,18 +10,27 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kept_trio import SECONDS, KeptTrio, train_trio
+from kept_trio import SECONDS, KeptTrio, NoPredictions, train_trio
+from three_parties import agreement, party
 
+from configs.errors import ConfigError
 from parties.data.predictions import Probabilities
+from parties.requests.events import DecisionBody, EventKind
 from parties.requests.lifecycle import RequestState, RequestView
+from parties.requests.receipts import read_receipt
+from parties.session.checkpoint import CheckpointContent
 from parties.session.memory_port import MemoryPort
 from parties.vertical.engine.party import VerticalParty
-from parties.vertical.kept_model import kept_ids
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.kept_model import kept_ids, state_digest
+from parties.vertical.methods.fallback import fit_fallback_top, kept_embeddings
 from parties.vertical.service import fallback
 from parties.vertical.service.active import serve_active
 from parties.vertical.service.desk import open_desk
 from parties.vertical.service.passive import serve_passive
 from parties.web.kept_model_queue import KeptModelPredictions
+from protocol.hub import Hub
+from protocol.line import Line
 
 PLAN = {"requests": {"absent": "fallback"}}
 
@@ -33,6 +42,7 @@ class Serving:
         self._trio, self._pool, self._port = trio, pool, MemoryPort()
         self._desks = {name: trio.desk(name) for name in trio.names}
         self.runs: list[Future[None]] = []
+        self.lines: dict[str, Line] = {}  # the newest line of each passive party
         self.predictions = KeptModelPredictions(trio.party("hub"))
 
     def start(self, *names: str) -> None:
@@ -40,9 +50,15 @@ class Serving:
         for name in names:
             self.runs.append(self._pool.submit(self._serve, self._trio.party(name)))
 
-    def view(self, name: str, request: str) -> RequestView:
-        """A request as one party sees it."""
-        return self._desks[name].request(request)
+    def view(self, name: str, request: str) -> RequestView | None:
+        """A request as one party sees it; None if the party does not know it."""
+        views = self._desks[name].requests()
+        return next((each for each in views if each.id == request), None)
+
+    def has_fallback(self, name: str, request: str) -> bool:
+        """Whether a party knows that a fallback model was fitted without a request's rows."""
+        view = self.view(name, request)
+        return view is not None and view.fallback is not None
 
     def close(self) -> None:
         """Wait until all parties have ended."""
@@ -51,12 +67,16 @@ class Serving:
         for desk in self._desks.values():
             desk.close()
 
-    def _serve(self, party: VerticalParty) -> None:
-        with closing(open_desk(party, party.agreement)) as desk:
-            if party.name == "hub":
-                serve_active(party, self._port, desk, self.predictions, once=True)
+    def _serve(self, us: VerticalParty) -> None:
+        with closing(open_desk(us, us.agreement)) as desk:
+            if us.name == "hub":
+                serve_active(us, self._port, desk, self.predictions, once=True)
             else:
-                serve_passive(party, lambda: self._port.connect(party.name), desk, once=True)
+                serve_passive(us, lambda: self._connect(us.name), desk, once=True)
+
+    def _connect(self, name: str) -> Line:
+        self.lines[name] = self._port.connect(name)
+        return self.lines[name]
 
 
 @contextmanager
@@ -87,8 +107,13 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def training_rows(trio: KeptTrio) -> list[int]:
     """Common indices of the training rows."""
+    return newest(trio).tensors["rows"]["train"].tolist()
+
+
+def newest(trio: KeptTrio) -> CheckpointContent:
+    """What the active party's newest version contains."""
     store = trio.models()["hub"]
-    return store.read(store.newest_version().number).tensors["rows"]["train"].tolist()
+    return store.read(store.newest_version().number)
 
 
 def digests(trio: KeptTrio) -> dict[str, str]:
@@ -109,13 +134,14 @@ def test_absent_party_completes_its_part_when_it_returns(tmp_path: Path) -> None
     found: Probabilities = np.empty(0)
     with serving(trio) as parties:
         parties.start("hub", "left")
-        wait_for(parties, lambda: parties.view("left", request).fallback, "no fallback model")
+        wait_for(parties, lambda: parties.has_fallback("left", request), "no fallback model")
         found = parties.predictions.probabilities(ids)
         health = parties.predictions.health()
         view = parties.view("hub", request)
         parties.start("right")
     assert health["fallback"]
     assert health["parties"] == {"hub": "here", "left": "here", "right": "absent"}
+    assert view is not None
     assert view.state is RequestState.PENDING
     assert view.fallback is not None
     assert view.fallback.absent == ("right",)
@@ -127,4 +153,98 @@ def test_absent_party_completes_its_part_when_it_returns(tmp_path: Path) -> None
     present.carry_out()
     assert digests(present) == digests(trio)
     for each in trio.models().values():
-        assert [file.number for file in each.files()] == [2]
+        assert len(each.files()) == 1
+    kept = newest(trio).tensors["embeddings"]["fallback"]
+    assert not kept[rows].any()
+    assert kept.any(dim=1).sum() == len(kept) - len(rows)
+    receipt = read_receipt(trio.folder / "runs" / "trio" / "hub" / "receipts" / f"{request}.json")
+    destroyed = {item.id for each in receipt.statements for item in each.artefacts_destroyed}
+    assert "fallback-model-in-memory" in destroyed
+
+
+def test_party_that_waits_may_be_lost_and_return(tmp_path: Path) -> None:
+    trio = train_trio(tmp_path, **PLAN)
+    rows = training_rows(trio)[:5]
+    with serving(trio) as parties:
+        parties.start("hub", "left")
+        wait_for(parties, lambda: parties.predictions.health()["ready"], "no fallback model")
+        parties.lines["left"].close()
+        request = trio.request("left", rows)
+        wait_for(parties, lambda: parties.has_fallback("hub", request), "left did not return")
+        parties.start("right")
+    assert trio.view("hub", request).state is RequestState.CERTIFIED
+
+
+def test_fallback_model_does_not_depend_on_labels_of_requested_rows(tmp_path: Path) -> None:
+    trio = train_trio(tmp_path, **PLAN)
+    store, rows = trio.models()["hub"], np.array(training_rows(trio)[:20])
+    found = []
+    for changed in (rows[:0], rows):
+        run = store.offer().run
+        model = SplitModel.resume(trio.party("hub"), Hub({}), store, 1, run)
+        model.forget(rows)
+        model.labels[changed] = 1 - model.labels[changed]
+        embeddings = kept_embeddings(model)
+        assert embeddings is not None
+        fit_fallback_top(model, embeddings)
+        found.append(state_digest(model.state))
+    assert found[0] == found[1]
+
+
+def test_fallback_model_stands_for_the_version_while_its_request_is_open(tmp_path: Path) -> None:
+    trio = train_trio(tmp_path, **PLAN)
+    request = trio.request("hub", training_rows(trio)[:5])
+    hub = trio.party("hub")
+    with closing(open_desk(hub, hub.agreement)) as desk:
+        model = fallback.FallbackModel(hub, desk, NoPredictions())
+        assert not model.stands_for(1)
+        assert model.renew()
+        assert model.stands_for(1)
+        desk.append(EventKind.WITHDRAWN, request, DecisionBody())
+        assert not model.stands_for(1)
+
+
+def test_requests_by_label_are_left_out_before_they_are_aligned(tmp_path: Path) -> None:
+    trio = train_trio(tmp_path, **PLAN)
+    content = {"kind": "labels_part", "rows": None, "classes": ("b",), "fraction": "0.5"}
+    trio.request("hub", **content)
+    hub = trio.party("hub")
+    ids = kept_ids(trio.models()["hub"], 1)
+    with closing(open_desk(hub, hub.agreement)) as desk:
+        model = fallback.FallbackModel(hub, desk, NoPredictions())
+        model.renew()
+        withheld = np.isnan(model.probabilities(ids)).any(axis=1)
+    labels = newest(trio).tensors["labels"]["labels"].numpy()
+    assert set(labels[withheld].tolist()) == {hub.agreement.labels.classes.index("b")}
+
+
+def test_version_without_embeddings_has_no_fallback_model(tmp_path: Path) -> None:
+    trio = train_trio(tmp_path)
+    trio.plan = {**trio.plan, **PLAN}
+    hub = trio.party("hub")
+    with closing(open_desk(hub, hub.agreement)) as desk:
+        assert not fallback.FallbackModel(hub, desk, NoPredictions()).renew()
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        (
+            {"privacy": {"embed_once": {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5}}},
+            "bottom models that a party may fit alone",
+        ),
+        ({"requests": {"absent": "fallback", "keep": "nothing"}}, "requests.keep = 'model'"),
+        (
+            {
+                "sharding": {"shards": 2},
+                "unlearning": {"method": "sharded", "compare": (), "retrains": 0},
+            },
+            "sharding.shards",
+        ),
+    ],
+)
+def test_agreements_without_a_fallback_model_are_refused(
+    tmp_path: Path, changes: dict[str, Any], word: str
+) -> None:
+    with pytest.raises(ConfigError, match=word):
+        party(tmp_path, "hub", agreement(**{**PLAN, **changes}), [])
