@@ -23,6 +23,8 @@
 - *size*: the sealed files that each party keeps for later requests, over its own saved model. The
   limit is that of all parties together: the IDs and row maps of a party with a small part of the
   model may be larger than this part;
+- *absence*: a request while a passive party is down, with predictions over HTTP, against the same
+  request with all parties (``tests/parties/absence.py``);
 - *weeks*: ten weeks, each with 3 % new rows, one to three requests, an absence and a restart
   (``tests/parties/weeks.py``), against a training from the beginning on the final rows;
 - *predictions*: ten a second over HTTP for ten minutes, while three requests run and one party is
@@ -38,6 +40,7 @@ boundaries, and the rows name how many there are in all.
 
 import json
 import os
+import shutil
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -47,6 +50,7 @@ from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
 
+from absence import Absence, live_through_absence
 from bench.ledger import Row, at_most, shown
 from bench.scopes import SECTIONS
 from kills import ROOT
@@ -71,6 +75,7 @@ KEPT = 4.0  # largest size of what is kept, over that of the model
 IMAGES = int(os.environ.get("VFL_BENCH_IMAGES", "10000"))  # losses of power at most
 LIVES = int(os.environ.get("VFL_BENCH_LIVES", "10000"))  # lives with one kill at most
 PAIRS = int(os.environ.get("VFL_BENCH_PAIRS", "200"))  # lives with two kills
+ABSENT_SHARE = 0.05  # of the training rows, in a request while a party is absent
 WEEKS, FIRST = 10, 0.7  # weeks, and the fraction of the rows in the first training
 SECONDS, RATE = 600.0, 10.0  # duration of the predictions, and predictions a second
 
@@ -91,6 +96,7 @@ def request_sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]
         "request power": lambda report: _power_losses(_lives(), _folder(), report),
         "request weeks": lambda report: _weeks(data, report),
         "request predictions": lambda report: _predictions(_folder(), report),
+        "request absence": lambda report: _absences(data, report),
     }
 
 
@@ -235,6 +241,45 @@ def _weeks(data: Path, report: Report) -> Iterator[Row]:
                 (own / "life.json").write_text(json.dumps(asdict(life)))
             lives.append(Life(**json.loads((own / "life.json").read_text())))
         yield from _rows_of_weeks(f"{WEEKS} weeks of {name}, {len(lives)} seeds", lives)
+
+
+def _absences(data: Path, report: Report) -> Iterator[Row]:
+    """A request of a twentieth of the training rows while a passive party is absent."""
+    for name, (build, away) in {
+        "digits": (_digits, "right"),
+        "Adult": (_adult, "registry"),
+    }.items():
+        found = []
+        for seed in SEEDS:
+            own = _folder() / f"absence of {name} {seed}"
+            own.mkdir(exist_ok=True)
+            if not (own / "absence.json").exists():
+                report(f"absence: {name}, seed {seed}")
+                shutil.rmtree(own)
+                own.mkdir()
+                federation = build(own, data, METHODS[-1], seed).changed(
+                    'requests.absent="fallback"'
+                )
+                content = asdict(live_through_absence(federation, away, ABSENT_SHARE))
+                (own / "absence.json").write_text(json.dumps(content))
+            found.append(Absence(**json.loads((own / "absence.json").read_text())))
+        yield from _rows_of_absences(f"{name}: request while a passive party is absent", found)
+
+
+def _rows_of_absences(title: str, found: list[Absence]) -> Iterator[Row]:
+    gaps = [100 * (each.during - each.after) for each in found]
+    yield Row(f"{title}: test accuracy before its return minus that after it",
+              f"{mean(gaps):+.2f}; {min(gaps):+.2f} to {max(gaps):+.2f}",
+              f"points, {len(found)} seeds", f"at most {POINT:g} below",
+              mean(gaps) >= -POINT)  # fmt: skip
+    yield shown(f"{title}: time until predictions without its rows",
+                round(mean(each.seconds for each in found), 1), "s")  # fmt: skip
+    yield at_most(
+        f"{title}: predictions about its rows", sum(each.answered for each in found), 0, ""
+    )
+    equal = sum(each.equal for each in found)
+    yield Row(f"{title}: the same model after its return as with all parties", equal,
+              f"of {len(found)}", f"{len(found)}", equal == len(found))  # fmt: skip
 
 
 def _growing(folder: Path, data: Path, config: str, seed: int, share: float) -> RequestFederation:

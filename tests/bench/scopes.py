@@ -40,7 +40,7 @@ class Section:
 REQUEST_PARTS = (
     "request kills", "request changes", "request search", "request series of digits",
     "request series of Adult", "request replays", "request power", "request predictions",
-    "request weeks",
+    "request weeks", "request absence",
 )  # fmt: skip
 REQUESTS = Section(
     "docs/requests.json",

@@ -122,6 +122,7 @@ class RequestFederation:
     Attributes:
         config: path of the config.
         hub: name of the active party.
+        classes: names of the classes.
         roles: role of each party.
         keys: folder with the certificates and keys.
     """
@@ -133,6 +134,7 @@ class RequestFederation:
         self.changes = tuple(changes)
         agreement = read_runnable(config, list(changes), None).agreement
         self.name, self.hub = agreement.federation, agreement.active
+        self.classes = agreement.labels.classes
         self.roles = {name: each.role for name, each in agreement.parties.items()}
         self.keys = folder / "certs"
         if not self.keys.exists():
@@ -220,10 +222,13 @@ class RequestFederation:
                     each.join()
 
     @contextmanager
-    def serve_http(self, out: Path) -> Iterator[Service]:
-        """Start the service of all parties; the active party answers predictions over HTTP."""
+    def serve_http(self, out: Path, names: Iterable[str] | None = None) -> Iterator[Service]:
+        """Start the service of the parties ``names``, by default of all.
+
+        The active party answers predictions over HTTP.
+        """
         with reserved_port() as http, self._all(out, f"127.0.0.1:{http}") as service:
-            for name in self.roles:
+            for name in names or self.roles:
                 service.start(name)
             yield service
 
