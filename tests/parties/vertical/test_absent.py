@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from absence import live_through_absence
 from kept_trio import SECONDS, KeptTrio, NoPredictions, train_trio
+from request_federation import write_trio
 from three_parties import agreement, party
 
 from configs.errors import ConfigError
@@ -248,3 +250,12 @@ def test_agreements_without_a_fallback_model_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=word):
         party(tmp_path, "hub", agreement(**{**PLAN, **changes}), [])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_processes_predict_without_the_rows_while_one_is_down(tmp_path: Path) -> None:
+    federation = write_trio(tmp_path / "trio").changed('requests.absent="fallback"')
+    found = live_through_absence(federation, "right", share=0.1)
+    assert found.answered == 0
+    assert found.equal
