@@ -312,12 +312,13 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
     journaled = {asked.origin, *journaled, *consent.approvals} & set(rules.parties)
     signatures = _signatures(events, run, rules)
     due, extended, refused = _due(events, asked)
-    notified = {each.origin: each.body for each in events if isinstance(each.body, NotifiedBody)}
     state = _state(consent, run, rules, has_rows=rows is not None)
     if state is RequestState.PENDING and journaled >= set(rules.parties):
         state = RequestState.RECEIVED
     if run.receipt is not None and signatures >= set(rules.parties):
-        done = asked.origin in notified
+        done = any(
+            each.kind is EventKind.NOTIFIED and each.origin == asked.origin for each in events
+        )
         state = RequestState.NOTIFIED if done else RequestState.CERTIFIED
     ready = [asked, *consent.approvals.values(), *([aligned] if aligned else [])]
     is_ready = consent.complete(rules) and rows is not None
@@ -345,16 +346,15 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
         clock_anomaly=clock_anomaly,
         ignored=consent.ignored + run.ignored + refused,
         purged=frozenset(each.origin for each in events if each.kind is EventKind.PURGED),
-        notified=notified,
-        fallback=next(
-            (
-                event.body
-                for event in reversed(events)
-                if isinstance(event.body, FallbackBody) and event.origin == rules.hub
-            ),
-            None,
-        ),
+        notified={e.origin: e.body for e in events if isinstance(e.body, NotifiedBody)},
+        fallback=_fallback(events, rules),
     )
+
+
+def _fallback(events: Sequence[Event], rules: RequestRules) -> FallbackBody | None:
+    """Return the last fallback model of the hub without the rows of the request, or None."""
+    bodies = [each.body for each in events if each.origin == rules.hub]
+    return next((each for each in reversed(bodies) if isinstance(each, FallbackBody)), None)
 
 
 def _certified_before(

@@ -1,7 +1,9 @@
 """Reconnection: which errors mean a lost connection, and how long a party waits for its peer."""
 
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import sleep
 from typing import Protocol, TypeVar
 
 from parties.common.errors import ABSENT, abort_reason
@@ -12,6 +14,8 @@ T = TypeVar("T")
 
 
 MAX_FRUITLESS_LOSSES = 3  # connection losses without progress between them
+SHORTEST, LONGEST = 0.2, 30.0  # seconds between two attempts of a party that serves
+STEADY = 60.0  # seconds of a session after which the next wait is short again
 
 
 class Reconnect:
@@ -91,3 +95,16 @@ def is_connection_loss(error: Exception) -> bool:
     if isinstance(error, Aborted):
         return error.code == ABSENT
     return isinstance(error, LineBroken | PeerSilent)
+
+
+class Backoff:
+    """Waits after a lost connection: at first a fraction of a second, later up to half a minute."""
+
+    def __init__(self, party: PartyContext) -> None:
+        self._party, self._seconds = party, SHORTEST
+
+    def wait(self, error: Exception, lasted: float) -> None:
+        """Report ``error``, which ended a session of ``lasted`` seconds, and wait."""
+        self._seconds = SHORTEST if lasted > STEADY else min(2 * self._seconds, LONGEST)
+        self._party.progress.warn(f"{error}; connecting again")
+        sleep(random.uniform(0.5, 1.0) * self._seconds)  # noqa: S311  jitter, no secret

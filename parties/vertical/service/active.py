@@ -21,7 +21,7 @@ from parties.requests.events import (
 from parties.requests.lifecycle import RequestState, RequestView
 from parties.session import handshake
 from parties.session.handshake import CheckpointOffer
-from parties.session.reconnect import is_connection_loss, report_and_close
+from parties.session.reconnect import Backoff, is_connection_loss, report_and_close
 from parties.session.store.model_store import VersionFacts
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.networks import ActiveEnsemble, ActiveNetwork
@@ -35,12 +35,11 @@ from parties.vertical.saved_model import restore_local_model
 from parties.vertical.service.carry_out import (
     Quarantined,
     carry_out_batch,
-    labelled_rows,
     quarantine,
 )
+from parties.vertical.service.desk import labelled_rows
 from parties.vertical.service.fallback import FallbackModel
 from parties.vertical.service.journals import JournalExchange
-from parties.vertical.service.patience import Backoff
 from parties.vertical.service.queue import PredictionQueue
 from parties.vertical.service.replay_window import ReplayWindow
 from parties.vertical.service.statement import PresentModel, state_new_version

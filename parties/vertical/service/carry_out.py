@@ -6,11 +6,11 @@ from functools import partial
 import numpy as np
 
 from parties.common.errors import SessionEnded
-from parties.common.shared_randomness import Index, derive_key, permutation
+from parties.common.shared_randomness import Index
 from parties.requests.driver import NOT_FINITE, carry_out
 from parties.requests.duties import RequestDesk
 from parties.requests.events import EventKind, QuarantinedBody, event_time
-from parties.requests.lifecycle import RequestView, largest_version
+from parties.requests.lifecycle import largest_version
 from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
@@ -124,39 +124,6 @@ def quarantine(desk: RequestDesk, store: ModelStore, batch: list[str], why: str)
     parent = _parent(store)
     store.prune(parent, parent)
     return reason
-
-
-def labelled_rows(split_model: SplitModel, view: RequestView) -> Index:
-    """The rows of a request by label, [rows], ascending; only the active party has the labels."""
-    content = view.content
-    share, stream = float(content.fraction), f"{view.id} {content.seed}"
-    return rows_of_labels(split_model, content.classes, share=share, stream=stream)
-
-
-def rows_of_labels(
-    split_model: SplitModel, classes: Sequence[str], *, share: float, stream: str
-) -> Index:
-    """A keyed sample of the rows of some classes, [rows], ascending; unknown classes have no rows.
-
-    Args:
-        split_model: the model, with the labels of all rows that were not erased.
-        classes: names of the classes.
-        share: fraction of the training rows of each class. If it is 1, validation and test rows of
-            the classes are returned, too.
-        stream: random stream of the sample.
-    """
-    known, labels = split_model.agreement.labels.classes, split_model.labels
-    found = [np.empty(0, np.int64)]
-    for name in classes:
-        if name not in known:
-            continue
-        members = np.flatnonzero((labels == known.index(name)).numpy())
-        if share < 1:
-            members = np.intersect1d(members, split_model.rows.train)
-            secret = derive_key(split_model.agreement.seed, "request by label", stream, name)
-            members = members[permutation(secret, len(members))[: round(share * len(members))]]
-        found.append(members)
-    return np.unique(np.concatenate(found)).astype(np.int64)
 
 
 def _parent(store: ModelStore) -> int:

@@ -23,7 +23,7 @@ from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.kept_model import party_models, present_version
 from parties.vertical.methods.fallback import fit_fallback_top, kept_embeddings
-from parties.vertical.service.carry_out import labelled_rows
+from parties.vertical.service.desk import labelled_rows
 from parties.vertical.service.journals import JournalExchange
 from parties.vertical.service.queue import PredictionQueue
 from parties.vertical.service.statement import commitment

@@ -13,7 +13,7 @@ from parties.requests.duties import RequestDesk
 from parties.requests.exchange import pack_events, unpack_events
 from parties.requests.lifecycle import RequestState, largest_version
 from parties.session import handshake
-from parties.session.reconnect import is_connection_loss, report_and_close
+from parties.session.reconnect import Backoff, is_connection_loss, report_and_close
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState
 from parties.vertical.engine.training_loop import largest_batch
@@ -21,7 +21,6 @@ from parties.vertical.kept_model import erase_replaced_models, party_models, pre
 from parties.vertical.passive import PassiveSession, RequestHooks
 from parties.vertical.resume import start_kept_state
 from parties.vertical.saved_model import restore_local_model
-from parties.vertical.service.patience import Backoff
 from parties.vertical.service.replay_window import ReplayWindow
 from parties.vertical.service.statement import PresentModel, state_new_version
 from protocol import vfl_pb2
