@@ -308,20 +308,17 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
         consent, run = _certified_before(events, asked, rules) or (consent, run)
     aligned = consent.alignment
     rows = content.rows if aligned is None else cast(AlignedBody, aligned.body).rows
-    journaled = {each.origin for each in events if each.kind is EventKind.JOURNALED}
-    journaled = {asked.origin, *journaled, *consent.approvals} & set(rules.parties)
+    known = {asked.origin, *consent.approvals, *_origins(events, EventKind.JOURNALED)}
+    journaled = known & set(rules.parties)
     signatures = _signatures(events, run, rules)
     due, extended, refused = _due(events, asked)
+    notified = {each.origin: each.body for each in events if isinstance(each.body, NotifiedBody)}
     state = _state(consent, run, rules, has_rows=rows is not None)
     if state is RequestState.PENDING and journaled >= set(rules.parties):
         state = RequestState.RECEIVED
     if run.receipt is not None and signatures >= set(rules.parties):
-        done = any(
-            each.kind is EventKind.NOTIFIED and each.origin == asked.origin for each in events
-        )
+        done = asked.origin in notified
         state = RequestState.NOTIFIED if done else RequestState.CERTIFIED
-    ready = [asked, *consent.approvals.values(), *([aligned] if aligned else [])]
-    is_ready = consent.complete(rules) and rows is not None
     return RequestView(
         id=asked.request,
         origin=asked.origin,
@@ -335,7 +332,7 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
         approvals=frozenset(consent.approvals),
         rejected_by=frozenset(consent.rejections),
         reason=_reason(consent, run, state),
-        ready_at=max(parse_time(event.time) for event in ready) if is_ready else None,
+        ready_at=_ready_at(asked, consent, rules, has_rows=rows is not None),
         starts=run.starts,
         batch=run.start.batch if run.start else (),
         method=run.start.method if run.start else "",
@@ -345,10 +342,26 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
         signatures=signatures,
         clock_anomaly=clock_anomaly,
         ignored=consent.ignored + run.ignored + refused,
-        purged=frozenset(each.origin for each in events if each.kind is EventKind.PURGED),
-        notified={e.origin: e.body for e in events if isinstance(e.body, NotifiedBody)},
+        purged=_origins(events, EventKind.PURGED),
+        notified=notified,
         fallback=_fallback(events, rules),
     )
+
+
+def _ready_at(
+    asked: Event, consent: _Consent, rules: RequestRules, *, has_rows: bool
+) -> datetime | None:
+    """Return when the last approval was given, or the rows were named; None before."""
+    if not (consent.complete(rules) and has_rows):
+        return None
+    aligned = [] if consent.alignment is None else [consent.alignment]
+    events = [asked, *consent.approvals.values(), *aligned]
+    return max(parse_time(event.time) for event in events)
+
+
+def _origins(events: Iterable[Event], kind: EventKind) -> frozenset[str]:
+    """Return the parties that have made an event of this kind."""
+    return frozenset(event.origin for event in events if event.kind is kind)
 
 
 def _fallback(events: Sequence[Event], rules: RequestRules) -> FallbackBody | None:
