@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from math import inf
 from time import monotonic
 
 import numpy as np
@@ -76,12 +77,12 @@ def serve_active(
     backoff, finished, fallback = Backoff(party), False, None
     if party.agreement.requests.absent == "fallback":
         fallback = FallbackModel(party, desk, predictions)
-    meanwhile = None if fallback is None else fallback.attend
+    meanwhile, seconds = (None, None) if fallback is None else (fallback.attend, inf)
     while not finished:
         began = monotonic()
         predictions.close_absent(list(party.agreement.passive))
         try:
-            hub, offers = handshake.accept_spokes(party, port, meanwhile=meanwhile)
+            hub, offers = handshake.accept_spokes(party, port, seconds, meanwhile)
             with report_and_close(hub):
                 service = ActiveService(party, hub, offers, desk, predictions, fallback)
                 finished = service.run(once=once)

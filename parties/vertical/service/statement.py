@@ -1,6 +1,6 @@
 """What a party does and states after every party has written a new version of the model."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
@@ -10,7 +10,7 @@ import torch
 from parties import __version__
 from parties.requests.duties import RequestDesk
 from parties.requests.events import EventKind, StatedBody, StoredItem
-from parties.session.store.model_store import ModelStore
+from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState
@@ -56,13 +56,7 @@ def state_new_version(desk: RequestDesk, present: PresentModel, sent: Sequence[b
     kept = ReplayWindow(desk, party, store).with_parent(facts.parent)
     store.prune(newest.number, versions=True, keep=kept)
     save_local_model(party, state, present.run)
-    older = [(number, kind) for number, kind in facts.own["older"] if number not in kept]
-    destroyed = [model_item(number, kind) for number, kind in older]
-    destroyed.append(StoredItem(id="features-and-embeddings-in-memory", kind="embeddings"))
-    if party.agreement.keeps_embeddings and party.name == party.agreement.active:
-        destroyed.append(StoredItem(id="kept-embeddings-of-the-rows", kind="embeddings"))
-    if party.name == party.agreement.active and _had_fallback(desk, facts.requests):
-        destroyed.append(StoredItem(id="fallback-model-in-memory", kind="model"))
+    destroyed = _destroyed(party, desk, facts, kept)
     for request in missing:
         rows = desk.request(request).rows or ()
         body = StatedBody(
@@ -84,6 +78,21 @@ def state_new_version(desk: RequestDesk, present: PresentModel, sent: Sequence[b
             },
         )
         desk.append(EventKind.STATED, request, body)
+
+
+def _destroyed(
+    party: VerticalParty, desk: RequestDesk, facts: VersionFacts, kept: Container[int]
+) -> list[StoredItem]:
+    """What a party destroyed for a new version, but for the versions ``kept`` for a replay."""
+    older = [(number, kind) for number, kind in facts.own["older"] if number not in kept]
+    found = [model_item(number, kind) for number, kind in older]
+    found.append(StoredItem(id="features-and-embeddings-in-memory", kind="embeddings"))
+    if party.name == party.agreement.active:
+        if party.agreement.keeps_embeddings:
+            found.append(StoredItem(id="kept-embeddings-of-the-rows", kind="embeddings"))
+        if _had_fallback(desk, facts.requests):
+            found.append(StoredItem(id="fallback-model-in-memory", kind="model"))
+    return found
 
 
 def _had_fallback(desk: RequestDesk, requests: Sequence[str]) -> bool:
