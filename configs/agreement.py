@@ -413,6 +413,9 @@ class VerticalAgreement(ConfigTable):
                 self.may_fit_bottoms or self.keeps_embeddings
             ),
             "a single model: remove sharding.shards": self.sharding.shards > 1,
+            "embeddings without noise: remove the noise of embeddings from privacy": bool(
+                self.privacy.of_embeddings
+            ),
         }
         for needed, lacking in reasons.items():
             if lacking:

@@ -15,6 +15,7 @@ from parties.requests.events import (
     Event,
     EventBody,
     EventKind,
+    JournaledBody,
     NotifiedBody,
     SignedBody,
     event_time,
@@ -163,12 +164,16 @@ class RequestDesk:
                 self._introduce()
             return self.journal.append(kind, request, body)
 
-    def merge(self, encoded: Iterable[bytes], theirs: Mapping[str, int]) -> bool:
+    def merge(
+        self, encoded: Iterable[bytes], theirs: Mapping[str, int], *, attends: bool = True
+    ) -> bool:
         """Store events of other parties; then do what this party does by itself.
 
         Args:
             encoded: the events.
             theirs: the number of events that the other party has of each origin.
+            attends: whether this party may append events. It may not while other parties are
+                absent: if its journal was restored from a backup, they may have later events of it.
 
         Returns:
             Whether this party has all its own events. It has not after its journal was restored
@@ -180,13 +185,14 @@ class RequestDesk:
         """
         name = self._party.name
         with self.journal.transaction():
-            if theirs.get(name, 0) <= self.journal.counts().get(name, 0):
+            if attends and theirs.get(name, 0) <= self.journal.counts().get(name, 0):
                 self._introduce()  # before the journal acknowledges a new request
-            self.journal.merge(encoded)
+            self.journal.merge(encoded, acknowledges=attends)
         if theirs.get(name, 0) > self.journal.counts().get(name, 0):
             return False
-        self.attend()
-        self._remind()
+        if attends:
+            self.attend()
+            self._remind()
         return True
 
     def _remind(self) -> None:
@@ -209,6 +215,7 @@ class RequestDesk:
         """
         with self.journal.transaction():  # a second process of this party waits
             self._introduce()
+            self._acknowledge()
             if self._automatic and any(each.state in _UNDECIDED for each in self.requests()):
                 self._decide()
             for view in self.requests():
@@ -218,6 +225,12 @@ class RequestDesk:
             for view in self.requests():
                 if view.state in CARRIED_OUT and view.id == min(view.batch):
                     self._write(view)
+
+    def _acknowledge(self) -> None:
+        """Journal the requests that became known while other parties were absent."""
+        for view in self.requests():
+            if view.state is RequestState.PENDING and self._party.name not in view.journaled:
+                self.append(EventKind.JOURNALED, view.id, JournaledBody())
 
     def _introduce(self) -> None:
         """Introduce the own key, unless this or another process of the party did so."""

@@ -116,11 +116,11 @@ class RequestJournal:
         """Return the encoded events that a party with these ``counts`` lacks, by origin and seq."""
         return [record for origin, seq, _, record in self._records() if seq > counts.get(origin, 0)]
 
-    def merge(self, records: Iterable[bytes]) -> list[Event]:
+    def merge(self, records: Iterable[bytes], *, acknowledges: bool = True) -> list[Event]:
         """Store events that another party sent; store all of them or none.
 
-        Events that the journal has already are skipped. For each new request this party appends
-        the event ``journaled``.
+        Events that the journal has already are skipped. If this party ``acknowledges``, it appends
+        the event ``journaled`` for each new request.
 
         Returns:
             The new events.
@@ -145,7 +145,8 @@ class RequestJournal:
                 self._store(event)
                 known[event.origin] = event.seq, event.digest
                 new.append(event)
-            self._acknowledge(new)
+            if acknowledges:
+                self._acknowledge(new)
             return new
 
     def events(self, request: str | None = None) -> list[Event]:

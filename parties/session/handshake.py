@@ -233,7 +233,7 @@ def accept_spokes(
                 admit_spoke(party, channel, session, arrived, offers)
                 party.progress.step()
     except Exception as error:
-        abort_channels(Hub(arrived), error, newest)
+        abort_channels(Hub(arrived), error, getattr(error, "peer", "") or newest)
         raise
     return Hub({name: arrived[name] for name in expected}), offers
 

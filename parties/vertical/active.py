@@ -112,9 +112,10 @@ def _run(split_model: SplitModel, publish: Publish, number: int) -> dict[str, An
         raise
     spent = collect_spending(split_model)
     metrics = finished_record(split_model, began, parts, spent).plain()
+    # First: after a crash in it, the parameters are right only when it has ended.
+    keep_fallback_embeddings(split_model, vfl_pb2.TRAIN)
     save_local_model(party, split_model.state, split_model.run)
     if party.agreement.requests.keep == "model":
-        keep_fallback_embeddings(split_model, vfl_pb2.TRAIN)
         uses_kept = split_model.state.uses_kept
         own = {"after": state_digest(split_model.state), **replaced(party, uses_kept=uses_kept)}
         facts = replace(version_of_training(party, uses_kept=uses_kept), own=own)

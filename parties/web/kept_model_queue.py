@@ -25,7 +25,7 @@ Door: TypeAlias = AbstractContextManager["KeptModelPredictions"]
 @dataclass(frozen=True, slots=True)
 class _Job:
     ids: Sequence[bytes]
-    result: "Future[Probabilities]"
+    result: "Future[tuple[Probabilities, bool]]"  # and whether a fallback model predicted
 
 
 class KeptModelPredictions:
@@ -54,8 +54,10 @@ class KeptModelPredictions:
         """The party's data settings, which name the ID columns."""
         return self._party.settings.data
 
-    def probabilities(self, ids: Sequence[bytes]) -> Probabilities:
-        """Return class probabilities, [ids, classes]; NaN for rows without a prediction.
+    def answer(self, ids: Sequence[bytes]) -> tuple[Probabilities, bool]:
+        """Return class probabilities, [ids, classes], and whether a fallback model predicted.
+
+        The probabilities are NaN for rows without a prediction.
 
         Raises:
             Unavailable: a party is absent, a request is being carried out, or it takes too long.
@@ -120,7 +122,7 @@ class KeptModelPredictions:
     def _close(self, reason: Unavailable) -> None:
         """Refuse jobs from now on, and those that wait, because of ``reason``."""
         with self._queueing:
-            self._closed = reason
+            self._closed, self.fallback = reason, False
         while not self._jobs.empty():
             job = self._jobs.get_nowait()
             if job.result.set_running_or_notify_cancel():
@@ -148,7 +150,7 @@ class KeptModelPredictions:
         if not job.result.set_running_or_notify_cancel():
             return True  # the caller no longer waits
         try:
-            job.result.set_result(predictor.probabilities(job.ids))
+            job.result.set_result((predictor.probabilities(job.ids), self.fallback))
         except PartyError as error:
             job.result.set_exception(error)
         except Exception as error:

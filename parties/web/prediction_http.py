@@ -25,7 +25,6 @@ class AnswersPredictions(Protocol):
     """What the server needs of a prediction service; its methods are called in many threads."""
 
     latencies: Latencies
-    fallback: bool  # whether a fallback model predicts now, because a party is or was absent
 
     @property
     def classes(self) -> Sequence[str]:
@@ -35,8 +34,11 @@ class AnswersPredictions(Protocol):
     def data(self) -> DataSettings:
         """Return the party's data settings, which name the ID columns."""
 
-    def probabilities(self, ids: Sequence[bytes]) -> Probabilities:
-        """Return class probabilities, ``[ids, classes]``; NaN for rows without a prediction."""
+    def answer(self, ids: Sequence[bytes]) -> tuple[Probabilities, bool]:
+        """Return class probabilities, ``[ids, classes]``, and whether a fallback model predicted.
+
+        The probabilities are NaN for rows without a prediction.
+        """
 
     def health(self) -> dict[str, Any]:
         """Return what the service can do now, as JSON."""
@@ -150,10 +152,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _predict(self) -> dict[str, Any]:
         started, service = perf_counter(), self.server.service
         asked = parse_ids(self._ids(), id_columns(service.data))
-        found = service.probabilities(asked.ids)
+        found, fallback = service.answer(asked.ids)
         predicted = Predictions(asked.texts, service.classes, found).as_json()
         answer: dict[str, Any] = {"predictions": predicted}
-        if service.fallback:
+        if fallback:
             answer["fallback"] = True
         service.latencies.add(perf_counter() - started, len(asked))
         return answer

@@ -115,14 +115,13 @@ class PredictionService:
     Attributes:
         stopped: event that stops the service when it is set.
         latencies: durations of the answered requests; the HTTP server adds each duration.
-        fallback: false: only a party that serves has a fallback model.
         failure: the error that stopped the worker thread, if any.
     """
 
     def __init__(
         self, party: VerticalParty, trained: TrainedNetwork, port: handshake.SpokePort
     ) -> None:
-        self.stopped, self.latencies, self.fallback = Event(), Latencies(), False
+        self.stopped, self.latencies = Event(), Latencies()
         self.failure: Exception | None = None
         self._party, self._trained = party, trained
         self._port = _WaitingPort(port, self.stopped)
@@ -142,6 +141,14 @@ class PredictionService:
     def data(self) -> DataSettings:
         """Return the party's data settings, which name the ID columns."""
         return self._party.settings.data
+
+    def answer(self, ids: Sequence[bytes]) -> tuple[Probabilities, bool]:
+        """Return what ``probabilities`` returns, and False: there is no fallback model.
+
+        Raises:
+            Unavailable: as for ``probabilities``.
+        """
+        return self.probabilities(ids), False
 
     def probabilities(self, ids: Sequence[bytes]) -> Probabilities:
         """Return class probabilities, ``[ids, classes]``; NaN for rows that a party lacks.

@@ -53,11 +53,12 @@ def live_through_absence(federation: RequestFederation, away: str, share: float)
     with federation.serve_http(out, [name for name in federation.roles if name != away]) as service:
         began = monotonic()
         request = federation.request(hub, out, rows)
-        while federation.view(hub, out, request).fallback is None:
+        asked = [ids[row] for row in rows]
+        while "class" in _predict(service, asked[:1])[0]:  # the request is not known yet
             assert monotonic() < began + PATIENCE, federation.notes(out)
             sleep(0.1)
-        answered = sum("class" in each for each in _predict(service, [ids[row] for row in rows]))
         seconds = monotonic() - began
+        answered = sum("class" in each for each in _predict(service, asked))
         during = _accuracy(service, truth)
         service.start(away)
         federation.wait_certified(service, request)

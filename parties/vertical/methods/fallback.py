@@ -1,10 +1,13 @@
 """The fallback model, with which the active party predicts alone while a party is absent.
 
-1. Every party alone fits a fresh bottom model to codes of its own remaining rows, as in a training
-   with a local start. No label takes part, and no row that a request made the model forget.
-2. The embeddings of all rows cross once. Every version of the model keeps them.
+1. When a version of the model is made, every party alone fits a fresh bottom model to codes of its
+   own remaining rows, as in a training with a local start. No label takes part.
+2. The embeddings of all rows cross once. The version keeps them.
 3. While a party is absent, the active party alone fits a fresh top model to the kept embeddings,
-   without the rows of open requests. No parameter of the fallback model depends on their labels.
+   without the rows of open requests.
+
+So the top model depends on nothing of the rows of open requests. The bottom models have read their
+features, but not their labels.
 """
 
 from typing import Final
@@ -13,7 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.training_loop import EMBEDDINGS
 from parties.vertical.methods.local_start import FIT, LocalStart, train_local_start
 from parties.vertical.methods.network_run import PRESENT, NetworkRun
 from parties.vertical.methods.orders import FALLBACK
@@ -31,6 +36,7 @@ def keep_fallback_embeddings(split_model: SplitModel, task: vfl_pb2.Task) -> Non
         task: the current task.
     """
     if not split_model.agreement.fits_fallback:
+        split_model.loop.fallback = None  # of an earlier agreement
         return
     run, stream = NetworkRun(split_model, task), split_model.stream
     run.keep(PRESENT)
@@ -59,10 +65,18 @@ def kept_embeddings(split_model: SplitModel) -> Tensor | None:
     """
     if not split_model.agreement.keeps_embeddings:
         return split_model.loop.fallback
-    try:
-        return _embeddings(split_model, vfl_pb2.EVALUATE)
-    except LookupError:  # some were never sent
+    kept, sets = split_model.loop.kept(), split_model.rows
+    found = kept[EMBEDDINGS]
+    if not np.isin(sets.train, kept["embedded"]["rows"].numpy()).all():
         return None
+    model = split_model.local_model.model
+    if model.inputs is not None and isinstance(model.network, ActiveNetwork):
+        with torch.no_grad():
+            found[split_model.party.name] = model.network.embed(model.inputs.values)
+    names = split_model.agreement.feature_parties
+    return (
+        torch.cat([found[name] for name in names], dim=1) if found.keys() >= names.keys() else None
+    )
 
 
 def fit_fallback_top(split_model: SplitModel, embeddings: Tensor) -> None:

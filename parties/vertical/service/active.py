@@ -41,7 +41,7 @@ from parties.vertical.service.carry_out import (
 from parties.vertical.service.desk import labelled_rows
 from parties.vertical.service.fallback import FallbackModel
 from parties.vertical.service.journals import JournalExchange
-from parties.vertical.service.queue import PredictionQueue
+from parties.vertical.service.queue import PredictionQueue, PredictsRows
 from parties.vertical.service.replay_window import ReplayWindow
 from parties.vertical.service.statement import PresentModel, state_new_version
 from protocol import vfl_pb2
@@ -126,6 +126,8 @@ class ActiveService:
             Quarantined: a batch is not delivered; the session must start again.
         """
         self._synchronise()  # first: a restored journal gets its own later events back
+        if self._fallback is not None:
+            self._fallback.synchronised()
         if not self._model.replaying:
             self._finish_version()
             model = self._model
@@ -143,7 +145,6 @@ class ActiveService:
             if once and not self._is_waited_for():
                 self._goodbye()
                 return True
-            self._predictions.open(fallback=self._uses_fallback)
             self._answer(POLL)
 
     # --- requests --------------------------------------------------------------------------------
@@ -190,6 +191,8 @@ class ActiveService:
         open_ = [each for each in facts.requests if not self._is_verified(each)]
         if not open_ and not self._is_unstated(newest.number, facts):
             return
+        if self._fallback is not None:
+            self._fallback.drop()
         self._model.erase_before(newest.number)
         present = PresentModel(self._party, self._store, self._model.state, self._model.run)
         sent = [channel.sent_transcript for channel in self._hub.channels.values()]
@@ -241,24 +244,26 @@ class ActiveService:
 
     def _answer(self, seconds: float) -> None:
         """Answer predictions for some seconds."""
-        until = monotonic() + seconds
-        predictor = self._fallback if self._uses_fallback and self._fallback else self
+        until, predictor = monotonic() + seconds, self._predictor()
+        self._predictions.open(fallback=predictor is not self)
         while (left := until - monotonic()) > 0:
             self._predictions.answer_next(predictor, left)
 
-    @property
-    def _uses_fallback(self) -> bool:
-        """Whether the fallback model predicts: the version knows rows that a request forgot there.
+    def _predictor(self) -> PredictsRows:
+        """What predicts: a fallback model while the version knows rows that it leaves out.
 
-        After a restart the model is fitted again.
+        After a restart it is fitted again.
         """
-        if self._fallback is None:
-            return False
-        version = present_version(self._store)
+        fallback, version = self._fallback, present_version(self._store)
+        if fallback is None:
+            return self
         found = [each.fallback for each in self._desk.requests() if each.open]
         if any(each is not None and each.version == version for each in found):
-            self._fallback.renew()
-        return self._fallback.stands_for(version)
+            fallback.renew()
+        if fallback.stands_for(version):
+            return fallback
+        fallback.drop()
+        return self
 
     @torch.no_grad()
     def probabilities(self, ids: Sequence[bytes]) -> Probabilities:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from models.arithmetic import parameter_digest
+from parties.common.errors import Diverged
 from parties.data.predictions import Probabilities
 from parties.requests.duties import RequestDesk
 from parties.requests.events import EventKind, FallbackBody
@@ -60,8 +61,13 @@ class FallbackModel:
         self._exchanged = -inf  # when journals were exchanged last
         self._exchanges: dict[str, tuple[Channel, JournalExchange]] = {}
         self._fitted: _Fitted | None = None
-        self._warned = 0  # the version without embeddings that a warning named
-        self._labelled: dict[str, frozenset[int]] = {}  # rows of requests by label, by ID
+        self._synchronised = False  # whether this process has been in a session of all parties
+        self._absent: tuple[str, ...] = ()  # the parties that were absent last
+        # Version and requested rows of the last fit, and of the last one that failed.
+        self._tried: tuple[int, frozenset[int]] | None = None
+        self._failed: tuple[int, frozenset[int]] | None = None
+        # Rows of requests by label that name no rows yet, by version and ID.
+        self._labelled: dict[tuple[int, str], frozenset[int]] = {}
 
     # --- while parties are absent ----------------------------------------------------------------
 
@@ -77,7 +83,6 @@ class FallbackModel:
         if now - self._exchanged >= PERIOD:
             self._exchanged = now
             lost = [name for name, channel in arrived.items() if not self._reaches(name, channel)]
-            self._desk.attend()
             if now - self._began >= PATIENCE:
                 here = arrived.keys() - set(lost)
                 self._serve_without(
@@ -91,11 +96,21 @@ class FallbackModel:
         """Note that all parties have returned."""
         self._began, self._exchanges = None, {}
 
+    def synchronised(self) -> None:
+        """Journal the fallback model: now this party has all events that others have of it."""
+        self._synchronised = True
+        self._record()
+
+    def drop(self) -> None:
+        """Drop the model, and the embeddings in memory."""
+        self._fitted = None
+
     def _reaches(self, name: str, channel: Channel) -> bool:
         """Exchange events with one party; return False if it is lost."""
         before, exchange = self._exchanges.get(name, (None, None))
         if exchange is None or before is not channel:
-            exchange = JournalExchange(self._party, Hub({name: channel}), self._desk)
+            hub = Hub({name: channel})
+            exchange = JournalExchange(self._party, hub, self._desk, attends=False)
             self._exchanges[name] = channel, exchange
         try:
             exchange.exchange(name)
@@ -107,26 +122,27 @@ class FallbackModel:
 
     def _serve_without(self, absent: Sequence[str]) -> None:
         """Predict with a fallback model, because the parties ``absent`` are absent."""
-        if self.renew():
-            self._record(absent)
-            self._predictions.open(fallback=True, absent=absent)
+        if not self.renew():
+            self._predictions.close_absent(absent)
+            return
+        self._absent = tuple(sorted(absent))
+        if self._synchronised:
+            self._record()
+        self._predictions.open(fallback=True, absent=absent)
 
-    def _record(self, absent: Sequence[str]) -> None:
+    def _record(self) -> None:
         """Journal for each open request that its rows are not in the fallback model."""
         fitted = self._fitted
-        if fitted is None:
+        if fitted is None or not self._absent:
             return
         digest = parameter_digest(fitted.network.top.parameters()).hex()
         for view in self._desk.requests():
             if not view.open or view.version_after is not None:
                 continue
-            known = view.fallback
-            body = FallbackBody(
-                version=fitted.version,
-                absent=tuple(sorted(absent)),
-                model=commitment(self._party, view.id, digest),
-            )
-            if known is None or (known.version, known.model) != (body.version, body.model):
+            known, version = view.fallback, fitted.version
+            if known is None or (known.version, known.absent) != (version, self._absent):
+                model = commitment(self._party, view.id, digest)
+                body = FallbackBody(version=version, absent=self._absent, model=model)
                 self._desk.append(EventKind.FALLBACK, view.id, body)
 
     # --- the model -------------------------------------------------------------------------------
@@ -137,10 +153,12 @@ class FallbackModel:
         Returns:
             Whether there is a fallback model.
         """
-        version, fitted = present_version(self._store), self._fitted
-        asked = self._asked(version)
-        if fitted is None or (fitted.version, fitted.asked) != (version, asked):
-            self._fitted = self._fit(version, asked)
+        version = present_version(self._store)
+        wanted = version, self._asked(version)
+        if self._tried != wanted or (self._fitted is None and self._failed != wanted):
+            self._tried, self._fitted = wanted, None
+            self._fitted = self._fit(*wanted)
+            self._failed = wanted if self._fitted is None else None
         return self._fitted is not None
 
     def _asked(self, version: int) -> frozenset[int]:
@@ -148,15 +166,18 @@ class FallbackModel:
         rows = set(self._desk.frozen_rows(version))
         for view in self._desk.requests():
             if view.open and view.rows is None:
-                if view.id not in self._labelled:
+                if (version, view.id) not in self._labelled:
                     found = labelled_rows(self._load(version), view)
-                    self._labelled[view.id] = frozenset(found.tolist())
-                rows |= self._labelled[view.id]
+                    self._labelled[version, view.id] = frozenset(found.tolist())
+                rows |= self._labelled[version, view.id]
         return frozenset(rows)
 
     def _load(self, version: int) -> SplitModel:
-        run = self._store.offer().run
-        return SplitModel.resume(self._party, Hub({}), self._store, version, run)
+        run, traffic = self._store.offer().run, self._party.traffic.to_json()
+        try:
+            return SplitModel.resume(self._party, Hub({}), self._store, version, run)
+        finally:
+            self._party.traffic.restore(traffic)
 
     def _fit(self, version: int, asked: frozenset[int]) -> _Fitted | None:
         """The fallback model; None if the version has no embeddings, or no row would remain."""
@@ -166,14 +187,17 @@ class FallbackModel:
         without = rows[features.rows[rows] >= 0]
         remains = len(np.setdiff1d(model.rows.train, without))
         if embeddings is None or not remains:
-            if self._warned != version:
-                reason = "no training row remains" if not remains else "it keeps no embeddings"
-                self._party.progress.warn(f"version {version} has no fallback model: {reason}")
-                self._warned = version
+            reason = "no training row remains" if not remains else "it keeps no embeddings"
+            self._party.progress.warn(f"version {version} has no fallback model: {reason}")
             return None
         if len(without):
             model.forget(without)
-        fit_fallback_top(model, embeddings)
+            embeddings[torch.from_numpy(without)] = 0
+        try:
+            fit_fallback_top(model, embeddings)
+        except Diverged as error:
+            self._party.progress.warn(f"version {version} has no fallback model: {error}")
+            return None
         network = model.local_model.model.network
         if not isinstance(network, ActiveNetwork):
             raise LookupError("the active party has no top model")

@@ -14,10 +14,15 @@ MOST_ROUNDS = 1000  # while a restored journal gets its own events back
 
 
 class JournalExchange:
-    """The active party's exchange of events with the parties of a hub."""
+    """The active party's exchange of events with the parties of a hub.
 
-    def __init__(self, party: VerticalParty, hub: Hub, desk: RequestDesk) -> None:
-        self._party, self._hub, self._desk = party, hub, desk
+    With ``attends`` false, this party appends no event: other parties are absent.
+    """
+
+    def __init__(
+        self, party: VerticalParty, hub: Hub, desk: RequestDesk, *, attends: bool = True
+    ) -> None:
+        self._party, self._hub, self._desk, self._attends = party, hub, desk, attends
         self._counts: dict[str, dict[str, int]] = {}  # events that each spoke has
 
     def synchronise(self) -> None:
@@ -53,7 +58,7 @@ class JournalExchange:
         theirs = reply.expect(vfl_pb2.JournalEvents)
         self._counts[name] = dict(theirs.counts)
         events = unpack_events(reply.tensor(np.uint8, None))
-        return self._desk.merge(events, self._counts[name])
+        return self._desk.merge(events, self._counts[name], attends=self._attends)
 
     def _all_know(self) -> bool:
         ours = self._desk.journal.counts()

@@ -77,9 +77,9 @@ class ServingSession:
         self._party, self._channel, self._desk = party, channel, desk
         self._store = party_models(party)
         hooks = RequestHooks(self._started, self._remember, self._ended, self._made)
-        start = partial(
-            start_kept_state, party, channel, self._store, synchronise=self._exchange_events
-        )
+        waits = party.agreement.requests.absent == "fallback"
+        learn = self._exchange_events if waits else None
+        start = partial(start_kept_state, party, channel, self._store, synchronise=learn)
         self.session = PassiveSession(party, channel, self._store, start, hooks)
         erase_replaced_models(party)  # every party has this version
         self._settled = False
@@ -114,7 +114,7 @@ class ServingSession:
 
     def _exchange_events(self, counts: dict[str, int], message: Message) -> None:
         """Learn of requests while the active party waits for another party."""
-        self._desk.merge(unpack_events(message.tensor(np.uint8, None)), counts)
+        self._desk.merge(unpack_events(message.tensor(np.uint8, None)), counts, attends=False)
         self._send_events(counts)
 
     def _send_events(self, counts: dict[str, int]) -> None:

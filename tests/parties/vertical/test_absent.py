@@ -1,10 +1,10 @@
 """A request while a passive party is absent: a fallback model, and the same version afterwards."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
-from shutil import copytree
+from shutil import copytree, rmtree
 from time import monotonic, sleep
 from typing import Any
 
@@ -16,7 +16,6 @@ from request_federation import write_trio
 from three_parties import agreement, party
 
 from configs.errors import ConfigError
-from parties.data.predictions import Probabilities
 from parties.requests.events import DecisionBody, EventKind
 from parties.requests.lifecycle import RequestState, RequestView
 from parties.requests.receipts import read_receipt
@@ -57,10 +56,11 @@ class Serving:
         views = self._desks[name].requests()
         return next((each for each in views if each.id == request), None)
 
-    def has_fallback(self, name: str, request: str) -> bool:
-        """Whether a party knows that a fallback model was fitted without a request's rows."""
-        view = self.view(name, request)
-        return view is not None and view.fallback is not None
+    def withheld(self, ids: Sequence[bytes]) -> list[int] | None:
+        """The rows without a prediction; None if nobody predicts."""
+        if not self.predictions.health()["fallback"]:
+            return None
+        return np.flatnonzero(np.isnan(self.predictions.answer(ids)[0]).any(axis=1)).tolist()
 
     def close(self) -> None:
         """Wait until all parties have ended."""
@@ -133,23 +133,23 @@ def test_absent_party_completes_its_part_when_it_returns(tmp_path: Path) -> None
     rows = training_rows(trio)[:20]
     ids = kept_ids(trio.models()["hub"], 1)
     request = trio.request("left", rows)
-    found: Probabilities = np.empty(0)
     with serving(trio) as parties:
         parties.start("hub", "left")
-        wait_for(parties, lambda: parties.has_fallback("left", request), "no fallback model")
-        found = parties.predictions.probabilities(ids)
-        health = parties.predictions.health()
-        view = parties.view("hub", request)
+        wait_for(parties, lambda: parties.withheld(ids) == rows, "no fallback model")
+        predicted, by_fallback = parties.predictions.answer(ids)
+        health, view = parties.predictions.health(), parties.view("hub", request)
         parties.start("right")
+    assert by_fallback
+    assert np.flatnonzero(np.isnan(predicted).any(axis=1)).tolist() == rows
     assert health["fallback"]
     assert health["parties"] == {"hub": "here", "left": "here", "right": "absent"}
+    # Another party may have later events of a journal that was restored from a backup.
     assert view is not None
-    assert view.state is RequestState.PENDING
+    assert view.journaled == {"left"}
+    view = trio.view("right", request)
+    assert view.state is RequestState.CERTIFIED
     assert view.fallback is not None
     assert view.fallback.absent == ("right",)
-    withheld = np.flatnonzero(np.isnan(found).any(axis=1)).tolist()
-    assert withheld == rows
-    assert trio.view("right", request).state is RequestState.CERTIFIED
 
     present.request("left", rows)
     present.carry_out()
@@ -166,13 +166,13 @@ def test_absent_party_completes_its_part_when_it_returns(tmp_path: Path) -> None
 
 def test_party_that_waits_may_be_lost_and_return(tmp_path: Path) -> None:
     trio = train_trio(tmp_path, **PLAN)
-    rows = training_rows(trio)[:5]
+    rows, ids = training_rows(trio)[:5], kept_ids(trio.models()["hub"], 1)
     with serving(trio) as parties:
         parties.start("hub", "left")
         wait_for(parties, lambda: parties.predictions.health()["ready"], "no fallback model")
         parties.lines["left"].close()
         request = trio.request("left", rows)
-        wait_for(parties, lambda: parties.has_fallback("hub", request), "left did not return")
+        wait_for(parties, lambda: parties.withheld(ids) == rows, "left did not return")
         parties.start("right")
     assert trio.view("hub", request).state is RequestState.CERTIFIED
 
@@ -191,6 +191,66 @@ def test_fallback_model_does_not_depend_on_labels_of_requested_rows(tmp_path: Pa
         fit_fallback_top(model, embeddings)
         found.append(state_digest(model.state))
     assert found[0] == found[1]
+
+
+def test_journal_gets_events_only_from_a_process_that_was_in_a_session(tmp_path: Path) -> None:
+    """Before, another party may have later events of this party, whose journal was restored."""
+    trio = train_trio(tmp_path, **PLAN)
+    request = trio.request("hub", training_rows(trio)[:5])
+    hub = trio.party("hub")
+    with closing(open_desk(hub, hub.agreement)) as desk:
+        model, before = fallback.FallbackModel(hub, desk, NoPredictions()), desk.journal.counts()
+        model.attend({})
+        assert model.renew()
+        assert desk.journal.counts() == before
+        model.synchronised()
+        found = desk.request(request).fallback
+        assert found is not None
+        assert found.absent == ("left", "right")
+
+
+def test_crash_while_embeddings_of_the_fallback_are_renewed(tmp_path: Path) -> None:
+    """The saved and the kept model after the crash are those of a training without it."""
+    found = []
+    for name, crashes in (("quiet", False), ("crashed", True)):
+        (tmp_path / name).mkdir()
+        trio = train_trio(tmp_path / name, limits={"checkpoint_seconds": 0.0}, **PLAN)
+        if crashes:
+            rmtree(trio.folder / "runs")
+            assert trio.train(crash=("hub", trio.messages - 40)) == {}
+            trio.train()
+        saved = trio.folder / "runs" / "trio" / "hub" / "model.safetensors"
+        found.append((digests(trio), saved.read_bytes()))
+    assert found[0] == found[1]
+
+
+def test_kept_embeddings_are_those_of_the_fallback(tmp_path: Path) -> None:
+    local = {"codes": "fixed", "keep_embeddings": True}
+    training = {"start": "local", "local": local, "batch": 16, "learning_rate": 0.01, "epochs": 2}
+    unlearning = {"method": "retrain-local", "retrain_local": {"codes": "fixed"}}
+    plan = {"training": training, "unlearning": unlearning, "preprocessing": "declared"}
+    trio = train_trio(tmp_path, **plan, **PLAN)
+    trio.request("hub", training_rows(trio)[:5])
+    hub = trio.party("hub")
+    with closing(open_desk(hub, hub.agreement)) as desk:
+        model = fallback.FallbackModel(hub, desk, NoPredictions())
+        assert model.renew()
+        found = model.probabilities(kept_ids(trio.models()["hub"], 1))
+    assert np.isnan(found).any(axis=1).sum() == 5
+
+
+def test_request_for_all_training_rows_leaves_no_fallback_model(tmp_path: Path) -> None:
+    trio = train_trio(tmp_path, **PLAN)
+    hub = trio.party("hub")
+    with closing(open_desk(hub, hub.agreement)) as desk:
+        queue = KeptModelPredictions(hub)
+        model = fallback.FallbackModel(hub, desk, queue)
+        model.attend({})
+        assert queue.health()["ready"]
+        trio.request("hub", training_rows(trio))
+        sleep(fallback.PERIOD)
+        model.attend({})
+        assert not queue.health()["ready"]
 
 
 def test_fallback_model_stands_for_the_version_while_its_request_is_open(tmp_path: Path) -> None:
