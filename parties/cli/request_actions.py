@@ -24,7 +24,6 @@ from parties.requests.events import (
     ExtendedBody,
     IdentityCheck,
     RequestedBody,
-    body_json,
     event_time,
     new_request_id,
     parse_time,
@@ -666,7 +665,9 @@ def _fields(local: LocalDesk, view: RequestView) -> dict[str, Any]:
         "rejected_by": sorted(view.rejected_by),
         "reason": view.reason,
         "method": view.method,
-        "fallback": None if view.fallback is None else body_json(view.fallback),
+        "fallback": None
+        if view.fallback is None
+        else {"version": view.fallback.version, "absent": list(view.fallback.absent)},
         "version_before": view.version_before,
         "version_after": view.version_after,
         "receipt": view.receipt,
@@ -710,7 +711,7 @@ def _shown(value: object) -> str:
         parts = [
             f"{name} ({_shown(each)})"
             if isinstance(each, dict)
-            else f"{each} {name.replace('_', ' ')}"
+            else f"{_shown(each)} {name.replace('_', ' ')}"
             for name, each in value.items()
         ]
         return ", ".join(parts) or "none"

@@ -63,6 +63,7 @@ class FallbackModel:
         self._fitted: _Fitted | None = None
         self._synchronised = False  # whether this process has been in a session of all parties
         self._absent: tuple[str, ...] = ()  # the parties that were absent last
+        self._told: tuple[str, ...] = ()  # the absent parties that a warning named
         # Version and requested rows of the last fit, and of the last one that failed.
         self._tried: tuple[int, frozenset[int]] | None = None
         self._failed: tuple[int, frozenset[int]] | None = None
@@ -94,7 +95,7 @@ class FallbackModel:
 
     def returned(self) -> None:
         """Note that all parties have returned."""
-        self._began, self._exchanges = None, {}
+        self._began, self._exchanges, self._told = None, {}, ()
 
     def synchronised(self) -> None:
         """Journal the fallback model: now this party has all events that others have of it."""
@@ -125,7 +126,9 @@ class FallbackModel:
         if not self.renew():
             self._predictions.close_absent(absent)
             return
-        self._absent = tuple(sorted(absent))
+        if self._told != (told := tuple(sorted(absent))):
+            self._party.progress.warn(f"absent: {', '.join(told)}; a fallback model predicts")
+        self._absent = self._told = told
         if self._synchronised:
             self._record()
         self._predictions.open(fallback=True, absent=absent)
@@ -133,11 +136,14 @@ class FallbackModel:
     def _record(self) -> None:
         """Journal for each open request that its rows are not in the fallback model."""
         fitted = self._fitted
-        if fitted is None or not self._absent:
+        if fitted is None or fitted.version != present_version(self._store) or not self._absent:
             return
         digest = parameter_digest(fitted.network.top.parameters()).hex()
         for view in self._desk.requests():
-            if not view.open or view.version_after is not None:
+            rows = view.rows or self._labelled.get((fitted.version, view.id))
+            if not view.open or view.version_after is not None or rows is None:
+                continue
+            if not fitted.asked.issuperset(rows):
                 continue
             known, version = view.fallback, fitted.version
             if known is None or (known.version, known.absent) != (version, self._absent):
