@@ -112,7 +112,6 @@ def _run(split_model: SplitModel, publish: Publish, number: int) -> dict[str, An
         raise
     spent = collect_spending(split_model)
     metrics = finished_record(split_model, began, parts, spent).plain()
-    # First: after a crash in it, the parameters are right only when it has ended.
     keep_fallback_embeddings(split_model, vfl_pb2.TRAIN)
     save_local_model(party, split_model.state, split_model.run)
     if party.agreement.requests.keep == "model":

@@ -143,7 +143,7 @@ class PredictionService:
         return self._party.settings.data
 
     def answer(self, ids: Sequence[bytes]) -> tuple[Probabilities, bool]:
-        """Return what ``probabilities`` returns, and False: there is no fallback model.
+        """Return class probabilities, [ids, classes], and False: there is no fallback model.
 
         Raises:
             Unavailable: as for ``probabilities``.

@@ -31,6 +31,8 @@ _SETS: Final = (vfl_pb2.RETAIN, vfl_pb2.VALIDATION, vfl_pb2.TEST)
 def keep_fallback_embeddings(split_model: SplitModel, task: vfl_pb2.Task) -> None:
     """Renew the embeddings of the fallback model, if the agreement has one; no parameter changes.
 
+    Compute digests of the parameters afterwards: until then, after a crash, they may be others.
+
     Args:
         split_model: the model, whose next version keeps the embeddings.
         task: the current task.

@@ -67,7 +67,6 @@ def carry_out_batch(
                 f"accuracy on validation rows fell from {audit.validation_before:.4f} to "
                 f"{audit.validation_after:.4f}, more than requests.guard allows"
             )
-        # First: after a crash in it, the parameters are right only when it has ended.
         keep_fallback_embeddings(split_model, vfl_pb2.UNLEARN)
         before, after = digest_before(split_model.state), state_digest(split_model.state)
     if len(rows):
