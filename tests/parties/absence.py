@@ -84,7 +84,7 @@ def _accuracy(service: Service, truth: dict[str, str]) -> float:
 
 
 def _predict(service: Service, ids: Sequence[str]) -> list[dict[str, Any]]:
-    """The predictions about ``ids``; waits while the service is busy."""
+    """The predictions about ``ids``; waits until the service answers."""
     found: list[dict[str, Any]] = []
     for start in range(0, len(ids), PART):
         end = monotonic() + PATIENCE
@@ -99,11 +99,14 @@ def _predict(service: Service, ids: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _post(address: str, ids: Sequence[str]) -> tuple[int, dict[str, Any]]:
+    """Status and content of the answer; 0 if nobody listens yet."""
     connection = http.client.HTTPConnection(address, timeout=PATIENCE)
     try:
         body = json.dumps({"ids": list(ids)})
         connection.request("POST", "/predict", body, {"Content-Type": "application/json"})
         response = connection.getresponse()
         return response.status, json.loads(response.read())
+    except ConnectionRefusedError as error:
+        return 0, {"error": str(error)}
     finally:
         connection.close()
