@@ -69,7 +69,8 @@ def kept_embeddings(split_model: SplitModel) -> Tensor | None:
         return split_model.loop.fallback
     kept, sets = split_model.loop.kept(), split_model.rows
     found = kept[EMBEDDINGS]
-    if not np.isin(sets.train, kept["embedded"]["rows"].numpy()).all():
+    needed = np.concatenate([sets.train, sets.validation, sets.test])
+    if not np.isin(needed, kept["embedded"]["rows"].numpy()).all():
         return None
     model = split_model.local_model.model
     if model.inputs is not None and isinstance(model.network, ActiveNetwork):

@@ -252,7 +252,7 @@ class ActiveService:
     def _predictor(self) -> PredictsRows:
         """What predicts: a fallback model while the version knows rows that it leaves out.
 
-        After a restart it is fitted again.
+        After a restart it is fitted again if the journal names it.
         """
         fallback, version = self._fallback, present_version(self._store)
         if fallback is None:
