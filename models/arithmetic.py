@@ -78,7 +78,7 @@ def parameter_digest(tensors: Iterable[Tensor]) -> bytes:
     found = sha256()
     for tensor in tensors:
         found.update(f"{tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        found.update(tensor.detach().contiguous().numpy().tobytes())
+        found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return found.digest()
 
 
