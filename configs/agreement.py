@@ -190,7 +190,7 @@ class TrainingSettings(ConfigTable):
 
 
 class RowRequest(ConfigTable):
-    """Rows to forget: rows of the named classes, or the rows whose IDs the active party lists."""
+    """Rows to forget or to correct: of the named classes, or listed by ID by the active party."""
 
     name: Name
     # Classes whose training rows are forgotten; empty: the rows are listed by ID in a file, which
@@ -204,9 +204,17 @@ class RowRequest(ConfigTable):
     # Trigger for the backdoor audit; a run with a trigger does not measure the unlearning of clean
     # rows.
     backdoor: BackdoorSettings | None = None
+    # Correct the labels of the rows in place of forgetting the rows. They are trained with a wrong
+    # label, that of the next class; the request replaces it by their own label, and they stay.
+    corrects: bool = False
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
+        if self.corrects and (self.backdoor or self.canaries):
+            raise ValueError(
+                "a request with corrects = true plants wrong labels itself: remove 'canaries' and "
+                "'backdoor'"
+            )
         if len(set(self.classes)) < len(self.classes):
             raise ValueError("the key 'classes' names a class twice: remove the second entry")
         if not self.classes and self.fraction != 1:
@@ -370,6 +378,16 @@ class VerticalAgreement(ConfigTable):
         object.__setattr__(self, "unlearning", self.unlearning.within(self))
         for table in self.unlearning.tables():
             table.check(self)
+        return self
+
+    @model_validator(mode="after")
+    def _corrections_have_a_method(self) -> Self:
+        plan = self.unlearning
+        if any(each.corrects for each in self.unlearn) and plan.method not in plan.correcting:
+            raise ValueError(
+                f"unlearning.method = {plan.method!r} cannot correct labels (corrects = true): set "
+                f"one of {', '.join(plan.correcting)}"
+            )
         return self
 
     @model_validator(mode="after")

@@ -37,6 +37,7 @@ class UnlearningSettings(ConfigTable):
 
     always: ClassVar[tuple[str, ...]] = ()  # trivial baselines, in every comparison
     local: ClassVar[str | None] = None  # default method after a training with a local start
+    correcting: ClassVar[tuple[str, ...]] = ()  # methods that can replace labels
 
     # Method whose model is the result of the run. If absent: retrain-local with training.start =
     # "local", unless no bottom model may be fitted or 'compare' contains retrain-local; else
@@ -141,6 +142,7 @@ def unlearning_table(
     baselines: tuple[str, ...],
     compared: tuple[str, ...],
     always: tuple[str, ...],
+    correcting: tuple[str, ...] = (),
     local: str | None = None,
 ) -> type[UnlearningSettings]:
     """Build the class of the table [unlearning].
@@ -151,6 +153,7 @@ def unlearning_table(
         baselines: names of the methods that can be compared.
         compared: names of the methods that are compared by default.
         always: names of the methods that every comparison must contain.
+        correcting: names of the methods that can replace labels.
         local: the default method after a training with a local start.
     """
     first = next(iter(methods))
@@ -165,7 +168,7 @@ def unlearning_table(
         compare=(several_of(baselines), compared),
         **tables,
     )
-    found.always, found.local = always, local
+    found.always, found.correcting, found.local = always, correcting, local
     return found
 
 

@@ -873,10 +873,12 @@ class Step(_message.Message):
     def __init__(self, gradient: _Optional[_Union[Gradient, _Mapping]] = ..., next_batch: _Optional[_Union[BatchRequest, _Mapping]] = ...) -> None: ...
 
 class ForgetRows(_message.Message):
-    __slots__ = ("requests",)
+    __slots__ = ("requests", "corrects")
     REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    CORRECTS_FIELD_NUMBER: _ClassVar[int]
     requests: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, requests: _Optional[_Iterable[str]] = ...) -> None: ...
+    corrects: bool
+    def __init__(self, requests: _Optional[_Iterable[str]] = ..., corrects: _Optional[bool] = ...) -> None: ...
 
 class Purge(_message.Message):
     __slots__ = ()

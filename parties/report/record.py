@@ -154,6 +154,8 @@ class RequestedRows(_Part):
     retained: int  # number of remaining training rows
     dropped: dict[str, int] = {}  # number of validation and test rows that the request also names
     canaries: int = 0  # number of planted rows
+    # Whether the request replaced the labels of the rows, which stay in the training.
+    corrects: bool = False
     classes: tuple[str, ...] = ()  # classes that the request names
     # Fraction of the rows of these classes; None if the request names no class.
     fraction: float | None = None

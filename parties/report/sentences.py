@@ -295,7 +295,13 @@ def request_sentence(request: Request, run: RunFacts) -> str:
         return "Nothing was to be forgotten: the request names no training row." + _other_rows(
             request
         )
-    named = f"{format_count(rows.forgotten)}{among} were to be forgotten{_classes(request)}."
+    aim = "were to be forgotten"
+    if rows.corrects:
+        aim = (
+            "had wrong labels, which the request replaced; the words “forgotten rows” on this page "
+            "mean these rows, and figures of accuracy use their right labels"
+        )
+    named = f"{format_count(rows.forgotten)}{among} {aim}{_classes(request)}."
     return named + _other_rows(request)
 
 

@@ -73,6 +73,8 @@ class MethodDefaults:
     guarantee: ClassVar[Guarantee] = Guarantee.HEURISTIC
     # Class of the method's table of settings; None without settings.
     settings: ClassVar[type[MethodSettings] | None] = None
+    # Whether the method can replace labels: D_u stays in D_r, with other labels.
+    corrects: ClassVar[bool] = False
     # Whether the method trains a new model and reads the remaining rows alone, so that it makes the
     # same model again when it starts from the version that it made.
     fresh: ClassVar[bool] = False

@@ -161,7 +161,10 @@ def _select_rows(split_model: SplitModel) -> list[RequestRows]:
 
 def _carry_out(split_model: SplitModel, chosen: RequestRows, planted: Index) -> Request:
     before = split_model.rows
-    if len(chosen.rows):
+    corrects = chosen.request.corrects
+    if len(chosen.mislabelled):
+        split_model.correct(chosen.mislabelled, chosen.own_labels)
+    elif len(chosen.rows) and not corrects:
         split_model.forget(chosen.rows)
     rows = split_model.rows
     dropped = {
@@ -177,7 +180,7 @@ def _carry_out(split_model: SplitModel, chosen: RequestRows, planted: Index) -> 
     results = {
         "rows": record["rows"] | {"dropped": dropped},
         "purged": purge_request(split_model, name) if len(chosen.rows) else {},
-        "remains": _search(split_model, name) if len(chosen.rows) else {},
+        "remains": _search(split_model, name) if len(chosen.rows) and not corrects else {},
         "kept": _remaining_state(split_model),
     }
     return Request(**(record | results))

@@ -402,16 +402,28 @@ class OrderCheck:
 
     # --- rows ------------------------------------------------------------------------------------
 
-    def forget(self, rows: Index, task: vfl_pb2.Task, requests: Sequence[str] = ()) -> None:
+    def forget(
+        self,
+        rows: Index,
+        task: vfl_pb2.Task,
+        requests: Sequence[str] = (),
+        *,
+        corrects: bool = False,
+    ) -> None:
         """Check the rows of a request, [rows], and the IDs of the journaled ``requests``.
 
+        If the request ``corrects`` labels, its rows stay in the training.
+
         Raises:
-            RemoteProtocolError: no request is agreed, or this party did not journal and approve the
-                requests, or the last request is not purged, the list is not a list of common rows,
-                or no training row would remain.
+            RemoteProtocolError: no such request is agreed, or this party did not journal and
+                approve the requests, or the last request is not purged, the list is not a list of
+                common rows, or no training row would remain.
         """
         self._require_task("a request", task, vfl_pb2.UNLEARN)
         self._require_rows(rows, "forget")
+        agreed = any(each.corrects for each in self._agreement.unlearn)
+        if corrects and (self._started is not None or not agreed):
+            raise _refusal("to correct labels", "a request to forget rows")
         if self._started is not None:
             journaled = self._started(requests)
             if journaled is None or not np.array_equal(np.setdiff1d(rows, journaled), []):
@@ -423,7 +435,7 @@ class OrderCheck:
             raise _refusal("to forget rows for journaled requests", "the agreement's in training")
         if len(self._state.rows.forgotten):
             raise _refusal("a second request", "the purge of the first request before it")
-        if np.isin(self._state.rows.train, rows).all():
+        if not corrects and np.isin(self._state.rows.train, rows).all():
             raise _refusal("to forget all training rows", "a request that leaves training rows")
 
     def plant(self, rows: Index, task: vfl_pb2.Task) -> None:

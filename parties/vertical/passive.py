@@ -144,7 +144,9 @@ class PassiveSession:
             case vfl_pb2.ModelCommand() as command:
                 self._orders.command(command, task)
             case vfl_pb2.ForgetRows() as order:
-                self._orders.forget(message.tensor(np.int64, None), task, order.requests)
+                self._orders.forget(
+                    message.tensor(np.int64, None), task, order.requests, corrects=order.corrects
+                )
             case vfl_pb2.PlantTrigger():
                 self._orders.plant(message.tensor(np.int64, None), task)
             case vfl_pb2.Purge():
@@ -184,8 +186,8 @@ class PassiveSession:
                 self._apply_gradient(gradient, message)
             case vfl_pb2.ModelCommand() as command:
                 self._execute(command)
-            case vfl_pb2.ForgetRows():
-                self._forget(message.tensor(np.int64, None))
+            case vfl_pb2.ForgetRows() as order:
+                self._forget(message.tensor(np.int64, None), corrects=order.corrects)
             case vfl_pb2.PlantTrigger():
                 self._plant_trigger(message.tensor(np.int64, None))
             case vfl_pb2.Purge():
@@ -310,9 +312,9 @@ class PassiveSession:
         network = network.to(torch.device(party.settings.device), inputs.values.dtype)
         return network.requires_grad_(requires_grad=learns)
 
-    def _forget(self, rows: Index) -> None:
-        """Start a request: ``rows``, [rows], become D_u."""
-        self.state.forget(rows)
+    def _forget(self, rows: Index, *, corrects: bool) -> None:
+        """Start a request: ``rows``, [rows], become D_u; they stay if it ``corrects`` labels."""
+        self.state.forget(rows, corrects=corrects)
         self._channel.send(vfl_pb2.Done())
 
     def _plant_trigger(self, rows: Index) -> None:
@@ -324,13 +326,18 @@ class PassiveSession:
         self._channel.send(vfl_pb2.Done())
 
     def _purge(self) -> None:
-        """Delete all state that depends on forgotten rows, except for the present model."""
-        dropped = len(self.state.requested_rows)
+        """Delete all state that depends on forgotten rows, except for the present model.
+
+        A corrected row stays: its label changed at the active party, and its features did not.
+        """
+        gone: list[str] = []
+        dropped = 0 if self.state.rows.corrects else len(self.state.requested_rows)
         self._before = digest_before(self.state)
         if self._hooks is not None:
             self._hooks.purging(self.state)
-        gone = self._release.forget(self.state.requested_rows)
-        purged = self.state.purge() + gone
-        purged += [f"row map and features of {dropped} rows", "checkpoints from before"]
+        if dropped:
+            gone = self._release.forget(self.state.requested_rows)
+            gone.append(f"row map and features of {dropped} rows")
+        purged = [*self.state.purge(), *gone, "checkpoints from before"]
         self._pending.clear()
         self._channel.send(vfl_pb2.Done(purged=purged))

@@ -54,10 +54,11 @@ def search_residues(split_model: SplitModel) -> dict[str, list[str]]:
 
 def _purge(split_model: SplitModel) -> dict[str, list[str]]:
     replies = split_model.send_to_passive(vfl_pb2.UNLEARN, vfl_pb2.Purge())
-    forgotten = split_model.state.requested_rows
+    forgotten, corrects = split_model.state.requested_rows, split_model.rows.corrects
     own = split_model.state.purge()
-    own += split_model.loop.forget(forgotten) + split_model.used_labels.forget(forgotten)
-    own.append(f"row map, features and labels of {len(forgotten)} rows")
+    if not corrects:
+        own += split_model.loop.forget(forgotten) + split_model.used_labels.forget(forgotten)
+        own.append(f"row map, features and labels of {len(forgotten)} rows")
     own.append("checkpoints from before")
     return {split_model.party.name: own} | {
         name: list(each.purged) for name, each in replies.items()

@@ -26,6 +26,7 @@ from bench.records import Records  # noqa: E402
 from bench.scopes import SECTIONS  # noqa: E402
 from client_kills import client_kills  # noqa: E402
 from commands import commands  # noqa: E402
+from correction import correction  # noqa: E402
 from equality import equality  # noqa: E402
 from estimator import estimator  # noqa: E402
 from exact import certified, shards  # noqa: E402
@@ -83,6 +84,7 @@ def sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]:
         "method kills": method_kills,
         **request_sections(data),
         "going on": lambda report: going_on(data, report),
+        "label correction": lambda report: correction(data, report),
         "estimator": estimator,
         "local start": lambda report: local_start(data, report),
         "language models": lambda report: language_models(data, report),

@@ -118,6 +118,10 @@ SECTIONS: Mapping[str, Section] = {
          "parties/vertical/methods/train_model.py", "configs/vertical/digits.toml",
          "configs/vertical/income.toml", "configs/vertical/credit.toml"),
     ),
+    "label correction": Section(
+        "docs/requests.json",
+        (*VERTICAL, "configs/vertical/digits.toml", "configs/vertical/fashion.toml"),
+    ),
     "estimator": Section(BENCH, ("unlearning/audit/bias_curve.py", "unlearning/audit/lira.py")),
     "language models": Section(LLM, (*LANGUAGE, "configs/llm/tofu.toml")),
     "house": Section(

@@ -75,3 +75,11 @@ def test_a_classifier_separates_only_different_models() -> None:
 def test_too_few_rows_are_refused() -> None:
     with pytest.raises(ValueError, match="with 5 or more rows"):
         classifier_test(np.zeros((4, 1)), np.zeros((4, 1)), np.random.default_rng(0))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("rows", range(2, 40))
+def test_equal_confidences_cause_no_warning(rows: int) -> None:
+    ours = np.arange(float(rows))
+    found = ks_by_class(ours, ours + 0.5, np.zeros(rows, np.int64))
+    assert found.p > 0.9

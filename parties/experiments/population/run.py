@@ -56,6 +56,7 @@ class PopulationRun:
         sets: the row sets of each model.
         agreement: the agreement of all models.
         labels: the labels of all common rows, ``[common_rows]``.
+        learned_labels: the same, because no request of a study corrects labels.
         rows_embedded: the number of rows of each model whose embeddings would cross the network,
             once for each time.
     """
@@ -80,6 +81,7 @@ class PopulationRun:
                 )
         self._trained, self._pooled = trained, trained.pooled
         self.agreement, self.labels = trained.pooled.agreement, trained.pooled.labels
+        self.learned_labels = self.labels
         self.models = trained.original.copy()
         self.sets: Sequence[RowSets] = trained.sets
         self._copies = {ORIGINAL: trained.original}

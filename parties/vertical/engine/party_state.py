@@ -243,10 +243,13 @@ class PartyState:
         """Reset the row sets to ``start``, the run's initial sets, before results are replayed."""
         self._set_rows(start, "")
 
-    def forget(self, requested: Index) -> None:
-        """Start a request: the training rows among ``requested``, [rows], become D_u."""
+    def forget(self, requested: Index, *, corrects: bool = False) -> None:
+        """Start a request: the training rows among ``requested``, [rows], become D_u.
+
+        If the request ``corrects`` labels, D_u stays in D_r.
+        """
         self.requested_rows = requested
-        self._set_rows(self.rows.forget(requested), self.batches.stream)
+        self._set_rows(self.rows.forget(requested, corrects=corrects), self.batches.stream)
 
     def without_forgotten(self) -> None:
         """End a request: remove D_u from the row sets."""
@@ -256,13 +259,16 @@ class PartyState:
     def purge(self) -> list[str]:
         """Delete all state that depends on forgotten rows, except for the current model.
 
+        Rows whose labels were corrected stay.
+
         Returns:
             Descriptions of the deleted state, for the report.
         """
         # The early checkpoint depends on no row outside training.
         gone = self.local_model.purge(() if len(self.rows.forgotten) else (EARLY_CHECKPOINT,))
         gone += ["rows that bore the trigger"] if self.trigger else []
-        self.features.forget(self.requested_rows, self.inputs_in_use)
+        if not self.rows.corrects:
+            self.features.forget(self.requested_rows, self.inputs_in_use)
         self.without_forgotten()
         return gone
 
@@ -281,7 +287,7 @@ class PartyState:
         rows = {name: _tensor(part) for name, part in self.rows.arrays().items()}
         rows |= {"map": _tensor(self.features.rows), "dropped": _tensor(self.requested_rows)}
         values = model.values | {"stream": self.batches.stream, "shard": self._shard}
-        values["uses kept"] = self.uses_kept
+        values |= {"uses kept": self.uses_kept, "corrects": self.rows.corrects}
         sample = self.rows.sample
         values["sample"] = sample and [sample.stream, sample.share]
         values["trigger"] = None
@@ -307,6 +313,7 @@ class PartyState:
             row_map = _rows_of(party, unpack_ids(content.tensors["ids"]))
         stamped = arrays.pop("stamped", None)
         sets = RowSets(seed=party.agreement.seed, stream="", **arrays)  # type: ignore[arg-type]
+        sets = replace(sets, corrects=content.values.get("corrects", False))
         state = cls(party, row_map, build, sets)
         state.requested_rows = requested
         state.uses_kept = content.values.get("uses kept", False)

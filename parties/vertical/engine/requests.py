@@ -29,6 +29,10 @@ class RequestRows:
     rows: Index  # [rows], all requested rows; some may be validation or test rows
     canaries: Index  # [canaries], requested training rows that get a wrong label
     poisoned: Index  # [poisoned], requested training rows that get the trigger and the target label
+    # [mislabelled], requested training rows whose labels are wrong until the request, and their own
+    # labels.
+    mislabelled: Index
+    own_labels: Index
 
 
 def select_request_rows(
@@ -64,8 +68,10 @@ def select_request_rows(
         canaries = learned[permutation(secret, len(learned))[: request.canaries]]
         others = np.setdiff1d(learned, canaries)
         poisoned = poisoned_rows(party.agreement, request, others, labels)
-        chosen.append(RequestRows(request, meant, np.sort(canaries), poisoned))
-    gone = [each.rows for each in chosen]
+        wrong = learned if request.corrects else np.empty(0, np.int64)
+        own = labels[wrong].numpy().copy()
+        chosen.append(RequestRows(request, meant, np.sort(canaries), poisoned, wrong, own))
+    gone = [each.rows for each in chosen if not each.request.corrects]
     if gone and np.isin(rows.train, np.concatenate(gone)).all():
         raise PolicyError("all requests together leave no training row", "request fewer rows")
     return chosen
@@ -76,11 +82,13 @@ def relabel_planted_rows(
 ) -> None:
     """Change ``labels``, [common_rows], in place for canaries and for rows with a trigger.
 
-    A canary gets the label of the next class, and a row with a trigger the label of the target
-    class. A model can predict the label of a canary only by memorising that row.
+    A canary, and a row whose label is corrected later, gets the label of the next class, and a row
+    with a trigger the label of the target class. A model can predict the label of a canary only by
+    memorising that row.
     """
     for each in chosen:
-        labels[each.canaries] = (labels[each.canaries] + 1) % len(classes)
+        for wrong in (each.canaries, each.mislabelled):
+            labels[wrong] = (labels[wrong] + 1) % len(classes)
         if each.request.backdoor:
             labels[each.poisoned] = classes.index(each.request.backdoor.target)
 

@@ -47,6 +47,8 @@ class RowSets:
     # D_r on which this model is trained.
     stream: str = ""
     sample: Sample | None = None  # the row set ``SAMPLE``; None: it has no rows
+    # Whether the current request corrects labels: D_u stays in D_r, with other labels.
+    corrects: bool = False
 
     def arrays(self) -> dict[str, Index]:
         """The sets that are stored as index arrays, each [rows], by attribute name."""
@@ -60,7 +62,9 @@ class RowSets:
 
     @property
     def retain(self) -> Index:
-        """D_r, [rows]: training rows that are not forgotten."""
+        """D_r, [rows]: training rows that are not forgotten; all if the request corrects labels."""
+        if self.corrects:
+            return self.train
         return np.setdiff1d(self.train, self.forgotten, assume_unique=True)
 
     def select(self, rows: vfl_pb2.Rows) -> Index:
@@ -117,15 +121,19 @@ class RowSets:
             forgotten=np.intersect1d(self.forgotten, members),
         )
 
-    def forget(self, requested: Index) -> "RowSets":
-        """Return the row sets after a request to forget rows.
+    def forget(self, requested: Index, *, corrects: bool = False) -> "RowSets":
+        """Return the row sets after a request to forget rows, or to correct their labels.
 
         Requested training rows become D_u. Requested validation and test rows are left out of the
-        returned sets.
+        returned sets, unless their labels are corrected.
 
         Args:
-            requested: the rows to forget, [rows].
+            requested: the rows of the request, [rows].
+            corrects: whether D_u stays in D_r, with other labels.
         """
+        if corrects:
+            learned = np.intersect1d(self.train, requested)
+            return replace(self, forgotten=learned, corrects=True)
         return replace(
             self,
             forgotten=np.intersect1d(self.train, requested),
@@ -135,7 +143,8 @@ class RowSets:
 
     def without_forgotten(self) -> "RowSets":
         """The sets after the request was carried out: D_r becomes D, and D_u is empty."""
-        return replace(self, train=self.retain, forgotten=np.empty(0, np.int64))
+        gone = np.empty(0, np.int64)
+        return replace(self, train=self.retain, forgotten=gone, corrects=False)
 
     def _halves(self) -> tuple[Index, Index]:
         retain = self.retain

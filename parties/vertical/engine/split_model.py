@@ -73,6 +73,7 @@ class SplitModel:
         self._kept_ensembles: dict[str, tuple[str, ...]] = {}  # slots of the members, by slot
         self._saved = monotonic()
         self._resumed = state.batch_order  # of the checkpoint, if the run was resumed
+        self._learned: Tensor | None = None  # labels before the last correction, [common_rows]
         self.used_labels = UsedLabels(party, state)
         self.loop = (CachedTrainingLoop if party.agreement.frozen_bottoms else TrainingLoop)(
             party, hub, state, self.used_labels.values
@@ -126,6 +127,15 @@ class SplitModel:
     def labels(self) -> Tensor:
         """The labels of all common rows, [common_rows]; -1 for erased rows."""
         return self.loop.labels
+
+    @property
+    def learned_labels(self) -> Tensor:
+        """The labels that the trained model learned, [common_rows].
+
+        They differ from ``labels`` while a request corrects labels.
+        """
+        learned = self._learned
+        return self.labels if learned is None or not self.rows.corrects else learned
 
     @property
     def stream(self) -> str:
@@ -408,6 +418,19 @@ class SplitModel:
             order = vfl_pb2.ForgetRows(requests=requests)
             self.send_to_passive(vfl_pb2.UNLEARN, order, requested)
         self.state.forget(requested)
+
+    def correct(self, rows: Index, own: Index) -> None:
+        """Start a request that replaces the wrong labels of training ``rows``, [rows], by ``own``.
+
+        The rows stay in the training. No label is sent.
+        """
+        if not self._journal.replaying:
+            self.send_to_passive(vfl_pb2.UNLEARN, vfl_pb2.ForgetRows(corrects=True), rows)
+        self.state.forget(rows, corrects=True)
+        classes, labels = len(self.agreement.labels.classes), torch.from_numpy(own)
+        self._learned = self.labels.clone()
+        self._learned[rows] = (labels + 1) % classes
+        self.labels[rows] = labels
 
     def goodbye(self) -> None:
         """End the run: send ``Goodbye``, and delete the active party's checkpoints."""

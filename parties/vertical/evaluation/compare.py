@@ -50,13 +50,17 @@ def compare_methods(split_model: SplitModel, request: RowRequest) -> Comparison:
 
 
 def _others(split_model: SplitModel, chosen: AnyMethod) -> list[AnyMethod]:
-    """The methods to compare the chosen one with, in the order of the report: the paired last."""
+    """The methods to compare the chosen one with, in the order of the report: the paired last.
+
+    A method that cannot correct labels is left out if the request does.
+    """
     plan = split_model.agreement.unlearning
     if not plan.retrains:
         return []
     baselines = [vertical_method(name) for name in plan.compare]
     others = [*baselines, *independent_retrains(plan.retrains), vertical_method(PAIRED)]
-    return [other for other in others if other.name != chosen.name]
+    able = [other for other in others if other.corrects or not split_model.rows.corrects]
+    return [other for other in able if other.name != chosen.name]
 
 
 def _outcome(

@@ -77,6 +77,7 @@ def _rows(split_model: SplitModel, chosen: RequestRows) -> RequestedRows:
         forgotten=len(split_model.rows.forgotten),
         retained=len(split_model.rows.retain),
         canaries=len(chosen.canaries),
+        corrects=chosen.request.corrects,
         classes=tuple(chosen.request.classes),
         fraction=chosen.request.fraction,
     )

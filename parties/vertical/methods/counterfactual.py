@@ -8,6 +8,9 @@
    (``unlearning/counterfactual.py``).
 5. The same on validation rows, which no model has learned, tells how far the model to unlearn is
    from such targets where there is nothing to forget.
+
+If a request corrects labels, D_u stays in D_r: h⁺ learns the labels that the model learned, and h⁻
+the corrected ones.
 """
 
 from collections.abc import Sequence
@@ -99,7 +102,9 @@ class _ReferenceTops:
         self._agreement, self._embeddings = run.agreement, embeddings
         self._streams = run.streams(STREAM)
         train = [torch.from_numpy(sets.train) for sets in run.sets]
-        self._labels = torch.stack([run.labels[rows] for rows in train])
+        learned = torch.stack([run.learned_labels[rows] for rows in train])
+        self._labels = {False: learned, True: torch.stack([run.labels[rows] for rows in train])}
+        self._corrects = run.sets[0].corrects
         found = [np.searchsorted(sets.train, sets.forgotten) for sets in run.sets]
         self._forgotten = torch.from_numpy(np.stack(found))
 
@@ -111,6 +116,8 @@ class _ReferenceTops:
     def outputs(self, inputs: Sequence[Tensor], *, without: bool) -> list[Tensor]:
         """The logits on each of ``inputs``, of tops trained on D, or ``without`` D_u.
 
+        If the request corrects labels, ``without`` means with the corrected labels of D_u.
+
         The tops are trained for as many epochs, and with the same batches, as the model to unlearn:
         h⁺ has to know D_u as well as the model does.
 
@@ -120,15 +127,18 @@ class _ReferenceTops:
         """
         models, optimiser = self._fresh()
         for epoch in range(self._agreement.training.epochs):
-            self._train(models, optimiser, self._orders(epoch, without=without))
+            orders = self._orders(epoch, without=without and not self._corrects)
+            self._train(models, optimiser, orders, self._labels[without])
         with torch.no_grad():
             return [models([each]) for each in inputs]
 
-    def _train(self, models: Ensemble, optimiser: torch.optim.Optimizer, orders: Tensor) -> None:
-        """One epoch in the given orders, [N, rows]."""
+    def _train(
+        self, models: Ensemble, optimiser: torch.optim.Optimizer, orders: Tensor, labels: Tensor
+    ) -> None:
+        """One epoch in the given orders, [N, rows], with the ``labels`` of D, [N, rows]."""
         chosen = models.with_prefix()
         for places in torch.split(orders, self._agreement.training.batch, dim=1):
-            logits, truth = models([self._at(places)]), self._labels.gather(1, places)
+            logits, truth = models([self._at(places)]), labels.gather(1, places)
             losses = cross_entropy(logits.flatten(0, 1), truth.flatten(), reduction="none")
             optimiser.zero_grad()
             losses.view(truth.shape).mean(dim=1).sum().backward(inputs=chosen)  # type: ignore[no-untyped-call]

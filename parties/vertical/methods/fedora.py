@@ -360,6 +360,12 @@ class FedoraSettings(MethodSettings):
                 "unlearning.fedora.policy = 'counterfactual'",
                 "; unlearning.fedora.policy = 'present' needs no local fit",
             )
+        corrects = any(each.corrects for each in agreement.unlearn)
+        if corrects and self.policy != "counterfactual":
+            raise ValueError(
+                f"unlearning.fedora.policy = {self.policy!r} cannot correct labels: set policy = "
+                "'counterfactual', or remove corrects = true from the request"
+            )
         if self.start == "redrawn":
             _require_local_fit(agreement, "unlearning.fedora.start = 'redrawn'")
         newton = agreement.training.optimiser == "newton-cg"
@@ -463,6 +469,7 @@ class FedOraMethod(MethodDefaults):
     name: ClassVar = "fedora"
     label: ClassVar = Label("FedORA", "fine-tuned under a forgetting constraint")
     settings: ClassVar = FedoraSettings
+    corrects: ClassVar = True
     state: ClassVar = FedOraState
 
     def needs(self, agreement: VerticalAgreement) -> Needs:
@@ -579,7 +586,7 @@ def row_scores(run: VerticalRun, found: CounterfactualTargets | None, batch: Bat
     targets = torch.cat(
         [log_q[np.searchsorted(sets.forgotten, rows)] for log_q, sets, rows in of_models]
     )
-    return label_scores(targets, logits, batch.labels.flatten())
+    return label_scores(targets, logits, run.learned_labels[batch.rows].flatten())
 
 
 def _with_changes(records: Sequence[JsonObject]) -> list[JsonObject]:

@@ -28,6 +28,7 @@ class FineTuneMethod(EpochMethod):
     name: ClassVar = "fine-tune"
     label: ClassVar = Label("Fine-tune", "training goes on without the forgotten rows")
     settings: ClassVar = FineTuneSettings
+    corrects: ClassVar = True
 
     def needs(self, agreement: VerticalAgreement) -> Needs:
         """The early checkpoint, if the method starts from it."""

@@ -71,6 +71,11 @@ class NetworkRun:
         return self.split_model.labels
 
     @property
+    def learned_labels(self) -> Tensor:
+        """The labels that the trained model learned, [common_rows]."""
+        return self.split_model.learned_labels
+
+    @property
     def finite(self) -> bool:
         """Whether all numbers since the last start are finite."""
         return not self.split_model.diverged

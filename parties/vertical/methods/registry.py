@@ -37,6 +37,10 @@ class AnyMethod(VerticalMethod[NetworkRun, Any], Protocol):
     def label(self) -> Label:
         """What the report shows of the method."""
 
+    @property
+    def corrects(self) -> bool:
+        """Whether the method can replace the labels of D_u, which then stays in D_r."""
+
 
 EXACT: Final[tuple[AnyMethod, ...]] = (
     NewtonCgMethod(),
@@ -67,6 +71,7 @@ AGREEMENT: Final = vertical_agreement(
         baselines=tuple(each.name for each in BASELINES),
         compared=tuple(each.name for each in BASELINES if each.name not in NOT_BY_DEFAULT),
         always=ALWAYS,
+        correcting=tuple(name for name, each in METHODS.items() if each.corrects),
         local=RetrainLocalMethod.name,
     )
 )

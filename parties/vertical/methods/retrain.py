@@ -28,6 +28,7 @@ class RetrainMethod(SingleStepMethod):
     """Training from scratch on D_r, with preprocessing fitted on D_r."""
 
     fresh: ClassVar[bool] = True
+    corrects: ClassVar[bool] = True
     name: str  # name in the config and the report
     stream: str  # random stream of the weights and the batch order
 

@@ -49,6 +49,7 @@ class RetrainLocalMethod(MethodDefaults):
     )
     guarantee: ClassVar = Guarantee.EXACT
     settings: ClassVar = RetrainLocalSettings
+    corrects: ClassVar = True
     fresh: ClassVar = True
     state: ClassVar = RetrainLocalState
 

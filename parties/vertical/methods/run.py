@@ -148,6 +148,14 @@ class VerticalRun(Run, Protocol):
         """The labels of all common rows, [common_rows]."""
 
     @property
+    def learned_labels(self) -> Tensor:
+        """The labels that the trained models learned, [common_rows].
+
+        They differ from ``labels`` on D_u if the request corrects labels.
+        """
+        return self.labels
+
+    @property
     def sent_gradients(self) -> SentGradients | None:
         """The gradients that were sent for the last batch; None if no gradient is sent."""
 

@@ -51,6 +51,7 @@ class ShortRetrainMethod(MethodDefaults):
     label: ClassVar = Label("Short Retrain", "trained from scratch on a fraction of the rows")
     guarantee: ClassVar = Guarantee.EXACT
     settings: ClassVar = ShortRetrainSettings
+    corrects: ClassVar = True
     fresh: ClassVar = True
     state: ClassVar = ShortRetrainState
 

@@ -24,6 +24,7 @@ class ShrinkPerturbMethod(EpochMethod):
     name: ClassVar = "shrink-perturb"
     label: ClassVar = Label("Shrink-perturb", "mixed with new random weights, then fine-tuned")
     settings: ClassVar = ShrinkPerturbSettings
+    corrects: ClassVar = True
 
     def shrinks(self, plan: ShrinkPerturbSettings) -> tuple[ShrinkShares, ...]:
         """All parameters move towards fresh values."""

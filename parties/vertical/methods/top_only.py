@@ -24,6 +24,7 @@ class TopOnlyMethod(EpochMethod):
     name: ClassVar = "top-only"
     label: ClassVar = Label("Top only", "a new top model; the bottom models stay")
     settings: ClassVar = TopOnlySettings
+    corrects: ClassVar = True
     only_top: ClassVar = True
 
     def shrinks(self, _plan: TopOnlySettings) -> tuple[ShrinkShares, ...]:

@@ -46,7 +46,9 @@ def compare_batch(split_model: SplitModel, receipt: str) -> tuple[Comparison, Re
         )
     nothing = np.empty(0, np.int64)
     chosen = RequestRows(
-        RowRequest(name=f"r-{receipt.lower()}"), split_model.rows.forgotten, nothing, nothing
+        RowRequest(name=f"r-{receipt.lower()}"),
+        split_model.rows.forgotten,
+        *(nothing, nothing, nothing, nothing),
     )
     groups = select_row_groups(split_model, chosen, nothing)
     comparison = compare_methods(split_model, chosen.request)
