@@ -104,8 +104,8 @@ def gradient(*shape: int, task: int = pb.TRAIN, **use: Any) -> Order:
     return Order(task, pb.Gradient(**use), (np.zeros(shape),))
 
 
-def forget(*indices: int, task: int = pb.UNLEARN) -> Order:
-    return Order(task, pb.ForgetRows(), rows(*indices))
+def forget(*indices: int, task: int = pb.UNLEARN, **use: Any) -> Order:
+    return Order(task, pb.ForgetRows(**use), rows(*indices))
 
 
 def plant(*indices: int) -> Order:
@@ -136,6 +136,7 @@ ORDERS = {
     "negative rows": Wrong(TRAINED, LIST, (forget(-5, 1, 2),)),
     "rows beyond the end": Wrong(TRAINED, LIST, (forget(0, 1, HIGHEST),)),
     "rows twice": Wrong(TRAINED, LIST, (forget(1, 1),)),
+    "a correction of labels": Wrong(TRAINED, "to correct labels", (forget(1, 2, corrects=True),)),
     "all training rows": Wrong(TRAINED, "to forget all training rows", (forget(*range(210)),)),
     "a request during a request": Wrong(UNLEARNING, "the purge of the first", (forget(100),)),
     "a request in training": Wrong(

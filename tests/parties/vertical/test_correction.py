@@ -22,7 +22,6 @@ from parties.vertical.methods.fedora import VALIDATED
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.registry import AGREEMENT
 from protocol import vfl_pb2
-from protocol.errors import RemoteProtocolError
 
 CORRECTS = {"name": "wrong", "classes": ["a", "b", "c"], "fraction": 0.1, "corrects": True}
 CONSTRAINED = CHANGES["unlearning"] | {"fedora": {"iterations": 2, "batch": 16}}
@@ -74,17 +73,6 @@ def test_the_active_party_alone_replaces_the_labels(tmp_path: Path) -> None:
             assert session.state.features.rows.tolist() == features[name].tolist()
             assert set(rows.tolist()) <= set(session.state.rows.train.tolist())
         assert torch.equal(split_model.learned_labels, right)
-
-
-def test_a_passive_party_refuses_a_correction_that_is_not_agreed(tmp_path: Path) -> None:
-    request = {"name": "request", "classes": ["a"], "fraction": 0.5}
-    with (
-        pytest.raises(RemoteProtocolError, match="to correct labels"),
-        open_split_model(tmp_path, unlearn=(request,)) as (split_model, _),
-    ):
-        start_training(split_model, "original")
-        rows = split_model.rows.train[:9]
-        split_model.correct(rows, split_model.labels[rows].numpy())
 
 
 def test_the_reference_expects_the_corrected_labels(tmp_path: Path) -> None:
