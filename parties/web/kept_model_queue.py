@@ -34,10 +34,11 @@ class KeptModelPredictions:
     Attributes:
         latencies: durations of the answered requests.
         fallback: whether a fallback model predicts now.
+        asked: whether there may be callers.
     """
 
-    def __init__(self, party: VerticalParty) -> None:
-        self._party, self.latencies = party, Latencies()
+    def __init__(self, party: VerticalParty, *, asked: bool = True) -> None:
+        self._party, self.latencies, self.asked = party, Latencies(), asked
         self._jobs: Queue[_Job] = Queue(MAX_WAITING)
         self._queueing = Lock()
         self._closed: Unavailable | None = self._absent(list(party.agreement.passive))
@@ -170,7 +171,7 @@ def prediction_door(http: str | None) -> Callable[[VerticalParty], Door]:
 
     @contextmanager
     def opened(party: VerticalParty) -> Iterator[KeptModelPredictions]:
-        queue = KeptModelPredictions(party)
+        queue = KeptModelPredictions(party, asked=address is not None)
         if address is None:
             yield queue
             return

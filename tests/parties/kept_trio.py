@@ -34,6 +34,8 @@ SECONDS = 120.0  # most seconds of a session
 class NoPredictions:
     """A queue without predictions, which never waits."""
 
+    asked = True  # so that a fallback model is fitted
+
     def open(self, *, fallback: bool = False, absent: Sequence[str] = ()) -> None:
         """Accept predictions."""
 

@@ -123,6 +123,8 @@ class FallbackModel:
 
     def _serve_without(self, absent: Sequence[str]) -> None:
         """Predict with a fallback model, because the parties ``absent`` are absent."""
+        if not self._predictions.asked:
+            return
         if not self.renew():
             self._predictions.close_absent(absent)
             return

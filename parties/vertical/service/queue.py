@@ -16,6 +16,10 @@ class PredictsRows(Protocol):
 class PredictionQueue(Protocol):
     """Predictions that callers in other threads wait for."""
 
+    @property
+    def asked(self) -> bool:
+        """Whether there may be callers; without callers, no fallback model is fitted."""
+
     def open(self, *, fallback: bool = False, absent: Sequence[str] = ()) -> None:
         """Accept predictions from now on.
 

@@ -28,6 +28,7 @@ from parties.vertical.methods.fallback import fit_fallback_top, kept_embeddings
 from parties.vertical.service import fallback
 from parties.vertical.service.active import serve_active
 from parties.vertical.service.desk import open_desk
+from parties.vertical.service.fallback import FallbackModel
 from parties.vertical.service.passive import serve_passive
 from parties.web.kept_model_queue import KeptModelPredictions
 from protocol.hub import Hub
@@ -164,6 +165,23 @@ def test_absent_party_completes_its_part_when_it_returns(tmp_path: Path) -> None
     assert "fallback-model-in-memory" in destroyed
 
 
+def test_without_callers_no_fallback_is_fitted_but_requests_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trio = train_trio(tmp_path, **PLAN)
+    monkeypatch.setattr(FallbackModel, "_fit", None)  # fails if it is called
+    request = trio.request("left", training_rows(trio)[:20])
+    with serving(trio) as parties:
+        parties.predictions.asked = False
+        parties.start("hub", "left")
+        wait_for(parties, lambda: parties.view("hub", request), "the request did not arrive")
+        sleep(1.0)
+        parties.start("right")
+    view = trio.view("right", request)
+    assert view.state is RequestState.CERTIFIED
+    assert view.fallback is None
+
+
 def test_party_that_waits_may_be_lost_and_return(tmp_path: Path) -> None:
     trio = train_trio(tmp_path, **PLAN)
     rows, ids = training_rows(trio)[:5], kept_ids(trio.models()["hub"], 1)
@@ -199,7 +217,7 @@ def test_journal_gets_events_only_from_a_process_that_was_in_a_session(tmp_path:
     request = trio.request("hub", training_rows(trio)[:5])
     hub = trio.party("hub")
     with closing(open_desk(hub, hub.agreement)) as desk:
-        model, before = fallback.FallbackModel(hub, desk, NoPredictions()), desk.journal.counts()
+        model, before = FallbackModel(hub, desk, NoPredictions()), desk.journal.counts()
         model.attend({})
         assert model.renew()
         assert desk.journal.counts() == before
@@ -233,7 +251,7 @@ def test_kept_embeddings_are_those_of_the_fallback(tmp_path: Path) -> None:
     trio.request("hub", training_rows(trio)[:5])
     hub = trio.party("hub")
     with closing(open_desk(hub, hub.agreement)) as desk:
-        model = fallback.FallbackModel(hub, desk, NoPredictions())
+        model = FallbackModel(hub, desk, NoPredictions())
         assert model.renew()
         found = model.probabilities(kept_ids(trio.models()["hub"], 1))
     assert np.isnan(found).any(axis=1).sum() == 5
@@ -244,7 +262,7 @@ def test_request_for_all_training_rows_leaves_no_fallback_model(tmp_path: Path) 
     hub = trio.party("hub")
     with closing(open_desk(hub, hub.agreement)) as desk:
         queue = KeptModelPredictions(hub)
-        model = fallback.FallbackModel(hub, desk, queue)
+        model = FallbackModel(hub, desk, queue)
         model.attend({})
         assert queue.health()["ready"]
         trio.request("hub", training_rows(trio))
@@ -258,7 +276,7 @@ def test_fallback_model_stands_for_the_version_while_its_request_is_open(tmp_pat
     request = trio.request("hub", training_rows(trio)[:5])
     hub = trio.party("hub")
     with closing(open_desk(hub, hub.agreement)) as desk:
-        model = fallback.FallbackModel(hub, desk, NoPredictions())
+        model = FallbackModel(hub, desk, NoPredictions())
         assert not model.stands_for(1)
         assert model.renew()
         assert model.stands_for(1)
@@ -273,7 +291,7 @@ def test_requests_by_label_are_left_out_before_they_are_aligned(tmp_path: Path) 
     hub = trio.party("hub")
     ids = kept_ids(trio.models()["hub"], 1)
     with closing(open_desk(hub, hub.agreement)) as desk:
-        model = fallback.FallbackModel(hub, desk, NoPredictions())
+        model = FallbackModel(hub, desk, NoPredictions())
         model.renew()
         withheld = np.isnan(model.probabilities(ids)).any(axis=1)
     labels = newest(trio).tensors["labels"]["labels"].numpy()
@@ -285,7 +303,7 @@ def test_version_without_embeddings_has_no_fallback_model(tmp_path: Path) -> Non
     trio.plan = {**trio.plan, **PLAN}
     hub = trio.party("hub")
     with closing(open_desk(hub, hub.agreement)) as desk:
-        assert not fallback.FallbackModel(hub, desk, NoPredictions()).renew()
+        assert not FallbackModel(hub, desk, NoPredictions()).renew()
 
 
 @pytest.mark.parametrize(
