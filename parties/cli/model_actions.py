@@ -12,7 +12,7 @@ from parties.data.id_lists import read_id_list
 from parties.data.requested_ids import id_columns
 from parties.requests.events import event_time
 from parties.session.run_folder import lock_run_folder
-from parties.session.saved_model import MODEL
+from parties.session.saved_model import MODEL, erase_saved_model
 from parties.session.store.model_store import StoredFile
 from parties.session.store.sealing import KeyFile, read_key, read_master_key
 from parties.vertical.kept_model import model_store
@@ -106,11 +106,12 @@ def roll_back_models(place: Place, number: int, console: Console) -> None:
 
 
 def remove_models(place: Place, number: int | None, console: Console, *, every: bool) -> None:
-    """Erase one version of a party, or all of them.
+    """Erase one version of a party, or all of them together with its saved model.
 
     Raises:
         UsageProblem: neither a number nor --all is given, or both are.
-        StorageError: another process of the party runs, or there is no such version.
+        StorageError: another process of the party runs, there is no such version, or a file cannot
+            be erased.
         PolicyError: the version is in use, or requests that need the model are open.
     """
     if every is (number is not None):
@@ -119,7 +120,9 @@ def remove_models(place: Place, number: int | None, console: Console, *, every: 
     state = _folder(place, agreement.federation)
     with lock_run_folder(state), local_desk(place) as local:
         gone = remove_versions(local, number)
-    _print_erased(gone, console, "keys and files are gone")
+        saved = erase_saved_model(state) if every else []
+    also = ", and so is the saved model, which `vfl predict` used" if saved else ""
+    _print_erased(gone, console, f"keys and files are gone{also}")
 
 
 def export_model(place: Place, target: Path, transfer_key: Path, console: Console) -> None:

@@ -126,7 +126,12 @@ def models_remove_command(  # noqa: PLR0913  a command has the options that it h
     ] = None,
     party: PartyOption,
     every: Annotated[
-        bool, typer.Option("--all", help="Erase all versions; no later request is then possible.")
+        bool,
+        typer.Option(
+            "--all",
+            help="Erase all versions, and the saved model of `vfl predict`; no later request is then "
+            "possible.",
+        ),
     ] = False,
     certificates: CertificatesOption = None,
     out: OutOption = Path("runs"),

@@ -21,7 +21,7 @@ from parties.cli.main import app
 from parties.common.errors import StorageError
 from parties.requests.events import DecisionBody, EventKind
 from parties.session.run_folder import lock_run_folder
-from parties.session.saved_model import MANIFEST, read_saved_model
+from parties.session.saved_model import FILES, MANIFEST, read_saved_model
 from parties.vertical.kept_model import kept_ids
 from parties.vertical.prediction.setup import load_party_network
 
@@ -296,5 +296,8 @@ def test_remove_all_needs_that_no_request_is_open(trio: KeptTrio) -> None:
     refused(trio, 8, request, "remove", "--all")
     with closing(trio.desk("left")) as desk:
         desk.append(EventKind.WITHDRAWN, request, DecisionBody(reason="mistake"))
+    folder = trio.folder / "runs" / "trio" / "left"
+    assert {*FILES} <= {each.name for each in folder.iterdir()}
     assert events(trio, "remove", "--all")[0]["numbers"] == [1]
     assert not trio.models()["left"].files()
+    assert not {*FILES} & {each.name for each in folder.iterdir()}  # it knows the same rows
