@@ -129,8 +129,8 @@ def models_remove_command(  # noqa: PLR0913  a command has the options that it h
         bool,
         typer.Option(
             "--all",
-            help="Erase all versions, and the saved model of `vfl predict`; no later request is then "
-            "possible.",
+            help="Erase all versions, and the saved model of `vfl predict`; no later request is "
+            "then possible.",
         ),
     ] = False,
     certificates: CertificatesOption = None,
