@@ -381,14 +381,31 @@ class VerticalAgreement(ConfigTable):
         return self
 
     @model_validator(mode="after")
-    def _corrections_have_a_method(self) -> Self:
-        plan = self.unlearning
-        if any(each.corrects for each in self.unlearn) and plan.method not in plan.correcting:
+    def _corrections_are_possible(self) -> Self:
+        plan, kinds = self.unlearning, {each.corrects for each in self.unlearn}
+        if len(kinds) == 2:
+            raise ValueError(
+                "requests that correct labels and requests that forget rows need separate runs: "
+                "set corrects = true in all [[unlearn]] tables, or in none"
+            )
+        if True not in kinds:
+            return self
+        if plan.method not in plan.correcting:
             raise ValueError(
                 f"unlearning.method = {plan.method!r} cannot correct labels (corrects = true): set "
                 f"one of {', '.join(plan.correcting)}"
             )
+        if self.evaluation.relearn or self.evaluation.shadows:
+            raise ValueError(
+                "evaluation.relearn and evaluation.shadows ask whether rows are still in the "
+                "model, and rows whose labels are corrected stay: remove both"
+            )
         return self
+
+    @property
+    def corrects(self) -> bool:
+        """Whether the requests correct labels; else they forget rows."""
+        return any(each.corrects for each in self.unlearn)
 
     @model_validator(mode="after")
     def _audits_have_what_they_need(self) -> Self:

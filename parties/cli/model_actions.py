@@ -12,7 +12,7 @@ from parties.data.id_lists import read_id_list
 from parties.data.requested_ids import id_columns
 from parties.requests.events import event_time
 from parties.session.run_folder import lock_run_folder
-from parties.session.saved_model import MODEL, erase_saved_model
+from parties.session.saved_model import MODEL, remove_saved_model
 from parties.session.store.model_store import StoredFile
 from parties.session.store.sealing import KeyFile, read_key, read_master_key
 from parties.vertical.kept_model import model_store
@@ -120,8 +120,9 @@ def remove_models(place: Place, number: int | None, console: Console, *, every: 
     state = _folder(place, agreement.federation)
     with lock_run_folder(state), local_desk(place) as local:
         gone = remove_versions(local, number)
-        saved = erase_saved_model(state) if every else []
-    also = ", and so is the saved model, which `vfl predict` used" if saved else ""
+        if every:
+            remove_saved_model(state)
+    also = "; the saved model of `vfl predict` is gone, too" if every else ""
     _print_erased(gone, console, f"keys and files are gone{also}")
 
 

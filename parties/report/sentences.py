@@ -299,7 +299,8 @@ def request_sentence(request: Request, run: RunFacts) -> str:
     if rows.corrects:
         aim = (
             "had wrong labels, which the request replaced; the words “forgotten rows” on this page "
-            "mean these rows, and figures of accuracy use their right labels"
+            "mean these rows, figures of accuracy use their right labels, and attacks on "
+            "membership say nothing here, because the rows stay in the training"
         )
     named = f"{format_count(rows.forgotten)}{among} {aim}{_classes(request)}."
     return named + _other_rows(request)

@@ -79,28 +79,6 @@ def write_saved_model(
     write_atomically(party.state / MANIFEST, canonical_json(manifest | facts))
 
 
-def erase_saved_model(folder: Path) -> list[str]:
-    """Erase the files of the saved model in a party's ``folder``, the manifest first.
-
-    Returns:
-        The names of the erased files; empty if no model is saved.
-
-    Raises:
-        StorageError: a file cannot be erased.
-    """
-    gone = [name for name in FILES if (folder / name).exists()]
-    try:
-        for name in gone:
-            (folder / name).unlink()
-        sync_folder(folder)
-    except OSError as error:
-        raise StorageError(
-            f"cannot erase the saved model in {folder}: {error.strerror}",
-            "make the folder writable, and run the command again",
-        ) from error
-    return gone
-
-
 def remove_saved_model(folder: Path) -> None:
     """Remove the files of a saved model, the manifest first.
 

@@ -61,8 +61,9 @@ COPY = "a copy of the model from early in this unlearning, from which the next r
 EMBEDDINGS = (
     "the active party's copy of the embeddings of the remaining rows; each depends on no other row"
 )
+CHOSEN = "the number of epochs and the hyper-parameters were chosen with the forgotten rows"
 KEPT = (
-    "the number of epochs and the hyper-parameters were chosen with the forgotten rows",
+    CHOSEN,
     "every party's own source data, from which each party must delete the rows itself",
 )
 
@@ -162,10 +163,11 @@ def _select_rows(split_model: SplitModel) -> list[RequestRows]:
 def _carry_out(split_model: SplitModel, chosen: RequestRows, planted: Index) -> Request:
     before = split_model.rows
     corrects = chosen.request.corrects
-    if len(chosen.mislabelled):
-        split_model.correct(chosen.mislabelled, chosen.own_labels)
-    elif len(chosen.rows) and not corrects:
-        split_model.forget(chosen.rows)
+    named = chosen.mislabelled if corrects else chosen.rows
+    if corrects and len(named):
+        split_model.correct(named, chosen.own_labels)
+    elif len(named):
+        split_model.forget(named)
     rows = split_model.rows
     dropped = {
         "validation": len(before.validation) - len(rows.validation),
@@ -179,8 +181,8 @@ def _carry_out(split_model: SplitModel, chosen: RequestRows, planted: Index) -> 
         record = empty_request_record(split_model, chosen)
     results = {
         "rows": record["rows"] | {"dropped": dropped},
-        "purged": purge_request(split_model, name) if len(chosen.rows) else {},
-        "remains": _search(split_model, name) if len(chosen.rows) and not corrects else {},
+        "purged": purge_request(split_model, name) if len(named) else {},
+        "remains": _search(split_model, name) if len(named) and not corrects else {},
         "kept": _remaining_state(split_model),
     }
     return Request(**(record | results))
@@ -193,9 +195,11 @@ def _search(split_model: SplitModel, name: str) -> dict[str, list[str]]:
 
 
 def _remaining_state(split_model: SplitModel) -> list[str]:
-    """State that still depends on the forgotten rows, for the report."""
+    """State that still depends on the forgotten rows, or on wrong labels, for the report."""
     fitted = [FITTED] if split_model.agreement.preprocessing == "fitted" else []
     early = [COPY] if _early_checkpoint_epoch(split_model.agreement) else []
+    if split_model.agreement.corrects:
+        return [*early, CHOSEN]
     embeddings = [EMBEDDINGS] if split_model.agreement.keeps_embeddings else []
     return [*fitted, *early, *embeddings, *KEPT]
 

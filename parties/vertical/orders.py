@@ -421,9 +421,12 @@ class OrderCheck:
         """
         self._require_task("a request", task, vfl_pb2.UNLEARN)
         self._require_rows(rows, "forget")
-        agreed = any(each.corrects for each in self._agreement.unlearn)
-        if corrects and (self._started is not None or not agreed):
-            raise _refusal("to correct labels", "a request to forget rows")
+        agreed = self._started is None and self._agreement.corrects
+        if corrects is not agreed:
+            kinds = ["to forget rows", "to correct labels"]
+            raise _refusal(kinds[corrects], f"a request {kinds[agreed]}")
+        if corrects and not np.isin(rows, self._state.rows.train).all():
+            raise _refusal("to correct labels of other rows", "training rows")
         if self._started is not None:
             journaled = self._started(requests)
             if journaled is None or not np.array_equal(np.setdiff1d(rows, journaled), []):

@@ -29,6 +29,7 @@ def purge_request(split_model: SplitModel, name: str) -> dict[str, list[str]]:
     purged = split_model.once(f"purge of {name}", dict, lambda: _purge(split_model), durable=False)
     if replayed:
         split_model.state.without_forgotten()
+    split_model.end_correction()
     if not split_model.checkpoints.sealed:  # the store of models is erased after the new version
         split_model.prune_checkpoints()
     return purged

@@ -16,6 +16,7 @@ import torch
 from configs.config_file import read_config
 from models.ensemble import Ensemble
 from parties.common.atomic_file import write_atomically
+from parties.common.errors import PolicyError
 from parties.common.shared_randomness import Index, derive_key, permutation
 from parties.experiments.population.forget_sets import (
     ForgetSet,
@@ -134,6 +135,11 @@ class StudyPart:
     @cached_property
     def _sets(self) -> ForgetSet:
         request = self._pooled.agreement.unlearn[0]
+        if request.corrects:
+            raise PolicyError(
+                "a study audits requests to forget rows, and this one corrects labels",
+                "remove corrects = true from the request of the population",
+            )
         return draw_forget_sets(self._pooled, request, self.plan.population.runs)
 
     @cached_property

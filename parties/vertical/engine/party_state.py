@@ -252,7 +252,7 @@ class PartyState:
         self._set_rows(self.rows.forget(requested, corrects=corrects), self.batches.stream)
 
     def without_forgotten(self) -> None:
-        """End a request: remove D_u from the row sets."""
+        """End a request: D_u leaves the row sets, or D_r if its labels were corrected."""
         self._set_rows(self.rows.without_forgotten(), self.batches.stream)
         self._words = None
 
@@ -266,8 +266,10 @@ class PartyState:
         """
         # The early checkpoint depends on no row outside training.
         gone = self.local_model.purge(() if len(self.rows.forgotten) else (EARLY_CHECKPOINT,))
-        gone += ["rows that bore the trigger"] if self.trigger else []
-        if not self.rows.corrects:
+        if self.rows.corrects:
+            self.requested_rows = np.empty(0, np.int64)  # they stay
+        else:
+            gone += ["rows that bore the trigger"] if self.trigger else []
             self.features.forget(self.requested_rows, self.inputs_in_use)
         self.without_forgotten()
         return gone

@@ -58,6 +58,13 @@ def select_request_rows(
         taken = np.concatenate([np.empty(0, np.int64), *(each.canaries for each in chosen)])
         meant = _rows(party, request, row_map, rows, labels)
         learned = np.setdiff1d(np.intersect1d(meant, rows.train), taken)
+        corrected = np.concatenate([np.empty(0, np.int64), *(each.mislabelled for each in chosen)])
+        if both := int(np.isin(learned, corrected).sum()):
+            raise PolicyError(
+                f"request {request.name!r} corrects the labels of {both} rows that an earlier "
+                "request corrects",
+                "name each row in one request",
+            )
         if request.canaries and len(learned) <= request.canaries:
             raise PolicyError(
                 f"request {request.name!r} has {len(learned)} training rows, too few for "

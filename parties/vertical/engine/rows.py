@@ -137,6 +137,7 @@ class RowSets:
         return replace(
             self,
             forgotten=np.intersect1d(self.train, requested),
+            corrects=False,
             validation=np.setdiff1d(self.validation, requested),
             test=np.setdiff1d(self.test, requested),
         )

@@ -134,8 +134,11 @@ class SplitModel:
 
         They differ from ``labels`` while a request corrects labels.
         """
-        learned = self._learned
-        return self.labels if learned is None or not self.rows.corrects else learned
+        return self.labels if self._learned is None else self._learned
+
+    def end_correction(self) -> None:
+        """Drop the wrong labels that a request has corrected."""
+        self._learned = None
 
     @property
     def stream(self) -> str:

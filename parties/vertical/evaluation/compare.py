@@ -30,8 +30,8 @@ def compare_methods(split_model: SplitModel, request: RowRequest) -> Comparison:
     With ``retrains = 0`` in the agreement, only the chosen method runs, and no model is trained
     beside it.
 
-    Before this call, the caller must train the original model and call ``SplitModel.forget`` with
-    the rows of the request.
+    Before this call, the caller must train the original model and call ``SplitModel.forget`` or
+    ``SplitModel.correct`` with the rows of the request.
     """
     chosen = vertical_method(split_model.agreement.unlearning.method)
     comparison = Comparison(request, chosen.name)

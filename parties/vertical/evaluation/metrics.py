@@ -110,7 +110,8 @@ def _methods(
     split_model: SplitModel, models: ModelOutputs, chosen: RequestRows
 ) -> list[MethodRecord]:
     groups, comparison = models.row_groups, models.comparison
-    removed_classes = chosen.request.classes if chosen.request.fraction == 1 else ()
+    whole = chosen.request.fraction == 1 and not chosen.request.corrects
+    removed_classes = chosen.request.classes if whole else ()
     gone = [split_model.agreement.labels.classes.index(name) for name in removed_classes]
     retrains = models.retrains
     full = _full_retrain(split_model, retrains[0].cost) if retrains else None

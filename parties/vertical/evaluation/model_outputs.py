@@ -72,7 +72,7 @@ class ModelOutputs:
         None if no whole class was forgotten, or if no test row remains.
         """
         request = self.comparison.request
-        if request.fraction < 1 or not request.classes:
+        if request.fraction < 1 or not request.classes or request.corrects:
             return None
         gone = torch.tensor([self.classes.index(name) for name in request.classes])
         kept = ~torch.isin(self.row_groups.labels["test"], gone)
@@ -91,7 +91,7 @@ class ModelOutputs:
         Distances are measured between the embeddings of the original model.
         """
         kept = self.original.embeddings
-        if "retained" not in kept:
+        if "retained" not in kept or self.comparison.request.corrects:  # D_u is a part of D_r
             return np.empty(0, np.int64)
         return nearest_rows(kept["forgotten"][self.row_groups.forgotten], kept["retained"])
 

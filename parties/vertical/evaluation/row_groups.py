@@ -57,7 +57,8 @@ def select_row_groups(split_model: SplitModel, chosen: RequestRows, planted: Ind
     middle = len(halves) // 2
     generator = np.random.default_rng(torch_seed(seed, "figures", chosen.request.name))
     unplanted = np.flatnonzero(~np.isin(rows.forgotten, planted))
-    clean = np.flatnonzero(~np.isin(rows.retain, planted))
+    # If labels are corrected, D_u is a part of D_r.
+    clean = np.flatnonzero(~np.isin(rows.retain, np.union1d(planted, rows.forgotten)))
     pool = labels[rows.test[halves[middle:]]]
     try:
         matched = class_matched_rows(labels[rows.forgotten[unplanted]], pool, generator)

@@ -360,8 +360,7 @@ class FedoraSettings(MethodSettings):
                 "unlearning.fedora.policy = 'counterfactual'",
                 "; unlearning.fedora.policy = 'present' needs no local fit",
             )
-        corrects = any(each.corrects for each in agreement.unlearn)
-        if corrects and self.policy != "counterfactual":
+        if agreement.corrects and self.policy != "counterfactual":
             raise ValueError(
                 f"unlearning.fedora.policy = {self.policy!r} cannot correct labels: set policy = "
                 "'counterfactual', or remove corrects = true from the request"

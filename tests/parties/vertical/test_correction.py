@@ -13,6 +13,7 @@ from three_parties import agreement, open_split_model, start_training
 
 from configs.config_file import validate_table
 from configs.errors import ConfigError
+from parties.common.errors import PolicyError
 from parties.report.page import report_page
 from parties.vertical.engine.requests import relabel_planted_rows, select_request_rows
 from parties.vertical.engine.rows import RowSets
@@ -72,7 +73,19 @@ def test_the_active_party_alone_replaces_the_labels(tmp_path: Path) -> None:
             assert not len(session.state.rows.forgotten)
             assert session.state.features.rows.tolist() == features[name].tolist()
             assert set(rows.tolist()) <= set(session.state.rows.train.tolist())
+        split_model.end_correction()
         assert torch.equal(split_model.learned_labels, right)
+        for state in (split_model.state, *(each.state for each in sessions.values())):
+            assert not len(state.requested_rows)  # a second purge would delete them
+
+
+def test_a_row_is_corrected_once(tmp_path: Path) -> None:
+    again = CORRECTS | {"name": "again", "fraction": 0.9, "seed": 3}
+    with (
+        open_split_model(tmp_path, **ALONE | {"unlearn": (CORRECTS, again)}) as (split_model, _),
+        pytest.raises(PolicyError, match="rows that an earlier request corrects"),
+    ):
+        planted(split_model)
 
 
 def test_the_reference_expects_the_corrected_labels(tmp_path: Path) -> None:
@@ -124,6 +137,8 @@ def test_a_resumed_correction_equals_an_uninterrupted_one(
     [
         ({"unlearn": (CORRECTS | {"canaries": 3},)}, "plants wrong labels itself"),
         ({"unlearning": {"method": "gradient-ascent"}}, "cannot correct labels"),
+        ({"unlearn": (CORRECTS, {"name": "other", "classes": ["a"]})}, "need separate runs"),
+        ({"evaluation": {"shadows": 4}}, "rows whose labels are corrected stay"),
         ({"unlearning": {"method": "scrub"}}, "cannot correct labels"),
         ({"unlearning": {"fedora": {"policy": "present"}}}, "policy = 'present' cannot correct"),
     ],
