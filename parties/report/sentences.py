@@ -295,14 +295,14 @@ def request_sentence(request: Request, run: RunFacts) -> str:
         return "Nothing was to be forgotten: the request names no training row." + _other_rows(
             request
         )
-    aim = "were to be forgotten"
+    count = f"{format_count(rows.forgotten)}{among}"
     if rows.corrects:
-        aim = (
-            "had wrong labels, which the request replaced; the words “forgotten rows” on this page "
-            "mean these rows, figures of accuracy use their right labels, and attacks on "
-            "membership say nothing here, because the rows stay in the training"
+        return (
+            f"{count} had wrong labels{_classes(request)}. The request replaced the labels. On "
+            "this page, “forgotten rows” are these rows. Figures of accuracy use their right "
+            "labels. Attacks on membership say nothing here, because the rows stay in the training."
         )
-    named = f"{format_count(rows.forgotten)}{among} {aim}{_classes(request)}."
+    named = f"{count} were to be forgotten{_classes(request)}."
     return named + _other_rows(request)
 
 

@@ -117,7 +117,7 @@ def test_a_report_says_that_labels_were_corrected(uninterrupted: Any) -> None:
     assert request["rows"]["corrects"]
     assert request["rows"]["retained"] == uninterrupted.metrics["run"]["rows"]["learn"]
     page = report_page(json.loads(json.dumps(uninterrupted.metrics)))
-    assert re.search(r"had wrong labels, which the\s+request replaced", page)
+    assert re.search(r"The request\s+replaced the labels", page)
 
 
 @pytest.mark.parametrize("message", [150, 260, 330])
