@@ -209,8 +209,9 @@ def _the_parties(agreement: AnyAgreement) -> str:
 
 def canonical_agreement(agreement: AnyAgreement) -> str:
     """The agreement, defaults included, as canonical JSON: the input of ``agreement_digest``."""
-    content = agreement.model_dump(mode="json")
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(
+        agreement.canonical(), sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
 
 
 def agreement_digest(agreement: AnyAgreement) -> bytes:

@@ -1,11 +1,12 @@
 """Agreement of a run with a server: the keys common to the horizontal mode and the LLM mode."""
 
 from math import ceil
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from configs.agreement import LimitSettings
+from configs.requests import FederatedRequestSettings
 from configs.table import ConfigTable, Count, Fraction, Name, Pin, Positive
 
 SIMULATED = "client"  # the table [settings.client] is for all simulated clients
@@ -97,6 +98,8 @@ class SimulationSettings(ConfigTable):
 class FederatedAgreement(ConfigTable):
     """Agreement of a run with a server; each mode adds keys for model, data and methods."""
 
+    added_later: ClassVar[frozenset[str]] = frozenset({"requests"})
+
     federation: Name
     mode: str
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
@@ -107,6 +110,7 @@ class FederatedAgreement(ConfigTable):
     training: RoundSettings = RoundSettings()
     aggregation: SecureAggregation = SecureAggregation()
     unlearn: tuple[RequestBase, ...] = ()
+    requests: FederatedRequestSettings = FederatedRequestSettings()
     limits: LimitSettings = LimitSettings()
     simulation: SimulationSettings = SimulationSettings()
 
@@ -114,6 +118,23 @@ class FederatedAgreement(ConfigTable):
     def variants(self) -> frozenset[str]:
         """The names of methods that also run with other settings; none by default."""
         return frozenset()
+
+    def request(
+        self, name: str, client: str | None, classes: tuple[str, ...], fraction: float, seed: int
+    ) -> RequestBase:
+        """Return a request of this mode that was raised after the training.
+
+        Args:
+            name: its name, which is part of the names of random streams.
+            client: the client whose rows are forgotten; None: all clients.
+            classes: classes of the rows; empty: all classes.
+            fraction: fraction of these rows that is forgotten.
+            seed: seed for sampling the fraction.
+
+        Raises:
+            NotImplementedError: always, in this base class.
+        """
+        raise NotImplementedError
 
     @property
     def architecture(self) -> dict[str, Any]:
@@ -147,6 +168,15 @@ class FederatedAgreement(ConfigTable):
             raise ValueError(
                 "a client in [parties] has the name of a simulated client (client-NUMBER): "
                 "rename the client"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _kept_models_have_processes(self) -> Self:
+        if self.requests.keep == "model" and self.clients:
+            raise ValueError(
+                "requests.keep = 'model' needs clients that keep their part of the model, but "
+                f"{self.clients} clients are simulated: set requests.keep = 'nothing'"
             )
         return self
 

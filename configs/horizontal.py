@@ -214,6 +214,14 @@ class HorizontalAgreement(FederatedAgreement):
         """The names of methods that also run with other settings."""
         return frozenset(each.name for each in self.unlearning.variants)
 
+    def request(
+        self, name: str, client: str | None, classes: tuple[str, ...], fraction: float, seed: int
+    ) -> ClientRequest:
+        """Return a request that was raised after the training; see ``FederatedAgreement``."""
+        return ClientRequest(
+            name=name, client=client, classes=classes, fraction=fraction, seed=seed
+        )
+
     @property
     def architecture(self) -> dict[str, Any]:
         """Settings, as JSON, that a run must share with every saved model that the run loads."""
@@ -247,6 +255,25 @@ class HorizontalAgreement(FederatedAgreement):
                 f"request {planted[0]!r} has the key 'trigger', but only images can have a "
                 "trigger: set shape = [channels, height, width]"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _kept_model_suffices_for_requests(self) -> Self:
+        if self.requests.keep != "model":
+            return self
+        reasons = {
+            f"the personal parameters of the clients (personal.kind = {self.personal.kind!r})":
+                self.personal.kind != "none",
+            f"the models of clusters (training.clusters = {self.training.clusters})":
+                self.training.clusters > 1,
+            "the updates of the training (history.every above 0)": self.history.every > 0,
+        }  # fmt: skip
+        for reason, holds in reasons.items():
+            if holds:
+                raise ValueError(
+                    "requests.keep = 'model' keeps the shared model alone, without "
+                    f"{reason}: set requests.keep = 'nothing'"
+                )
         return self
 
     @model_validator(mode="after")

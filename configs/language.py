@@ -179,6 +179,18 @@ class LanguageAgreement(FederatedAgreement):
         """The names of methods that also run with other settings."""
         return frozenset(each.name for each in self.unlearning.variants)
 
+    def request(
+        self, name: str, client: str | None, classes: tuple[str, ...], fraction: float, seed: int
+    ) -> TextRequest:
+        """Return a request that was raised after the training; see ``FederatedAgreement``.
+
+        Raises:
+            ValueError: the request names classes, but texts have none.
+        """
+        if classes:
+            raise ValueError("texts have no classes")
+        return TextRequest(name=name, client=client, fraction=fraction, seed=seed)
+
     @property
     def architecture(self) -> dict[str, Any]:
         """Settings, as JSON, that a run must share with every saved model that the run loads."""

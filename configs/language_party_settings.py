@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from configs.party_settings import Device, PartySettingsBase, PathText
-from configs.table import ConfigTable, Count
+from configs.party_settings import Device, PartySettingsBase
+from configs.table import ConfigTable, Count, PathText
 
 TofuForget: TypeAlias = Literal["forget01", "forget05", "forget10"]
 

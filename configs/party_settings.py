@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import Field, field_validator
 
 from configs.address import checked_address, checked_target
-from configs.table import ConfigTable, Pin
-
-PathText: TypeAlias = Annotated[Path, Field(strict=False)]
+from configs.requests import PartyRequestSettings
+from configs.table import ConfigTable, PathText, Pin
 
 # Device of a model; a GPU needs a CUDA build of torch.
 Device: TypeAlias = Annotated[str, Field(pattern=r"^(cpu|cuda(:[0-9]{1,2})?)$")]
@@ -17,6 +16,8 @@ Device: TypeAlias = Annotated[str, Field(pattern=r"^(cpu|cuda(:[0-9]{1,2})?)$")]
 
 class PartySettingsBase(ConfigTable):
     """Settings that all parties have; a server of the horizontal mode has no other settings."""
+
+    added_later: ClassVar[frozenset[str]] = frozenset({"requests"})
 
     hub: str | None = None  # address of the hub, host:port, at a passive party or a client
     listen: str | None = None  # address to listen on, host:port, at an active party or a server
@@ -28,6 +29,7 @@ class PartySettingsBase(ConfigTable):
     denied_file: PathText | None = None
     strict: bool = False  # whether warnings about keys and certificates are errors
     threads: Annotated[int, Field(ge=1, le=1024)] = 1  # number of threads for computation
+    requests: PartyRequestSettings = PartyRequestSettings()
 
     @field_validator("hub")
     @classmethod

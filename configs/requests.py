@@ -4,14 +4,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from configs.party_settings import PathText
-from configs.table import ConfigTable, Count
+from configs.table import ConfigTable, Count, PathText
 
 RecipientName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class RequestSettings(ConfigTable):
-    """Requests to forget rows, which any party can raise after the training."""
+class RequestTerms(ConfigTable):
+    """Terms of requests that all modes share."""
 
     # What every party keeps after a run: the model with the state that later requests need, or
     # nothing. Without a kept model, a later request needs a new training.
@@ -21,6 +20,28 @@ class RequestSettings(ConfigTable):
     # Days until a request is due. Article 12(3) of the GDPR allows one month, so up to 31 days end
     # after one calendar month at the latest.
     due_days: Annotated[int, Field(ge=1, le=365)] = 30
+    separate_persons: bool = False  # whether another person than the requester must approve
+
+    @model_validator(mode="after")
+    def _window_ends_before_requests_are_due(self) -> Self:
+        if self.window_hours >= 24 * self.due_days:
+            raise ValueError(
+                f"window_hours = {self.window_hours:g} is not shorter than due_days = "
+                f"{self.due_days}: requests must be carried out before they are due"
+            )
+        return self
+
+
+class FederatedRequestSettings(RequestTerms):
+    """Requests to forget, which any party of a run with a server can raise after the training."""
+
+    # What every party keeps after a run: the model, for later requests, or nothing.
+    keep: Literal["model", "nothing"] = "nothing"
+
+
+class RequestSettings(RequestTerms):
+    """Requests to forget rows, which any party can raise after the training."""
+
     # Largest loss of accuracy on validation rows; a model that loses more is not delivered.
     guard: Annotated[float, Field(ge=0, le=1)] = 0.05
     # What is measured when a request is carried out: nothing; what needs no Retrain; or also a
@@ -34,16 +55,6 @@ class RequestSettings(ConfigTable):
     # parties, without the rows of requests. The embeddings are of bottom models that every party
     # fitted alone; every version of the model has them, for one more pass over the rows.
     absent: Literal["refuse", "fallback"] = "refuse"
-    separate_persons: bool = False  # whether another person than the requester must approve
-
-    @model_validator(mode="after")
-    def _window_ends_before_requests_are_due(self) -> Self:
-        if self.window_hours >= 24 * self.due_days:
-            raise ValueError(
-                f"window_hours = {self.window_hours:g} is not shorter than due_days = "
-                f"{self.due_days}: requests must be carried out before they are due"
-            )
-        return self
 
 
 class PartyRequestSettings(ConfigTable):

@@ -50,6 +50,7 @@ Body: TypeAlias = (
     | vfl_pb2.EvaluateRows
     | vfl_pb2.Metrics
     | vfl_pb2.SelectRequest
+    | vfl_pb2.KeepVersion
     | vfl_pb2.SwitchBranch
     | vfl_pb2.StartSum
     | vfl_pb2.MaskKeys

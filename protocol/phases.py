@@ -58,6 +58,7 @@ class Phase(Enum):
     TRAINING_LOCALLY = "training locally"
     EVALUATING_ROWS = "evaluating rows"
     SELECTING = "selecting"
+    SYNCHRONISING_LOADED = "synchronising with a loaded model"
     # Secure aggregation.
     STARTING_SUM = "starting sum"
     SHARING_MASKS = "sharing masks"
@@ -85,6 +86,7 @@ _HORIZONTAL: dict[SentMessage, Phase] = {
     (Side.HUB, pb.EvaluateRows): Phase.EVALUATING_ROWS,
     (Side.HUB, pb.SelectRequest): Phase.SELECTING,
     (Side.HUB, pb.SwitchBranch): Phase.SELECTING,
+    (Side.HUB, pb.KeepVersion): Phase.SELECTING,
     (Side.HUB, pb.Purge): Phase.SELECTING,
     # A sum with masks: public keys, shares, local tasks, and the shares that remove the masks.
     (Side.HUB, pb.StartSum): Phase.STARTING_SUM,
@@ -169,7 +171,8 @@ _TABLE: dict[Phase, dict[SentMessage, Phase]] = {
         (Side.HUB, pb.Step): Phase.EMBEDDING_EMBEDDED,
         **_COMMANDS,
     },
-    Phase.LOADED: _HORIZONTAL,
+    Phase.LOADED: {(Side.HUB, pb.SyncJournal): Phase.SYNCHRONISING_LOADED, **_HORIZONTAL},
+    Phase.SYNCHRONISING_LOADED: {(Side.SPOKE, pb.JournalEvents): Phase.LOADED},
     Phase.TRAINING_LOCALLY: {
         (Side.SPOKE, pb.Update): Phase.TRAINING_LOCALLY,
         (Side.SPOKE, pb.LocalUpdate): Phase.LOADED,

@@ -6,16 +6,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parties.cli.console import Console
-from parties.cli.request_actions import Place, local_desk, read_vertical
+from parties.cli.request_actions import (
+    Place,
+    local_desk,
+    read_keeping,
+    read_vertical,
+    vertical_desk,
+)
 from parties.common.errors import IntegrityError, StorageError, UsageProblem
 from parties.data.id_lists import read_id_list
 from parties.data.requested_ids import id_columns
 from parties.requests.events import event_time
 from parties.session.run_folder import lock_run_folder
 from parties.session.saved_model import MODEL, remove_saved_model
-from parties.session.store.model_store import StoredFile
+from parties.session.store.model_store import StoredFile, model_store
 from parties.session.store.sealing import KeyFile, read_key, read_master_key
-from parties.vertical.kept_model import model_store
 from parties.vertical.offline.audit import ModelAudit, audit_files
 from parties.vertical.offline.rollback import remove_versions, roll_back
 from parties.vertical.offline.transfer import (
@@ -39,7 +44,7 @@ def list_models(place: Place, console: Console) -> None:
         StorageError: the party's folder does not exist.
         IntegrityError: the key file is damaged, or another master key is needed.
     """
-    agreement = read_vertical(place).agreement
+    agreement = read_keeping(place).agreement
     state = _folder(place, agreement.federation)
     keys = KeyFile(state, read_master_key(place.master_key))
     files = model_store(state, place.party, agreement, keys).files()
@@ -71,7 +76,7 @@ def audit_models(place: Place, ids: Path | None, console: Console) -> None:
     Raises:
         IntegrityError: something was found, or an erased place can still be read.
     """
-    with local_desk(place, reads_data=True) as local:
+    with vertical_desk(place, reads_data=True) as local:
         columns = id_columns(local.party.settings.data)
         given = read_id_list(ids, columns).ids if ids is not None else ()
         audit = audit_files(local, given)
@@ -100,7 +105,7 @@ def roll_back_models(place: Place, number: int, console: Console) -> None:
     """
     agreement = read_vertical(place).agreement
     state = _folder(place, agreement.federation)
-    with lock_run_folder(state), local_desk(place) as local:
+    with lock_run_folder(state), vertical_desk(place) as local:
         gone = roll_back(local, number)
     _print_erased(gone, console, f"version {number} is the newest one now")
 
@@ -116,7 +121,7 @@ def remove_models(place: Place, number: int | None, console: Console, *, every: 
     """
     if every is (number is not None):
         raise UsageProblem("give the number of a version, or --all", "vfl models list shows them")
-    agreement = read_vertical(place).agreement
+    agreement = read_keeping(place).agreement
     state = _folder(place, agreement.federation)
     with lock_run_folder(state), local_desk(place) as local:
         gone = remove_versions(local, number)

@@ -8,8 +8,8 @@ from parties.cli.console import Console
 from parties.cli.request_actions import acting_person, own_view, still_to_inform, view_of
 from parties.common.errors import PolicyError, UsageProblem
 from parties.requests.lifecycle import CARRIED_OUT, RequestView
+from parties.requests.local_desk import LocalDesk
 from parties.requests.persons import PersonRole
-from parties.vertical.offline.local_desk import LocalDesk
 from unlearning.receipts.page import DataRecipient, NotificationResult, Notifications
 
 _LONGEST_NAME = 200  # characters

@@ -126,16 +126,22 @@ def _serve(
     options: "StartOptions",
     listener: "ProgressListener",
 ) -> None:
-    from configs.agreement import VerticalAgreement
     from configs.errors import ConfigError
+    from configs.federated import FederatedAgreement
 
     agreement = config.agreement
-    if not isinstance(agreement, VerticalAgreement):
-        raise ConfigError(
-            f"{run.config} is the agreement of a {agreement.mode} run, but only the vertical mode "
-            "keeps models for later requests",
-            "run vfl-party without --serve",
-        )
+    if isinstance(agreement, FederatedAgreement):
+        if run.http is not None:
+            raise ConfigError(
+                f"{run.config} is the agreement of a {agreement.mode} run, whose parties have the "
+                "whole model: no party answers predictions for others",
+                "omit --http, and predict with vfl predict",
+            )
+        from parties.horizontal.service.run import serve_federated_party
+
+        mode, where = federated_mode(config), (run.hub, listener)
+        serve_federated_party(mode, config, run.party, options, *where, once=run.once)
+        return
     if run.http is not None and agreement.parties[run.party].role == "passive":
         raise ConfigError(
             f"{run.party} is a passive party in {run.config}, but only the active party answers "

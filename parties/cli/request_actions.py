@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from configs.agreement import VerticalAgreement
+from configs.config_file import ConfigFile
 from configs.errors import ConfigError
 from parties.cli.console import Console
 from parties.cli.modes import read_runnable
@@ -36,6 +37,7 @@ from parties.requests.lifecycle import (
     due_date,
     latest_extension,
 )
+from parties.requests.local_desk import LocalDesk
 from parties.requests.persons import (
     PersonKey,
     PersonRole,
@@ -52,7 +54,7 @@ from parties.requests.subjects import (
 )
 from parties.session.setup import StartOptions
 from parties.vertical.kept_model import party_models, present_version
-from parties.vertical.offline.local_desk import LocalDesk, open_local_desk
+from parties.vertical.offline.local_desk import VerticalDesk, open_local_desk
 from protocol.errors import IdentityError, RemoteProtocolError
 from unlearning.receipts.canonical import canonical_bytes
 from unlearning.receipts.keys import read_trust
@@ -93,6 +95,7 @@ class Asked:
     requested_by: str
     key: Path | None
     lists_ids: bool = False
+    everything: bool = False  # all rows of the client
 
 
 def read_vertical(place: Place) -> VerticalConfig:
@@ -104,22 +107,60 @@ def read_vertical(place: Place) -> VerticalConfig:
     config = read_runnable(place.config, place.changes, place.party)
     if not isinstance(config.agreement, VerticalAgreement):
         raise ConfigError(
-            f"{place.config} is the agreement of a {config.agreement.mode} run, but only the "
-            "vertical mode keeps models for later requests",
-            "list the requests in the agreement of the run",
+            f"{place.config} is the agreement of a {config.agreement.mode} run, but this command "
+            "is for the vertical mode",
+            "vfl unlearn --help lists the commands of all modes",
+        )
+    config.settings(place.party)
+    return config
+
+
+def read_keeping(place: Place) -> ConfigFile[Any, Any]:
+    """Read the config of a command, in any mode.
+
+    Raises:
+        ConfigError: the config is not valid, or its parties keep no model.
+    """
+    config = read_runnable(place.config, place.changes, place.party)
+    if not isinstance(config.agreement, VerticalAgreement) and (
+        config.agreement.requests.keep != "model"
+    ):
+        raise ConfigError(
+            f"{place.config} has requests.keep = 'nothing', so no model is kept for requests",
+            "list the requests in the agreement of the run, or set requests.keep = 'model' at all "
+            "parties, and train again",
         )
     config.settings(place.party)
     return config
 
 
 @contextmanager
-def local_desk(
-    place: Place, *, reads_data: bool = False, attends: bool = True
-) -> Iterator[LocalDesk]:
-    """Open the requests that ``place`` names in a ``with`` block.
+def local_desk(place: Place, *, attends: bool = True) -> Iterator[LocalDesk]:
+    """Open the requests that ``place`` names in a ``with`` block, in any mode.
 
     Raises:
-        ConfigError: the config is not valid, or its mode keeps no model.
+        ConfigError: the config is not valid, or its parties keep no model.
+    """
+    config = read_keeping(place)
+    if isinstance(config.agreement, VerticalAgreement):
+        with vertical_desk(place, attends=attends) as local:
+            yield local
+        return
+    from parties.horizontal.service.desk import open_federated_local_desk
+
+    options = StartOptions(place.out, place.data, place.certificates, master_key=place.master_key)
+    with open_federated_local_desk(config, place.party, options, attends=attends) as found:
+        yield found
+
+
+@contextmanager
+def vertical_desk(
+    place: Place, *, reads_data: bool = False, attends: bool = True
+) -> Iterator[VerticalDesk]:
+    """Open the requests that ``place`` names in a ``with`` block, in the vertical mode.
+
+    Raises:
+        ConfigError: the config is not valid, or is of another mode.
     """
     config = read_vertical(place)
     options = StartOptions(place.out, place.data, place.certificates, master_key=place.master_key)
@@ -135,9 +176,13 @@ def make_request(place: Place, asked: Asked, console: Console) -> None:
         UsageProblem: the options do not fit together.
         PolicyError: the party's policy needs the key of a person.
     """
+    agreement = read_runnable(place.config, place.changes, place.party).agreement
+    if not isinstance(agreement, VerticalAgreement):
+        make_client_request(place, asked, console)
+        return
     _check_asked(asked)
     by_rows = asked.label is None
-    with local_desk(place, reads_data=by_rows) as local:
+    with vertical_desk(place, reads_data=by_rows) as local:
         person = acting_person(local, asked.key, PersonRole.REQUESTER)
         if local.party.agreement.requests.separate_persons and person is None:
             raise PolicyError(
@@ -157,12 +202,53 @@ def make_request(place: Place, asked: Asked, console: Console) -> None:
             if not found["aligned"]:
                 _print_nothing(local, found, console)
                 return
-        content = _content(local, asked, aligned_rows(subjects, rows), person)
+        part = "label" if asked.fraction == "1" else "labels_part"
+        named = aligned_rows(subjects, rows) if by_rows else None
+        content = _content(local, asked, "rows" if by_rows else part, named, person)
         name = new_request_id(local.party.now())
         views = local.desk.requests()
         request, new = local.subjects.submit(content, subjects, person, views, name)
         local.desk.attend()
         _print_request(local, request, new, found, console)
+
+
+def make_client_request(place: Place, asked: Asked, console: Console) -> None:
+    """Journal a request of a run with a server: rows of this client, or of a class at all clients.
+
+    Raises:
+        UsageProblem: the options do not fit together, or do not fit the party.
+        PolicyError: the party's policy needs the key of a person.
+    """
+    if asked.ids is not None or asked.identities:
+        raise UsageProblem(
+            "--ids and --id are for the vertical mode",
+            "a client gives --everything, or --label NAME for its rows of a class",
+        )
+    if asked.everything == (asked.label is not None):
+        raise UsageProblem(
+            "expected either --everything or --label NAME",
+            "give --everything to forget the rows of this client",
+        )
+    _check_terms(asked)
+    with local_desk(place) as local:
+        at_client = local.party.name != local.desk.rules.hub
+        if asked.everything and not at_client:
+            raise UsageProblem(
+                f"{local.party.name} is the server, which has no rows",
+                "give --everything at the client whose rows are forgotten",
+            )
+        person = acting_person(local, asked.key, PersonRole.REQUESTER)
+        if local.party.agreement.requests.separate_persons and person is None:
+            raise PolicyError(
+                "the agreement has requests.separate_persons, so the requester must sign",
+                "give --key FILE with the private key of the requester",
+            )
+        kind = "client" if at_client else ("label" if asked.fraction == "1" else "labels_part")
+        content = _content(local, asked, kind, None, person)
+        name = new_request_id(local.party.now())
+        request, new = local.subjects.submit(content, (), person, local.desk.requests(), name)
+        local.desk.attend()
+        _print_request(local, request, new, {}, console)
 
 
 def list_requests(local: LocalDesk, console: Console) -> None:
@@ -457,12 +543,13 @@ def purge(local: LocalDesk, request: str | None, key: Path | None, console: Cons
 
 
 def readmit(
-    local: LocalDesk, identities: list[str], reason: str, key: Path | None, console: Console
+    place: Place, identities: list[str], reason: str, key: Path | None, console: Console
 ) -> None:
-    """Accept forgotten IDs again."""
-    acting_person(local, key, PersonRole.APPROVER)
-    listed = list_of_ids(identities, id_columns(local.party.settings.data))
-    count = local.forgotten.readmit(local.desk.journal, listed.ids, reason)
+    """Accept forgotten IDs again, in the vertical mode."""
+    with vertical_desk(place) as local:
+        acting_person(local, key, PersonRole.APPROVER)
+        listed = list_of_ids(identities, id_columns(local.party.settings.data))
+        count = local.forgotten.readmit(local.desk.journal, listed.ids, reason)
     console.print(
         f"{count} IDs readmitted, {len(listed) - count} were not on the list of forgotten IDs",
         event="readmitted",
@@ -472,7 +559,12 @@ def readmit(
 
 
 def _check_asked(asked: Asked) -> None:
-    """Refuse options of a request that do not fit together."""
+    """Refuse options of a request that do not fit together, in the vertical mode."""
+    if asked.everything:
+        raise UsageProblem(
+            "--everything is for a client of a run with a server",
+            "give --ids FILE with the IDs to forget",
+        )
     ways = [asked.ids is not None, bool(asked.identities), asked.label is not None]
     if sum(ways) != 1:
         raise UsageProblem(
@@ -483,6 +575,11 @@ def _check_asked(asked: Asked) -> None:
         raise UsageProblem(
             "--fraction and --seed work only with --label", "omit --fraction and --seed"
         )
+    _check_terms(asked)
+
+
+def _check_terms(asked: Asked) -> None:
+    """Refuse options of a request that no mode accepts."""
     if asked.ground not in [*LegalBasis]:
         raise UsageProblem(
             f"--ground {asked.ground[:40]} is unknown", f"give one of {', '.join(LegalBasis)}"
@@ -496,7 +593,7 @@ def _check_asked(asked: Asked) -> None:
         )
 
 
-def _listed(local: LocalDesk, asked: Asked) -> ListedIds:
+def _listed(local: VerticalDesk, asked: Asked) -> ListedIds:
     columns = id_columns(local.party.settings.data)
     if asked.ids is None:
         return list_of_ids(asked.identities, columns)
@@ -504,7 +601,11 @@ def _listed(local: LocalDesk, asked: Asked) -> ListedIds:
 
 
 def _content(
-    local: LocalDesk, asked: Asked, rows: tuple[int, ...], person: PersonKey | None
+    local: LocalDesk,
+    asked: Asked,
+    kind: str,
+    rows: tuple[int, ...] | None,
+    person: PersonKey | None,
 ) -> RequestedBody:
     """Return the content of the request; it contains no ID.
 
@@ -512,18 +613,19 @@ def _content(
         UsageProblem: the label is no class of the agreement.
     """
     agreement, now = local.party.agreement, local.party.now()
-    if asked.label is not None and asked.label not in agreement.labels.classes:
+    labels = getattr(agreement, "labels", None)
+    classes = () if labels is None else labels.classes
+    if asked.label is not None and asked.label not in classes:
         raise UsageProblem(
             f"--label {asked.label[:40]} is no class of the agreement",
-            f"the classes are {', '.join(agreement.labels.classes)}",
+            f"the classes are {', '.join(classes)}" if classes else "texts have no classes",
         )
     received = now if asked.received is None else asked.received.replace(tzinfo=UTC)
     method, _, by = asked.identity_check.partition("/")
     check = IdentityCheck(method=method, date=f"{now:%Y-%m-%d}", by=by) if method else None
-    part = "label" if asked.fraction == "1" else "labels_part"
     return RequestedBody(
-        kind="rows" if asked.label is None else part,  # type: ignore[arg-type]
-        rows=rows if asked.label is None else None,
+        kind=kind,  # type: ignore[arg-type]
+        rows=rows,
         classes=() if asked.label is None else (asked.label,),
         fraction=asked.fraction,
         seed=asked.seed,

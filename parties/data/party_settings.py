@@ -1,16 +1,15 @@
 """Settings of parties with rows: the data of a client, and of a party of the vertical mode."""
 
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
 from configs.agreement import VerticalAgreement
 from configs.config_file import ConfigFile
 from configs.errors import ConfigError
-from configs.party_settings import Device, PartySettingsBase, PathText
-from configs.requests import PartyRequestSettings
-from configs.table import Name
+from configs.party_settings import Device, PartySettingsBase
+from configs.table import Name, PathText
 from parties.data.sources.registry import Data
 
 
@@ -23,6 +22,8 @@ class RowPartySettings(PartySettingsBase):
 class VerticalPartySettings(RowPartySettings):
     """Settings of a party in the vertical mode."""
 
+    added_later: ClassVar[frozenset[str]] = frozenset()
+
     device: Device = "cpu"  # device of the party's network: cpu, cuda or cuda:NUMBER
     # JSON file with statistics of public rows for preprocessing; absent: statistics of the
     # training rows.
@@ -31,7 +32,6 @@ class VerticalPartySettings(RowPartySettings):
     # For each request without classes, a file with the IDs to forget, one ID per line; only for the
     # active party.
     unlearn: dict[Name, PathText] = Field(default={})
-    requests: PartyRequestSettings = PartyRequestSettings()
 
     @model_validator(mode="after")
     def _module_is_an_import_path(self) -> Self:

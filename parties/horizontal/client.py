@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
+from parties.common.errors import DataError
 from parties.horizontal.client_store import ClientStore
 from parties.horizontal.engine.wire import (
     DELIVERED,
@@ -16,6 +17,7 @@ from parties.horizontal.engine.wire import (
     VectorAssembler,
     split_vector,
 )
+from parties.horizontal.kept_model import read_kept_model, with_requests
 from parties.horizontal.local.local_task import (
     FORGETTING_AIMS,
     SLOTS,
@@ -28,6 +30,7 @@ from parties.horizontal.secure.masked_client import MaskedSumClient
 from parties.session import handshake
 from parties.session.handshake import NO_CHECKPOINTS
 from parties.session.reconnect import Reconnect, report_and_close
+from parties.session.store.model_store import VersionFacts
 from protocol import vfl_pb2
 from protocol.channel import Channel
 from protocol.dataclass_codec import decode, encode
@@ -44,7 +47,7 @@ HINT = "use the same version of vfl and the same agreement at both parties"
 
 def run_client(party: FederatedParty, connect: Callable[[], Line]) -> None:
     """Join the server and execute the server's tasks until the run ends; reconnect if needed."""
-    store, done = ClientStore(party), ReplyCount()
+    store, done = _store_of(party), ReplyCount()
     reconnect = Reconnect(party, lambda: done.replies)
     busy = party.limits.idle_seconds  # the server accepts clients between rounds only
     while True:
@@ -56,6 +59,28 @@ def run_client(party: FederatedParty, connect: Callable[[], Line]) -> None:
             return store.clear()
         except ProtocolError as error:
             reconnect.wait_or_raise(error)
+
+
+def _store_of(party: FederatedParty) -> ClientStore:
+    """The store of a client that trains, without the rows that earlier requests have deleted.
+
+    Raises:
+        DataError: all rows were forgotten.
+    """
+    kept = read_kept_model(party)
+    if kept is None or not kept.forgotten:
+        return ClientStore(party)
+    known = with_requests(party, (*kept.forgotten, *party.agreement.unlearn))
+    store = ClientStore(known, kept.forgotten)
+    if not store.has_rows:
+        raise DataError(
+            f"all rows of {party.name} were forgotten by earlier requests",
+            "add rows to the data, or train without this client",
+        )
+    party.progress.warn(
+        f"the rows of {len(kept.forgotten)} earlier requests to forget are left out"
+    )
+    return store
 
 
 @dataclass(slots=True)
@@ -107,6 +132,8 @@ class ClientConversation:
                 self._channel.send(vfl_pb2.Done())
             case vfl_pb2.Purge():
                 self._purge()
+            case vfl_pb2.KeepVersion() as version:
+                self._keep(version)
             case vfl_pb2.Goodbye():
                 if DELIVERED in self._slots:
                     self._store.deliver(self._slots[DELIVERED])
@@ -194,6 +221,16 @@ class ClientConversation:
         purged = self._store.purge()
         self._slots.clear()
         self._channel.send(vfl_pb2.Done(purged=purged))
+
+    def _keep(self, message: vfl_pb2.KeepVersion) -> None:
+        if self._party.agreement.requests.keep != "model":
+            raise RemoteProtocolError(
+                "the server ordered to keep a model, but the agreement keeps none", HINT
+            )
+        facts = decode(message.version, VersionFacts)
+        self._store.deliver(self._slot(DELIVERED))
+        self._store.keep(message.number, facts, self._slot(DELIVERED))
+        self._channel.send(vfl_pb2.Done())
 
     def _slot(self, name: str) -> Tensor:
         if name not in self._slots:

@@ -13,12 +13,16 @@ would train on these rows again.
 """
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 
 from torch import Tensor
 
+from configs.federated import RequestBase
 from parties.common.errors import StorageError
 from parties.common.json_codec import Tensors
 from parties.horizontal.engine.run_journal import federated_checkpoints
+from parties.horizontal.kept_model import KeptModel, federated_models, read_kept_model
 from parties.horizontal.local.local_task import (
     LocalTask,
     LocalUpdate,
@@ -29,6 +33,7 @@ from parties.horizontal.local.local_task import (
 from parties.horizontal.local.rows import RowKind
 from parties.horizontal.party import FederatedParty, save_model
 from parties.session.checkpoint import BEFORE_TRAINING, CheckpointContent
+from parties.session.store.model_store import VersionFacts
 from protocol.errors import RemoteProtocolError
 
 _RUN = re.compile("[0-9a-f]{32}")
@@ -39,13 +44,22 @@ LAST_TASKS = 3  # of one client in a step: its forgotten and remaining rows, a c
 class ClientStore:
     """Executes the tasks of a client; a restarted client continues with the stored state.
 
+    Args:
+        party: the client.
+        forgotten: requests of the agreement that were carried out with the kept model; their rows
+            are deleted from memory at once.
+
     Raises:
         StorageError: the state of an unfinished run cannot be read.
         IntegrityError: the state of an unfinished run is damaged.
     """
 
-    def __init__(self, party: FederatedParty) -> None:
+    def __init__(self, party: FederatedParty, forgotten: Sequence[RequestBase] = ()) -> None:
         self._party, self._task = party, party.client_task(party)
+        self._forgotten = tuple(forgotten)
+        for each in self._forgotten:
+            self._task.select_request(each.name)
+            self._task.purge()
         self.size = self._task.size
         self._files, self._number = federated_checkpoints(party), BEFORE_TRAINING
         self._run, self._request = "", ""
@@ -151,6 +165,50 @@ class ClientStore:
                 "the server sent the final model before it named the run that trained this model"
             )
         save_model(self._party, self._task.named_tensors(model), bytes.fromhex(self._run))
+
+    def keep(self, number: int, facts: VersionFacts, model: Tensor) -> None:
+        """Keep a model, ``[d]``, as the version ``number``, unless it is kept already.
+
+        The version lists the requests that this client has carried out.
+
+        Raises:
+            RemoteProtocolError: this client keeps a version with this or a larger number that is
+                another one.
+            StorageError: the version cannot be written.
+        """
+        store = federated_models(self._party)
+        newest = store.newest_version()
+        if newest is not None and newest.number >= number:
+            if (newest.number, newest.run) == (number, bytes.fromhex(self._run)):
+                self._files.clear()
+                return
+            raise RemoteProtocolError(
+                f"the server made version {number} of the model, but this client keeps version "
+                f"{newest.number}",
+                "restore the server's folder from a newer backup",
+            )
+        known = {each.name for each in self._forgotten}
+        done = [
+            each
+            for each in self._party.agreement.unlearn
+            if each.name in self._purged and each.name not in known
+        ]
+        before = read_kept_model(self._party)
+        kept = KeptModel(model, 0, (*self._forgotten, *done))
+        own = {
+            "before": kept.digest if before is None else before.digest,
+            "after": kept.digest,
+            "older": store.contents(),
+            "purged": {each.name: self._purged[each.name] for each in done},
+        }
+        version = replace(facts, own=own)
+        store.write(number, bytes.fromhex(self._run), kept.content(), version)
+        self._files.clear()
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether this client has training rows."""
+        return self._task.has_rows
 
     def clear(self) -> None:
         """Delete the stored state at the end of the run."""

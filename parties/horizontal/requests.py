@@ -54,8 +54,22 @@ KEPT = (
 MEMBER_ATTEMPTS = 3  # to receive from every client whether the request names some of its rows
 
 
+class InfeasibleRequestError(PolicyError):
+    """No model can be delivered without the rows of a request, or the sums would reveal rows."""
+
+
 class RequestRunner:
-    """Carries out unlearning requests, one after the other."""
+    """Carries out unlearning requests, one after the other.
+
+    Args:
+        party: the server.
+        cohort: the clients.
+        journal: the journal of the run.
+        branches: the branches of the clients' personal parameters.
+        task: the task of the run.
+        first_has_salt: whether the first request has random streams of its own, too: requests of
+            earlier sessions used those without a salt.
+    """
 
     def __init__(
         self,
@@ -64,9 +78,12 @@ class RequestRunner:
         journal: RunJournal,
         branches: Branches,
         task: ServerTask,
+        *,
+        first_has_salt: bool = False,
     ) -> None:
         self._party, self._cohort, self._journal = party, cohort, journal
         self._branches, self._task = branches, task
+        self._first_has_salt = first_has_salt
         self._leaving: Sequence[Member] = ()  # of the present request
         self._salt = ""  # of the present request's random streams
 
@@ -130,7 +147,7 @@ class RequestRunner:
 
     def _salt_of(self, request: str) -> str:
         """The salt of the random streams of a request; empty for the first request."""
-        first = request == self._party.agreement.unlearn[0].name
+        first = request == self._party.agreement.unlearn[0].name and not self._first_has_salt
         sums = self._party.agreement.aggregation
         return "" if first or sums.kind == "none" else f" {request}"
 
@@ -158,7 +175,7 @@ class RequestRunner:
     ) -> None:
         """Refuse a request that leaves no client, or whose sums reveal the updates of a few."""
         if not remaining:
-            raise PolicyError(
+            raise InfeasibleRequestError(
                 f"after request {name!r}, no client has rows left to train a model",
                 "end the federation, or name fewer clients or rows",
             )
@@ -174,7 +191,7 @@ class RequestRunner:
             if 0 < len(gone & {*each}) < sums.min_contributors
         ]
         if sums.kind != "none" and few:
-            raise PolicyError(
+            raise InfeasibleRequestError(
                 f"request {name!r} names rows of only {few[0]} of the clients that train together; "
                 "the server receives sums of updates with these rows and without these rows, and "
                 "from the sums it could compute the updates of these clients",

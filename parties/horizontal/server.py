@@ -21,6 +21,7 @@ from parties.horizontal.engine.hub_cohort import CohortSettings, HubCohort
 from parties.horizontal.engine.rounds import NO_HISTORY, HistoryWriter, RoundResult, run_rounds
 from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
 from parties.horizontal.engine.training_plan import ORIGINAL
+from parties.horizontal.kept_model import KeptModel, federated_models, version_of_training
 from parties.horizontal.party import FederatedParty, save_model
 from parties.horizontal.requests import RequestRunner
 from parties.horizontal.task import ServerTask
@@ -48,7 +49,7 @@ def run_server(
         task: the task of the run; None: the task is built once the clients are connected.
     """
     admission, agreement = Admission(party, port), party.agreement
-    settings = _cohort_settings(party)
+    settings = cohort_settings(party)
     channels = admission.open()
     cohort = HubCohort(
         agreement.spokes, channels, admission.arrivals, settings, party.progress.warn
@@ -63,6 +64,8 @@ def run_server(
         metrics = server.run()
         publish(metrics)
         cohort.deliver(server.delivered())
+        if agreement.requests.keep == "model":
+            keep_training(party, cohort, server)
         cohort.goodbye()
     except Exception as error:
         cohort.abort(*abort_reason(error))
@@ -73,7 +76,30 @@ def run_server(
     return metrics
 
 
-def _cohort_settings(party: FederatedParty) -> CohortSettings:
+def keep_training(party: FederatedParty, cohort: HubCohort, server: "FederatedServer") -> None:
+    """Keep the model of a training at the server and at every client.
+
+    Raises:
+        PolicyError: a client is not connected.
+        StorageError: the version cannot be written.
+    """
+    store = federated_models(party)
+    model, run, newest = server.delivered(), server.journal.run, store.newest_version()
+    number = store.next_number()
+    if newest is not None and newest.run == run:  # written before a crash
+        number = newest.number
+    else:
+        kept = KeptModel(model, party.agreement.training.rounds)
+        store.write(number, run, kept.content(), version_of_training(party))
+    cohort.keep(model, number, version_of_training(party))
+    party.progress.note(
+        f"version {number} of the model is kept for requests to forget, encrypted; vfl models list "
+        "shows it"
+    )
+
+
+def cohort_settings(party: FederatedParty) -> CohortSettings:
+    """Return the settings of the server's communication with the clients."""
     agreement, sums = party.agreement, party.agreement.aggregation
     return CohortSettings(
         agreement.training.quorum,

@@ -18,6 +18,7 @@ from parties.requests.events import (
     JournaledBody,
     NotifiedBody,
     SignedBody,
+    StatedBody,
     event_time,
     new_request_id,
 )
@@ -110,6 +111,15 @@ class RequestDesk:
         for name in requests:
             rows = self.request(name).rows or ()
             self.forgotten.add((ids[row] for row in rows if ids[row]), name, date)
+
+    def has_stated(self, request: str, version: int) -> bool:
+        """Return whether this party has stated what it did for the version ``version``."""
+        return any(
+            isinstance(event.body, StatedBody)
+            and event.origin == self._party.name
+            and event.body.version == version
+            for event in self.journal.events(request)
+        )
 
     def close(self) -> None:
         """Close the journal."""

@@ -91,7 +91,9 @@ class IdentityCheck(EventBody):
 class RequestedBody(EventBody):
     """A request: what is forgotten, why, for whom, and when it is due."""
 
-    kind: Literal["rows", "label", "labels_part"]
+    # rows: rows by index. label, labels_part: all rows of classes, or a fraction of each. client:
+    # rows of the client that is the origin: all, or a fraction, or those of classes.
+    kind: Literal["rows", "label", "labels_part", "client"]
     rows: tuple[Whole, ...] | None = None  # ascending indices into the common order
     classes: tuple[Text, ...] = ()
     fraction: FractionText = "1"  # of the training rows of the classes
@@ -162,9 +164,11 @@ class VerifiedBody(EventBody):
         guarantee: kind of guarantee of the method, a value of ``Guarantee``.
         level: level of the audit.
         audit: the figures.
+        count: number of rows that the request named, where they have no common order.
     """
 
     version: Whole
+    count: Whole | None = None
     guarantee: Text = "heuristic"
     level: Literal["none", "quick", "full"] = "none"
     audit: dict[str, Any] = Field(default={})

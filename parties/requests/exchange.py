@@ -5,7 +5,15 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from parties.requests.duties import RequestDesk
+from parties.session.party import PartyContext
+from protocol import vfl_pb2
+from protocol.errors import RemoteProtocolError
+from protocol.hub import Hub
+
 MOST_BYTES = 8 << 20  # of the events in one message, unless a single event is larger
+ROUNDS = 4  # exchanges in a row, while events arrive
+MOST_ROUNDS = 1000  # while a restored journal gets its own events back
 
 Bytes = NDArray[np.uint8]
 
@@ -28,3 +36,55 @@ def pack_events(encoded: Iterable[bytes]) -> Bytes:
 def unpack_events(content: Bytes) -> list[bytes]:
     """Return the events that ``pack_events`` packed as ``content``, [bytes]."""
     return [line for line in content.tobytes().split(b"\n") if line]
+
+
+class JournalExchange:
+    """The hub's exchange of events with the spokes that are connected.
+
+    With ``attends`` false, this party appends no event: other parties are absent.
+    """
+
+    def __init__(
+        self, party: PartyContext, hub: Hub, desk: RequestDesk, *, attends: bool = True
+    ) -> None:
+        self._party, self._hub, self._desk, self._attends = party, hub, desk, attends
+        self._counts: dict[str, dict[str, int]] = {}  # events that each spoke has
+
+    def synchronise(self) -> None:
+        """Exchange events with all spokes, until no event is new.
+
+        Raises:
+            RemoteProtocolError: a party does not return events of this party that it has.
+        """
+        for number in range(MOST_ROUNDS):
+            before = self._desk.journal.counts()
+            whole = [self.exchange(name) for name in self._hub]
+            quiet = self._desk.journal.counts() == before and self._all_know()
+            if all(whole) and (quiet or number >= ROUNDS):
+                return
+        raise RemoteProtocolError(
+            f"another party does not return the events of {self._party.name} that it has",
+            f"restore the newest journal of {self._party.name}",
+        )
+
+    def exchange(self, name: str) -> bool:
+        """Exchange events with one party; return whether this party has all its own events.
+
+        Raises:
+            ProtocolError: the party was lost, or broke the protocol.
+        """
+        journal = self._desk.journal
+        lacking = journal.since(self._counts[name]) if name in self._counts else []
+        place = vfl_pb2.Place(task=vfl_pb2.UNLEARN, epoch=0, step=0, microbatch=0)
+        self._hub.channels[name].place = place
+        message = vfl_pb2.SyncJournal(counts=journal.counts())
+        limit = self._party.limits.step_seconds
+        reply = self._hub.ask(name, limit, message, pack_events(lacking))
+        theirs = reply.expect(vfl_pb2.JournalEvents)
+        self._counts[name] = dict(theirs.counts)
+        events = unpack_events(reply.tensor(np.uint8, None))
+        return self._desk.merge(events, self._counts[name], attends=self._attends)
+
+    def _all_know(self) -> bool:
+        ours = self._desk.journal.counts()
+        return all(counts == ours for counts in self._counts.values())

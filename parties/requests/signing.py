@@ -17,7 +17,9 @@ from parties.requests.events import Event, EventKind, IntroducedBody, parse_time
 from parties.session.party import PartyContext
 from protocol.credentials import verify_signature
 from protocol.errors import IdentityError
+from unlearning.receipts.commitment import model_commitment
 
+_SALTS: Final = "commitments"  # name of the key for salts in the key file
 _KEY: Final = "signatures"  # name of the key in the party's key file
 _PURPOSE: Final = "event-key"
 
@@ -95,3 +97,12 @@ class EventKeys:
         if signer != origin:
             raise IdentityError(f"{signer} signed the key of {origin}; expected {origin}")
         return body.key
+
+
+def commitment(party: PartyContext, request: str, digest: str) -> str:
+    """Return a salted commitment to a digest; the salt stays in the party's key file.
+
+    Both are 64 hexadecimal digits.
+    """
+    salt = party.keys.mac(_SALTS, request.encode())
+    return model_commitment(salt, bytes.fromhex(digest)).hex()

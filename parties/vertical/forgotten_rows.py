@@ -1,29 +1,18 @@
 """Rows that no training may use: those of open requests, and those that were forgotten."""
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import replace
 from hashlib import sha256
 
 import numpy as np
 
 from configs.agreement import VerticalAgreement
-from parties.common.errors import DataError, PolicyError
+from parties.common.errors import DataError
 from parties.data.holding import Holding, select_rows
-from parties.requests.journal import JOURNAL, RequestJournal
-from parties.requests.lifecycle import (
-    CARRIED_OUT,
-    ENDED,
-    RequestRules,
-    largest_version,
-    requests_of,
-)
+from parties.requests.journal import RequestJournal
+from parties.requests.lifecycle import RequestRules, largest_version
+from parties.requests.open_requests import journal_of
 from parties.requests.subjects import ForgottenList
 from parties.session.party import StartedParty
-from parties.vertical.engine.party import VerticalParty
-from protocol.errors import LocalProtocolError
-
-_SHOWN = 3  # requests that an error names
 
 
 def request_rules(agreement: VerticalAgreement) -> RequestRules:
@@ -35,36 +24,13 @@ def request_rules(agreement: VerticalAgreement) -> RequestRules:
     return RequestRules(tuple(agreement.parties), agreement.active, separate, joined)
 
 
-def refuse_open_requests(party: VerticalParty) -> None:
-    """Refuse a training while the party's journal has requests that are not carried out.
-
-    Raises:
-        PolicyError: requests are open.
-        IntegrityError: the journal is damaged.
-    """
-    with _journal(party) as journal:
-        if journal is None:
-            return
-        views = requests_of(journal.events(), request_rules(party.agreement))
-    found = [view for view in views if view.state not in ENDED | CARRIED_OUT]
-    if found:
-        named = ", ".join(f"{view.id} ({view.state.value})" for view in found[:_SHOWN])
-        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        raise PolicyError(
-            f"{party.name} cannot train: its journal has {len(found)} open requests to forget: "
-            f"{named}{more}",
-            "carry them out with vfl serve at every party, or withdraw them with vfl unlearn "
-            "withdraw, then train",
-        )
-
-
 def newest_request_version(party: StartedParty) -> int:
     """The largest number of a version that a request made, by the party's journal; 0 if none.
 
     Raises:
         IntegrityError: the journal is damaged.
     """
-    with _journal(party) as journal:
+    with journal_of(party) as journal:
         return 0 if journal is None else largest_version(journal.events())
 
 
@@ -78,7 +44,7 @@ def without_forgotten_rows(holding: Holding, party: StartedParty) -> Holding:
         DataError: all rows were forgotten.
         IntegrityError: the journal is damaged.
     """
-    with _journal(party) as journal:
+    with journal_of(party) as journal:
         gone = [] if journal is None else _forgotten(journal, party, holding)
     if not gone:
         return holding
@@ -100,27 +66,9 @@ def forgotten_count(party: StartedParty) -> int:
     Raises:
         IntegrityError: the journal is damaged.
     """
-    with _journal(party) as journal:
+    with journal_of(party) as journal:
         return 0 if journal is None else len(ForgottenList(journal.database, party.keys))
 
 
 def _forgotten(journal: RequestJournal, party: StartedParty, holding: Holding) -> list[int]:
     return ForgottenList(journal.database, party.keys).among(holding.ids)
-
-
-@contextmanager
-def _journal(party: StartedParty) -> Iterator[RequestJournal | None]:
-    """The party's journal, for reading; None if the party has none."""
-    path = party.state / JOURNAL
-    if not path.exists():
-        yield None
-        return
-
-    def refuse(*_: object) -> bytes:
-        raise LocalProtocolError("a training adds no events to the journal of requests")
-
-    def accept(*_: object) -> None:
-        """Do nothing: signatures were verified before the events were stored."""
-
-    with closing(RequestJournal(path, party.name, refuse, accept, party.now)) as journal:
-        yield journal

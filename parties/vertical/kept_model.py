@@ -1,7 +1,6 @@
 """The kept model of a vertical party: its store, versions, and trainings that go on."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from configs.agreement import VerticalAgreement
@@ -10,10 +9,9 @@ from models.arithmetic import parameter_digest
 from parties.common.errors import IntegrityError, PolicyError, StorageError
 from parties.requests.events import event_time
 from parties.session.handshake import CheckpointOffer
-from parties.session.party import StartedParty
+from parties.session.party import PartyContext, StartedParty
 from parties.session.setup import NEWEST
-from parties.session.store.model_store import ModelStore, StoredFile, VersionFacts
-from parties.session.store.sealing import KeyFile
+from parties.session.store.model_store import ModelStore, StoredFile, VersionFacts, model_store
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.networks import KeptPart
 from parties.vertical.engine.party import VerticalParty
@@ -24,14 +22,9 @@ REPLACES = "replaces"  # key in the facts of a version: no parameter of an earli
 _AGAIN = "train again without --from"
 
 
-def party_models(party: VerticalParty) -> ModelStore:
+def party_models(party: PartyContext) -> ModelStore:
     """The store of a party's models."""
     return model_store(party.state, party.name, party.agreement, party.keys)
-
-
-def model_store(state: Path, name: str, agreement: VerticalAgreement, keys: KeyFile) -> ModelStore:
-    """The store in the folder ``state`` of the party ``name``."""
-    return ModelStore(state, name, agreement.architecture | {"seed": agreement.seed}, keys)
 
 
 def recover_models(party: VerticalParty) -> ModelStore:

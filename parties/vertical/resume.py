@@ -8,6 +8,7 @@ from shutil import rmtree
 from configs.config_file import canonical_agreement
 from parties.common.errors import StorageError
 from parties.common.shared_randomness import Index
+from parties.requests.open_requests import refuse_open_requests
 from parties.session.checkpoint import Checkpoints, CheckpointStore
 from parties.session.handshake import CheckpointOffer
 from parties.session.setup import Begin
@@ -18,7 +19,7 @@ from parties.vertical.alignment.row_order import order_secret
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import NetworkBuilder, PartyState
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.forgotten_rows import forgotten_count, refuse_open_requests
+from parties.vertical.forgotten_rows import forgotten_count, request_rules
 from parties.vertical.kept_model import announce_new_version, party_models
 from protocol import vfl_pb2
 from protocol.channel import Channel
@@ -52,7 +53,7 @@ def prepare_start(party: VerticalParty, begin: Begin) -> None:
         IntegrityError: the checkpoints, the key file or the journal of requests are damaged.
         PolicyError: requests to forget are open.
     """
-    refuse_open_requests(party)
+    refuse_open_requests(party, request_rules(party.agreement))
     announce_new_version(party)
     checkpoints = party_checkpoints(party)
     if begin is Begin.FRESH:

@@ -23,7 +23,7 @@ from parties.requests.receipts import FOLDER
 from parties.session.setup import StartOptions
 from parties.session.simulation import reserved_port
 from parties.vertical.engine.party import VerticalParty
-from parties.vertical.offline.local_desk import LocalDesk, open_local_desk
+from parties.vertical.offline.local_desk import VerticalDesk, open_local_desk
 from protocol.keyring import issue_certificate, make_authority
 
 PATIENCE = 300.0  # seconds, also on a loaded machine
@@ -149,7 +149,7 @@ class RequestFederation:
         return RequestFederation(self.folder, self.config, (*same, *changes), self._data)
 
     @contextmanager
-    def local(self, name: str, out: Path) -> Iterator[LocalDesk]:
+    def local(self, name: str, out: Path) -> Iterator[VerticalDesk]:
         """One party without its data, and its open journal, as a command has them."""
         config: VerticalConfig = read_runnable(self.config, list(self.changes), name)
         self.state(name, out).mkdir(parents=True, exist_ok=True)

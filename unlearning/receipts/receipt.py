@@ -47,6 +47,7 @@ class RequestKind(StrEnum):
     ROWS = "rows"
     LABEL = "label"
     LABELS_PART = "labels_part"
+    CLIENT = "client"  # rows of the client that took the request
 
 
 class RequesterKind(StrEnum):
@@ -183,7 +184,7 @@ class ReceiptRequest(JsonTable):
     def _check(self) -> Self:
         if self.kind is RequestKind.ROWS and (self.subjects_root is None or self.classes):
             raise ValueError("a request for rows has a root of subjects and no classes")
-        if self.kind is not RequestKind.ROWS and not self.classes:
+        if self.kind in (RequestKind.LABEL, RequestKind.LABELS_PART) and not self.classes:
             raise ValueError("a request for labels names its classes")
         first = int(self.count_bucket.partition("-")[0])
         if self.count_bucket != count_bucket(first):

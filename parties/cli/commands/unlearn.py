@@ -33,7 +33,7 @@ from unlearning.receipts.__main__ import verify_command
 
 if TYPE_CHECKING:
     from parties.cli.request_actions import Place
-    from parties.vertical.offline.local_desk import LocalDesk
+    from parties.requests.local_desk import LocalDesk
 
 unlearn_app = typer.Typer(
     cls=CheckedGroup,
@@ -89,11 +89,15 @@ IdOption = Annotated[
     typer.Option("--id", help="Forget the row with this ID; give the option for each ID."),
 ]
 LabelOption = Annotated[str | None, typer.Option(help="Forget the rows of this class.")]
+EverythingOption = Annotated[
+    bool, typer.Option("--everything", help="At a client of a server: forget all its rows.")
+]
 FractionOption = Annotated[
-    float, typer.Option(min=1e-9, max=1, help="With --label: fraction of the rows.")
+    float,
+    typer.Option(min=1e-9, max=1, help="With --label or --everything: fraction of the rows."),
 ]
 SeedOption = Annotated[
-    int, typer.Option(min=0, help="With --label: seed for sampling the fraction.")
+    int, typer.Option(min=0, help="With --label or --everything: seed for sampling the fraction.")
 ]
 EncodingOption = Annotated[ListEncoding, typer.Option(help="Encoding of the file with the IDs.")]
 GroundOption = Annotated[
@@ -212,6 +216,7 @@ def unlearn_request_command(  # noqa: PLR0913  a command has the options that it
     ids: IdsOption = None,
     identity: IdOption = None,
     label: LabelOption = None,
+    everything: EverythingOption = False,
     fraction: FractionOption = 1.0,
     seed: SeedOption = 0,
     encoding: EncodingOption = ListEncoding.UTF8,
@@ -233,6 +238,8 @@ def unlearn_request_command(  # noqa: PLR0913  a command has the options that it
     """Request that the kept model forgets rows, and print the ID of the request.
 
     Unknown IDs are counted. Other parties receive row numbers, no ID. The same list is one request.
+    In a run with a server, a client requests that all its rows, or those of a class, are forgotten;
+    the server requests a class at all clients.
 
     Exit codes: 2 usage, 3 config, 4 data, 5 identity, 7 storage, 8 policy, 9 integrity.
     """
@@ -242,6 +249,7 @@ def unlearn_request_command(  # noqa: PLR0913  a command has the options that it
         ids=ids,
         identities=tuple(identity or ()),
         label=label,
+        everything=everything,
         fraction=_decimal(fraction),
         seed=seed,
         encoding=encoding.value,
@@ -598,7 +606,7 @@ def unlearn_readmit_command(  # noqa: PLR0913  a command has the options that it
     from parties.cli.request_actions import readmit
 
     run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
-    run.with_desk(lambda local, console: readmit(local, identity, reason, key, console))
+    run.console.run(lambda: readmit(run.place, identity, reason, key, run.console))
 
 
 def _decimal(fraction: float) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from configs.party_settings import PathText
+from configs.table import PathText
 from parties.common.errors import DataError
 from parties.data.sources.arrays import Array
 from parties.data.sources.cifar_pickle import is_pickle, read_pickle

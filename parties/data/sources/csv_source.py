@@ -12,7 +12,7 @@ from typing import BinaryIO, Literal
 
 import numpy as np
 
-from configs.party_settings import PathText
+from configs.table import PathText
 from parties.common.errors import DataError, ResourceError
 from parties.data.sources.arrays import Index
 from parties.data.sources.cells import parse_numbers

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from configs.party_settings import PathText
+from configs.table import PathText
 from parties.common.errors import DataError
 from parties.data.sources.files import MAX_BYTES, read_file_bytes, refuse_large_unpacked_size
 from parties.data.sources.images import ImageSettings, image_records, require_row_ids

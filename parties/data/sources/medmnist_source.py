@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 import numpy as np
 from pydantic import Field, field_validator
 
-from configs.party_settings import PathText
+from configs.table import PathText
 from parties.common.errors import DataError
 from parties.data.sources.arrays import Array
 from parties.data.sources.files import read_file_bytes

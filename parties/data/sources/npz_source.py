@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from configs.party_settings import PathText
+from configs.table import PathText
 from parties.common.errors import DataError
 from parties.data.sources.arrays import Array
 from parties.data.sources.files import read_file_bytes, refuse_large_unpacked_size

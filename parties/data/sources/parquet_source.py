@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from configs.party_settings import PathText
+from configs.table import PathText
 from parties.common.errors import DataError, ResourceError
 from parties.data.sources.arrays import Array
 from parties.data.sources.cells import NOT_FINITE, parse_numbers

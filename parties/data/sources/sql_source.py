@@ -19,7 +19,7 @@ from uuid import UUID
 import numpy as np
 from pydantic import field_validator, model_validator
 
-from configs.party_settings import PathText
+from configs.table import PathText
 from parties.common.errors import DataError
 from parties.common.libraries import install_command
 from parties.data.sources.arrays import Array

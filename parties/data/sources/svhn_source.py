@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from configs.party_settings import PathText
+from configs.table import PathText
 from parties.common.errors import DataError, ResourceError
 from parties.data.sources.arrays import Array
 from parties.data.sources.files import read_file_bytes

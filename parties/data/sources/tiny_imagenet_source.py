@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from PIL import Image
 
-from configs.party_settings import PathText
+from configs.table import PathText
 from parties.common.errors import DataError
 from parties.data.sources.arrays import Array, Images
 from parties.data.sources.files import MAX_BYTES, open_data_file, regular_file_path

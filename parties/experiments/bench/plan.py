@@ -116,7 +116,7 @@ def run_digest(config: AnyConfig, *, processes: bool) -> str:
     run's record has a separate digest of the code. If the runs of a result page have different
     digests of the code, the page says so.
     """
-    settings = {name: each.model_dump(mode="json") for name, each in sorted(config.inline.items())}
+    settings = {name: each.canonical() for name, each in sorted(config.inline.items())}
     parts = [canonical_agreement(config.agreement), json.dumps(settings, sort_keys=True)]
     parts += [str(VERSION), "processes" if processes else "threads"]
     return sha256("\n".join(parts).encode()).hexdigest()[:24]

@@ -38,10 +38,12 @@ from parties.horizontal.local.rows import RowKind, TrainingKind
 from parties.horizontal.local.score_histogram import BINS
 from parties.horizontal.secure.masked_hub import MaskedSumHub
 from parties.horizontal.secure.masking.pair_keys import Entropy
+from parties.session.store.model_store import VersionFacts
 from protocol import vfl_pb2
 from protocol.channel import Channel
 from protocol.dataclass_codec import decode, encode
 from protocol.errors import ProtocolError, RemoteProtocolError
+from protocol.hub import Hub
 from protocol.message import Body
 
 if TYPE_CHECKING:
@@ -240,6 +242,32 @@ class HubCohort:
         for name in list(self._channels):
             self._try(name, lambda c: self._load(c, {DELIVERED: model}))
 
+    def keep(self, model: Tensor, number: int, facts: VersionFacts) -> None:
+        """Let every client keep a model, ``[d]``, as the version ``number``.
+
+        Raises:
+            PolicyError: a client is not connected, but all clients must keep the model.
+        """
+        body = vfl_pb2.KeepVersion(number=number, version=encode(facts, vfl_pb2.Version))
+
+        def send(channel: Channel) -> vfl_pb2.Done:
+            self._load(channel, {DELIVERED: model})
+            channel.send(body)
+            return channel.receive(self._reply_timeout).expect(vfl_pb2.Done)
+
+        for name in self.clients:
+            if not self._from_all(name, send):
+                raise PolicyError(
+                    f"{name} is not connected, but every client must keep the new model",
+                    "start the client again",
+                )
+
+    @property
+    def hub(self) -> Hub:
+        """The connected clients, as the hub of an exchange of journals."""
+        self._admit()
+        return Hub(self._channels)
+
     def goodbye(self) -> None:
         """Tell every client that the run has ended."""
         for name in list(self._channels):
@@ -274,10 +302,19 @@ class HubCohort:
 
     def _request_done_from_all(self, name: str, body: Body) -> vfl_pb2.Done | None:
         """Send a request that no client may miss; a lost client has time to reconnect."""
+
+        def ask(channel: Channel) -> vfl_pb2.Done:
+            channel.send(body)
+            return channel.receive(self._reply_timeout).expect(vfl_pb2.Done)
+
+        return self._from_all(name, ask)
+
+    def _from_all(self, name: str, ask: Callable[[Channel], vfl_pb2.Done]) -> vfl_pb2.Done | None:
+        """Ask a client that must reply; a lost client has time to reconnect."""
         deadline = monotonic() + self._rejoin_timeout
         while True:
             self._admit()
-            done = self._request_done(name, body)
+            done = self._try(name, ask)
             if done is not None or monotonic() >= deadline:
                 return done
             sleep(RECONNECT_PAUSE)

@@ -15,7 +15,7 @@ from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
@@ -368,6 +368,21 @@ class ModelStore:
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:06}{SUFFIX}"
+
+
+class _Agreement(Protocol):
+    """An agreement of any mode."""
+
+    seed: int
+
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """Return the keys that stay the same while a model is kept, as JSON."""
+
+
+def model_store(state: Path, name: str, agreement: _Agreement, keys: KeyFile) -> ModelStore:
+    """Return the store in the folder ``state`` of the party ``name``."""
+    return ModelStore(state, name, agreement.architecture | {"seed": agreement.seed}, keys)
 
 
 def _stat(path: Path) -> tuple[int, ...]:

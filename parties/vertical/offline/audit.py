@@ -37,7 +37,7 @@ from parties.vertical.engine.networks import ActiveEnsemble, ActiveNetwork
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import unpack_ids
 from parties.vertical.kept_model import party_models
-from parties.vertical.offline.local_desk import LocalDesk
+from parties.vertical.offline.local_desk import VerticalDesk
 from parties.vertical.prediction.setup import load_party_network
 from parties.vertical.service.replay_window import ReplayWindow, model_item, model_number
 
@@ -70,7 +70,7 @@ class ModelAudit:
         return not found and all(self.erased.values())
 
 
-def audit_files(local: LocalDesk, given: Sequence[bytes]) -> ModelAudit:
+def audit_files(local: VerticalDesk, given: Sequence[bytes]) -> ModelAudit:
     """Search all files of a party for forgotten rows.
 
     Args:
@@ -99,7 +99,7 @@ def audit_files(local: LocalDesk, given: Sequence[bytes]) -> ModelAudit:
     return ModelAudit(len(ids), len(rows), values, tuple(reports), _erased(local, store), kept)
 
 
-def _known_ids(local: LocalDesk) -> Iterator[bytes]:
+def _known_ids(local: VerticalDesk) -> Iterator[bytes]:
     """The IDs of carried-out requests of this party, and forgotten IDs of its data."""
     for view in local.desk.requests():
         if view.state in CARRIED_OUT:
@@ -179,7 +179,7 @@ def _in_content(content: CheckpointContent, searched: Searched) -> Iterator[dict
             yield search_bytes(tensor.contiguous().view(torch.uint8).numpy().tobytes(), searched)
 
 
-def _erased(local: LocalDesk, store: ModelStore) -> dict[str, bool]:
+def _erased(local: VerticalDesk, store: ModelStore) -> dict[str, bool]:
     """The files that this party stated as erased, and whether neither file nor key is left."""
     keys = local.party.keys.all()
     left = {each.number for each in store.files()} | {

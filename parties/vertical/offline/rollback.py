@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 from parties.common.errors import PolicyError, StorageError
 from parties.requests.lifecycle import CARRIED_OUT, ENDED, RequestView
+from parties.requests.local_desk import LocalDesk
 from parties.session.saved_model import remove_saved_model
 from parties.session.store.model_store import ModelStore, StoredFile
 from parties.vertical.kept_model import kept_ids, party_models
-from parties.vertical.offline.local_desk import LocalDesk
+from parties.vertical.offline.local_desk import VerticalDesk
 
 
-def roll_back(local: LocalDesk, number: int) -> list[int]:
+def roll_back(local: VerticalDesk, number: int) -> list[int]:
     """Make version ``number`` the newest one at this party; newer files are erased, key first.
 
     The saved model is removed, too; ``vfl serve`` writes that of the version at its next start.
@@ -65,7 +66,7 @@ def remove_versions(local: LocalDesk, number: int | None) -> list[int]:
     return [number]
 
 
-def refuse_forgotten_rows(local: LocalDesk, store: ModelStore, version: StoredFile) -> None:
+def refuse_forgotten_rows(local: VerticalDesk, store: ModelStore, version: StoredFile) -> None:
     """Check that a version knows no row that was forgotten, or that a request names.
 
     Raises:

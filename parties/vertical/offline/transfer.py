@@ -27,9 +27,9 @@ from parties.common.errors import IntegrityError, StorageError
 from parties.requests.database import RequestDatabase
 from parties.requests.journal import JOURNAL
 from parties.session.store.model_store import FOLDER as MODELS
+from parties.session.store.model_store import model_store
 from parties.session.store.sealing import KEY_BYTES, KEYS, KeyFile, seal, unseal
 from parties.vertical.alignment.psi_input import PSI
-from parties.vertical.kept_model import model_store
 from parties.vertical.resume import CHECKPOINTS
 
 FORMAT: Final = 1

@@ -19,6 +19,7 @@ from parties.requests.events import (
     StatedBody,
     VerifiedBody,
 )
+from parties.requests.exchange import JournalExchange
 from parties.requests.lifecycle import RequestState, RequestView
 from parties.session import handshake
 from parties.session.handshake import CheckpointOffer
@@ -40,7 +41,6 @@ from parties.vertical.service.carry_out import (
 )
 from parties.vertical.service.desk import labelled_rows
 from parties.vertical.service.fallback import FallbackModel
-from parties.vertical.service.journals import JournalExchange
 from parties.vertical.service.queue import PredictionQueue, PredictsRows
 from parties.vertical.service.replay_window import ReplayWindow
 from parties.vertical.service.statement import PresentModel, state_new_version

@@ -18,6 +18,8 @@ from parties.common.errors import Diverged
 from parties.data.predictions import Probabilities
 from parties.requests.duties import RequestDesk
 from parties.requests.events import EventKind, FallbackBody
+from parties.requests.exchange import JournalExchange
+from parties.requests.signing import commitment
 from parties.session.reconnect import is_connection_loss
 from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.party import VerticalParty
@@ -25,9 +27,7 @@ from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.kept_model import party_models, present_version
 from parties.vertical.methods.fallback import fit_fallback_top, kept_embeddings
 from parties.vertical.service.desk import labelled_rows
-from parties.vertical.service.journals import JournalExchange
 from parties.vertical.service.queue import PredictionQueue
-from parties.vertical.service.statement import commitment
 from protocol.channel import Channel
 from protocol.errors import ProtocolError
 from protocol.hub import Hub

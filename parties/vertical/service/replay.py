@@ -19,6 +19,7 @@ from parties.requests.driver import carry_out
 from parties.requests.duties import RequestDesk
 from parties.requests.lifecycle import CARRIED_OUT
 from parties.requests.receipts import FOLDER, read_receipt
+from parties.requests.signing import commitment
 from parties.session import handshake
 from parties.session.checkpoint import CheckpointContent
 from parties.session.handshake import CheckpointOffer
@@ -34,7 +35,6 @@ from parties.vertical.methods.registry import vertical_method
 from parties.vertical.passive import PassiveSession, RequestHooks
 from parties.vertical.resume import resume_split_model, start_kept_state
 from parties.vertical.service.comparison import compare_batch, write_comparison
-from parties.vertical.service.statement import commitment
 from protocol import vfl_pb2
 from protocol.channel import Channel
 from protocol.errors import RemoteProtocolError

@@ -3,13 +3,13 @@
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final
 
 import torch
 
 from parties import __version__
 from parties.requests.duties import RequestDesk
 from parties.requests.events import EventKind, StatedBody, StoredItem
+from parties.requests.signing import commitment
 from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.party import VerticalParty
@@ -17,9 +17,6 @@ from parties.vertical.engine.party_state import PartyState
 from parties.vertical.purge import stored_residues
 from parties.vertical.saved_model import save_local_model
 from parties.vertical.service.replay_window import ReplayWindow, model_item
-from unlearning.receipts.commitment import model_commitment
-
-_SALTS: Final = "commitments"  # name of the key in the party's key file
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ def state_new_version(desk: RequestDesk, present: PresentModel, sent: Sequence[b
     if newest is None or newest.version is None or newest.version.made_by != "requests":
         return
     facts = newest.version
-    missing = [each for each in facts.requests if not _is_stated(party, desk, each, newest.number)]
+    missing = [each for each in facts.requests if not desk.has_stated(each, newest.number)]
     if not missing:
         return
     kept = ReplayWindow(desk, party, store).with_parent(facts.parent)
@@ -105,18 +102,3 @@ def _kept_copies(state: PartyState) -> tuple[StoredItem, ...]:
     if EARLY_CHECKPOINT not in state.local_model.slots:
         return ()
     return (StoredItem(id="early-checkpoint", kind="checkpoint"),)
-
-
-def commitment(party: VerticalParty, request: str, digest: str) -> str:
-    """A salted commitment to a digest, 64 hexadecimal digits; the salt stays in the key file."""
-    salt = party.keys.mac(_SALTS, request.encode())
-    return model_commitment(salt, bytes.fromhex(digest)).hex()
-
-
-def _is_stated(party: VerticalParty, desk: RequestDesk, request: str, version: int) -> bool:
-    return any(
-        isinstance(event.body, StatedBody)
-        and event.origin == party.name
-        and event.body.version == version
-        for event in desk.journal.events(request)
-    )

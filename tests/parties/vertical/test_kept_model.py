@@ -11,9 +11,10 @@ from three_parties import PARTIES, party
 from parties.common.errors import DataError, PolicyError, StorageError
 from parties.requests.events import DecisionBody, EventKind
 from parties.requests.lifecycle import RequestState
+from parties.requests.open_requests import refuse_open_requests
 from parties.requests.subjects import ForgottenList
 from parties.session.setup import Begin
-from parties.vertical.forgotten_rows import refuse_open_requests, without_forgotten_rows
+from parties.vertical.forgotten_rows import request_rules, without_forgotten_rows
 from parties.vertical.kept_model import kept_ids, kept_rows, present_version
 from parties.vertical.resume import prepare_start
 from unlearning.receipts.receipt import decode_receipt
@@ -108,9 +109,9 @@ def test_open_request_refuses_a_training_until_it_is_withdrawn_or_carried_out(
         for each in requests[1:]:
             desk.append(EventKind.WITHDRAWN, each, DecisionBody(reason="mistake"))
     with pytest.raises(PolicyError, match="has 1 open requests"):
-        refuse_open_requests(trio.party("left"))
+        refuse_open_requests(trio.party("left"), request_rules(trio.agreement))
     trio.carry_out()
-    refuse_open_requests(trio.party("left"))
+    refuse_open_requests(trio.party("left"), request_rules(trio.agreement))
 
 
 def test_party_without_a_journal_may_train(trio: KeptTrio) -> None:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from configs.config_file import validate_table
 from configs.keys import keys_at
-from configs.party_settings import PathText
+from configs.table import PathText
 from parties.data import sources
 from parties.data.data_frame import data_frame
 from parties.data.party_settings import RowPartySettings, VerticalPartySettings

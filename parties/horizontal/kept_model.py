@@ -1,0 +1,131 @@
+"""The kept model of a run with a server: what each party stores, and what it must not use again.
+
+Every party keeps the whole shared model. A client also keeps the list of the requests that it has
+carried out; its data may still contain their rows, so it deletes them from memory at each start.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from configs.federated import FederatedAgreement, RequestBase
+from parties.common.errors import StorageError
+from parties.horizontal.engine.party import FederatedContext
+from parties.requests.events import event_time
+from parties.session.checkpoint import CheckpointContent
+from parties.session.store.model_store import ModelStore, VersionFacts, model_store
+
+_MODEL = "model"  # group and name of the tensor of the model
+P = TypeVar("P", bound=FederatedContext)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptModel:
+    """The content of a version.
+
+    Attributes:
+        model: the shared model, ``[d]``.
+        rounds: number of training rounds.
+        forgotten: the requests that were carried out, in this order.
+    """
+
+    model: Tensor
+    rounds: int
+    forgotten: tuple[RequestBase, ...] = ()
+
+    def content(self) -> CheckpointContent:
+        """Return what is stored."""
+        values = {
+            "rounds": self.rounds,
+            "forgotten": [_request_values(each) for each in self.forgotten],
+        }
+        return CheckpointContent(values, {_MODEL: {_MODEL: self.model}})
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the model, 64 hexadecimal digits."""
+        return model_digest(self.model)
+
+
+def model_digest(model: Tensor) -> str:
+    """Return the SHA-256 of the bytes of a model, ``[d]``: 64 hexadecimal digits."""
+    return sha256(model.detach().cpu().contiguous().numpy().tobytes()).hexdigest()
+
+
+def federated_models(party: FederatedContext) -> ModelStore:
+    """The store of a party's kept models."""
+    return model_store(party.state, party.name, party.agreement, party.keys)
+
+
+def read_kept_model(party: FederatedContext) -> KeptModel | None:
+    """Return the newest kept model of a party; None if it keeps none.
+
+    Raises:
+        StorageError: the model was trained with another agreement.
+        IntegrityError: a file cannot be read.
+    """
+    store = federated_models(party)
+    newest = store.newest_version()
+    if newest is None:
+        return None
+    store.offer()  # checks the architecture
+    content = store.read(newest.number)
+    forgotten = tuple(
+        party.agreement.request(**each | {"classes": tuple(each["classes"])})
+        for each in content.values["forgotten"]
+    )
+    return KeptModel(content.tensors[_MODEL][_MODEL], content.values["rounds"], forgotten)
+
+
+def version_of_training(party: FederatedContext) -> VersionFacts:
+    """Return the facts of a version that a training made."""
+    return VersionFacts("training", event_time(party.now()))
+
+
+def with_requests(party: P, requests: Sequence[RequestBase]) -> P:
+    """Return a party whose agreement has these requests, which were raised after the training.
+
+    Only the chosen method runs. The result is for local work: the parties of a session compare the
+    digest of the agreement without these requests.
+    """
+    plan = party.agreement.unlearning  # type: ignore[attr-defined]
+    alone = {"compare": (), "variants": (), "retrains": 0}
+    changes: dict[str, Any] = {
+        "unlearn": tuple(requests),
+        "unlearning": plan.model_copy(update=alone),
+    }
+    agreement: FederatedAgreement = party.agreement.model_copy(update=changes)
+    return replace(party, agreement=agreement)
+
+
+def announce_training(party: FederatedContext) -> None:
+    """Before a training: a model that is kept stays, and the training becomes a newer version.
+
+    Raises:
+        StorageError: a model is kept, but the agreement keeps none.
+    """
+    store = federated_models(party)
+    for each in store.recover():
+        party.progress.warn(each)
+    newest = store.newest_version()
+    if newest is not None and party.agreement.requests.keep != "model":
+        raise StorageError(
+            f"{party.state} keeps version {newest.number} of the model, but the agreement has "
+            "requests.keep = 'nothing': this training would replace the saved model and leave the "
+            "kept one",
+            "name another folder with --out, set requests.keep = 'model', or erase the kept model "
+            "with vfl models remove --all",
+        )
+
+
+def _request_values(request: RequestBase) -> dict[str, Any]:
+    return {
+        "name": request.name,
+        "client": request.client,
+        "classes": list(getattr(request, "classes", ())),
+        "fraction": request.fraction,
+        "seed": request.seed,
+    }

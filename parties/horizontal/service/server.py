@@ -1,0 +1,276 @@
+"""The server that stays: it exchanges journals with the clients, and carries out requests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from time import monotonic, sleep
+
+from configs.federated import RequestBase
+from parties.common.errors import Diverged, PolicyError, abort_reason
+from parties.horizontal.admission import Admission
+from parties.horizontal.engine.branches import Branches
+from parties.horizontal.engine.hub_cohort import HubCohort
+from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
+from parties.horizontal.kept_model import (
+    KeptModel,
+    federated_models,
+    read_kept_model,
+    with_requests,
+)
+from parties.horizontal.party import FederatedParty, save_model
+from parties.horizontal.requests import InfeasibleRequestError, RequestRunner
+from parties.horizontal.server import cohort_settings
+from parties.horizontal.service.desk import request_of, state_version
+from parties.report.record import Request
+from parties.requests.duties import RequestDesk
+from parties.requests.events import (
+    AlignedBody,
+    EventKind,
+    QuarantinedBody,
+    StartedBody,
+    StatedBody,
+    VerifiedBody,
+    event_time,
+)
+from parties.requests.exchange import JournalExchange
+from parties.requests.lifecycle import RequestState, RequestView, largest_version
+from parties.session import handshake
+from parties.session.reconnect import Backoff, is_connection_loss
+from parties.session.store.model_store import StoredFile, VersionFacts
+from protocol.errors import PeerSilent, ProtocolError
+from unlearning.guarantee import Guarantee
+
+POLL = 0.5  # seconds between two exchanges of journals
+
+
+def serve_server(
+    party: FederatedParty, port: handshake.SpokePort, desk: RequestDesk, *, once: bool
+) -> None:
+    """Accept the clients again and again, and carry out requests.
+
+    Args:
+        party: the server.
+        port: accepts the connections of the clients.
+        desk: the server's journal of requests, and its duties.
+        once: whether to end when nothing is left to do.
+
+    Raises:
+        ProtocolError: a client broke the protocol.
+        StorageError: no model is kept.
+    """
+    federated_models(party).require()
+    backoff, finished = Backoff(party), False
+    while not finished:
+        began = monotonic()
+        try:
+            finished = _run_session(party, port, desk, once=once)
+        except ProtocolError as error:
+            if not is_connection_loss(error):
+                raise
+            backoff.wait(error, monotonic() - began)
+
+
+def _run_session(
+    party: FederatedParty, port: handshake.SpokePort, desk: RequestDesk, *, once: bool
+) -> bool:
+    """Run one session with all clients; return True if nothing is left to do."""
+    admission, names = Admission(party, port), party.agreement.spokes
+    channels = admission.open()
+    settings = cohort_settings(party)
+    cohort = HubCohort(names, channels, admission.arrivals, settings, party.progress.warn)
+    try:
+        if missing := [name for name in names if name not in channels]:
+            raise PeerSilent(
+                f"{', '.join(missing[:10])} did not join, but a request needs every client",
+                "start these clients",
+            )
+        return ServerSession(party, cohort, admission.session, desk).run(once=once)
+    except Exception as error:
+        cohort.abort(*abort_reason(error))
+        raise
+    finally:
+        cohort.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A request that is carried out, and the version before it."""
+
+    view: RequestView
+    request: RequestBase
+    before: StoredFile
+    kept: KeptModel
+
+
+class ServerSession:
+    """One session of the server with the kept model and all clients."""
+
+    def __init__(
+        self, party: FederatedParty, cohort: HubCohort, session: bytes, desk: RequestDesk
+    ) -> None:
+        self._party, self._cohort, self._session, self._desk = party, cohort, session, desk
+        self._store = federated_models(party)
+        self._method = party.agreement.unlearning.method  # type: ignore[attr-defined]
+
+    def run(self, *, once: bool) -> bool:
+        """Serve; return True when ``once`` is true and nothing is left to do."""
+        self._synchronise()  # first: a restored journal gets its own later events back
+        self._finish_version()
+        window = timedelta(hours=self._party.agreement.requests.window_hours)
+        while True:
+            self._synchronise()
+            self._align()
+            ready = self._desk.ready(window, self._method, self._newest().number)
+            if ready:
+                self._carry_out(ready[0])
+                self._finish_version()
+            elif once and not self._is_waited_for():
+                self._cohort.goodbye()
+                return True
+            else:
+                sleep(POLL)
+
+    def _synchronise(self) -> None:
+        JournalExchange(self._party, self._cohort.hub, self._desk).synchronise()
+
+    def _newest(self) -> StoredFile:
+        newest = self._store.newest_version()
+        if newest is None:
+            raise LookupError("no version of the model is kept")
+        return newest
+
+    # --- one request -----------------------------------------------------------------------------
+
+    def _align(self) -> None:
+        """Tell that a request is ready: its rows have no common order, so none are named."""
+        for view in self._desk.requests():
+            if view.state is RequestState.AUTHORISED:
+                self._desk.append(EventKind.ALIGNED, view.id, AlignedBody(rows=()))
+
+    def _carry_out(self, view: RequestView) -> None:
+        """Carry out one request, and write the next version at the server."""
+        before, kept = self._newest(), read_kept_model(self._party)
+        if kept is None:
+            raise LookupError("no version of the model is kept")
+        request = request_of(self._party.agreement, view)
+        if view.state is not RequestState.RUNNING:
+            body = StartedBody(batch=(view.id,), version=before.number, method=self._method)
+            self._desk.append(EventKind.STARTED, view.id, body)
+            self._synchronise()
+        self._party.progress.note(f"carrying out the request to forget {view.id}")
+        begun = _Begun(view, request, before, kept)
+        try:
+            self._forget(begun)
+        except (Diverged, InfeasibleRequestError) as error:
+            self._quarantine(view, str(error))
+        except PolicyError as error:  # a client was lost, and did not return in time
+            raise PeerSilent(str(error), error.hint) from error
+
+    def _forget(self, begun: _Begun) -> None:
+        """Run the method, let the clients delete the rows, and write the version.
+
+        Raises:
+            Diverged: the method diverged.
+            PolicyError: no client with rows remains, or a client is not connected.
+        """
+        party = with_requests(self._party, [begun.request])
+        task = party.server_task(party)
+        journal = RunJournal(party, federated_checkpoints(party), self._session)
+        cohort = task.wrap_cohort(self._cohort)
+        branches = Branches(cohort, journal)
+        runner = RequestRunner(party, cohort, journal, branches, task, first_has_salt=True)
+        kept = begun.kept
+        model, _, record = runner.carry_out(begun.request, kept.model, kept.rounds)
+        forgotten = (*(each for each in kept.forgotten if each != begun.request), begun.request)
+        new = KeptModel(model, kept.rounds, forgotten)
+        own = {
+            "before": kept.digest,
+            "after": new.digest,
+            "older": self._store.contents(),
+            "guarantee": _guarantee(record).value,
+            "count": _deleted(record),
+        }
+        facts = VersionFacts(
+            "requests",
+            event_time(party.now()),
+            begun.before.number,
+            (begun.view.id,),
+            self._method,
+            own,
+        )
+        made = largest_version(self._desk.journal.events())
+        number = 1 + max(begun.before.number, made)
+        self._store.write(number, journal.run, new.content(), facts)
+        journal.clear()
+
+    def _quarantine(self, view: RequestView, why: str) -> None:
+        reason = f"{why}; the model stays as it is. Set another unlearning.method at all parties"
+        self._desk.append(EventKind.QUARANTINED, view.id, QuarantinedBody(reason=reason))
+        self._party.progress.warn(f"request {view.id}: {reason}")
+        federated_checkpoints(self._party).clear()
+        self._synchronise()
+
+    # --- the new version -------------------------------------------------------------------------
+
+    def _finish_version(self) -> None:
+        """Let every party keep the newest version, erase earlier ones, and state it."""
+        newest = self._newest()
+        facts = newest.version
+        if facts is None or facts.made_by != "requests" or self._is_finished(newest.number, facts):
+            return
+        kept = read_kept_model(self._party)
+        if kept is None:
+            raise LookupError("no version of the model is kept")
+        self._cohort.switch_branch(f"{newest.run.hex()} kept", None)
+        try:
+            self._cohort.keep(kept.model, newest.number, facts)
+        except PolicyError as error:
+            raise PeerSilent(str(error), error.hint) from error
+        task = self._party.server_task(self._party)
+        save_model(self._party, task.named_tensors(kept.model), newest.run)
+        sent = [channel.sent_transcript for channel in self._cohort.hub.channels.values()]
+        state_version(self._party, self._desk, self._store, sent)
+        for request in facts.requests:
+            if self._desk.request(request).version_after is None:
+                body = VerifiedBody(
+                    version=newest.number,
+                    count=facts.own["count"],
+                    guarantee=facts.own["guarantee"],
+                )
+                self._desk.append(EventKind.VERIFIED, request, body)
+        self._synchronise()
+
+    def _is_finished(self, number: int, facts: VersionFacts) -> bool:
+        """Whether the requests of a version are verified, and every party has stated its part."""
+        parties = {*self._party.agreement.spokes, self._party.name}
+        return all(
+            self._desk.request(each).version_after is not None
+            and parties <= _stated(self._desk, each, number)
+            for each in facts.requests
+        )
+
+    def _is_waited_for(self) -> bool:
+        """Whether a request can still move on without a person."""
+        waiting = (RequestState.PENDING, RequestState.AUTHORISED, RequestState.VERIFIED)
+        return any(each.state in waiting for each in self._desk.requests())
+
+
+def _stated(desk: RequestDesk, request: str, number: int) -> set[str]:
+    """The parties that have stated what they did for a version."""
+    return {
+        event.origin
+        for event in desk.journal.events(request)
+        if isinstance(event.body, StatedBody) and event.body.version == number
+    }
+
+
+def _guarantee(record: Request) -> Guarantee:
+    """The guarantee of the chosen method; exact if no client had such rows."""
+    found = [each.guarantee for each in record.methods if each.name == record.chosen]
+    return Guarantee(found[0]) if found and found[0] else Guarantee.EXACT
+
+
+def _deleted(record: Request) -> int:
+    """Number of rows that the clients have deleted, by their reports such as ``12 rows``."""
+    texts: Sequence[str] = [text for each in record.purged.values() for text in each]
+    return sum(int(text.split()[0]) for text in texts)
