@@ -754,7 +754,7 @@ def _fields(local: LocalDesk, view: RequestView) -> dict[str, Any]:
         "origin": view.origin,
         "kind": content.kind,
         "classes": list(content.classes),
-        "rows": None if view.rows is None else len(view.rows),
+        "rows": None if _row_count(view) == "?" else int(_row_count(view)),
         "ground": content.ground,
         "requester": content.requester_name,
         "received_at": event_time(view.received_at),
@@ -793,7 +793,11 @@ def still_to_inform(local: LocalDesk, view: RequestView) -> str:
 
 
 def _row_count(view: RequestView) -> str:
-    return "?" if view.rows is None else str(len(view.rows))
+    if view.count is not None:
+        return str(view.count)
+    if view.rows is None or view.content.kind == "client":
+        return "?"
+    return str(len(view.rows))
 
 
 def _alarm(fields: dict[str, Any]) -> str:

@@ -435,9 +435,8 @@ def _check_meaning(event: Event) -> None:
     times = [event.time]
     if isinstance(body, RequestedBody):
         times += [body.received_at, body.due_at]
-        if (body.kind == "rows") is not (body.rows is not None) or (
-            (body.kind == "rows") is bool(body.classes)
-        ):
+        names_classes = body.kind == "client" or (body.kind == "rows") is not bool(body.classes)
+        if (body.kind == "rows") is not (body.rows is not None) or not names_classes:
             raise ValueError("a request needs either rows or classes, as its kind says")
         if body.rows is not None and body.subjects_root is None:
             raise ValueError("a request for rows needs the root of its subjects")

@@ -114,6 +114,8 @@ class RequestView:
         purged: parties that have deleted their private record of the request.
         notified: by party, its last count of informed recipients of the data.
         fallback: the last fallback model without the rows of the request; None if there was none.
+        count: number of rows that the request named, once verified, where rows have no common
+            order; None otherwise.
     """
 
     id: str
@@ -141,6 +143,7 @@ class RequestView:
     purged: frozenset[str]
     notified: Mapping[str, NotifiedBody]
     fallback: FallbackBody | None = None
+    count: int | None = None
 
     @property
     def open(self) -> bool:
@@ -268,6 +271,7 @@ class _Run:
     starts: int = 0
     start: StartedBody | None = None
     version: int | None = None
+    count: int | None = None
     receipt: str | None = None
     reason: str = ""
     ignored: int = 0
@@ -345,6 +349,7 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
         purged=_origins(events, EventKind.PURGED),
         notified=notified,
         fallback=_fallback(events, rules),
+        count=run.count,
     )
 
 
@@ -466,6 +471,7 @@ def _advance(run: _Run, body: StartedBody | VerifiedBody | QuarantinedBody | Com
         run.starts, run.reason, run.receipt = run.starts + 1, "", None
     elif isinstance(body, VerifiedBody):
         run.phase, run.version = RequestState.VERIFIED, body.version
+        run.count = body.count
     elif isinstance(body, QuarantinedBody):
         run.phase, run.reason, run.version = RequestState.QUARANTINED, body.reason, None
     else:

@@ -270,7 +270,7 @@ def _request(view: RequestView) -> ReceiptRequest:
         received_at=minute_text(view.received_at),
         due_at=minute_text(view.due_at),
         subjects_root=content.subjects_root,
-        count_bucket=count_bucket(len(view.rows or ())),
+        count_bucket=count_bucket(len(view.rows or ()) if view.count is None else view.count),
     )
 
 

@@ -78,9 +78,9 @@ class RequestKills:
         self._record = folder / "lives.jsonl"
         if not (folder / "quiet.json").exists():
             shutil.rmtree(folder, ignore_errors=True)
-            self.federation = write_trio(folder)
+            self.federation = self._open(folder)
             self._live_quietly()
-        self.federation = RequestFederation(folder, folder / "trio.toml")
+        self.federation = self._open(folder)
         quiet = json.loads((folder / "quiet.json").read_text())
         self.request: str = quiet["request"]
         self._digests: dict[str, str] = quiet["digests"]
@@ -116,12 +116,21 @@ class RequestKills:
     # --- lives -----------------------------------------------------------------------------------
 
     def _live_quietly(self) -> None:
-        federation, out = self.federation, self.quiet
-        federation.train(self.trained)
+        self.federation.train(self.trained)
         persons = self._subjects()
         found = search_persons(self.trained, persons)
         assert len(found) >= len(persons), f"the search finds nothing before the request: {found}"
-        request = federation.request("right", self.trained, ROWS)
+        self._live_with(self.federation.request("right", self.trained, ROWS), persons)
+
+    def _open(self, folder: Path) -> RequestFederation:
+        """The parties, written into ``folder`` if they are not there yet."""
+        if not (folder / "trio.toml").exists():
+            return write_trio(folder)
+        return RequestFederation(folder, folder / "trio.toml")
+
+    def _live_with(self, request: str, persons: dict[str, list[list[str]]]) -> None:
+        """Live with a request and without a kill, and record the names of all boundaries."""
+        federation, out = self.federation, self.quiet
         shutil.copytree(self.trained, out)
         watches = {name: Watch(self._folder / f"{name}.log") for name in federation.roles}
         with federation.serve(out, watches) as service:

@@ -206,6 +206,9 @@ def _removed(request: ReceiptRequest) -> str:
     rows = "1 row" if count == "1" else f"{count} rows"
     if request.kind is RequestKind.ROWS:
         return f"Of the persons that the request names, {rows} were in the model."
+    if request.kind is RequestKind.CLIENT:
+        named = f" with the label {_joined(request.classes)}" if request.classes else ""
+        return f"Rows{named} of the client {request.origin} had to be removed: {rows}."
     whole = "All rows" if request.kind is RequestKind.LABEL else "A part of the rows"
     labels = _joined(request.classes)
     return f"{whole} with the label {labels} had to be removed; {rows} were in the model."

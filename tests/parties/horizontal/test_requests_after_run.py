@@ -1,0 +1,194 @@
+"""Requests of a run with a server after its end: kept models, receipts, and later trainings."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from client_federation import CLIENTS, ClientFederation, ClientKills
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from configs.config_file import canonical_agreement
+from configs.errors import ConfigError
+from parties.cli.main import app
+from parties.cli.modes import read_runnable
+from parties.horizontal.kept_model import federated_models, read_kept_model
+from parties.requests.events import EventKind
+from parties.requests.lifecycle import RequestState
+from unlearning.receipts.keys import TrustedKey, TrustFile
+from unlearning.receipts.verify import verify
+
+CLEAN = 'unlearn=[{name="leaver", client="elm"}]'
+ALONE = ("unlearning.compare=[]", "unlearning.retrains=0")
+
+
+def the_models(federation: ClientFederation, out: Path) -> dict[str, dict[str, torch.Tensor]]:
+    return {
+        name: load_file(federation.state(name, out) / "model.safetensors")
+        for name in federation.roles
+    }
+
+
+def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+
+
+@pytest.mark.slow
+def test_a_request_after_the_run_gives_the_model_of_a_request_of_the_run(tmp_path: Path) -> None:
+    federation, out = ClientFederation(tmp_path / "later"), tmp_path / "later" / "runs"
+    federation.train(out)
+    request = federation.ask("elm", out)
+    with federation.serve(out) as service:
+        federation.wait_certified(service, request)
+    listed = ClientFederation(tmp_path / "listed", (CLEAN, *ALONE))
+    listed.train(tmp_path / "listed" / "runs")
+    found = the_models(federation, out)["server"]
+    assert equal(found, the_models(listed, tmp_path / "listed" / "runs")["server"])
+    assert all(equal(found, each) for each in the_models(federation, out).values())
+
+
+@pytest.mark.slow
+def test_requests_of_several_parties_one_after_another(tmp_path: Path) -> None:
+    federation, out = ClientFederation(tmp_path), tmp_path / "runs"
+    federation.train(out)
+    first = federation.ask("oak", out, ["3", "4"])
+    second = federation.ask("elm", out, fraction="0.5")
+    with federation.serve(out) as service:
+        for each in (first, second):
+            federation.wait_certified(service, each)
+    third = federation.ask("elm", out)
+    with federation.serve(out) as service:  # all processes are new
+        federation.wait_certified(service, third)
+    for name in federation.roles:
+        party = federation.party(name, out)
+        (stored,) = federated_models(party).files()  # type: ignore[arg-type]
+        assert stored.version is not None
+        assert stored.version.requests == (third,)
+        kept = read_kept_model(party)  # type: ignore[arg-type]
+        assert kept is not None
+        done = [each.name for each in kept.forgotten]
+        named = [f"r{each.lower()}" for each in (first, second, third)]
+        assert sorted(done) == sorted(named)
+        counts = [federation.view(name, out, each).count for each in (first, second, third)]
+        assert 0 < counts[0] < 60  # type: ignore[operator]
+        assert abs(counts[1] - counts[2]) <= 1  # type: ignore[operator]  # the second half
+    with federation.desk("server", out) as desk:
+        keys = [TrustedKey(party=n, public_key=key) for n, key in desk.keys.known.items()]
+    trust = TrustFile(federation="wood", keys=tuple(keys))
+    for each in (first, second, third):
+        (content,) = {path.read_bytes() for path in federation.receipts(out, each).values()}
+        assert not verify(content, trust).exit_code
+
+
+@pytest.mark.slow
+def test_a_later_training_leaves_the_forgotten_rows_out(tmp_path: Path) -> None:
+    federation, out = ClientFederation(tmp_path), tmp_path / "runs"
+    federation.train(out)
+    request = federation.ask("elm", out, ["3"])
+    with federation.serve(out) as service:
+        federation.wait_certified(service, request)
+    federation.train(out)
+    assert "1 earlier requests to forget are left out" in federation.notes(out)
+    for name in federation.roles:
+        newest = federated_models(federation.party(name, out)).newest_version()  # type: ignore[arg-type]
+        assert newest is not None
+        assert newest.version is not None
+        assert (newest.number, newest.version.made_by) == (3, "training")
+    kept = read_kept_model(federation.party("elm", out))  # type: ignore[arg-type]
+    assert kept is not None
+    assert [each.name for each in kept.forgotten] == [f"r{request.lower()}"]
+
+
+@pytest.mark.slow
+def test_one_kill_at_each_of_some_boundaries(tmp_path: Path) -> None:
+    kills = ClientKills(tmp_path / "wood")
+    lives = kills.single()
+    assert len(lives) > 500
+    for life in kills.run(lives[:6]):
+        assert not life.failures, (life.kills, life.names, life.failures)
+
+
+@pytest.mark.slow
+def test_a_request_that_leaves_no_rows_is_put_into_quarantine(tmp_path: Path) -> None:
+    federation, out = ClientFederation(tmp_path), tmp_path / "runs"
+    federation.train(out)
+    before = the_models(federation, out)
+    requests = [federation.ask(name, out) for name in CLIENTS]
+    with federation.serve(out) as service:
+        for each in requests[:2]:
+            federation.wait_certified(service, each)
+        federation.wait_note(out, "no client has rows left to train a model")
+    view = federation.view("server", out, requests[2])
+    assert view.state is RequestState.QUARANTINED
+    assert not equal(before["server"], the_models(federation, out)["server"])
+
+
+def test_the_canonical_agreement_lists_requests_only_where_they_are_set(tmp_path: Path) -> None:
+    kept = read_runnable(ClientFederation(tmp_path).config, [], None).agreement
+    plain = kept.model_copy(update={"requests": type(kept.requests)()})
+    assert '"requests"' in canonical_agreement(kept)
+    assert '"requests"' not in canonical_agreement(plain)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("clients=2", "2 clients are simulated"),
+        ('personal={kind="fedper", layers=1}', "personal parameters of the clients"),
+        ("training.clusters=2", "models of clusters"),
+        ("history.every=1", "updates of the training"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(tmp_path: Path, change: str, problem: str) -> None:
+    federation = ClientFederation(tmp_path)
+    with pytest.raises(ConfigError, match=problem):
+        read_runnable(federation.config, [change], None)
+
+
+@pytest.mark.parametrize(
+    ("party", "options", "problem"),
+    [
+        ("elm", ["--id", "p1"], "are for the vertical mode"),
+        ("elm", [], "expected either --everything or --label"),
+        ("elm", ["--everything", "--label", "3"], "expected either --everything or --label"),
+        ("server", ["--everything"], "is the server, which has no rows"),
+        ("elm", ["--label", "x"], "is no class of the agreement"),
+        ("elm", ["--everything", "--ground", "whim"], "--ground whim is unknown"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    tmp_path: Path, party: str, options: list[str], problem: str
+) -> None:
+    federation, out = ClientFederation(tmp_path), tmp_path / "runs"
+    federation.state(party, out).mkdir(parents=True)
+    command = ["unlearn", "request", str(federation.config), "--party", party, "--out", str(out)]
+    found = CliRunner().invoke(
+        app, [*command, "--certificates", str(federation.keys), *options], catch_exceptions=False
+    )
+    assert found.exit_code == 2
+    assert problem in " ".join(found.output.split())
+
+
+def test_a_client_records_its_request(tmp_path: Path) -> None:
+    federation, out = ClientFederation(tmp_path), tmp_path / "runs"
+    federation.state("elm", out).mkdir(parents=True)
+    command = ["unlearn", "request", str(federation.config), "--party", "elm", "--out", str(out)]
+    command += ["--certificates", str(federation.keys), "--label", "3", "--fraction", "0.5"]
+    for _ in range(2):  # the same request once
+        found = CliRunner().invoke(app, command, catch_exceptions=False)
+        assert found.exit_code == 0, found.output
+    (view,) = [federation.view("elm", out, each.request) for each in _requested(federation, out)]
+    assert (view.content.kind, view.content.classes) == ("client", ("3",))
+    assert view.content.fraction == "0.5"
+
+
+def _requested(federation: ClientFederation, out: Path) -> list:  # type: ignore[type-arg]
+    return [each for each in federation.events("elm", out) if each.kind is EventKind.REQUESTED]
+
+
+def test_an_agreement_that_keeps_nothing_has_no_requests(tmp_path: Path) -> None:
+    federation = ClientFederation(tmp_path, ('requests.keep="nothing"',))
+    command = ["unlearn", "list", str(federation.config), "--party", "elm"]
+    found = CliRunner().invoke(app, [*command, "--set", 'requests.keep="nothing"'])
+    assert found.exit_code == 3
+    assert "no model is kept for requests" in " ".join(found.output.split())
