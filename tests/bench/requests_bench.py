@@ -8,6 +8,8 @@
   (``tests/parties/request_kills.py``). A life fails if the request is lost or carried out twice, if
   a file of the final models differs from that of the life without a kill, if a receipt does not
   verify at a party, or if a forgotten row is found;
+- *client kills*: the same for the request of a client of a server, in the horizontal mode
+  (``tests/parties/client_federation.py``), with one kill;
 - *changes*: every bit of the receipt and of the exported journal of the life without a kill, and
   bytes of the records in a journal's file (``tests/parties/request_damage.py``);
 - *power loss*: one life of a request is recorded, call by call; just before each ``fsync`` of each
@@ -53,6 +55,7 @@ from tempfile import TemporaryDirectory
 from absence import Absence, live_through_absence
 from bench.ledger import Row, at_most, shown
 from bench.scopes import SECTIONS
+from client_federation import ClientKills
 from kills import ROOT
 from plain_search import search_persons
 from power_loss import LOSSES, NAMED, RECOVERED, WRONG, PowerLosses, ask_with_losses
@@ -88,6 +91,7 @@ def request_sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]
     federations = {"digits": _digits, "Adult": _adult}
     return {
         "request kills": lambda report: _kills(_lives(), report),
+        "client request kills": _client_kills,
         "request changes": lambda report: _damage(_lives(), _folder(), report),
         "request search": lambda report: _search(_lives()),
         "request series of digits": lambda report: _series("digits", data, _digits, report),
@@ -127,6 +131,21 @@ def _kills(kills: RequestKills, report: Report) -> Iterator[Row]:
     yield shown("requests: lives with a kill of two parties, at random boundaries", two, "")
     title = "requests: lives with a kill that lost the request, did it twice or ended differently"
     yield at_most(title, len(failed), 0, f"of {len(kills.finished)}; {len(single)} boundaries")
+
+
+def _client_kills(report: Report) -> Iterator[Row]:
+    code = Provenance.here(SECTIONS["client request kills"].scope).code
+    kills = ClientKills(ROOT / "build" / "requests" / code[:12] / "clients")
+    single = kills.single()
+    lives = single[:LIVES]
+    for number, each in enumerate(kills.run(lives), len(kills.finished) + 1):
+        report(f"requests of clients: life {number} of {len(lives)}: {each.names}")
+    failed = [each for each in kills.finished if each.failures]
+    title = "horizontal: a client's request after the run, lives with one kill"
+    yield shown(f"{title}, each at another boundary", len(kills.finished),
+                f"of {len(single)} boundaries")  # fmt: skip
+    yield at_most(f"{title}, that lost the request, did it twice or ended differently", len(failed),
+                  0, f"of {len(kills.finished)}")  # fmt: skip
 
 
 def _search(kills: RequestKills) -> Iterator[Row]:

@@ -99,6 +99,13 @@ SECTIONS: Mapping[str, Section] = {
     "cost": Section(FEDORA, (*_vertical("fashion"), *CHANNEL)),
     "aggregating": Section(FEDERATED, CLIENTS),
     "simulated": Section(FEDERATED, (*CLIENTS, "parties/horizontal/simulation/")),
+    "client request kills": Section(
+        "docs/requests.json",
+        (*CLIENTS, *CRASHES, "unlearning/receipts/", "parties/horizontal/service/",
+         "parties/horizontal/admission.py", "parties/horizontal/client.py",
+         "parties/horizontal/client_store.py", "parties/horizontal/kept_model.py",
+         "parties/horizontal/requests.py", "parties/horizontal/methods/fine_tune.py"),
+    ),
     "client kills": Section(FEDERATED, (*CLIENTS, *CRASHES, "parties/horizontal/admission.py")),
     "method kills": Section(
         BENCH, (*CRASHES, *VERTICAL, *HORIZONTAL, "parties/language/methods/",

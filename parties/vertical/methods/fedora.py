@@ -89,6 +89,7 @@ def _none_if_false(value: Any) -> Any:
 
 
 PASSES = 1.2  # epochs over D_r of all iterations together
+CORRECTING = 2.0  # times as many if D_u stays with other labels: learning takes longer
 LEAST_ITERATIONS, MOST_ITERATIONS = 8, 64
 SUB_STEPS = 6  # most sub-steps with one gradient of D_u: with more, the gradient is too old
 LEAST_STEPS, LEAST_BATCH = 64, 8  # sub-steps that the batch leaves, and its least number of rows
@@ -213,10 +214,10 @@ class FedoraSettings(MethodSettings):
     dual: Literal["scalar", "literal"] = "scalar"
     weight: Positive = 2.0  # weight ω in the forgetting score
     # Largest number K of iterations. With policy = "counterfactual", if absent, from 8 to 64: so
-    # many that an iteration takes at most 6 sub-steps.
+    # many that an iteration takes at most 6 sub-steps; twice as many if a request corrects labels.
     iterations: Count | None = 20
     # Fraction δ of the remaining rows that each iteration uses. With policy = "counterfactual", if
-    # absent, 1.2 / K.
+    # absent, 1.2 / K; 2.4 / K if a request corrects labels.
     retain_share: Annotated[float, Field(ge=0, le=1)] | None = 0.25
     # Rows B of a batch; absent: the value of training.batch. With policy = "counterfactual", if
     # absent, a power of 2 that leaves 64 sub-steps, from 8 to training.batch.
@@ -686,20 +687,27 @@ class Schedule:
     def of_run(cls, run: VerticalRun) -> "Schedule":
         """The schedule of ``run``."""
         plan, retained = run.settings(FedoraSettings), run.row_count(vfl_pb2.RETAIN)
-        return cls.of(plan, retained, run.agreement.training.batch)
+        corrects = run.sets[0].corrects
+        return cls.of(plan, retained, run.agreement.training.batch, corrects=corrects)
 
     @classmethod
-    def of(cls, plan: FedoraSettings, retained: int, trained: int) -> "Schedule":
-        """The schedule for ``retained`` rows of D_r; the training had batches of ``trained``."""
+    def of(
+        cls, plan: FedoraSettings, retained: int, trained: int, *, corrects: bool = False
+    ) -> "Schedule":
+        """The schedule for ``retained`` rows of D_r; the training had batches of ``trained``.
+
+        ``corrects``: whether the rows of the request stay in D_r, with other labels.
+        """
+        passes = PASSES * (CORRECTING if corrects else 1.0)
         iterations, share, batch = plan.iterations, plan.retain_share, plan.batch or trained
         if plan.batch is None and plan.policy == "counterfactual":
             most = max(LEAST_BATCH, PASSES * retained / LEAST_STEPS)
             batch = min(trained, 2 ** int(math.log2(most)))  # one of _batch_sizes
         if iterations is None:
-            wanted = math.ceil(PASSES * retained / (SUB_STEPS * batch))
+            wanted = math.ceil(passes * retained / (SUB_STEPS * batch))
             iterations = min(MOST_ITERATIONS, max(LEAST_ITERATIONS, wanted))
         if share is None:
-            share = min(1.0, PASSES / iterations)
+            share = min(1.0, passes / iterations)
         return cls(batch, iterations, retain_steps(share, retained, batch) if share else 0)
 
 

@@ -134,7 +134,7 @@ def test_the_canonical_agreement_lists_requests_only_where_they_are_set(tmp_path
     ("change", "problem"),
     [
         ("clients=2", "2 clients are simulated"),
-        ('personal={kind="fedper", layers=1}', "personal parameters of the clients"),
+        ('personal={kind="fedper"}', "personal parameters of the clients"),
         ("training.clusters=2", "models of clusters"),
         ("history.every=1", "updates of the training"),
     ],
