@@ -17,7 +17,6 @@ from parties.horizontal.engine.wire import (
     VectorAssembler,
     split_vector,
 )
-from parties.horizontal.kept_model import read_kept_model, with_requests
 from parties.horizontal.local.local_task import (
     FORGETTING_AIMS,
     SLOTS,
@@ -27,6 +26,7 @@ from parties.horizontal.local.local_task import (
 )
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.secure.masked_client import MaskedSumClient
+from parties.horizontal.service.kept_model import read_kept_model, with_requests
 from parties.session import handshake
 from parties.session.handshake import NO_CHECKPOINTS
 from parties.session.reconnect import Reconnect, report_and_close

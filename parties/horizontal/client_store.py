@@ -22,7 +22,6 @@ from configs.federated import RequestBase
 from parties.common.errors import StorageError
 from parties.common.json_codec import Tensors
 from parties.horizontal.engine.run_journal import federated_checkpoints
-from parties.horizontal.kept_model import KeptModel, federated_models, read_kept_model
 from parties.horizontal.local.local_task import (
     LocalTask,
     LocalUpdate,
@@ -32,6 +31,7 @@ from parties.horizontal.local.local_task import (
 )
 from parties.horizontal.local.rows import RowKind
 from parties.horizontal.party import FederatedParty, save_model
+from parties.horizontal.service.kept_model import KeptModel, federated_models, read_kept_model
 from parties.session.checkpoint import BEFORE_TRAINING, CheckpointContent
 from parties.session.store.model_store import VersionFacts
 from protocol.errors import RemoteProtocolError

@@ -11,13 +11,13 @@ from parties.common.json_files import canonical_json, null_non_finite
 from parties.common.progress import ProgressListener
 from parties.horizontal.client import run_client
 from parties.horizontal.engine.run_journal import federated_checkpoints, prepare_federated_run
-from parties.horizontal.kept_model import announce_training
 from parties.horizontal.party import FederatedMode, FederatedParty
 from parties.horizontal.server import run_server
 from parties.horizontal.service.desk import federated_rules
+from parties.horizontal.service.kept_model import announce_training
 from parties.report import METRICS, REPORT
 from parties.report.page import report_page
-from parties.requests.open_requests import refuse_open_requests
+from parties.requests.journal import refuse_open_requests
 from parties.session.setup import StartOptions, hub_address
 from protocol.errors import IdentityError, LineBroken
 from protocol.grpc_line import LineServer, dial_hub

@@ -21,9 +21,9 @@ from parties.horizontal.engine.hub_cohort import CohortSettings, HubCohort
 from parties.horizontal.engine.rounds import NO_HISTORY, HistoryWriter, RoundResult, run_rounds
 from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
 from parties.horizontal.engine.training_plan import ORIGINAL
-from parties.horizontal.kept_model import KeptModel, federated_models, version_of_training
 from parties.horizontal.party import FederatedParty, save_model
 from parties.horizontal.requests import RequestRunner
+from parties.horizontal.service.kept_model import KeptModel, facts_of_training, federated_models
 from parties.horizontal.task import ServerTask
 from parties.report.record import Request, RunFacts, Training, TrainingStep, run_record
 from parties.session import handshake
@@ -90,8 +90,8 @@ def keep_training(party: FederatedParty, cohort: HubCohort, server: "FederatedSe
         number = newest.number
     else:
         kept = KeptModel(model, party.agreement.training.rounds)
-        store.write(number, run, kept.content(), version_of_training(party))
-    cohort.keep(model, number, version_of_training(party))
+        store.write(number, run, kept.content(), facts_of_training(party))
+    cohort.keep(model, number, facts_of_training(party))
     party.progress.note(
         f"version {number} of the model is kept for requests to forget, encrypted; vfl models list "
         "shows it"

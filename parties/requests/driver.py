@@ -1,11 +1,13 @@
-"""Unlearning methods as sequences of steps, and the driver that carries out the steps.
+"""Unlearning methods as sequences of steps, their cost, and the driver that carries out the steps.
 
 The driver records a method's state after every step, so a crash costs at most one step. If a step
 leaves numbers that are not finite, the driver stops the method and restores the last good model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from configs.unlearning import MethodSettings
@@ -17,6 +19,55 @@ JsonObject = dict[str, Any]
 T = TypeVar("T")
 State = TypeVar("State")
 Result_co = TypeVar("Result_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The cost of a method, over all its steps."""
+
+    seconds: float = 0.0  # run time
+    rows: int = 0  # number of embeddings that passive parties sent; 0 in modes without embeddings
+    size: int = 0  # number of bytes on the wire, in both directions
+    payload: int = 0  # the part of ``size`` that tensors take, in bytes; 0 if not measured
+    messages: int = 0  # number of messages; 0 if not measured
+
+    def since(self, start: "Cost") -> "Cost":
+        """Return the cost that was added since ``start``."""
+        return Cost(
+            self.seconds - start.seconds,
+            self.rows - start.rows,
+            self.size - start.size,
+            self.payload - start.payload,
+            self.messages - start.messages,
+        )
+
+
+class CostMeter:
+    """Measures the cost of a method from the construction of this object on.
+
+    Args:
+        sent: function that returns the number of bytes sent and received until now.
+    """
+
+    def __init__(self, sent: Callable[[], int]) -> None:
+        self._sent = sent
+        self.restore(Cost())
+
+    @property
+    def spent(self) -> Cost:
+        """The cost until now."""
+        return Cost(seconds=perf_counter() - self._seconds, size=self._sent() - self._size)
+
+    def restore(self, spent: Cost) -> None:
+        """Continue from the cost ``spent``."""
+        self._seconds, self._size = perf_counter() - spent.seconds, self._sent() - spent.size
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Do not count what happens inside the ``with`` block."""
+        before = self.spent
+        yield
+        self.restore(before)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,14 @@ side, ``since`` of the other, ``merge``. A journal that was restored from an old
 its own later events back in this way; it must be merged before the party appends new events.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from parties.common.errors import PolicyError
 from parties.requests.database import RequestDatabase
 from parties.requests.events import (
     NO_EVENT,
@@ -23,9 +24,12 @@ from parties.requests.events import (
     check_event,
     event_time,
 )
+from parties.requests.lifecycle import CARRIED_OUT, ENDED, RequestRules, requests_of
+from parties.session.party import StartedParty
 from protocol.errors import IdentityError, LocalProtocolError, RemoteProtocolError
 
 JOURNAL: Final = "requests.sqlite"  # name of the file in a party's folder
+_SHOWN: Final = 3  # requests that an error names
 
 
 class RequestJournal:
@@ -280,3 +284,48 @@ def _refuse_reused(event: Event, requested: Mapping[str, str]) -> None:
             f"event {event.seq} of {event.origin} uses the ID of a request of "
             f"{requested[event.request]}: {event.request}"
         )
+
+
+def refuse_open_requests(party: StartedParty, rules: RequestRules) -> None:
+    """Refuse a training while the party's journal has requests that are not carried out.
+
+    Raises:
+        PolicyError: requests are open.
+        IntegrityError: the journal is damaged.
+    """
+    with journal_of(party) as journal:
+        if journal is None:
+            return
+        views = requests_of(journal.events(), rules)
+    found = [view for view in views if view.state not in ENDED | CARRIED_OUT]
+    if found:
+        named = ", ".join(f"{view.id} ({view.state.value})" for view in found[:_SHOWN])
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        raise PolicyError(
+            f"{party.name} cannot train: its journal has {len(found)} open requests to forget: "
+            f"{named}{more}",
+            "carry them out with vfl serve at every party, or withdraw them with vfl unlearn "
+            "withdraw, then train",
+        )
+
+
+@contextmanager
+def journal_of(party: StartedParty) -> Iterator[RequestJournal | None]:
+    """Open the party's journal for reading in a ``with`` block; None if the party has none.
+
+    Raises:
+        IntegrityError: the journal is damaged.
+    """
+    path = party.state / JOURNAL
+    if not path.exists():
+        yield None
+        return
+
+    def refuse(*_: object) -> bytes:
+        raise LocalProtocolError("a training adds no events to the journal of requests")
+
+    def accept(*_: object) -> None:
+        """Do nothing: signatures were verified before the events were stored."""
+
+    with closing(RequestJournal(path, party.name, refuse, accept, party.now)) as journal:
+        yield journal

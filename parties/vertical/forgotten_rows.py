@@ -8,9 +8,8 @@ import numpy as np
 from configs.agreement import VerticalAgreement
 from parties.common.errors import DataError
 from parties.data.holding import Holding, select_rows
-from parties.requests.journal import RequestJournal
+from parties.requests.journal import RequestJournal, journal_of
 from parties.requests.lifecycle import RequestRules, largest_version
-from parties.requests.open_requests import journal_of
 from parties.requests.subjects import ForgottenList
 from parties.session.party import StartedParty
 

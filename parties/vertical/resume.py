@@ -8,7 +8,7 @@ from shutil import rmtree
 from configs.config_file import canonical_agreement
 from parties.common.errors import StorageError
 from parties.common.shared_randomness import Index
-from parties.requests.open_requests import refuse_open_requests
+from parties.requests.journal import refuse_open_requests
 from parties.session.checkpoint import Checkpoints, CheckpointStore
 from parties.session.handshake import CheckpointOffer
 from parties.session.setup import Begin

@@ -103,7 +103,7 @@ SECTIONS: Mapping[str, Section] = {
         "docs/requests.json",
         (*CLIENTS, *CRASHES, "unlearning/receipts/", "parties/horizontal/service/",
          "parties/horizontal/admission.py", "parties/horizontal/client.py",
-         "parties/horizontal/client_store.py", "parties/horizontal/kept_model.py",
+         "parties/horizontal/client_store.py", "parties/horizontal/service/kept_model.py",
          "parties/horizontal/requests.py", "parties/horizontal/methods/fine_tune.py"),
     ),
     "client kills": Section(FEDERATED, (*CLIENTS, *CRASHES, "parties/horizontal/admission.py")),

@@ -47,6 +47,9 @@ RULE = pb.UpdateRule(
     optimiser=pb.ADAM, learning_rate=0.05, momentum=0.0, weight_decay=0.0, proximal=0.1
 )
 SAMPLE = pb.Sample(stream="draw", share=0.25)
+VERSION = pb.Version(
+    made_by=pb.REQUESTS, made_at="2026-11-27T07:00:00Z", parent=1, requests=["one"], method="npo"
+)
 COMMANDS = (
     pb.ModelCommand(
         initialise=pb.Initialise(
@@ -212,6 +215,10 @@ HORIZONTAL: list[ScriptLine] = [
     (Side.SPOKE, pb.Done(), ()),
     (Side.HUB, pb.SwitchBranch(branch="fedosd", parent="original"), ()),
     (Side.SPOKE, pb.Done(), ()),
+    (Side.HUB, pb.KeepVersion(number=2, version=VERSION), ()),
+    (Side.SPOKE, pb.Done(), ()),
+    (Side.HUB, pb.SyncJournal(counts={"a": 2}), (blob(3),)),
+    (Side.SPOKE, pb.JournalEvents(counts={"a": 2}), (blob(4),)),
     (Side.HUB, pb.StartSum(members=["a", SPOKE], threshold=2, context=b"c" * 32), ()),
     (Side.SPOKE, MASK_KEYS, ()),
     (Side.HUB, pb.MemberKeys(keys={SPOKE: MASK_KEYS}), ()),

@@ -246,21 +246,11 @@ def unlearn_request_command(  # noqa: PLR0913  a command has the options that it
     from parties.cli.request_actions import Asked, make_request
 
     asked = Asked(
-        ids=ids,
-        identities=tuple(identity or ()),
-        label=label,
-        everything=everything,
-        fraction=_decimal(fraction),
-        seed=seed,
-        encoding=encoding.value,
-        ground=ground,
-        received=received,
-        identity_check=identity_check,
-        requester=requester,
-        requested_by=requested_by.value,
-        key=key,
-        lists_ids=list_ids,
-    )
+        ids=ids, identities=tuple(identity or ()), label=label, everything=everything,
+        fraction=_decimal(fraction), seed=seed, encoding=encoding.value, ground=ground,
+        received=received, identity_check=identity_check, requester=requester,
+        requested_by=requested_by.value, key=key, lists_ids=list_ids,
+    )  # fmt: skip
     run = _Run(config, party, out, certificates, master_key, changes or [], output, debug, data)
     run.console.run(lambda: make_request(run.place, asked, run.console))
 

@@ -16,8 +16,7 @@ from parties.horizontal.engine.clusters import ClusterStore
 from parties.horizontal.engine.cohort import Cohort, MeanUpdate, Member, require_finite
 from parties.horizontal.engine.history import History
 from parties.horizontal.local.local_task import LocalTask, LocalUpdate, Slots
-from parties.requests.cost import Cost, CostMeter
-from parties.requests.driver import JsonObject, MethodProgress, StepRecord
+from parties.requests.driver import Cost, CostMeter, JsonObject, MethodProgress, StepRecord
 
 T = TypeVar("T")
 ModelFactory: TypeAlias = Callable[[str], Tensor]  # (name of a random stream) -> model, [d]

@@ -8,9 +8,9 @@ import numpy as np
 from configs.federated import RequestBase
 from parties.horizontal.client import ClientConversation
 from parties.horizontal.client_store import ClientStore
-from parties.horizontal.kept_model import federated_models, read_kept_model, with_requests
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.service.desk import request_of, state_version
+from parties.horizontal.service.kept_model import federated_models, read_kept_model, with_requests
 from parties.requests.duties import RequestDesk
 from parties.requests.exchange import pack_events, unpack_events
 from parties.requests.lifecycle import RequestState

@@ -6,11 +6,11 @@ from functools import partial
 from configs.config_file import FederatedConfig
 from configs.errors import ConfigError
 from parties.common.progress import ProgressListener
-from parties.horizontal.kept_model import federated_models
 from parties.horizontal.party import FederatedMode
 from parties.horizontal.run_party import listen_for_clients
 from parties.horizontal.service.client import serve_client
 from parties.horizontal.service.desk import open_federated_desk
+from parties.horizontal.service.kept_model import federated_models
 from parties.horizontal.service.server import serve_server
 from parties.session.setup import StartOptions, hub_address
 from protocol.grpc_line import dial_hub

@@ -11,16 +11,16 @@ from parties.horizontal.admission import Admission
 from parties.horizontal.engine.branches import Branches
 from parties.horizontal.engine.hub_cohort import HubCohort
 from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
-from parties.horizontal.kept_model import (
+from parties.horizontal.party import FederatedParty, save_model
+from parties.horizontal.requests import InfeasibleRequestError, RequestRunner
+from parties.horizontal.server import cohort_settings
+from parties.horizontal.service.desk import request_of, state_version
+from parties.horizontal.service.kept_model import (
     KeptModel,
     federated_models,
     read_kept_model,
     with_requests,
 )
-from parties.horizontal.party import FederatedParty, save_model
-from parties.horizontal.requests import InfeasibleRequestError, RequestRunner
-from parties.horizontal.server import cohort_settings
-from parties.horizontal.service.desk import request_of, state_version
 from parties.report.record import Request
 from parties.requests.duties import RequestDesk
 from parties.requests.events import (

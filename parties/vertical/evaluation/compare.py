@@ -4,8 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 from configs.agreement import RowRequest
-from parties.requests.cost import Cost
-from parties.requests.driver import carry_out
+from parties.requests.driver import Cost, carry_out
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.evaluation.extra_audits import run_extra_audits

@@ -21,7 +21,7 @@ from parties.report.record import (
     Step,
     ThresholdRecord,
 )
-from parties.requests.cost import Cost
+from parties.requests.driver import Cost
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.requests import RequestRows
 from parties.vertical.engine.split_model import SplitModel

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from configs.agreement import RowRequest
-from parties.requests.cost import Cost
+from parties.requests.driver import Cost
 from parties.vertical.methods.method import MethodResult
 from unlearning.audit.membership import ShadowOutputs
 from unlearning.guarantee import Guarantee

@@ -12,7 +12,7 @@ from configs.config_file import canonical_agreement
 from configs.errors import ConfigError
 from parties.cli.main import app
 from parties.cli.modes import read_runnable
-from parties.horizontal.kept_model import federated_models, read_kept_model
+from parties.horizontal.service.kept_model import federated_models, read_kept_model
 from parties.requests.events import EventKind
 from parties.requests.lifecycle import RequestState
 from unlearning.receipts.keys import TrustedKey, TrustFile

@@ -10,8 +10,8 @@ from three_parties import PARTIES, party
 
 from parties.common.errors import DataError, PolicyError, StorageError
 from parties.requests.events import DecisionBody, EventKind
+from parties.requests.journal import refuse_open_requests
 from parties.requests.lifecycle import RequestState
-from parties.requests.open_requests import refuse_open_requests
 from parties.requests.subjects import ForgottenList
 from parties.session.setup import Begin
 from parties.vertical.forgotten_rows import request_rules, without_forgotten_rows

@@ -4,7 +4,7 @@ import torch
 
 from configs.agreement import RowRequest
 from parties.common.json_files import canonical_json
-from parties.requests.cost import Cost
+from parties.requests.driver import Cost
 from parties.vertical.evaluation.canary_audit import canary_result
 from parties.vertical.evaluation.metrics import _divergences
 from parties.vertical.evaluation.outcomes import Comparison, MethodOutcome

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from configs.agreement import RowRequest
 from configs.config_file import validate_table
-from parties.requests.cost import Cost
+from parties.requests.driver import Cost
 from parties.vertical.evaluation.attack_metrics import (
     membership_metrics,
     party_view_metrics,

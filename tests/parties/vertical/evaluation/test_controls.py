@@ -7,7 +7,7 @@ from three_parties import agreement
 
 from configs.agreement import RowRequest
 from configs.config_file import validate_table
-from parties.requests.cost import Cost
+from parties.requests.driver import Cost
 from parties.vertical.evaluation.metrics import all_metrics
 from parties.vertical.evaluation.model_outputs import ModelOutputs
 from parties.vertical.evaluation.outcomes import Comparison, MethodOutcome

@@ -80,7 +80,7 @@ def read_kept_model(party: FederatedContext) -> KeptModel | None:
     return KeptModel(content.tensors[_MODEL][_MODEL], content.values["rounds"], forgotten)
 
 
-def version_of_training(party: FederatedContext) -> VersionFacts:
+def facts_of_training(party: FederatedContext) -> VersionFacts:
     """Return the facts of a version that a training made."""
     return VersionFacts("training", event_time(party.now()))
 
