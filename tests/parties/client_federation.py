@@ -47,20 +47,27 @@ data = {{ kind = "sklearn", name = "digits", label = true, sample = {{ fraction 
 """  # noqa: E501
 
 
+def _write_wood(folder: Path) -> Path:
+    """Write the config of three clients, each with a sample of the digits."""
+    config = folder / "wood.toml"
+    entries = "".join(f'{name} = {{ role = "client" }}\n' for name in CLIENTS)
+    settings = [CLIENT.format(name=name, seed=at) for at, name in enumerate(CLIENTS)]
+    config.write_text(WOOD + entries + "[settings.server]\n" + "".join(settings))
+    return config
+
+
 class ClientFederation(RequestFederation):
     """Config, keys and processes of the server ``server`` and its clients."""
 
-    def __init__(self, folder: Path, changes: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, changes: Sequence[str] = (), config: Path | None = None
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        config = folder / "wood.toml"
-        entries = "".join(f'{name} = {{ role = "client" }}\n' for name in CLIENTS)
-        settings = [CLIENT.format(name=name, seed=at) for at, name in enumerate(CLIENTS)]
-        config.write_text(WOOD + entries + "[settings.server]\n" + "".join(settings))
+        config = config or _write_wood(folder)
         self.folder, self.config, self._data = folder, config, None
         self.changes = tuple(changes)
         agreement = read_runnable(config, list(changes), None).agreement
         self.name, self.hub = agreement.federation, agreement.hub
-        self.classes = agreement.labels.classes
         self.roles = {name: each.role for name, each in agreement.parties.items()}
         self.keys = folder / "certs"
         if not self.keys.exists():
