@@ -295,9 +295,12 @@ class HorizontalAgreement(FederatedAgreement):
         chosen = [("unlearning.method", plan.method)]
         chosen += [("unlearning.compare", each) for each in plan.compare]
         chosen += [("unlearning.variants", each.method) for each in plan.variants]
-        if not self.unlearn:  # without a request only explicit settings are checked
+        later = self.requests.keep == "model"  # a client may ask after the run
+        if later and not self.unlearn:
+            chosen = chosen[:1]
+        elif not self.unlearn:  # without a request only explicit settings are checked
             chosen = [each for each in chosen if each[0].split(".")[1] in plan.model_fields_set]
-        alone = any(each.client is not None for each in self.unlearn)
+        alone = later or any(each.client is not None for each in self.unlearn)
         hidden = method_problems(sums.kind, plan, chosen, one_leaves=alone)
         for problem in (*hidden, *settings_problems(sums.kind, plan)):
             raise ValueError(problem)
@@ -347,7 +350,11 @@ class HorizontalAgreement(FederatedAgreement):
 
     @model_validator(mode="after")
     def _methods_have_what_they_need(self) -> Self:
-        for _, table in self.unlearning.tables() if self.unlearn else ():
+        plan = self.unlearning
+        tables = [table for _, table in plan.tables()] if self.unlearn else []
+        if self.requests.keep == "model" and (own := plan.table(plan.method)) is not None:
+            tables.append(own)
+        for table in tables:
             table.check(self)
         return self
 

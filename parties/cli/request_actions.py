@@ -246,7 +246,8 @@ def make_client_request(place: Place, asked: Asked, console: Console) -> None:
         kind = "client" if at_client else ("label" if asked.fraction == "1" else "labels_part")
         content = _content(local, asked, kind, None, person)
         name = new_request_id(local.party.now())
-        request, new = local.subjects.submit(content, (), person, local.desk.requests(), name)
+        views = local.desk.requests()
+        request, new = local.subjects.submit(content, (), person, views, name, again=True)
         local.desk.attend()
         _print_request(local, request, new, {}, console)
 

@@ -26,7 +26,10 @@ from parties.horizontal.local.local_task import (
 )
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.secure.masked_client import MaskedSumClient
-from parties.horizontal.service.kept_model import read_kept_model, with_requests
+from parties.horizontal.service.desk import federated_rules
+from parties.horizontal.service.kept_model import forgotten_requests, with_requests
+from parties.requests.journal import journal_of
+from parties.requests.lifecycle import requests_of
 from parties.session import handshake
 from parties.session.handshake import NO_CHECKPOINTS
 from parties.session.reconnect import Reconnect, report_and_close
@@ -67,19 +70,19 @@ def _store_of(party: FederatedParty) -> ClientStore:
     Raises:
         DataError: all rows were forgotten.
     """
-    kept = read_kept_model(party)
-    if kept is None or not kept.forgotten:
+    with journal_of(party) as journal:
+        events = [] if journal is None else journal.events()
+    forgotten = forgotten_requests(party, requests_of(events, federated_rules(party.agreement)))
+    if not forgotten:
         return ClientStore(party)
-    known = with_requests(party, (*kept.forgotten, *party.agreement.unlearn))
-    store = ClientStore(known, kept.forgotten)
+    known = with_requests(party, (*forgotten, *party.agreement.unlearn))
+    store = ClientStore(known, forgotten)
     if not store.has_rows:
         raise DataError(
             f"all rows of {party.name} were forgotten by earlier requests",
-            "add rows to the data, or train without this client",
+            "train without this client",
         )
-    party.progress.warn(
-        f"the rows of {len(kept.forgotten)} earlier requests to forget are left out"
-    )
+    party.progress.warn(f"the rows of {len(forgotten)} earlier requests to forget are left out")
     return store
 
 

@@ -31,13 +31,19 @@ from parties.horizontal.local.local_task import (
 )
 from parties.horizontal.local.rows import RowKind
 from parties.horizontal.party import FederatedParty, save_model
-from parties.horizontal.service.kept_model import KeptModel, federated_models, read_kept_model
+from parties.horizontal.service.kept_model import (
+    KeptModel,
+    federated_models,
+    read_kept_model,
+    request_name,
+)
 from parties.session.checkpoint import BEFORE_TRAINING, CheckpointContent
 from parties.session.store.model_store import VersionFacts
 from protocol.errors import RemoteProtocolError
 
 _RUN = re.compile("[0-9a-f]{32}")
 _VALUE = "personal"  # name of the tensor of a branch
+LARGEST_VERSION = 10**9
 LAST_TASKS = 3  # of one client in a step: its forgotten and remaining rows, a check of conflicts
 
 
@@ -169,40 +175,50 @@ class ClientStore:
     def keep(self, number: int, facts: VersionFacts, model: Tensor) -> None:
         """Keep a model, ``[d]``, as the version ``number``, unless it is kept already.
 
-        The version lists the requests that this client has carried out.
+        The version lists the requests after the run that this client has carried out.
 
         Raises:
-            RemoteProtocolError: this client keeps a version with this or a larger number that is
-                another one.
+            RemoteProtocolError: the version is not one of a training, in a training, or not one of
+                requests that this client has carried out, in their session; or this client keeps
+                another version with this or a larger number.
             StorageError: the version cannot be written.
         """
         store = federated_models(self._party)
         newest = store.newest_version()
+        if newest is not None and (newest.number, newest.run) == (
+            number,
+            bytes.fromhex(self._run),
+        ):
+            self._files.clear()
+            return
+        named = {request_name(each) for each in facts.requests}
+        done = self._purged.keys() | {each.name for each in self._forgotten}
+        of_requests = facts.made_by == "requests"
+        fits = of_requests is bool(named) is self._party.serves and named <= done
+        if not fits or not 0 < number < LARGEST_VERSION:
+            raise RemoteProtocolError(
+                f"the server ordered to keep version {number} of {facts.made_by}, but this client "
+                f"has not carried out {', '.join(facts.requests)[:200] or 'such a training'}"
+            )
         if newest is not None and newest.number >= number:
-            if (newest.number, newest.run) == (number, bytes.fromhex(self._run)):
-                self._files.clear()
-                return
             raise RemoteProtocolError(
                 f"the server made version {number} of the model, but this client keeps version "
                 f"{newest.number}",
                 "restore the server's folder from a newer backup",
             )
-        known = {each.name for each in self._forgotten}
-        done = [
+        old = {each.name for each in self._forgotten}
+        new = [
             each
             for each in self._party.agreement.unlearn
-            if each.name in self._purged and each.name not in known
+            if each.name in named and each.name not in old
         ]
-        before = read_kept_model(self._party)
-        kept = KeptModel(model, 0, (*self._forgotten, *done))
+        before, kept = read_kept_model(self._party), KeptModel(model, 0, (*self._forgotten, *new))
         own = {
             "before": kept.digest if before is None else before.digest,
             "after": kept.digest,
             "older": store.contents(),
-            "purged": {each.name: self._purged[each.name] for each in done},
         }
-        version = replace(facts, own=own)
-        store.write(number, bytes.fromhex(self._run), kept.content(), version)
+        store.write(number, bytes.fromhex(self._run), kept.content(), replace(facts, own=own))
         self._files.clear()
 
     @property

@@ -1,8 +1,9 @@
 """Parties, modes and model file of a run with a server."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from safetensors.torch import save
 from torch import Tensor
@@ -36,6 +37,10 @@ class FederatedParty(FederatedContext):
     # Function (agreement) -> all local tasks that the server may send.
     local_tasks: Callable[[Any], Sequence[LocalTask]]
 
+    def with_all_rows(self) -> Self:
+        """Return a copy of the party from whose rows none are deleted when this party's are."""
+        return self
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HorizontalParty(FederatedParty):
@@ -44,6 +49,10 @@ class HorizontalParty(FederatedParty):
     agreement: HorizontalAgreement
     # The rows of a client; empty at the server.
     client_data: ClientData = field(default_factory=no_client_data)
+
+    def with_all_rows(self) -> Self:
+        """Return a copy of the party from whose rows none are deleted when this party's are."""
+        return replace(self, client_data=copy(self.client_data))
 
 
 @dataclass(frozen=True, slots=True)

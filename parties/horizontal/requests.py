@@ -13,7 +13,12 @@ from configs.federated import RequestBase
 from parties.common.errors import Diverged, PolicyError
 from parties.horizontal.engine.branches import Branches
 from parties.horizontal.engine.clusters import ClusterStore
-from parties.horizontal.engine.cohort import DIVERGED_HINT, Cohort, Member
+from parties.horizontal.engine.cohort import (
+    DIVERGED_HINT,
+    AbsentClientError,
+    Cohort,
+    Member,
+)
 from parties.horizontal.engine.history import RoundStore
 from parties.horizontal.engine.run import ConflictCheck, HorizontalRun
 from parties.horizontal.engine.run_journal import RunJournal
@@ -52,10 +57,6 @@ KEPT = (
     "hyper-parameters and the number of rounds, which were chosen with the forgotten rows",
 )
 MEMBER_ATTEMPTS = 3  # to receive from every client whether the request names some of its rows
-
-
-class InfeasibleRequestError(PolicyError):
-    """No model can be delivered without the rows of a request, or the sums would reveal rows."""
 
 
 class RequestRunner:
@@ -175,7 +176,7 @@ class RequestRunner:
     ) -> None:
         """Refuse a request that leaves no client, or whose sums reveal the updates of a few."""
         if not remaining:
-            raise InfeasibleRequestError(
+            raise PolicyError(
                 f"after request {name!r}, no client has rows left to train a model",
                 "end the federation, or name fewer clients or rows",
             )
@@ -191,7 +192,7 @@ class RequestRunner:
             if 0 < len(gone & {*each}) < sums.min_contributors
         ]
         if sums.kind != "none" and few:
-            raise InfeasibleRequestError(
+            raise PolicyError(
                 f"request {name!r} names rows of only {few[0]} of the clients that train together; "
                 "the server receives sums of updates with these rows and without these rows, and "
                 "from the sums it could compute the updates of these clients",
@@ -415,7 +416,7 @@ def request_members(
     reply, all clients are asked again, so that a lost client has time to reconnect.
 
     Raises:
-        PolicyError: a client does not reply.
+        AbsentClientError: a client does not reply.
     """
     for _ in range(MEMBER_ATTEMPTS):
         gone = cohort.evaluate(cohort.clients, "forgotten", model)
@@ -425,7 +426,7 @@ def request_members(
             leaving = [Member(name, "forgotten") for name, each in gone.items() if each.rows]
             return leaving, [Member(name, "retained") for name, each in kept.items() if each.rows]
         cohort.select_request(request)
-    raise PolicyError(
+    raise AbsentClientError(
         f"{', '.join(silent[:10])} did not report how many rows they must forget "
         f"for the request {request!r}",
         "start these clients again",

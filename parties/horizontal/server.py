@@ -26,6 +26,8 @@ from parties.horizontal.requests import RequestRunner
 from parties.horizontal.service.kept_model import KeptModel, facts_of_training, federated_models
 from parties.horizontal.task import ServerTask
 from parties.report.record import Request, RunFacts, Training, TrainingStep, run_record
+from parties.requests.journal import journal_of
+from parties.requests.lifecycle import largest_version
 from parties.session import handshake
 
 Publish = Callable[[dict[str, Any]], None]
@@ -85,7 +87,9 @@ def keep_training(party: FederatedParty, cohort: HubCohort, server: "FederatedSe
     """
     store = federated_models(party)
     model, run, newest = server.delivered(), server.journal.run, store.newest_version()
-    number = store.next_number()
+    with journal_of(party) as journal:
+        made = 0 if journal is None else largest_version(journal.events())
+    number = max(store.next_number(), 1 + made)
     if newest is not None and newest.run == run:  # written before a crash
         number = newest.number
     else:

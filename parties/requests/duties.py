@@ -4,7 +4,7 @@ The party introduces the key of its events, acknowledges requests, and approves 
 is automatic.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from parties.common.atomic_file import make_folder
@@ -52,6 +52,7 @@ from parties.session.party import PartyContext
 from unlearning.receipts.page import DataRecipient, NotificationResult, Notifications
 from unlearning.receipts.receipt import Receipt
 
+MOST_REASON = 200  # characters of a reason that a policy gives
 _UNDECIDED = (RequestState.PENDING, RequestState.RECEIVED)
 
 
@@ -74,6 +75,7 @@ class RequestDesk:
         *,
         automatic: bool,
         recipients: Sequence[str] = (),
+        refusal: Callable[[RequestView], str] = lambda _: "",
     ) -> None:
         """Open the journal in the party's folder.
 
@@ -83,12 +85,14 @@ class RequestDesk:
             federation: what receipts say about the federation.
             automatic: whether the party approves every request by itself.
             recipients: recipients of the party's data, to notify of every request.
+            refusal: returns why the policy rejects a request; empty if it does not.
 
         Raises:
             StorageError: the journal cannot be used.
             IntegrityError: the journal is damaged.
         """
         self._party, self.rules, self._automatic = party, rules, automatic
+        self._refusal = refusal
         self._federation, self._recipients = federation, recipients
         self.keys = EventKeys(party)
         make_folder(party.state)
@@ -269,11 +273,13 @@ class RequestDesk:
             own = self.rules.separate_persons and view.origin == self._party.name
             if view.state not in _UNDECIDED or view.id in decided or own:
                 continue
-            if requester_is_valid(view.content):
-                self.append(EventKind.APPROVED, view.id, DecisionBody())
-            else:
+            reason = self._refusal(view)
+            if not requester_is_valid(view.content):
                 reason = "the signature of the requester is not valid"
-                self.append(EventKind.REJECTED, view.id, DecisionBody(reason=reason))
+            if reason:
+                self.append(EventKind.REJECTED, view.id, DecisionBody(reason=reason[:MOST_REASON]))
+            else:
+                self.append(EventKind.APPROVED, view.id, DecisionBody())
 
     def receipt(self, view: RequestView) -> Receipt | None:
         """Return the receipt of the batch of a verified request, with the signatures so far.

@@ -189,6 +189,8 @@ class SubjectStore:
         person: PersonKey | None,
         views: Iterable[RequestView],
         request: str,
+        *,
+        again: bool = False,
     ) -> tuple[str, bool]:
         """Journal a request, unless the same one exists and was neither rejected nor withdrawn.
 
@@ -198,6 +200,7 @@ class SubjectStore:
             person: the requester, who signs the request.
             views: all requests.
             request: ID of the new request.
+            again: whether a request that was carried out may be made again, for new rows.
 
         Returns:
             The ID of the request, and whether it is new.
@@ -206,7 +209,8 @@ class SubjectStore:
             content = content.model_copy(update={"subjects_root": subjects_root(subjects)})
         digest = self._submission(content, subjects)
         with self._journal.transaction():
-            ended = {each.id for each in views if each.state in ENDED}
+            final = ENDED | CARRIED_OUT if again else ENDED
+            ended = {each.id for each in views if each.state in final}
             for _, known in self._database.rows("submissions", "digest = ?", (digest,)):
                 if known not in ended:
                     return known, False

@@ -24,6 +24,12 @@ from parties.horizontal.local.rows import RowKind, TrainingKind
 
 BLOCK = 1 << 17  # elements of the sum, 1 MiB, to which all held updates are added in turn
 HELD = 1 << 23  # elements of all updates that wait to be added together
+
+
+class AbsentClientError(PolicyError):
+    """A client is not connected, but all clients must carry out an order."""
+
+
 DIVERGED_HINT = "use a smaller learning rate, or set the key 'clip' to limit the gradient norm"
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from parties.common.errors import Diverged, PolicyError
 from parties.horizontal.engine.cohort import (
     DIVERGED_HINT,
+    AbsentClientError,
     MeanUpdate,
     Member,
     quorum_count,
@@ -208,12 +209,12 @@ class HubCohort:
         """Select the request to which the row kinds ``forgotten`` and ``retained`` refer.
 
         Raises:
-            PolicyError: a client is not connected, but all clients must select the request.
+            AbsentClientError: a client is not connected, but all clients must select the request.
         """
         self._request = request
         for name in self.clients:
             if not self._request_done_from_all(name, vfl_pb2.SelectRequest(request=request)):
-                raise PolicyError(
+                raise AbsentClientError(
                     f"{name} is not connected, but request {request!r} needs every client",
                     "start the client again",
                 )
@@ -222,13 +223,13 @@ class HubCohort:
         """Delete the forgotten rows at every client; return what each client deleted.
 
         Raises:
-            PolicyError: a client is not connected, but all clients must delete their rows.
+            AbsentClientError: a client is not connected, but all clients must delete their rows.
         """
         found = {}
         for name in self.clients:
             done = self._request_done_from_all(name, vfl_pb2.Purge())
             if done is None:
-                raise PolicyError(
+                raise AbsentClientError(
                     f"{name} is not connected, but every client must delete its forgotten rows",
                     "start the client again",
                 )
@@ -246,7 +247,7 @@ class HubCohort:
         """Let every client keep a model, ``[d]``, as the version ``number``.
 
         Raises:
-            PolicyError: a client is not connected, but all clients must keep the model.
+            AbsentClientError: a client is not connected, but all clients must keep the model.
         """
         body = vfl_pb2.KeepVersion(number=number, version=encode(facts, vfl_pb2.Version))
 
@@ -257,10 +258,14 @@ class HubCohort:
 
         for name in self.clients:
             if not self._from_all(name, send):
-                raise PolicyError(
+                raise AbsentClientError(
                     f"{name} is not connected, but every client must keep the new model",
                     "start the client again",
                 )
+
+    def end_request(self) -> None:
+        """Send clients that reconnect no order of the last request any more."""
+        self._request = self._branch = None
 
     @property
     def hub(self) -> Hub:

@@ -138,5 +138,6 @@ def federated_checkpoints(party: FederatedContext) -> Checkpoints:
     """Return the store of a party's checkpoints."""
     bare = {n: each.model_copy(update={"pins": ()}) for n, each in party.agreement.parties.items()}
     plan = party.agreement.model_copy(update={"parties": bare})
-    folder = party.state / "checkpoints"
+    # Requests after the run leave an interrupted training as it is.
+    folder = party.state / ("request-checkpoints" if party.serves else "checkpoints")
     return Checkpoints(folder, party=party.name, agreement=canonical_agreement(plan), data="")

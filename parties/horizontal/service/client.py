@@ -9,8 +9,13 @@ from configs.federated import RequestBase
 from parties.horizontal.client import ClientConversation
 from parties.horizontal.client_store import ClientStore
 from parties.horizontal.party import FederatedParty
-from parties.horizontal.service.desk import request_of, state_version
-from parties.horizontal.service.kept_model import federated_models, read_kept_model, with_requests
+from parties.horizontal.service.desk import state_version
+from parties.horizontal.service.kept_model import (
+    federated_models,
+    forgotten_requests,
+    request_of,
+    with_requests,
+)
 from parties.requests.duties import RequestDesk
 from parties.requests.exchange import pack_events, unpack_events
 from parties.requests.lifecycle import RequestState
@@ -68,6 +73,7 @@ class ClientSession:
         self._party, self._channel, self._desk = party, channel, desk
         self._store = federated_models(party)
         self._orders: ClientConversation | None = None
+        self._started = set[str]()  # names of the requests that run
 
     def handle(self, message: Message) -> bool:
         """Check and handle one message; return False if it was ``Goodbye``, and else True.
@@ -81,14 +87,21 @@ class ClientSession:
                 self._synchronise(dict(theirs.counts), message)
             case vfl_pb2.Goodbye():
                 return False
+            case vfl_pb2.LoadVector() | vfl_pb2.SwitchBranch() | vfl_pb2.KeepVersion():
+                return self._conversation().handle(message)
             case _:
+                if not self._running():
+                    raise RemoteProtocolError(
+                        "the server sent an order, but no request of the journal is being carried "
+                        "out"
+                    )
                 return self._conversation().handle(message)
         return True
 
     def _synchronise(self, counts: dict[str, int], message: Message) -> None:
         whole = self._desk.merge(unpack_events(message.tensor(np.uint8, None)), counts)
-        if whole and not self._running():  # what a crash interrupted, too
-            self._orders = None
+        if whole and self._started != {each.name for each in self._running()}:
+            self._started, self._orders = {each.name for each in self._running()}, None
         if whole:
             sent = [self._channel.sent_transcript]
             state_version(self._party, self._desk, self._store, sent)
@@ -100,13 +113,8 @@ class ClientSession:
         """Carries out the server's orders for the requests that run."""
         if self._orders is None:
             running = self._running()
-            if not running:
-                raise RemoteProtocolError(
-                    "the server sent an order, but no request of the journal is being carried out"
-                )
-            kept = read_kept_model(self._party)
             names = {each.name for each in running}
-            known = () if kept is None else kept.forgotten
+            known = forgotten_requests(self._party, self._desk.requests())
             done = [each for each in known if each.name not in names]
             own = with_requests(self._party, [*done, *running])
             self._orders = ClientConversation(own, self._channel, ClientStore(own, done))

@@ -2,15 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 
 import torch
 
 from configs.config_file import FederatedConfig, agreement_digest
-from configs.federated import FederatedAgreement, RequestBase
+from configs.federated import FederatedAgreement
 from configs.unlearning import table_name
 from parties import __version__
+from parties.common.errors import PolicyError
 from parties.horizontal.engine.party import FederatedContext
+from parties.horizontal.service.kept_model import request_of
 from parties.requests.duties import RequestDesk
 from parties.requests.events import EventKind, StatedBody, StoredItem
 from parties.requests.lifecycle import RequestRules, RequestView
@@ -42,7 +45,14 @@ def open_federated_desk(party: FederatedContext) -> RequestDesk:
     )
     automatic, recipients = settings.policy == "automatic", settings.recipients
     rules = federated_rules(agreement)
-    return RequestDesk(party, rules, federation, automatic=automatic, recipients=recipients)
+    return RequestDesk(
+        party,
+        rules,
+        federation,
+        automatic=automatic,
+        recipients=recipients,
+        refusal=partial(refusal, agreement),
+    )
 
 
 @contextmanager
@@ -66,16 +76,13 @@ def open_federated_local_desk(
         yield local
 
 
-def request_of(agreement: FederatedAgreement, view: RequestView) -> RequestBase:
-    """Return the request of a journal in the form of the agreement's requests."""
-    content = view.content
-    return agreement.request(
-        name=f"r{view.id.lower()}",
-        client=view.origin if content.kind == "client" else None,
-        classes=content.classes,
-        fraction=float(content.fraction),
-        seed=content.seed,
-    )
+def refusal(agreement: FederatedAgreement, view: RequestView) -> str:
+    """Return why a request cannot be one of this run; empty if it can."""
+    try:
+        request_of(agreement, view)
+    except (PolicyError, ValueError) as error:
+        return str(error)
+    return ""
 
 
 def state_version(

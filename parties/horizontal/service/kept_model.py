@@ -4,7 +4,7 @@ Every party keeps the whole shared model. A client also keeps the list of the re
 carried out; its data may still contain their rows, so it deletes them from memory at each start.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, TypeVar
@@ -12,14 +12,16 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from configs.federated import FederatedAgreement, RequestBase
-from parties.common.errors import StorageError
+from parties.common.errors import PolicyError, StorageError
 from parties.horizontal.engine.party import FederatedContext
+from parties.horizontal.party import FederatedParty
 from parties.requests.events import event_time
+from parties.requests.lifecycle import RequestView
 from parties.session.checkpoint import CheckpointContent
 from parties.session.store.model_store import ModelStore, VersionFacts, model_store
 
 _MODEL = "model"  # group and name of the tensor of the model
-P = TypeVar("P", bound=FederatedContext)
+P = TypeVar("P", bound=FederatedParty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,50 @@ def read_kept_model(party: FederatedContext) -> KeptModel | None:
     return KeptModel(content.tensors[_MODEL][_MODEL], content.values["rounds"], forgotten)
 
 
+def request_name(request: str) -> str:
+    """Return the name of a journaled request, given its ID, as the agreement names requests."""
+    return f"r{request.lower()}"
+
+
+def forgotten_requests(
+    party: FederatedContext, views: Iterable[RequestView]
+) -> tuple[RequestBase, ...]:
+    """Return the requests that were carried out, in this order: by the version and the journal.
+
+    A version that was restored from a backup may lack some that the journal has.
+    """
+    kept = read_kept_model(party)
+    found = () if kept is None else kept.forgotten
+    known = {each.name for each in found}
+    done = [view for view in views if view.version_after is not None]
+    done.sort(key=lambda view: (view.version_after or 0, view.id))
+    lacking = [view for view in done if request_name(view.id) not in known]
+    return (*found, *(request_of(party.agreement, view) for view in lacking))
+
+
+def request_of(agreement: FederatedAgreement, view: RequestView) -> RequestBase:
+    """Return the request of a journal in the form of the agreement's requests.
+
+    Raises:
+        PolicyError: the request is not one of this mode.
+    """
+    content = view.content
+    known = getattr(getattr(agreement, "labels", None), "classes", ())
+    if content.kind == "rows" or not {*content.classes} <= {*known}:
+        raise PolicyError(
+            f"the request {view.id} names {content.kind} {', '.join(content.classes)[:100]}, which "
+            f"a run in the {agreement.mode} mode does not have",
+            "reject it with vfl unlearn reject",
+        )
+    return agreement.request(
+        name=request_name(view.id),
+        client=view.origin if content.kind == "client" else None,
+        classes=content.classes,
+        fraction=float(content.fraction),
+        seed=content.seed,
+    )
+
+
 def facts_of_training(party: FederatedContext) -> VersionFacts:
     """Return the facts of a version that a training made."""
     return VersionFacts("training", event_time(party.now()))
@@ -88,8 +134,9 @@ def facts_of_training(party: FederatedContext) -> VersionFacts:
 def with_requests(party: P, requests: Sequence[RequestBase]) -> P:
     """Return a party whose agreement has these requests, which were raised after the training.
 
-    Only the chosen method runs. The result is for local work: the parties of a session compare the
-    digest of the agreement without these requests.
+    Only the chosen method runs, on a copy of the rows: the given party keeps all its rows, because
+    the next requests are selected from all rows again, in the same order. The result is for local
+    work: the parties of a session compare the digest of the agreement without these requests.
     """
     plan = party.agreement.unlearning  # type: ignore[attr-defined]
     alone = {"compare": (), "variants": (), "retrains": 0}
@@ -98,7 +145,7 @@ def with_requests(party: P, requests: Sequence[RequestBase]) -> P:
         "unlearning": plan.model_copy(update=alone),
     }
     agreement: FederatedAgreement = party.agreement.model_copy(update=changes)
-    return replace(party, agreement=agreement)
+    return replace(party.with_all_rows(), agreement=agreement)
 
 
 def announce_training(party: FederatedContext) -> None:

@@ -1,24 +1,25 @@
 """The server that stays: it exchanges journals with the clients, and carries out requests."""
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic, sleep
 
-from configs.federated import RequestBase
 from parties.common.errors import Diverged, PolicyError, abort_reason
 from parties.horizontal.admission import Admission
 from parties.horizontal.engine.branches import Branches
+from parties.horizontal.engine.cohort import AbsentClientError
 from parties.horizontal.engine.hub_cohort import HubCohort
 from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
 from parties.horizontal.party import FederatedParty, save_model
-from parties.horizontal.requests import InfeasibleRequestError, RequestRunner
+from parties.horizontal.requests import RequestRunner
 from parties.horizontal.server import cohort_settings
-from parties.horizontal.service.desk import request_of, state_version
+from parties.horizontal.service.desk import state_version
 from parties.horizontal.service.kept_model import (
     KeptModel,
     federated_models,
     read_kept_model,
+    request_of,
     with_requests,
 )
 from parties.report.record import Request
@@ -28,18 +29,23 @@ from parties.requests.events import (
     EventKind,
     QuarantinedBody,
     StartedBody,
-    StatedBody,
     VerifiedBody,
     event_time,
 )
 from parties.requests.exchange import JournalExchange
-from parties.requests.lifecycle import RequestState, RequestView, largest_version
+from parties.requests.lifecycle import (
+    CARRIED_OUT,
+    RequestState,
+    RequestView,
+    largest_version,
+)
 from parties.session import handshake
 from parties.session.reconnect import Backoff, is_connection_loss
 from parties.session.store.model_store import StoredFile, VersionFacts
 from protocol.errors import PeerSilent, ProtocolError
 from unlearning.guarantee import Guarantee
 
+_ROWS = re.compile(r"(\d{1,12}) rows")
 POLL = 0.5  # seconds between two exchanges of journals
 
 
@@ -92,16 +98,6 @@ def _run_session(
         cohort.close()
 
 
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    """A request that is carried out, and the version before it."""
-
-    view: RequestView
-    request: RequestBase
-    before: StoredFile
-    kept: KeptModel
-
-
 class ServerSession:
     """One session of the server with the kept model and all clients."""
 
@@ -111,6 +107,7 @@ class ServerSession:
         self._party, self._cohort, self._session, self._desk = party, cohort, session, desk
         self._store = federated_models(party)
         self._method = party.agreement.unlearning.method  # type: ignore[attr-defined]
+        self._delivered = 0  # the version that all clients have got in this session
 
     def run(self, *, once: bool) -> bool:
         """Serve; return True when ``once`` is true and nothing is left to do."""
@@ -122,7 +119,9 @@ class ServerSession:
             self._align()
             ready = self._desk.ready(window, self._method, self._newest().number)
             if ready:
-                self._carry_out(ready[0])
+                # One request makes one version, except those that a restored backup lacks.
+                again = ready[0].state in (RequestState.RUNNING, *CARRIED_OUT)
+                self._carry_out(ready if again else ready[:1])
                 self._finish_version()
             elif once and not self._is_waited_for():
                 self._cohort.goodbye()
@@ -147,76 +146,79 @@ class ServerSession:
             if view.state is RequestState.AUTHORISED:
                 self._desk.append(EventKind.ALIGNED, view.id, AlignedBody(rows=()))
 
-    def _carry_out(self, view: RequestView) -> None:
-        """Carry out one request, and write the next version at the server."""
-        before, kept = self._newest(), read_kept_model(self._party)
-        if kept is None:
-            raise LookupError("no version of the model is kept")
-        request = request_of(self._party.agreement, view)
-        if view.state is not RequestState.RUNNING:
-            body = StartedBody(batch=(view.id,), version=before.number, method=self._method)
-            self._desk.append(EventKind.STARTED, view.id, body)
-            self._synchronise()
-        self._party.progress.note(f"carrying out the request to forget {view.id}")
-        begun = _Begun(view, request, before, kept)
+    def _carry_out(self, views: Sequence[RequestView]) -> None:
+        """Carry out requests, and write the next version at the server."""
+        before, batch = self._newest(), tuple(view.id for view in views)
+        for view in views:
+            if view.state is not RequestState.RUNNING:
+                body = StartedBody(batch=batch, version=before.number, method=self._method)
+                self._desk.append(EventKind.STARTED, view.id, body)
+        self._synchronise()
+        self._party.progress.note(f"carrying out the requests to forget {', '.join(batch)}")
         try:
-            self._forget(begun)
-        except (Diverged, InfeasibleRequestError) as error:
-            self._quarantine(view, str(error))
-        except PolicyError as error:  # a client was lost, and did not return in time
+            self._forget(before, views)
+        except AbsentClientError as error:
             raise PeerSilent(str(error), error.hint) from error
+        except (Diverged, PolicyError) as error:
+            self._quarantine(batch, f"{error}. {error.hint}" if error.hint else str(error))
 
-    def _forget(self, begun: _Begun) -> None:
+    def _forget(self, before: StoredFile, views: Sequence[RequestView]) -> None:
         """Run the method, let the clients delete the rows, and write the version.
 
         Raises:
+            AbsentClientError: a client was lost, and did not return in time.
             Diverged: the method diverged.
-            PolicyError: no client with rows remains, or a client is not connected.
+            PolicyError: a request is not one of this mode, or no client with rows remains.
         """
-        party = with_requests(self._party, [begun.request])
+        kept = read_kept_model(self._party)
+        if kept is None:
+            raise LookupError("no version of the model is kept")
+        requests = [request_of(self._party.agreement, view) for view in views]
+        party = with_requests(self._party, requests)
         task = party.server_task(party)
         journal = RunJournal(party, federated_checkpoints(party), self._session)
         cohort = task.wrap_cohort(self._cohort)
         branches = Branches(cohort, journal)
         runner = RequestRunner(party, cohort, journal, branches, task, first_has_salt=True)
-        kept = begun.kept
-        model, _, record = runner.carry_out(begun.request, kept.model, kept.rounds)
-        forgotten = (*(each for each in kept.forgotten if each != begun.request), begun.request)
-        new = KeptModel(model, kept.rounds, forgotten)
+        model, records = kept.model, list[Request]()
+        for request in requests:
+            model, _, record = runner.carry_out(request, model, kept.rounds)
+            records.append(record)
+        new = KeptModel(model, kept.rounds, (*kept.forgotten, *requests))
         own = {
             "before": kept.digest,
             "after": new.digest,
             "older": self._store.contents(),
-            "guarantee": _guarantee(record).value,
-            "count": _deleted(record),
+            "guarantee": _guarantee(records).value,
+            "counts": {view.id: _deleted(r) for view, r in zip(views, records, strict=True)},
         }
-        facts = VersionFacts(
-            "requests",
-            event_time(party.now()),
-            begun.before.number,
-            (begun.view.id,),
-            self._method,
-            own,
-        )
+        ids, when = tuple(view.id for view in views), event_time(party.now())
+        facts = VersionFacts("requests", when, before.number, ids, self._method, own)
         made = largest_version(self._desk.journal.events())
-        number = 1 + max(begun.before.number, made)
+        number = 1 + max(before.number, made)
         self._store.write(number, journal.run, new.content(), facts)
         journal.clear()
 
-    def _quarantine(self, view: RequestView, why: str) -> None:
-        reason = f"{why}; the model stays as it is. Set another unlearning.method at all parties"
-        self._desk.append(EventKind.QUARANTINED, view.id, QuarantinedBody(reason=reason))
-        self._party.progress.warn(f"request {view.id}: {reason}")
+    def _quarantine(self, batch: Sequence[str], why: str) -> None:
         federated_checkpoints(self._party).clear()
+        reason = f"{why}; the model stays as it is"
+        for request in batch:
+            self._desk.append(EventKind.QUARANTINED, request, QuarantinedBody(reason=reason))
+        self._party.progress.warn(f"{', '.join(batch)}: {reason}")
+        self._cohort.end_request()
         self._synchronise()
 
     # --- the new version -------------------------------------------------------------------------
 
     def _finish_version(self) -> None:
-        """Let every party keep the newest version, erase earlier ones, and state it."""
+        """Let every party keep the newest version, erase earlier ones, and state it.
+
+        This happens once in every session: a client that was restored from a backup gets the
+        version that it lacks.
+        """
         newest = self._newest()
         facts = newest.version
-        if facts is None or facts.made_by != "requests" or self._is_finished(newest.number, facts):
+        if facts is None or facts.made_by != "requests" or newest.number == self._delivered:
             return
         kept = read_kept_model(self._party)
         if kept is None:
@@ -224,8 +226,9 @@ class ServerSession:
         self._cohort.switch_branch(f"{newest.run.hex()} kept", None)
         try:
             self._cohort.keep(kept.model, newest.number, facts)
-        except PolicyError as error:
+        except AbsentClientError as error:
             raise PeerSilent(str(error), error.hint) from error
+        self._cohort.end_request()
         task = self._party.server_task(self._party)
         save_model(self._party, task.named_tensors(kept.model), newest.run)
         sent = [channel.sent_transcript for channel in self._cohort.hub.channels.values()]
@@ -234,20 +237,12 @@ class ServerSession:
             if self._desk.request(request).version_after is None:
                 body = VerifiedBody(
                     version=newest.number,
-                    count=facts.own["count"],
+                    count=facts.own["counts"][request],
                     guarantee=facts.own["guarantee"],
                 )
                 self._desk.append(EventKind.VERIFIED, request, body)
+        self._delivered = newest.number
         self._synchronise()
-
-    def _is_finished(self, number: int, facts: VersionFacts) -> bool:
-        """Whether the requests of a version are verified, and every party has stated its part."""
-        parties = {*self._party.agreement.spokes, self._party.name}
-        return all(
-            self._desk.request(each).version_after is not None
-            and parties <= _stated(self._desk, each, number)
-            for each in facts.requests
-        )
 
     def _is_waited_for(self) -> bool:
         """Whether a request can still move on without a person."""
@@ -255,22 +250,14 @@ class ServerSession:
         return any(each.state in waiting for each in self._desk.requests())
 
 
-def _stated(desk: RequestDesk, request: str, number: int) -> set[str]:
-    """The parties that have stated what they did for a version."""
-    return {
-        event.origin
-        for event in desk.journal.events(request)
-        if isinstance(event.body, StatedBody) and event.body.version == number
-    }
-
-
-def _guarantee(record: Request) -> Guarantee:
+def _guarantee(records: Sequence[Request]) -> Guarantee:
     """The guarantee of the chosen method; exact if no client had such rows."""
-    found = [each.guarantee for each in record.methods if each.name == record.chosen]
-    return Guarantee(found[0]) if found and found[0] else Guarantee.EXACT
+    methods = [each for record in records for each in record.methods if each.name == record.chosen]
+    found = {Guarantee(each.guarantee) for each in methods if each.guarantee}
+    return next(iter(found), Guarantee.EXACT)
 
 
 def _deleted(record: Request) -> int:
     """Number of rows that the clients have deleted, by their reports such as ``12 rows``."""
-    texts: Sequence[str] = [text for each in record.purged.values() for text in each]
-    return sum(int(text.split()[0]) for text in texts)
+    reports = [_ROWS.fullmatch(text) for texts in record.purged.values() for text in texts]
+    return sum(int(each[1]) for each in reports if each)

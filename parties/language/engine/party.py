@@ -1,7 +1,9 @@
 """State of one party in a run with a language model."""
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 from configs.language import LanguageAgreement
 from configs.language_party_settings import LanguageClientSettings, LanguageServerSettings
@@ -18,6 +20,10 @@ class LanguageParty(FederatedParty):
     settings: LanguageServerSettings | LanguageClientSettings  # the party's own settings
     folder: Path  # base folder of the relative paths in the settings
     dataset: TextDataset  # the client's texts; empty for the server
+
+    def with_all_rows(self) -> Self:
+        """Return a copy of the party from whose texts none are deleted when this party's are."""
+        return replace(self, dataset=copy(self.dataset))
 
     @property
     def base_model(self) -> BaseModel:

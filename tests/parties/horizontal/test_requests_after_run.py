@@ -1,5 +1,6 @@
 """Requests of a run with a server after its end: kept models, receipts, and later trainings."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,46 @@ def test_one_kill_at_each_of_some_boundaries(tmp_path: Path) -> None:
     assert len(lives) > 500
     for life in kills.run(lives[:6]):
         assert not life.failures, (life.kills, life.names, life.failures)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("restored", [("server",), ("elm",), ("server", "ash", "elm", "oak")])
+def test_a_restored_backup_forgets_again(tmp_path: Path, restored: tuple[str, ...]) -> None:
+    federation, out = ClientFederation(tmp_path), tmp_path / "runs"
+    federation.train(out)
+    requests = [federation.ask("elm", out, fraction="0.5"), federation.ask("oak", out, ["3"])]
+    for name in federation.roles:  # a backup from before would introduce its key again
+        with federation.desk(name, out):
+            pass
+    shutil.copytree(out, tmp_path / "backup")
+    with federation.serve(out) as service:
+        for each in requests:
+            federation.wait_certified(service, each)
+    quiet = the_models(federation, out)
+    for name in restored:
+        shutil.rmtree(federation.state(name, out))
+        shutil.copytree(federation.state(name, tmp_path / "backup"), federation.state(name, out))
+    third = federation.ask("ash", out)
+    with federation.serve(out) as service:
+        for each in (*requests, third):
+            federation.wait_certified(service, each)
+    left = the_models(federation, out)
+    assert all(equal(left["server"], each) for each in left.values())
+    assert not equal(left["server"], quiet["server"])
+    for name in federation.roles:
+        kept = read_kept_model(federation.party(name, out))  # type: ignore[arg-type]
+        assert kept is not None
+        done = [each.name for each in kept.forgotten]
+        assert sorted(done) == sorted(f"r{each.lower()}" for each in (*requests, third))
+
+
+def test_a_request_of_another_mode_is_rejected_by_policy(tmp_path: Path) -> None:
+    federation, out = ClientFederation(tmp_path), tmp_path / "runs"
+    federation.state("elm", out).mkdir(parents=True)
+    request = federation.record("elm", out, [1, 2])
+    view = federation.view("elm", out, request)
+    assert view.state is RequestState.REJECTED
+    assert "does not have" in view.reason
 
 
 @pytest.mark.slow
