@@ -127,7 +127,7 @@ def test_other_modes_keep_no_model(tmp_path: Path) -> None:
     words = ["models", "list", str(find_config(Path("horizontal/digits"))), "--party", "server"]
     result = CliRunner().invoke(app, [*words, "--out", str(tmp_path)])
     assert result.exit_code == 3
-    assert "only the vertical mode keeps models" in result.output.replace("\n", " ")
+    assert "no model is kept for requests" in result.output.replace("\n", " ")
 
 
 # --- audit ----------------------------------------------------------------------------------------

@@ -348,9 +348,9 @@ def test_damaged_journal_is_refused(desk: Desk) -> None:
     desk.refused(9, "is damaged", "list")
 
 
-def test_other_modes_are_refused(desk: Desk) -> None:
+def test_modes_without_a_kept_model_are_refused(desk: Desk) -> None:
     config = Path(__file__).parents[3] / "configs" / "horizontal" / "digits.toml"
     words = ["unlearn", "list", str(config), "--party", "server", "--format", "json"]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 3
-    assert "only the vertical mode keeps models" in result.output
+    assert "no model is kept for requests" in result.output

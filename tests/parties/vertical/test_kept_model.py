@@ -108,10 +108,12 @@ def test_open_request_refuses_a_training_until_it_is_withdrawn_or_carried_out(
     with closing(trio.desk("left")) as desk:
         for each in requests[1:]:
             desk.append(EventKind.WITHDRAWN, each, DecisionBody(reason="mistake"))
+    left = trio.party("left")
+    rules = request_rules(left.agreement)
     with pytest.raises(PolicyError, match="has 1 open requests"):
-        refuse_open_requests(trio.party("left"), request_rules(trio.agreement))
+        refuse_open_requests(left, rules)
     trio.carry_out()
-    refuse_open_requests(trio.party("left"), request_rules(trio.agreement))
+    refuse_open_requests(trio.party("left"), rules)
 
 
 def test_party_without_a_journal_may_train(trio: KeptTrio) -> None:
