@@ -106,8 +106,10 @@ class ClientFederation(RequestFederation):
         with self.desk(name, out):  # attends to the request
             return request
 
-    def wait_joined(self, name: str, out: Path, joins: int, seconds: float = 0.0) -> None:
-        """Do nothing: a request of these parties ends only when every party takes part."""
+    def joins(self, name: str, out: Path) -> int:
+        """The number of events that say that a party waits for the others, in all its processes."""
+        path = self.output(name, out)
+        return path.read_text().count('"phase": "waiting for') if path.exists() else 0
 
     def wait_note(self, out: Path, text: str, seconds: float = PATIENCE) -> None:
         """Wait until a note or warning of a party contains ``text``.
