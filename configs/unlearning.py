@@ -28,6 +28,10 @@ class MethodSettings(ConfigTable):
             ValueError: a rule is broken; the message names the key to change.
         """
 
+    def why_not_corrected(self) -> str:
+        """Return why these settings cannot replace labels; empty if they can."""
+        return ""
+
 
 Settings = TypeVar("Settings", bound=MethodSettings)
 

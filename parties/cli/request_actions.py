@@ -1,9 +1,9 @@
 """What the commands of ``vfl unlearn`` do with the requests of one party."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,13 @@ from parties.cli.console import Console
 from parties.cli.modes import read_runnable
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import IntegrityError, PolicyError, StorageError, UsageProblem
-from parties.data.id_lists import Encoding, ListedIds, list_of_ids, read_id_list
+from parties.data.id_lists import (
+    Encoding,
+    ListedIds,
+    list_of_ids,
+    read_id_list,
+    read_label_list,
+)
 from parties.data.party_settings import VerticalConfig
 from parties.data.requested_ids import id_columns
 from parties.requests.events import (
@@ -54,7 +60,8 @@ from parties.requests.subjects import (
 )
 from parties.session.setup import StartOptions
 from parties.vertical.kept_model import party_models, present_version
-from parties.vertical.offline.local_desk import VerticalDesk, open_local_desk
+from parties.vertical.offline.local_desk import VerticalDesk, open_local_desk, read_rows
+from parties.vertical.service.desk import why_not_corrected
 from protocol.errors import IdentityError, RemoteProtocolError
 from unlearning.receipts.canonical import canonical_bytes
 from unlearning.receipts.keys import read_trust
@@ -183,12 +190,7 @@ def make_request(place: Place, asked: Asked, console: Console) -> None:
     _check_asked(asked)
     by_rows = asked.label is None
     with vertical_desk(place, reads_data=by_rows) as local:
-        person = acting_person(local, asked.key, PersonRole.REQUESTER)
-        if local.party.agreement.requests.separate_persons and person is None:
-            raise PolicyError(
-                "the agreement has requests.separate_persons, so the requester must sign",
-                "give --key FILE with the private key of the requester",
-            )
+        person = _requester(local, asked.key)
         rows = local.kept_rows()
         listed = _listed(local, asked) if by_rows else None
         subjects: list[Subject] = []
@@ -210,6 +212,69 @@ def make_request(place: Place, asked: Asked, console: Console) -> None:
         request, new = local.subjects.submit(content, subjects, person, views, name)
         local.desk.attend()
         _print_request(local, request, new, found, console)
+
+
+def make_correction(place: Place, labels: Path, asked: Asked, console: Console) -> None:
+    """Journal a request to replace labels of the active party, and print its ID.
+
+    Raises:
+        PolicyError: this party has no labels, the method cannot replace labels, or the party's
+            policy needs the key of a person.
+    """
+    _check_terms(asked)
+    agreement = read_vertical(place).agreement
+    if place.party != agreement.active:
+        raise PolicyError(
+            f"{place.party} has no labels: only {agreement.active} can correct them",
+            f"run the command at {agreement.active}",
+        )
+    if reason := why_not_corrected(agreement):
+        raise PolicyError(reason)
+    with vertical_desk(place, reads_data=True) as local:
+        person = _requester(local, asked.key)
+        settings, rows = local.party.settings.data, local.kept_rows()
+        column = getattr(settings, "label", None)
+        named = column if isinstance(column, str) else "label"
+        classes = agreement.labels.classes
+        listed = read_label_list(labels, id_columns(settings), named, classes, asked.encoding)
+        subjects, present = [], local.kept_labels()
+        held = set(local.party.holding.ids)
+        for each, label in zip(
+            classify(listed.listed, held, rows, local.forgotten), listed.labels, strict=True
+        ):
+            if present.get(each.id) != label:
+                subjects.append(replace(each, label=label))
+        found = count_classes(subjects)
+        found |= {
+            "unchanged": len(listed.labels) - len(subjects),
+            "unusable_lines": len(listed.listed.unusable),
+            "repeated": listed.listed.repeated,
+        }
+        if asked.lists_ids:
+            _print_subjects(subjects, console)
+        if not found["aligned"]:
+            _print_nothing(local, found, console)
+            return
+        content = _content(local, asked, "correction", aligned_rows(subjects, rows), person)
+        name, views = new_request_id(local.party.now()), local.desk.requests()
+        request, new = local.subjects.submit(content, subjects, person, views, name, again=True)
+        local.desk.attend()
+        _print_request(local, request, new, found, console)
+
+
+def _requester(local: LocalDesk, key: Path | None) -> PersonKey | None:
+    """Return the key of the person who makes a request, if the policy allows it.
+
+    Raises:
+        PolicyError: the policy needs the key of a person.
+    """
+    person = acting_person(local, key, PersonRole.REQUESTER)
+    if local.party.agreement.requests.separate_persons and person is None:
+        raise PolicyError(
+            "the agreement has requests.separate_persons, so the requester must sign",
+            "give --key FILE with the private key of the requester",
+        )
+    return person
 
 
 def make_client_request(place: Place, asked: Asked, console: Console) -> None:
@@ -237,12 +302,7 @@ def make_client_request(place: Place, asked: Asked, console: Console) -> None:
                 f"{local.party.name} is the server, which has no rows",
                 "give --everything at the client whose rows are forgotten",
             )
-        person = acting_person(local, asked.key, PersonRole.REQUESTER)
-        if local.party.agreement.requests.separate_persons and person is None:
-            raise PolicyError(
-                "the agreement has requests.separate_persons, so the requester must sign",
-                "give --key FILE with the private key of the requester",
-            )
+        person = _requester(local, asked.key)
         kind = "client" if at_client else ("label" if asked.fraction == "1" else "labels_part")
         content = _content(local, asked, kind, None, person)
         name = new_request_id(local.party.now())
@@ -525,15 +585,19 @@ def print_receipt(local: LocalDesk, request: str, console: Console) -> None:
     console.print(text, event="result", request=request, receipt=str(path), page=str(page))
 
 
-def purge(local: LocalDesk, request: str | None, key: Path | None, console: Console) -> None:
+def purge(
+    place: Place, local: LocalDesk, request: str | None, key: Path | None, console: Console
+) -> None:
     """Delete the private record of one request, or of all whose retention has ended.
 
     Raises:
-        PolicyError: the request has not ended, recipients are still to be notified of it, or this
-            party has no private record of it.
+        PolicyError: the request has not ended, recipients are still to be notified of it, this
+            party has no private record of it, or its data still has a label that the request
+            replaced.
     """
     acting_person(local, key, PersonRole.OPERATOR)
     views = [_recorded_view(local, request)] if request else _past_retention(local)
+    _require_corrected_data(place, local, [each for each in views if each.corrects])
     for view in views:
         local.subjects.purge(view)
         if view.state in CARRIED_OUT:
@@ -541,6 +605,31 @@ def purge(local: LocalDesk, request: str | None, key: Path | None, console: Cons
         console.print(f"purged {view.id}", event="purged", request=view.id)
     if not views:
         console.print("no record to purge", event="purged", request=None)
+
+
+def _require_corrected_data(place: Place, local: LocalDesk, views: Sequence[RequestView]) -> None:
+    """Refuse to delete corrected labels that the data does not have.
+
+    A later training reads them in the data once the record is gone.
+    """
+    done = [each for each in views if each.state in CARRIED_OUT]
+    subjects = {each.id: local.subjects.of(each.id) or [] for each in done}
+    if not any(subjects.values()):
+        return
+    config = read_vertical(place)
+    rows = read_rows(config, place.party, StartOptions(place.out, place.data, place.certificates))
+    classes = config.agreement.labels.classes
+    labels = {} if rows.labels is None else dict(zip(rows.ids, rows.labels.tolist(), strict=True))
+    for name, named in subjects.items():
+        wrong = [
+            each for each in named if labels.get(each.id, -1) not in (-1, classes.index(each.label))
+        ]
+        if wrong:
+            raise PolicyError(
+                f"the data of {place.party} still has {len(wrong)} labels that the request {name} "
+                "replaced",
+                "correct the labels in the data before the record of the request is purged",
+            )
 
 
 def readmit(

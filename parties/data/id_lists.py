@@ -66,6 +66,67 @@ def read_id_list(path: Path, columns: Sequence[str], encoding: Encoding = "utf-8
     return found
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class ListedLabels:
+    """IDs with labels; ``labels`` are names of classes, in the order of ``listed``."""
+
+    listed: ListedIds
+    labels: tuple[str, ...]
+
+
+def read_label_list(
+    path: Path,
+    columns: Sequence[str],
+    label: str,
+    classes: Sequence[str],
+    encoding: Encoding = "utf-8",
+) -> ListedLabels:
+    """Read a list of IDs, each with a label in a further column.
+
+    Args:
+        path: the file.
+        columns: names of the party's ID columns; empty if IDs are file names and row numbers.
+        label: name of the column with the labels; without a header, they are in the last column.
+        classes: names of all classes.
+        encoding: encoding of the file; a byte order mark is ignored.
+
+    Raises:
+        DataError: the list of IDs cannot be read, a label is no class, or an ID has two labels.
+    """
+    text = _decoded(path, encoding)
+    found: dict[bytes, tuple[str, str]] = {}
+    unusable, repeated, width = [], 0, max(1, len(columns))
+    for number, cells in _records(path, text, [*(columns or ("id",)), label]):
+        one = _listed(enumerate([cells[:width]], number), width)
+        if not one.ids or len(cells) != width + 1:
+            unusable.append(number)
+            continue
+        name = cells[width].strip()
+        if name not in classes:
+            raise DataError(
+                f"{path}: line {number} has a label that is no class of the agreement",
+                f"the classes are {', '.join(classes)}",
+            )
+        if found.setdefault(one.ids[0], (one.texts[0], name))[1] != name:
+            raise DataError(
+                f"{path}: line {number} names another label than an earlier line with the same ID",
+                "write one line for each ID",
+            )
+        repeated += 1
+    if not found:
+        raise DataError(
+            f"{path} contains no usable ID with a label",
+            f"write the columns {', '.join([*(columns or ('id',)), label])}, one row per line",
+        )
+    listed = ListedIds(
+        tuple(text for text, _ in found.values()),
+        tuple(found),
+        tuple(unusable),
+        repeated - len(found),
+    )
+    return ListedLabels(listed, tuple(name for _, name in found.values()))
+
+
 def list_of_ids(texts: Sequence[str], columns: Sequence[str]) -> ListedIds:
     """Return the IDs in ``texts``, in which tabs separate the columns of an ID.
 

@@ -107,13 +107,14 @@ class RequestDesk:
         self._reminded: set[tuple[str, int]] = set()
 
     def forget_ids(self, ids: Sequence[bytes], requests: Sequence[str]) -> None:
-        """Add the IDs of the rows of these requests to the list of forgotten IDs.
+        """Add the IDs of the rows that these requests forget to the list of forgotten IDs.
 
         ``ids`` are the IDs by common index; empty bytes for rows that were erased before.
         """
         date = event_time(self._party.now())[:10]
         for name in requests:
-            rows = self.request(name).rows or ()
+            view = self.request(name)
+            rows = () if view.corrects else view.rows or ()
             self.forgotten.add((ids[row] for row in rows if ids[row]), name, date)
 
     def has_stated(self, request: str, version: int) -> bool:

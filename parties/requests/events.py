@@ -92,8 +92,9 @@ class RequestedBody(EventBody):
     """A request: what is forgotten, why, for whom, and when it is due."""
 
     # rows: rows by index. label, labels_part: all rows of classes, or a fraction of each. client:
-    # rows of the client that is the origin: all, or a fraction, or those of classes.
-    kind: Literal["rows", "label", "labels_part", "client"]
+    # rows of the client that is the origin: all, or a fraction, or those of classes. correction:
+    # rows by index, whose labels are replaced; the origin has the labels.
+    kind: Literal["rows", "label", "labels_part", "client", "correction"]
     rows: tuple[Whole, ...] | None = None  # ascending indices into the common order
     classes: tuple[Text, ...] = ()
     fraction: FractionText = "1"  # of the training rows of the classes
@@ -435,8 +436,9 @@ def _check_meaning(event: Event) -> None:
     times = [event.time]
     if isinstance(body, RequestedBody):
         times += [body.received_at, body.due_at]
-        names_classes = body.kind == "client" or (body.kind == "rows") is not bool(body.classes)
-        if (body.kind == "rows") is not (body.rows is not None) or not names_classes:
+        by_index = body.kind in ("rows", "correction")
+        names_classes = body.kind == "client" or by_index is not bool(body.classes)
+        if by_index is not (body.rows is not None) or not names_classes:
             raise ValueError("a request needs either rows or classes, as its kind says")
         if body.rows is not None and body.subjects_root is None:
             raise ValueError("a request for rows needs the root of its subjects")

@@ -146,6 +146,11 @@ class RequestView:
     count: int | None = None
 
     @property
+    def corrects(self) -> bool:
+        """Whether the request replaces labels; else it forgets rows."""
+        return self.content.kind == "correction"
+
+    @property
     def open(self) -> bool:
         """Whether something is still to be done before the requester can be informed."""
         return self.state not in ENDED | CARRIED_OUT
@@ -397,13 +402,16 @@ def _consent(events: Sequence[Event], asked: Event, rules: RequestRules) -> _Con
     withdrawal: Event | None = None
     alignment: Event | None = None
     ignored = 0
-    by_label = cast(RequestedBody, asked.body).kind != "rows"
+    content = cast(RequestedBody, asked.body)
+    by_label = content.rows is None
+    # Only the hub has labels, so no approval of another party's correction counts.
+    possible = content.kind != "correction" or asked.origin == rules.hub
     for event in events:
         if event.kind in (EventKind.APPROVED, EventKind.REJECTED):
             target = approvals if event.kind is EventKind.APPROVED else rejections
             decided = event.origin in {*approvals, *rejections}
             # A rejection stays one if its party has left the agreement since.
-            fits = event.kind is EventKind.REJECTED or event.origin in rules.parties
+            fits = event.kind is EventKind.REJECTED or (possible and event.origin in rules.parties)
             fits = fits and not decided
             if fits and decision_holds(event, asked, separate=rules.separate_persons):
                 target[event.origin] = event

@@ -60,12 +60,14 @@ class Subject:
         id: the ID in normal form.
         found: what the party found.
         salt: 32 random bytes, for the commitment in the receipt.
+        label: name of the class that replaces the label of the row; empty if the row is forgotten.
     """
 
     text: str = field(repr=False)
     id: bytes = field(repr=False)
     found: SubjectClass
     salt: bytes = field(repr=False)
+    label: str = field(default="", repr=False)
 
     @property
     def commitment(self) -> bytes:
@@ -178,8 +180,8 @@ class SubjectStore:
             return None
         content = _unsealed(key, found[0][1], request, "subjects")
         return [
-            Subject(text, bytes.fromhex(identity), SubjectClass(kind), bytes.fromhex(salt))
-            for text, identity, kind, salt in json.loads(content)
+            Subject(text, bytes.fromhex(identity), SubjectClass(kind), bytes.fromhex(salt), *label)
+            for text, identity, kind, salt, *label in json.loads(content)
         ]
 
     def submit(
@@ -247,7 +249,7 @@ class SubjectStore:
         """Keyed digest of what is requested, by which a repeated request is recognised."""
         named = {"kind", "classes", "fraction", "seed"}
         what = {key: each for key, each in body_json(content).items() if key in named}
-        what["ids"] = sorted(each.id.hex() for each in subjects)
+        what["ids"] = sorted(each.id.hex() + each.label for each in subjects)
         return self._keys.mac(_SUBMISSION_KEY, canonical_bytes(what)).hex()
 
 
@@ -318,5 +320,9 @@ def _unsealed(key: bytes, sealed: bytes, request: str, what: str) -> bytes:
 
 def _encoded(subjects: Iterable[Subject]) -> bytes:
     return json.dumps(
-        [[each.text, each.id.hex(), each.found.value, each.salt.hex()] for each in subjects]
+        [
+            [each.text, each.id.hex(), each.found.value, each.salt.hex()]
+            + ([each.label] if each.label else [])
+            for each in subjects
+        ]
     ).encode()

@@ -18,6 +18,7 @@ from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.requests import (
     RequestRows,
+    next_labels,
     plant_in_training_rows,
     select_request_rows,
 )
@@ -165,7 +166,8 @@ def _carry_out(split_model: SplitModel, chosen: RequestRows, planted: Index) -> 
     corrects = chosen.request.corrects
     named = chosen.mislabelled if corrects else chosen.rows
     if corrects and len(named):
-        split_model.correct(named, chosen.own_labels)
+        wrong = next_labels(chosen.own_labels, split_model.agreement.labels.classes)
+        split_model.correct(named, wrong, chosen.own_labels)
     elif len(named):
         split_model.forget(named)
     rows = split_model.rows

@@ -1,5 +1,6 @@
-"""Rows that no training may use: those of open requests, and those that were forgotten."""
+"""What earlier requests mean for the data of a training: rows left out, and labels replaced."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 
@@ -8,9 +9,10 @@ import numpy as np
 from configs.agreement import VerticalAgreement
 from parties.common.errors import DataError
 from parties.data.holding import Holding, select_rows
+from parties.requests.events import VerifiedBody
 from parties.requests.journal import RequestJournal, journal_of
 from parties.requests.lifecycle import RequestRules, largest_version
-from parties.requests.subjects import ForgottenList
+from parties.requests.subjects import ForgottenList, SubjectStore
 from parties.session.party import StartedParty
 
 
@@ -57,6 +59,52 @@ def without_forgotten_rows(holding: Holding, party: StartedParty) -> Holding:
     left = select_rows(holding, np.delete(np.arange(len(holding)), gone))
     ids = b"\n".join(sorted(holding.ids[row] for row in gone))
     return replace(left, digest=sha256(holding.digest + sha256(ids).digest()).digest())
+
+
+def with_corrected_labels(holding: Holding, party: StartedParty, classes: Sequence[str]) -> Holding:
+    """The rows of the active party with the labels that requests have corrected.
+
+    The private records of these requests have the labels, until they are purged.
+
+    Args:
+        holding: the party's rows; without labels, they are returned unchanged.
+        party: the party.
+        classes: names of all classes.
+
+    Raises:
+        IntegrityError: the journal is damaged.
+    """
+    if holding.labels is None:
+        return holding
+    with journal_of(party) as journal:
+        corrected = {} if journal is None else _corrected(journal, party)
+    labels = holding.labels.copy()
+    for row, each in enumerate(holding.ids):
+        if each in corrected:
+            labels[row] = classes.index(corrected[each])
+    changed = int((labels != holding.labels).sum())
+    if not changed:
+        return holding
+    party.progress.warn(
+        f"{changed} labels of the data differ from those that requests have corrected: the "
+        "corrected ones are used; correct the data, too"
+    )
+    digest = sha256(holding.digest + sha256(labels.tobytes()).digest()).digest()
+    return replace(holding, labels=labels, digest=digest)
+
+
+def _corrected(journal: RequestJournal, party: StartedParty) -> dict[bytes, str]:
+    """The corrected labels, by ID; that of the latest request counts."""
+    store, found = SubjectStore(journal, party.keys), dict[bytes, str]()
+    events = list(journal.events())
+    done = {
+        event.request: event.body.version
+        for event in events
+        if isinstance(event.body, VerifiedBody)
+    }
+    for name in sorted(done, key=lambda each: (done[each], each)):
+        found |= {each.id: each.label for each in store.of(name) or () if each.label}
+    return found
 
 
 def forgotten_count(party: StartedParty) -> int:

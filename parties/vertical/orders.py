@@ -7,7 +7,7 @@ state can carry it out. ``vfl.proto`` has the bounds that hold for every agreeme
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import isclose
-from typing import TypeAlias
+from typing import Protocol
 
 import numpy as np
 
@@ -45,7 +45,16 @@ _FITTED = {vfl_pb2.TRAIN: _LEARNED[vfl_pb2.TRAIN], vfl_pb2.UNLEARN: (vfl_pb2.RET
 
 
 # Rows, [rows], of journaled requests that may be carried out now; None: one of them may not.
-StartedRequests: TypeAlias = Callable[[Sequence[str]], Index | None]
+class StartedRequests(Protocol):
+    """Names the rows of journaled requests that may be carried out now."""
+
+    def __call__(self, requests: Sequence[str], *, corrects: bool) -> Index | None:
+        """Return the rows, [rows]; None if a request may not be carried out.
+
+        Args:
+            requests: IDs of the requests.
+            corrects: whether they replace labels; else they forget rows.
+        """
 
 
 class OrderCheck:
@@ -421,17 +430,17 @@ class OrderCheck:
         """
         self._require_task("a request", task, vfl_pb2.UNLEARN)
         self._require_rows(rows, "forget")
-        agreed = self._started is None and self._agreement.corrects
-        if corrects is not agreed:
-            kinds = ["to forget rows", "to correct labels"]
+        agreed, kinds = self._agreement.corrects, ["to forget rows", "to correct labels"]
+        if self._started is None and corrects is not agreed:
             raise _refusal(kinds[corrects], f"a request {kinds[agreed]}")
         if corrects and not np.isin(rows, self._state.rows.train).all():
             raise _refusal("to correct labels of other rows", "training rows")
         if self._started is not None:
-            journaled = self._started(requests)
+            journaled = self._started(requests, corrects=corrects)
             if journaled is None or not np.array_equal(np.setdiff1d(rows, journaled), []):
                 raise _refusal(
-                    f"to forget {len(rows)} rows for the requests {', '.join(requests) or 'none'}",
+                    f"{kinds[corrects]} ({len(rows)}) for the requests "
+                    f"{', '.join(requests) or 'none'}",
                     "the rows of requests that this party journaled and approved",
                 )
         elif requests:

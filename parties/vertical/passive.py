@@ -280,11 +280,13 @@ class PassiveSession:
             return
         store = party_models(self._party)
         after = state_digest(self.state)
-        own = {"before": self._before, "after": after, "older": store.contents()} | replaced(
+        before = self._before or after  # no order changed the model
+        own = {"before": before, "after": after, "older": store.contents()} | replaced(
             self._party, uses_kept=self.state.uses_kept
         )
         facts = decode(order.version, VersionFacts, own=own)
         store.write(order.checkpoint, self.run, whole, facts)
+        self._before = ""
 
     def _prune(self, order: vfl_pb2.PruneCheckpoints) -> None:
         """Erase checkpoints; after a request also the versions that know its rows."""
@@ -332,7 +334,7 @@ class PassiveSession:
         """
         gone: list[str] = []
         dropped = 0 if self.state.rows.corrects else len(self.state.requested_rows)
-        self._before = digest_before(self.state)
+        self._before = self._before or digest_before(self.state)
         if self._hooks is not None:
             self._hooks.purging(self.state)
         if dropped:

@@ -12,7 +12,7 @@ from parties.data.preprocess import declared_preprocessing
 from parties.session.setup import StartOptions
 from parties.session.start import start_party
 from parties.vertical.engine.party import VerticalParty
-from parties.vertical.forgotten_rows import without_forgotten_rows
+from parties.vertical.forgotten_rows import with_corrected_labels, without_forgotten_rows
 from parties.vertical.kept_model import read_kept_part
 from protocol.errors import IdentityError
 
@@ -51,6 +51,7 @@ def set_up_party(
     # A kept model knows which of its rows were forgotten, and a replay needs them once more.
     if not (started.serves or started.replays):
         holding = without_forgotten_rows(holding, started)
+        holding = with_corrected_labels(holding, started, agreement.labels.classes)
     if read is None:
         _check_holding(holding, agreement, name, settings)
     values = started.values()

@@ -41,6 +41,7 @@ _BASES = {
     LegalBasis.UNLAWFUL: "The processing was unlawful (GDPR Article 17(1)(d)).",
     LegalBasis.LEGAL_OBLIGATION: "A law requires the erasure (GDPR Article 17(1)(e)).",
     LegalBasis.CHILD: "The data were collected from a child (GDPR Article 17(1)(f)).",
+    LegalBasis.RECTIFICATION: "The data were inaccurate (GDPR Article 16).",
     LegalBasis.CONTRACT: "A contract requires the removal.",
     LegalBasis.OTHER_LAW: "Another law requires the removal.",
     LegalBasis.NOT_STATED: "No legal basis was stated.",
@@ -164,6 +165,7 @@ def receipt_page(
             audit=_AUDITS[receipt.audit.level],
             unsigned=receipt.parties_without_signature,
             first=receipt.prev_receipt_hash == NO_HASH,
+            corrects=all(each.kind is RequestKind.CORRECTION for each in receipt.requests),
         )
     )
 
@@ -206,6 +208,8 @@ def _removed(request: ReceiptRequest) -> str:
     rows = "1 row" if count == "1" else f"{count} rows"
     if request.kind is RequestKind.ROWS:
         return f"Of the persons that the request names, {rows} were in the model."
+    if request.kind is RequestKind.CORRECTION:
+        return f"The labels of {rows} in the model were replaced; the rows stay in the model."
     if request.kind is RequestKind.CLIENT:
         named = f" with the label {_joined(request.classes)}" if request.classes else ""
         return f"Rows{named} of the client {request.origin} had to be removed: {rows}."

@@ -42,12 +42,13 @@ LIMITS = (
 
 
 class RequestKind(StrEnum):
-    """What a request asks to remove."""
+    """What a request asks to remove, or to replace."""
 
     ROWS = "rows"
     LABEL = "label"
     LABELS_PART = "labels_part"
     CLIENT = "client"  # rows of the client that took the request
+    CORRECTION = "correction"  # replaces the labels of rows, which stay in the model
 
 
 class RequesterKind(StrEnum):
@@ -60,7 +61,10 @@ class RequesterKind(StrEnum):
 
 
 class LegalBasis(StrEnum):
-    """Why the rows had to be removed; the first six are the points of GDPR Article 17(1)."""
+    """Why rows had to be removed, or labels replaced.
+
+    The first six are the points of GDPR Article 17(1); the seventh is the right to rectification.
+    """
 
     NOT_NEEDED = "gdpr-17-1-a"
     CONSENT_WITHDRAWN = "gdpr-17-1-b"
@@ -68,6 +72,7 @@ class LegalBasis(StrEnum):
     UNLAWFUL = "gdpr-17-1-d"
     LEGAL_OBLIGATION = "gdpr-17-1-e"
     CHILD = "gdpr-17-1-f"
+    RECTIFICATION = "gdpr-16"
     CONTRACT = "contract"
     OTHER_LAW = "other-law"
     NOT_STATED = "not-stated"
@@ -182,7 +187,8 @@ class ReceiptRequest(JsonTable):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.kind is RequestKind.ROWS and (self.subjects_root is None or self.classes):
+        by_index = self.kind in (RequestKind.ROWS, RequestKind.CORRECTION)
+        if by_index and (self.subjects_root is None or self.classes):
             raise ValueError("a request for rows has a root of subjects and no classes")
         if self.kind in (RequestKind.LABEL, RequestKind.LABELS_PART) and not self.classes:
             raise ValueError("a request for labels names its classes")

@@ -103,8 +103,8 @@ EncodingOption = Annotated[ListEncoding, typer.Option(help="Encoding of the file
 GroundOption = Annotated[
     str,
     typer.Option(
-        help="Why: gdpr-17-1-a to gdpr-17-1-f (the points of Article 17(1)), contract, "
-        "other-law or not-stated."
+        help="Why: gdpr-17-1-a to gdpr-17-1-f (the points of Article 17(1)), gdpr-16 (inaccurate "
+        "data), contract, other-law or not-stated."
     ),
 ]
 ReceivedOption = Annotated[
@@ -253,6 +253,55 @@ def unlearn_request_command(  # noqa: PLR0913  a command has the options that it
     )  # fmt: skip
     run = _Run(config, party, out, certificates, master_key, changes or [], output, debug, data)
     run.console.run(lambda: make_request(run.place, asked, run.console))
+
+
+@unlearn_app.command(
+    "correct",
+    epilog="Example: vfl unlearn correct people.toml --party bank --labels corrected.csv",
+)
+def unlearn_correct_command(  # noqa: PLR0913  a command has the options that it has
+    *,
+    config: ConfigArgument,
+    party: PartyOption,
+    labels: Annotated[
+        Path,
+        typer.Option(
+            help="CSV file with an ID and its right label on each line. The header names the "
+            "columns as the party's data does; without a header, the label is the last column."
+        ),
+    ],
+    encoding: EncodingOption = ListEncoding.UTF8,
+    ground: GroundOption = "gdpr-16",
+    received: ReceivedOption = None,
+    identity_check: IdentityCheckOption = "",
+    requester: RequesterOption = "",
+    requested_by: RequestedByOption = RequesterOf.CONTROLLER,
+    list_ids: ListIdsOption = False,
+    key: KeyOption = None,
+    data: DataOption = None,
+    certificates: CertificatesOption = None,
+    out: OutOption = Path("runs"),
+    master_key: MasterKeyOption,
+    changes: SetOption = None,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Request that the kept model unlearns wrong labels and learns the right ones.
+
+    Only the active party has labels. The rows stay in the model; until the request is carried out,
+    no prediction uses them. The other parties receive row numbers, and neither IDs nor labels.
+
+    Exit codes: 2 usage, 3 config, 4 data, 5 identity, 7 storage, 8 policy, 9 integrity.
+    """
+    from parties.cli.request_actions import Asked, make_correction
+
+    asked = Asked(
+        ids=None, identities=(), label=None, fraction="1", seed=0, encoding=encoding.value,
+        ground=ground, received=received, identity_check=identity_check, requester=requester,
+        requested_by=requested_by.value, key=key, lists_ids=list_ids,
+    )  # fmt: skip
+    run = _Run(config, party, out, certificates, master_key, changes or [], output, debug, data)
+    run.console.run(lambda: make_correction(run.place, labels, asked, run.console))
 
 
 @unlearn_app.command("list", epilog="Example: vfl unlearn list people.toml --party shop")
@@ -554,6 +603,7 @@ def unlearn_purge_command(  # noqa: PLR0913  a command has the options that it h
         ),
     ] = None,
     key: KeyOption = None,
+    data: DataOption = None,
     certificates: CertificatesOption = None,
     out: OutOption = Path("runs"),
     master_key: MasterKeyOption,
@@ -564,12 +614,13 @@ def unlearn_purge_command(  # noqa: PLR0913  a command has the options that it h
     """Delete the private records (IDs, salts, recipients) of ended requests of this party.
 
     The signed events stay, because they contain no ID. The subjects cannot be
-    proved in receipts afterwards.
+    proved in receipts afterwards. A request that corrected labels is purged only when the party's
+    data has the corrected labels.
     """
     from parties.cli.request_actions import purge
 
-    run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
-    run.with_desk(lambda local, console: purge(local, request, key, console))
+    run = _Run(config, party, out, certificates, master_key, changes or [], output, debug, data)
+    run.with_desk(lambda local, console: purge(run.place, local, request, key, console))
 
 
 @unlearn_app.command(

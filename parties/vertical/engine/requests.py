@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from configs.agreement import RowRequest, VerticalAgreement
@@ -95,9 +96,14 @@ def relabel_planted_rows(
     """
     for each in chosen:
         for wrong in (each.canaries, each.mislabelled):
-            labels[wrong] = (labels[wrong] + 1) % len(classes)
+            labels[wrong] = torch.from_numpy(next_labels(labels[wrong].numpy(), classes))
         if each.request.backdoor:
             labels[each.poisoned] = classes.index(each.request.backdoor.target)
+
+
+def next_labels(labels: Index, classes: Sequence[str]) -> Index:
+    """The wrong labels, [rows], that are planted in rows with ``labels``, [rows]."""
+    return (labels + 1) % len(classes)
 
 
 def poisoned_rows(

@@ -5,6 +5,7 @@ from functools import partial
 from time import monotonic
 from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -422,18 +423,28 @@ class SplitModel:
             self.send_to_passive(vfl_pb2.UNLEARN, order, requested)
         self.state.forget(requested)
 
-    def correct(self, rows: Index, own: Index) -> None:
-        """Start a request that replaces the wrong labels of training ``rows``, [rows], by ``own``.
+    def correct(
+        self, rows: Index, learned: Index, own: Index, requests: Sequence[str] = ()
+    ) -> None:
+        """Start a request that replaces labels; training rows stay in the training.
 
-        The rows stay in the training. No label is sent.
+        No label is sent, and no row without a training row: the model did not learn these labels.
+
+        Args:
+            rows: [rows], the rows, ascending.
+            learned: [rows], the wrong labels, which the model learned.
+            own: [rows], the labels that replace them.
+            requests: IDs of journaled requests; empty for a request of the agreement.
         """
-        if not self._journal.replaying:
-            self.send_to_passive(vfl_pb2.UNLEARN, vfl_pb2.ForgetRows(corrects=True), rows)
-        self.state.forget(rows, corrects=True)
-        classes, labels = len(self.agreement.labels.classes), torch.from_numpy(own)
+        trained = np.intersect1d(rows, self.rows.train)
+        if len(trained):
+            if not self._journal.replaying:
+                order = vfl_pb2.ForgetRows(corrects=True, requests=requests)
+                self.send_to_passive(vfl_pb2.UNLEARN, order, trained)
+            self.state.forget(trained, corrects=True)
         self._learned = self.labels.clone()
-        self._learned[rows] = (labels + 1) % classes
-        self.labels[rows] = labels
+        self._learned[rows] = torch.from_numpy(learned)
+        self.labels[rows] = torch.from_numpy(own)
 
     def goodbye(self) -> None:
         """End the run: send ``Goodbye``, and delete the active party's checkpoints."""

@@ -349,6 +349,15 @@ class FedoraSettings(MethodSettings):
             )
         return self
 
+    def why_not_corrected(self) -> str:
+        """Return why these settings cannot replace labels; empty if they can."""
+        if self.policy == "counterfactual":
+            return ""
+        return (
+            f"unlearning.fedora.policy = {self.policy!r} cannot correct labels: set policy = "
+            "'counterfactual'"
+        )
+
     def check(self, agreement: VerticalAgreement) -> None:
         """Check that FedORA's start and its constraint are possible.
 
@@ -361,11 +370,8 @@ class FedoraSettings(MethodSettings):
                 "unlearning.fedora.policy = 'counterfactual'",
                 "; unlearning.fedora.policy = 'present' needs no local fit",
             )
-        if agreement.corrects and self.policy != "counterfactual":
-            raise ValueError(
-                f"unlearning.fedora.policy = {self.policy!r} cannot correct labels: set policy = "
-                "'counterfactual', or remove corrects = true from the request"
-            )
+        if agreement.corrects and (reason := self.why_not_corrected()):
+            raise ValueError(f"{reason}, or remove corrects = true from the request")
         if self.start == "redrawn":
             _require_local_fit(agreement, "unlearning.fedora.start = 'redrawn'")
         newton = agreement.training.optimiser == "newton-cg"

@@ -32,6 +32,17 @@ class VerticalDesk(LocalDesk):
         store.require()
         return kept_rows(store)
 
+    def kept_labels(self) -> dict[bytes, str]:
+        """Return own ID and label of each row that the kept model of the active party knows.
+
+        Raises:
+            StorageError: no model is kept.
+        """
+        rows, store = self.kept_rows(), party_models(self.party)
+        classes = self.party.agreement.labels.classes
+        labels = store.read(store.offer().kept or 0).tensors["labels"]["labels"].tolist()
+        return {each: classes[labels[row]] for each, row in rows.items()}
+
 
 @contextmanager
 def open_local_desk(
@@ -60,7 +71,7 @@ def open_local_desk(
     """
     agreement, settings = config.agreement, config.settings(name)
     started = offline_party(config, name, options)
-    holding = _holding(config, name, options) if reads_data else _NO_ROWS
+    holding = read_rows(config, name, options) if reads_data else _NO_ROWS
     party = VerticalParty(
         agreement=agreement, settings=settings, holding=holding, **started.values()
     )
@@ -72,8 +83,12 @@ def open_local_desk(
 _NO_ROWS = Holding(ids=(), in_test=np.zeros(0, np.bool_))
 
 
-def _holding(config: VerticalConfig, name: str, options: StartOptions) -> Holding:
-    """Read the rows of a party."""
+def read_rows(config: VerticalConfig, name: str, options: StartOptions) -> Holding:
+    """Read the rows of a party.
+
+    Raises:
+        DataError: the data cannot be read.
+    """
     agreement, settings = config.agreement, config.settings(name)
     return read_holding(
         settings.data,

@@ -1,11 +1,12 @@
 """Carrying out a batch of requests with the kept model: the method alone, then a new version."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
-from parties.common.errors import SessionEnded
+from parties.common.errors import SessionEnded, StorageError
 from parties.common.shared_randomness import Index
 from parties.requests.driver import NOT_FINITE, carry_out
 from parties.requests.duties import RequestDesk
@@ -15,7 +16,7 @@ from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.evaluation.quick_audit import QuickAudit, Readout, quick_audit, read_out
-from parties.vertical.kept_model import digest_before, state_digest
+from parties.vertical.kept_model import state_digest
 from parties.vertical.methods.fallback import keep_fallback_embeddings
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.network_run import NetworkRun
@@ -26,74 +27,127 @@ from parties.vertical.service.comparison import (
     comparison_figures,
     write_comparison,
 )
+from parties.vertical.service.desk import corrected_labels
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
+
+EXACT = Guarantee.EXACT
 
 
 class Quarantined(SessionEnded):
     """The model after a batch is not delivered: it lost too much accuracy, or is not finite."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one part of a batch did: the requests that forget rows, or those that replace labels."""
+
+    guarantee: Guarantee = Guarantee.EXACT  # the model never used the rows
+    figures: dict[str, str] = field(default_factory=dict)  # for the journal and the receipt
+
+
 def carry_out_batch(
     split_model: SplitModel, store: ModelStore, desk: RequestDesk, batch: list[str]
 ) -> None:
-    """Forget the rows of all requests of a batch, and write the next version at every party.
+    """Carry out all requests of a batch, and write the next version at every party.
+
+    Rows are forgotten first, and labels are replaced afterwards.
 
     Raises:
         Quarantined: the model lost more accuracy than agreed; every party must go back to the
             version before.
     """
-    agreement, party = split_model.agreement, split_model.party
-    method = vertical_method(agreement.unlearning.method)
+    method, party = split_model.agreement.unlearning.method, split_model.party
     parent = _parent(store)
+    before = split_model.once("before", str, lambda: state_digest(split_model.state))
+    corrections = [each for each in batch if desk.request(each).corrects]
+    forgettings = [each for each in batch if each not in corrections]
+    parts = [_forget(split_model, desk, forgettings)] if forgettings else []
+    parts += [_correct(split_model, desk, corrections)] if corrections else []
+    guarantees = [each.guarantee for each in parts]
+    own = {
+        "before": before,
+        "after": state_digest(split_model.state),
+        "older": store.contents(),
+        "audit": parts[-1].figures,
+        "guarantee": next((each for each in guarantees if each != EXACT), EXACT).value,
+    }
+    facts = VersionFacts("requests", event_time(party.now()), parent, tuple(batch), method, own)
+    made = largest_version(desk.journal.events())
+    split_model.keep_version(store, 1 + max(split_model.number, made), facts)
+
+
+def _forget(split_model: SplitModel, desk: RequestDesk, batch: list[str]) -> _Part:
+    """Forget the rows of requests."""
     asked = _rows(desk, batch)
     rows = asked[split_model.state.features.rows[asked] >= 0]
     if len(rows):
         split_model.forget(rows, batch)
-    audit: QuickAudit | None = None
-    compared: dict[str, str] = {}
-    before = after = state_digest(split_model.state)
-    guarantee = Guarantee.EXACT  # the model never used the rows
-    if len(split_model.rows.forgotten):
-        split_model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
-        first = _readout(split_model, "before")
-        result, compared = _run(split_model, batch)
-        guarantee = result.guarantee or method.guarantee
-        if result.stopped == NOT_FINITE:
-            raise Quarantined(f"the method {method.name} computed a number that is not finite")
-        audit = quick_audit(split_model, first, _readout(split_model, "after"))
-        if audit.loses() > agreement.requests.guard:  # at every level of the audit
-            raise Quarantined(
-                f"accuracy on validation rows fell from {audit.validation_before:.4f} to "
-                f"{audit.validation_after:.4f}, more than requests.guard allows"
-            )
-        keep_fallback_embeddings(split_model, vfl_pb2.UNLEARN)
-        before, after = digest_before(split_model.state), state_digest(split_model.state)
+    part = _change(split_model, batch) if len(split_model.rows.forgotten) else _Part()
     if len(rows):
         desk.forget_ids(split_model.state.features.ids(), batch)
         purge_request(split_model, "batch")
-    own = {
-        "before": before,
-        "after": after,
-        "older": store.contents(),
-        "audit": _figures(split_model, audit) | compared,
-        "guarantee": guarantee.value,
-    }
-    facts = VersionFacts(
-        "requests", event_time(party.now()), parent, tuple(batch), method.name, own
-    )
-    made = largest_version(desk.journal.events())
-    split_model.keep_version(store, 1 + max(split_model.number, made), facts)
+    return part
+
+
+def _correct(split_model: SplitModel, desk: RequestDesk, batch: list[str]) -> _Part:
+    """Replace the labels that requests name.
+
+    Raises:
+        StorageError: the labels are lost with a backup, and the data has the wrong ones.
+    """
+    rows, own, read = corrected_labels(split_model, desk, batch)
+    recorded = split_model.once("labels", list, split_model.labels[rows].tolist)
+    learned = np.array(recorded, np.int64)
+    if same := int((np.isin(rows, read) & (learned == own)).sum()):
+        raise StorageError(
+            f"the labels that the requests {', '.join(batch)} name are not kept any more, and the "
+            f"data of {split_model.party.name} has {same} of the wrong ones",
+            "correct the labels in the data, and start again",
+        )
+    split_model.correct(rows, learned, own, batch)
+    if not len(split_model.rows.forgotten):
+        split_model.end_correction()
+        return _Part()
+    part = _change(split_model, batch)
+    purge_request(split_model, "corrections")
+    return part
+
+
+def _change(split_model: SplitModel, batch: list[str]) -> _Part:
+    """Run the method on D_u, and compare the model with the one before.
+
+    Raises:
+        Quarantined: the model lost more accuracy than agreed.
+    """
+    agreement, corrects = split_model.agreement, split_model.rows.corrects
+    method = vertical_method(agreement.unlearning.method)
+    name = "corrections " if corrects else ""
+    split_model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
+    first = _readout(split_model, f"{name}before")
+    result, compared = _run(split_model, batch)
+    if result.stopped == NOT_FINITE:
+        raise Quarantined(f"the method {method.name} computed a number that is not finite")
+    audit = quick_audit(split_model, first, _readout(split_model, f"{name}after"))
+    if audit.loses() > agreement.requests.guard:  # at every level of the audit
+        raise Quarantined(
+            f"accuracy on validation rows fell from {audit.validation_before:.4f} to "
+            f"{audit.validation_after:.4f}, more than requests.guard allows"
+        )
+    keep_fallback_embeddings(split_model, vfl_pb2.UNLEARN)
+    return _Part(result.guarantee or method.guarantee, _figures(split_model, audit) | compared)
 
 
 def _run(split_model: SplitModel, batch: Sequence[str]) -> tuple[MethodResult, dict[str, str]]:
     """Carry out the method; with the audit ``full``, compare its model with Retrains.
 
+    A correction of labels is not compared.
+
     Returns:
         The result of the method, and the figures of the comparison.
     """
     agreement, receipt = split_model.agreement, min(batch)
-    if agreement.requests.audit != "full":
+    if agreement.requests.audit != "full" or split_model.rows.corrects:
         method = vertical_method(agreement.unlearning.method)
         return carry_out(method, NetworkRun(split_model)), {}
     comparison, request = compare_batch(split_model, receipt)
@@ -102,11 +156,19 @@ def _run(split_model: SplitModel, batch: Sequence[str]) -> tuple[MethodResult, d
     return comparison.delivered.result, dict(comparison_figures(request))
 
 
-def _figures(split_model: SplitModel, audit: QuickAudit | None) -> dict[str, str]:
+def _figures(split_model: SplitModel, audit: QuickAudit) -> dict[str, str]:
     """The figures that the journal and the receipt get; none without an audit."""
-    if audit is None or split_model.agreement.requests.audit == "none":
+    if split_model.agreement.requests.audit == "none":
         return {}
-    return audit.as_text() | {"validation_rows": str(len(split_model.rows.validation))}
+    found = audit.as_text() | {"validation_rows": str(len(split_model.rows.validation))}
+    if not split_model.rows.corrects:
+        return found
+    attacks = ("membership_auc", "membership_error", "streisand_auc")  # the rows stay in the model
+    return {
+        name.replace("forgotten", "corrected"): value
+        for name, value in found.items()
+        if name not in attacks
+    }
 
 
 def quarantine(desk: RequestDesk, store: ModelStore, batch: list[str], why: str) -> str:

@@ -1,16 +1,19 @@
-"""The desk for requests of a vertical party, and the rows that they name by label."""
+"""The desk for requests of a vertical party, and the rows and labels that they name."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from configs.agreement import VerticalAgreement
 from configs.config_file import agreement_digest
-from configs.unlearning import table_name
+from configs.unlearning import MethodSettings, table_name
 from parties.common.shared_randomness import Index, derive_key, permutation
 from parties.requests.duties import RequestDesk
 from parties.requests.lifecycle import RequestView
 from parties.requests.receipts import Federation, params_hash
+from parties.requests.subjects import SubjectStore
+from parties.vertical.engine.features import read_labels
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.forgotten_rows import request_rules
@@ -34,8 +37,69 @@ def open_desk(party: VerticalParty, agreement: VerticalAgreement) -> RequestDesk
     """Open the journal of requests of a vertical party."""
     rules, federation = request_rules(agreement), federation_of(agreement)
     settings = party.settings.requests
-    automatic, recipients = settings.policy == "automatic", settings.recipients
-    return RequestDesk(party, rules, federation, automatic=automatic, recipients=recipients)
+    return RequestDesk(
+        party,
+        rules,
+        federation,
+        automatic=settings.policy == "automatic",
+        recipients=settings.recipients,
+        refusal=partial(_refusal, agreement),
+    )
+
+
+def why_not_corrected(agreement: VerticalAgreement) -> str:
+    """Why labels of a kept model cannot be replaced; empty if they can."""
+    plan = agreement.unlearning
+    if plan.method not in plan.correcting:
+        return (
+            f"unlearning.method = {plan.method!r} cannot correct labels; these methods can: "
+            f"{', '.join(plan.correcting)}"
+        )
+    if agreement.privacy.label_dp is not None:
+        return "privacy.label_dp flips labels at random, so a correction is not possible"
+    settings: MethodSettings | None = getattr(plan, table_name(plan.method), None)
+    return "" if settings is None else settings.why_not_corrected()
+
+
+def _refusal(agreement: VerticalAgreement, view: RequestView) -> str:
+    """Why a party refuses a request by its policy; empty if it does not."""
+    if not view.corrects:
+        return ""
+    if view.origin != agreement.active:
+        return f"only {agreement.active} has labels and can correct them"
+    return why_not_corrected(agreement)
+
+
+def corrected_labels(
+    split_model: SplitModel, desk: RequestDesk, batch: Sequence[str]
+) -> tuple[Index, Index, Index]:
+    """The rows whose labels requests replace, and their new labels.
+
+    The label of a row is that of the last request in ``batch`` that names it. A request whose
+    private record was purged, or is lost with a backup, takes the labels of the party's data.
+
+    Returns:
+        The rows, [rows], ascending; their labels, [rows]; and those of the rows whose labels are of
+        the data, [read].
+    """
+    party, features = split_model.party, split_model.state.features
+    classes, store = split_model.agreement.labels.classes, SubjectStore(desk.journal, party.keys)
+    place = {each: row for row, each in enumerate(features.ids()) if each}
+    found, read = dict[int, int](), list[int]()
+    for name in batch:
+        subjects, rows = store.of(name), desk.request(name).rows or ()
+        if subjects is None:
+            present = [row for row in rows if features.rows[row] >= 0]
+            own = read_labels(party, features.rows[present])
+            found |= dict(zip(present, own.tolist(), strict=True))
+            read += present
+            continue
+        for each in subjects:
+            if each.id in place and place[each.id] in rows:
+                found[place[each.id]] = classes.index(each.label)
+    ordered = sorted(found)
+    labels = np.array([found[row] for row in ordered], np.int64)
+    return np.array(ordered, np.int64), labels, np.unique(np.array(read, np.int64))
 
 
 def labelled_rows(split_model: SplitModel, view: RequestView) -> Index:

@@ -128,13 +128,18 @@ class ServingSession:
         present = PresentModel(self._party, self._store, state, run)
         state_new_version(self._desk, present, [self._channel.sent_transcript])
 
-    def _started(self, requests: Sequence[str]) -> Index | None:
-        """The rows of journaled requests that may be carried out; None if one may not."""
+    def _started(self, requests: Sequence[str], *, corrects: bool) -> Index | None:
+        """The rows of journaled requests that may be carried out; None if one may not.
+
+        ``corrects``: whether the requests replace labels.
+        """
         views = {each.id: each for each in self._desk.requests()}
         chosen = [views.get(each) for each in requests]
         rows = set[int]()
         for view in chosen:
             if view is None or view.state is not RequestState.RUNNING or view.rows is None:
+                return None
+            if view.corrects is not corrects:
                 return None
             rows |= set(view.rows)
         return np.array(sorted(rows), np.int64) if chosen else None

@@ -152,6 +152,11 @@ def plan_replay(
         )
     _refuse_other_conditions(party, receipt)
     views = {each.id: each for each in desk.requests()}
+    if any(views[each].corrects for each in view.batch):
+        raise PolicyError(
+            f"the request {party.replays} replaced labels, or was carried out with one that did: "
+            "a replay repeats only requests that forget rows"
+        )
     rows = {row for each in view.batch for row in views[each].rows or ()}
     offer = _offer(party, receipt)
     return ReplayPlan(party, receipt, view.batch, np.array(sorted(rows), np.int64), offer)
@@ -244,9 +249,10 @@ class ReplaySession:
         report = vfl_pb2.BlockReport(commitment=bytes.fromhex(made))
         self._channel.send(vfl_pb2.Done(report=report))
 
-    def _started(self, requests: Sequence[str]) -> Index | None:
-        """The rows of the batch; None if other requests are named."""
-        return self._plan.rows if tuple(requests) == self._plan.batch else None
+    def _started(self, requests: Sequence[str], *, corrects: bool) -> Index | None:
+        """The rows of the batch; None if other requests are named, or labels are replaced."""
+        same = tuple(requests) == self._plan.batch and not corrects
+        return self._plan.rows if same else None
 
 
 def _refuse_erasure(*_: object) -> None:

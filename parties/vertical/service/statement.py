@@ -9,6 +9,7 @@ import torch
 from parties import __version__
 from parties.requests.duties import RequestDesk
 from parties.requests.events import EventKind, StatedBody, StoredItem
+from parties.requests.lifecycle import RequestView
 from parties.requests.signing import commitment
 from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT
@@ -53,9 +54,10 @@ def state_new_version(desk: RequestDesk, present: PresentModel, sent: Sequence[b
     kept = ReplayWindow(desk, party, store).with_parent(facts.parent)
     store.prune(newest.number, versions=True, keep=kept)
     save_local_model(party, state, present.run)
-    destroyed = _destroyed(party, desk, facts, kept)
     for request in missing:
-        rows = desk.request(request).rows or ()
+        view = desk.request(request)
+        rows = () if view.corrects else view.rows or ()  # rows with other labels stay
+        destroyed = _destroyed(party, view, facts, kept)
         body = StatedBody(
             version=newest.number,
             before=commitment(party, request, facts.own["before"]),
@@ -78,23 +80,19 @@ def state_new_version(desk: RequestDesk, present: PresentModel, sent: Sequence[b
 
 
 def _destroyed(
-    party: VerticalParty, desk: RequestDesk, facts: VersionFacts, kept: Container[int]
+    party: VerticalParty, view: RequestView, facts: VersionFacts, kept: Container[int]
 ) -> list[StoredItem]:
-    """What a party destroyed for a new version, but for the versions ``kept`` for a replay."""
+    """What a party destroyed for a request, but for the versions ``kept`` for a replay."""
     older = [(number, kind) for number, kind in facts.own["older"] if number not in kept]
     found = [model_item(number, kind) for number, kind in older]
-    found.append(StoredItem(id="features-and-embeddings-in-memory", kind="embeddings"))
-    if party.name == party.agreement.active:
-        if party.agreement.keeps_embeddings:
+    active = party.name == party.agreement.active
+    if not view.corrects:
+        found.append(StoredItem(id="features-and-embeddings-in-memory", kind="embeddings"))
+        if active and party.agreement.keeps_embeddings:
             found.append(StoredItem(id="kept-embeddings-of-the-rows", kind="embeddings"))
-        if _had_fallback(desk, facts.requests):
-            found.append(StoredItem(id="fallback-model-in-memory", kind="model"))
+    if active and view.fallback is not None:  # it predicted because a party was absent
+        found.append(StoredItem(id="fallback-model-in-memory", kind="model"))
     return found
-
-
-def _had_fallback(desk: RequestDesk, requests: Sequence[str]) -> bool:
-    """Whether a fallback model predicted for one of the requests, because a party was absent."""
-    return any(desk.request(each).fallback is not None for each in requests)
 
 
 def _kept_copies(state: PartyState) -> tuple[StoredItem, ...]:

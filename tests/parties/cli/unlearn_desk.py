@@ -47,7 +47,7 @@ class Desk:
     def run(self, command: str, *options: object, party: str = "left") -> Result:
         words = ["unlearn", command, self.folder / "trio.toml", "--party", party]
         words += ["--out", self.folder / "runs", "--format", "json", *options]
-        if command == "request":
+        if command in ("request", "correct"):
             words += ["--data", self.folder]
         environment = {"COLUMNS": "300", "VFL_DATA": None, "VFL_MASTER_KEY_FILE": None}
         return CliRunner().invoke(app, [str(word) for word in words], env=environment)

@@ -15,7 +15,11 @@ from configs.config_file import validate_table
 from configs.errors import ConfigError
 from parties.common.errors import PolicyError
 from parties.report.page import report_page
-from parties.vertical.engine.requests import relabel_planted_rows, select_request_rows
+from parties.vertical.engine.requests import (
+    next_labels,
+    relabel_planted_rows,
+    select_request_rows,
+)
 from parties.vertical.engine.rows import RowSets
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.methods.counterfactual import find_targets
@@ -60,7 +64,7 @@ def test_the_active_party_alone_replaces_the_labels(tmp_path: Path) -> None:
         rows, right = planted(split_model)
         wrong = split_model.labels.clone()
         start_training(split_model, "original")
-        split_model.correct(rows, right[rows].numpy())
+        split_model.correct(rows, next_labels(right[rows].numpy(), "abc"), right[rows].numpy())
         assert torch.equal(split_model.labels, right)
         assert torch.equal(split_model.learned_labels, wrong)
         for session in sessions.values():
@@ -93,7 +97,7 @@ def test_the_reference_expects_the_corrected_labels(tmp_path: Path) -> None:
     with open_split_model(tmp_path, training=training, **ALONE) as (split_model, _):
         rows, right = planted(split_model)
         start_training(split_model, "original")
-        split_model.correct(rows, right[rows].numpy())
+        split_model.correct(rows, next_labels(right[rows].numpy(), "abc"), right[rows].numpy())
         run = NetworkRun(split_model)
         validated = run.logits(vfl_pb2.VALIDATION, VALIDATED)
         (targets,) = find_targets(run, validated).log_targets

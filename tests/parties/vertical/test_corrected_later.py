@@ -1,0 +1,295 @@
+"""Labels of a kept model that are corrected by a request, long after the training."""
+
+import csv
+import json
+import shutil
+from collections.abc import Mapping
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from kept_trio import KeptTrio, train_trio
+from three_parties import PARTIES
+
+from parties.common.errors import StorageError
+from parties.requests.events import EventKind, RequestedBody, event_time, new_request_id
+from parties.requests.lifecycle import RequestState
+from parties.requests.subjects import Subject, SubjectClass, SubjectStore, subjects_root
+from parties.vertical.kept_model import kept_rows
+from unlearning.receipts.receipt import RequestKind, decode_receipt
+
+FIT = {"fit_epochs": 1, "top_epochs": 1, "joint_epochs": 1}
+EXACT = {"method": "retrain-local", "retrain_local": FIT, "compare": ("fine-tune", "relabel")}
+PLAN: dict[str, Any] = {
+    "unlearning": EXACT | {"retrains": 2},
+    "requests": {"guard": 1.0},
+    "limits": {"checkpoint_seconds": 0.0},
+}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> KeptTrio:
+    """Three parties that have trained; tests work on copies."""
+    return train_trio(tmp_path_factory.mktemp("trained"), **PLAN)
+
+
+@pytest.fixture
+def trio(trained: KeptTrio, tmp_path: Path) -> KeptTrio:
+    """A copy of the trained parties."""
+    shutil.copytree(trained.folder, tmp_path / "trio")
+    return KeptTrio(tmp_path / "trio", trained.plan)
+
+
+def content(trio: KeptTrio, name: str = "hub") -> Any:
+    """The content of the newest version of a party."""
+    store = trio.models()[name]
+    return store.read(store.offer().kept)
+
+
+def labels(trio: KeptTrio) -> torch.Tensor:
+    """The labels of the newest version, [common_rows]."""
+    found: torch.Tensor = content(trio).tensors["labels"]["labels"]
+    return found
+
+
+def rows_of(trio: KeptTrio, part: str) -> list[int]:
+    """The rows of a set of the newest version: ``train``, ``validation`` or ``test``."""
+    found: list[int] = content(trio).tensors["rows"][part].tolist()
+    return found
+
+
+def weights(trio: KeptTrio) -> list[torch.Tensor]:
+    """All parameters of the newest version at all parties."""
+    stores = [content(trio, name).tensors for name in PARTIES]
+    return [
+        part[key] for each in stores for slot, part in sorted(each.items())
+        if slot.startswith("model") for key in sorted(part)
+    ]  # fmt: skip
+
+
+def next_class(trio: KeptTrio, rows: list[int]) -> dict[int, str]:
+    """Another label for each row."""
+    now = labels(trio)
+    return {row: "abc"[(int(now[row]) + 1) % 3] for row in rows}
+
+
+def correct(trio: KeptTrio, wanted: Mapping[int, str], name: str = "hub") -> str:
+    """Make a request that gives rows other labels, and return its ID."""
+    us = trio.party(name)
+    place = {row: each for each, row in kept_rows(trio.models()[name]).items()}
+    subjects = [
+        Subject(place[row].decode(), place[row], SubjectClass.ALIGNED, bytes(32), label)
+        for row, label in sorted(wanted.items())
+    ]
+    now = us.now()
+    body = RequestedBody(
+        kind="correction",
+        rows=tuple(sorted(wanted)),
+        ground="gdpr-16",
+        received_at=event_time(now),
+        due_at=event_time(now + timedelta(days=30)),
+        subjects_root=subjects_root(subjects),
+    )
+    with closing(trio.desk(name)) as desk:
+        desk.attend()
+        store, views = SubjectStore(desk.journal, us.keys), desk.requests()
+        request, _ = store.submit(body, subjects, None, views, new_request_id(now), again=True)
+        desk.attend()
+    return request
+
+
+def write_labels(trio: KeptTrio, wanted: Mapping[int, str]) -> None:
+    """Write labels into the data of the active party."""
+    place = {row: each.decode() for each, row in kept_rows(trio.models()["hub"]).items()}
+    by_id = {place[row]: label for row, label in wanted.items()}
+    path = trio.folder / "hub.csv"
+    with path.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    for line in lines:
+        line["label"] = by_id.get(line["id"], line["label"])
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, lines[0].keys())
+        table.writeheader()
+        table.writerows(lines)
+
+
+def test_labels_are_replaced_and_the_receipt_says_so(trio: KeptTrio) -> None:
+    train, validation = rows_of(trio, "train"), rows_of(trio, "validation")
+    wanted = next_class(trio, [*train[:12], validation[0]])
+    before, rows = labels(trio).clone(), kept_rows(trio.models()["left"])
+    request = correct(trio, wanted)
+    with closing(trio.desk("hub")) as desk:
+        assert desk.frozen_rows(1) == set(wanted)
+    trio.carry_out()
+    now = labels(trio)
+    assert {row: "abc"[int(now[row])] for row in wanted} == wanted
+    others = [row for row in range(len(now)) if row not in wanted]
+    assert torch.equal(now[others], before[others])
+    assert rows_of(trio, "train") == train
+    assert kept_rows(trio.models()["left"]) == rows  # no row is gone
+    with closing(trio.desk("hub")) as desk:
+        assert desk.frozen_rows(trio.models()["hub"].offer().kept) == frozenset()
+        assert len(desk.forgotten) == 0
+    receipts = set()
+    for name in PARTIES:
+        assert trio.view(name, request).state is RequestState.CERTIFIED
+        path = trio.folder / "runs" / "trio" / name / "receipts" / f"{request}.json"
+        receipts.add(path.read_bytes())
+        assert "Labels were replaced in a model" in path.with_suffix(".html").read_text()
+    (receipt,) = map(decode_receipt, receipts)
+    assert receipt.requests[0].kind is RequestKind.CORRECTION
+    assert receipt.requests[0].count_bucket == "8-15"
+    for statement in receipt.statements:
+        assert statement.model_before != statement.model_after
+        kinds = {each.kind.value for each in statement.artefacts_destroyed}
+        assert kinds <= {"model", "checkpoint"}  # features and embeddings stay
+
+
+def test_no_event_contains_an_id_or_a_label(trio: KeptTrio) -> None:
+    wanted = next_class(trio, rows_of(trio, "train")[:3])
+    request = correct(trio, wanted)
+    trio.carry_out()
+    with closing(trio.desk("left")) as desk:
+        (asked,) = [
+            each for each in desk.journal.events(request) if each.kind is EventKind.REQUESTED
+        ]
+        assert asked.body.model_dump()["classes"] == ()
+        assert SubjectStore(desk.journal, trio.party("left").keys).of(request) is None
+
+
+def test_model_is_that_of_parties_that_never_had_the_wrong_labels(
+    trio: KeptTrio, tmp_path: Path
+) -> None:
+    """``retrain-local`` reads the rows and their present labels alone."""
+    train = rows_of(trio, "train")
+    wanted = next_class(trio, train[:20])
+    clean = KeptTrio(tmp_path / "clean", trio.plan)
+    shutil.copytree(trio.folder, clean.folder)
+    last, *first = sorted(wanted)
+    write_labels(clean, {row: wanted[row] for row in first})
+    shutil.rmtree(clean.folder / "runs")
+    clean.train()
+    assert torch.equal(labels(clean)[first], torch.tensor(["abc".index(wanted[r]) for r in first]))
+    correct(trio, wanted)
+    correct(clean, {last: wanted[last]})
+    trio.carry_out()
+    clean.carry_out()
+    for one, other in zip(weights(trio), weights(clean), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("name", ["hub", "left"])
+def test_crash_at_any_step_ends_with_the_same_model(
+    trio: KeptTrio, tmp_path: Path, name: str
+) -> None:
+    wanted = next_class(trio, rows_of(trio, "train")[:9])
+    request = correct(trio, wanted)
+    other = KeptTrio(tmp_path / "crashed", trio.plan)
+    shutil.copytree(trio.folder, other.folder)
+    trio.carry_out()
+    for last in (trio.messages // 3, trio.messages // 4, trio.messages // 5):
+        other.carry_out(crash=(name, last))
+    other.carry_out()
+    view = other.view("right", request)
+    assert (view.state, view.starts) == (RequestState.CERTIFIED, 1)
+    assert torch.equal(labels(trio), labels(other))
+    for one, another in zip(weights(trio), weights(other), strict=True):
+        assert torch.equal(one, another)
+
+
+def test_rows_outside_training_get_their_labels_without_a_method(trio: KeptTrio) -> None:
+    before = weights(trio)
+    wanted = next_class(trio, [rows_of(trio, "validation")[0], rows_of(trio, "test")[0]])
+    request = correct(trio, wanted)
+    trio.carry_out()
+    assert trio.view("left", request).state is RequestState.CERTIFIED
+    assert {row: "abc"[int(labels(trio)[row])] for row in wanted} == wanted
+    assert all(map(torch.equal, before, weights(trio)))
+
+
+def test_only_the_active_party_can_correct_labels(trio: KeptTrio) -> None:
+    request = correct(trio, next_class(trio, rows_of(trio, "train")[:2]), "left")
+    trio.carry_out()
+    view = trio.view("hub", request)
+    assert view.state is RequestState.REJECTED
+    assert "only hub has labels" in view.reason
+
+
+def test_method_that_cannot_correct_labels_is_named(trio: KeptTrio) -> None:
+    trio.plan["unlearning"] = EXACT | {"method": "gradient-ascent", "retrains": 2}
+    request = correct(trio, next_class(trio, rows_of(trio, "train")[:2]))
+    view = trio.view("hub", request)
+    assert view.state is RequestState.REJECTED
+    assert "'gradient-ascent' cannot correct labels" in view.reason
+
+
+def test_restored_models_do_both_kinds_of_request_again(trio: KeptTrio) -> None:
+    backup = trio.folder / "backup"
+    for name in PARTIES:
+        here = trio.folder / "runs" / "trio" / name
+        shutil.copytree(here / "models", backup / name / "models")
+        shutil.copy(here / "keys.json", backup / name)
+    train = rows_of(trio, "train")
+    wanted = next_class(trio, train[:6])
+    correct(trio, wanted)
+    trio.carry_out()
+    trio.request("left", train[10:14])
+    trio.carry_out()
+    for name in PARTIES:
+        here = trio.folder / "runs" / "trio" / name
+        shutil.rmtree(here / "models")
+        shutil.copytree(backup / name / "models", here / "models")
+        kept = json.loads((here / "keys.json").read_text())
+        old = json.loads((backup / name / "keys.json").read_text())
+        (here / "keys.json").write_text(json.dumps(old | kept))
+    trio.carry_out()
+    assert {row: "abc"[int(labels(trio)[row])] for row in wanted} == wanted
+    assert not set(train[10:14]) & set(kept_rows(trio.models()["right"]).values())
+
+
+def test_training_uses_corrected_labels_where_the_data_has_others(trio: KeptTrio) -> None:
+    wanted = next_class(trio, rows_of(trio, "train")[:4])
+    place = {row: each for each, row in kept_rows(trio.models()["hub"]).items()}
+    correct(trio, wanted)
+    trio.carry_out()
+    trio.train()
+    now, rows = labels(trio), kept_rows(trio.models()["hub"])
+    for row, label in wanted.items():
+        assert "abc"[int(now[rows[place[row]]])] == label
+    back = next_class(trio, [rows[place[row]] for row in wanted])
+    correct(trio, back)  # the last request counts
+    trio.carry_out()
+    trio.train()
+    now, by_id = labels(trio), kept_rows(trio.models()["hub"])
+    inverse = {row: each for each, row in rows.items()}
+    for row, label in back.items():
+        assert "abc"[int(now[by_id[inverse[row]]])] == label
+
+
+def test_lost_labels_are_not_guessed(trio: KeptTrio) -> None:
+    wanted = next_class(trio, rows_of(trio, "train")[:3])
+    request = correct(trio, wanted)
+    with closing(trio.desk("hub")) as desk:
+        trio.party("hub").keys.destroy(f"subjects-{request}")
+        assert SubjectStore(desk.journal, trio.party("hub").keys).of(request) is None
+    with pytest.raises(StorageError, match="has 3 of the wrong ones"):
+        trio.carry_out()
+    write_labels(trio, wanted)
+    trio.carry_out()
+    assert {row: "abc"[int(labels(trio)[row])] for row in wanted} == wanted
+
+
+def test_fedora_corrects_with_its_label_form(tmp_path: Path) -> None:
+    fedora = {"iterations": 4, "batch": 16}
+    unlearning = {"method": "fedora", "fedora": fedora, "compare": ("fine-tune", "relabel")}
+    trio = train_trio(tmp_path, unlearning=unlearning | {"retrains": 2}, requests={"guard": 1.0})
+    wanted = next_class(trio, rows_of(trio, "train")[:10])
+    request = correct(trio, wanted)
+    trio.carry_out()
+    path = trio.folder / "runs" / "trio" / "left" / "receipts" / f"{request}.json"
+    receipt = decode_receipt(path.read_bytes())
+    assert receipt.method == "fedora"
+    assert {row: "abc"[int(labels(trio)[row])] for row in wanted} == wanted
