@@ -104,17 +104,11 @@ class KeptTrio:
             raise each
         return active.result()
 
-    def carry_out(self, *, crash: tuple[str, int] | None = None, **changes: Any) -> None:
-        """Serve until nothing is left to do.
-
-        ``crash``: the party that crashes, and after how many messages; the others then end, too.
-        """
+    def carry_out(self, **changes: Any) -> None:
+        """Serve until nothing is left to do."""
         port, plan = MemoryPort(), self.plan
         self.plan = {**plan, **changes}
         trio = {name: self.party(name) for name in self.names}
-        if crash is not None:
-            crash_after(trio[crash[0]], crash[1])
-        counted = count_messages(trio["hub"])
         desks = {name: open_desk(each, each.agreement) for name, each in trio.items()}
 
         def follow(name: str) -> None:
@@ -125,14 +119,10 @@ class KeptTrio:
             hub = trio["hub"], port, desks["hub"], NoPredictions()
             runs: list[Future[None]] = [pool.submit(serve_active, *hub, once=True)]
             runs += [pool.submit(follow, name) for name in self.names if name != "hub"]
-            failures = [each.exception(SECONDS) for each in runs]
-        self.messages = counted[0]
+            for each in runs:
+                each.result(SECONDS)
         for each_desk in desks.values():
             each_desk.close()
-        if crash is not None and any(isinstance(each, Crash) for each in failures):
-            return
-        for each_failure in filter(None, failures):
-            raise each_failure
 
     def request(self, name: str, asked_rows: Iterable[int] = (), **content: Any) -> str:
         """Raise a request at one party, and return its ID."""

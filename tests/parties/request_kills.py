@@ -15,6 +15,7 @@ from signal import SIGKILL
 from time import monotonic, sleep
 from typing import Self, TypeAlias
 
+from corrections import submit_correction
 from plain_search import search_persons
 from request_federation import RequestFederation, Service, write_trio
 from watched_party import Watch
@@ -72,8 +73,9 @@ class RequestKills:
         finished: the outcomes so far.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, *, corrects: bool = False) -> None:
+        """Open the lives in ``folder``; ``corrects``: the request replaces labels."""
+        self._folder, self._corrects = folder, corrects
         self.trained, self.quiet = folder / "trained", folder / "quiet"
         self._record = folder / "lives.jsonl"
         if not (folder / "quiet.json").exists():
@@ -117,10 +119,23 @@ class RequestKills:
 
     def _live_quietly(self) -> None:
         self.federation.train(self.trained)
+        if self._corrects:
+            self._live_with(self._correct(), {})
+            return
         persons = self._subjects()
         found = search_persons(self.trained, persons)
         assert len(found) >= len(persons), f"the search finds nothing before the request: {found}"
         self._live_with(self.federation.request("right", self.trained, ROWS), persons)
+
+    def _correct(self) -> str:
+        """Request other labels for ``ROWS``; return the ID of the request."""
+        hub = self.federation.hub
+        with self.federation.local(hub, self.trained) as local:
+            now, place = local.kept_labels(), local.kept_rows()
+            wanted = {
+                row: "abc"["bca".index(now[each])] for each, row in place.items() if row in ROWS
+            }
+            return submit_correction(local.party, local.desk, wanted)
 
     def _open(self, folder: Path) -> RequestFederation:
         """The parties, written into ``folder`` if they are not there yet."""

@@ -5,19 +5,19 @@ import json
 import shutil
 from collections.abc import Mapping
 from contextlib import closing
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from corrections import submit_correction
 from kept_trio import KeptTrio, train_trio
 from three_parties import PARTIES
 
 from parties.common.errors import StorageError
-from parties.requests.events import EventKind, RequestedBody, event_time, new_request_id
+from parties.requests.events import EventKind
 from parties.requests.lifecycle import RequestState
-from parties.requests.subjects import Subject, SubjectClass, SubjectStore, subjects_root
+from parties.requests.subjects import SubjectStore
 from parties.vertical.kept_model import kept_rows
 from unlearning.receipts.receipt import RequestKind, decode_receipt
 
@@ -78,27 +78,8 @@ def next_class(trio: KeptTrio, rows: list[int]) -> dict[int, str]:
 
 def correct(trio: KeptTrio, wanted: Mapping[int, str], name: str = "hub") -> str:
     """Make a request that gives rows other labels, and return its ID."""
-    us = trio.party(name)
-    place = {row: each for each, row in kept_rows(trio.models()[name]).items()}
-    subjects = [
-        Subject(place[row].decode(), place[row], SubjectClass.ALIGNED, bytes(32), label)
-        for row, label in sorted(wanted.items())
-    ]
-    now = us.now()
-    body = RequestedBody(
-        kind="correction",
-        rows=tuple(sorted(wanted)),
-        ground="gdpr-16",
-        received_at=event_time(now),
-        due_at=event_time(now + timedelta(days=30)),
-        subjects_root=subjects_root(subjects),
-    )
     with closing(trio.desk(name)) as desk:
-        desk.attend()
-        store, views = SubjectStore(desk.journal, us.keys), desk.requests()
-        request, _ = store.submit(body, subjects, None, views, new_request_id(now), again=True)
-        desk.attend()
-    return request
+        return submit_correction(trio.party(name), desk, wanted)
 
 
 def write_labels(trio: KeptTrio, wanted: Mapping[int, str]) -> None:
@@ -179,25 +160,6 @@ def test_model_is_that_of_parties_that_never_had_the_wrong_labels(
     clean.carry_out()
     for one, other in zip(weights(trio), weights(clean), strict=True):
         assert torch.equal(one, other)
-
-
-@pytest.mark.parametrize("name", ["hub", "left"])
-def test_crash_at_any_step_ends_with_the_same_model(
-    trio: KeptTrio, tmp_path: Path, name: str
-) -> None:
-    wanted = next_class(trio, rows_of(trio, "train")[:9])
-    request = correct(trio, wanted)
-    other = KeptTrio(tmp_path / "crashed", trio.plan)
-    shutil.copytree(trio.folder, other.folder)
-    trio.carry_out()
-    for last in (trio.messages // 3, trio.messages // 4, trio.messages // 5):
-        other.carry_out(crash=(name, last))
-    other.carry_out()
-    view = other.view("right", request)
-    assert (view.state, view.starts) == (RequestState.CERTIFIED, 1)
-    assert torch.equal(labels(trio), labels(other))
-    for one, another in zip(weights(trio), weights(other), strict=True):
-        assert torch.equal(one, another)
 
 
 def test_rows_outside_training_get_their_labels_without_a_method(trio: KeptTrio) -> None:

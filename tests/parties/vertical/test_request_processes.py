@@ -35,6 +35,15 @@ def test_request_survives_kills_of_every_party(kills: RequestKills) -> None:
     assert {name for each in outcomes for name, _ in each.kills} == {"hub", "left", "right"}
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_correction_of_labels_survives_kills_of_every_party(tmp_path: Path) -> None:
+    kills = RequestKills(tmp_path / "trio", corrects=True)
+    outcomes = list(kills.run(kills.single()[:KILLS]))
+    assert [each for each in outcomes if each.failures] == []
+    assert {name for each in outcomes for name, _ in each.kills} == {"hub", "left", "right"}
+
+
 @pytest.fixture(scope="module")
 def recorded(kills: RequestKills, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a life whose calls were recorded."""
