@@ -4,6 +4,7 @@
 of the repository.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
-from request_federation import RequestFederation
+from request_federation import PATIENCE, RequestFederation
 from watched_party import Recording, Watch
 
 from parties.session.simulation import import_for_parties
@@ -28,6 +29,17 @@ PROGRAMS = {
     "vfl-party": "from parties.cli.main import party_main; party_main()",
     "vfl-verify": "from unlearning.receipts.__main__ import verify_main; verify_main()",
 }
+
+CANONICAL = """
+import json, sys
+from pathlib import Path
+from configs.config_file import canonical_agreement
+from parties.cli.modes import read_runnable
+found = {}
+for path in sys.argv[1:]:
+    found[path] = canonical_agreement(read_runnable(Path(path), [], None).agreement)
+print(json.dumps(found))
+"""
 
 
 def unpack_version_before(folder: Path, *paths: str) -> Path:
@@ -43,6 +55,17 @@ def unpack_version_before(folder: Path, *paths: str) -> Path:
     with tarfile.open(fileobj=BytesIO(archive)) as files:
         files.extractall(folder, filter="data")
     return folder
+
+
+def canonical_agreements(root: Path, configs: Sequence[Path]) -> dict[str, str]:
+    """The canonical agreements of config files, by file, as the code in ``root`` reads them."""
+    words = [sys.executable, "-c", CANONICAL, *map(str, configs)]
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    printed = subprocess.run(
+        words, stdout=subprocess.PIPE, check=True, cwd=root, env=environment
+    ).stdout
+    found: dict[str, str] = json.loads(printed)
+    return found
 
 
 class TwoVersions(RequestFederation):
@@ -73,17 +96,23 @@ class TwoVersions(RequestFederation):
         process.start()
         return process
 
-    def call(self, name: str, out: Path, program: str, *arguments: str) -> str:
-        """Run a program of one party to its end, in this party's version; return its output."""
-        keys = [] if program == "vfl-verify" else ["--out", str(out)]
+    def call(self, name: str, out: Path, *arguments: str, seconds: float = PATIENCE) -> str:
+        """Run ``vfl`` of one party, in this party's version; return its output."""
+        output = self.output(name, out)
+        before = output.stat().st_size if output.exists() else 0
+        process = self.launch(name, [*arguments, "--out", str(out)], out, program="vfl")
+        process.join(seconds)
+        printed = output.read_text()[before:]
+        assert process.exitcode == 0, printed
+        return printed
+
+    def verify(self, name: str, receipt: Path) -> None:
+        """Verify a receipt with ``vfl-verify`` in the version of the party ``name``."""
         root = self._before if name in self.old else ROOT
-        ended = subprocess.run(
-            [sys.executable, "-c", PROGRAMS[program], *arguments, *keys],
-            capture_output=True, text=True, check=False, cwd=root,
-            env=os.environ | {"PYTHONPATH": str(root)},
-        )  # fmt: skip
-        assert ended.returncode == 0, ended.stdout + ended.stderr
-        return ended.stdout
+        trust = receipt.parent / "trust.json"
+        words = [sys.executable, "-c", PROGRAMS["vfl-verify"], str(receipt), "--keys", str(trust)]
+        environment = os.environ | {"PYTHONPATH": str(root)}
+        subprocess.run(words, check=True, cwd=root, env=environment)
 
 
 def _become(before: Path, program: str, arguments: Sequence[str], output: Path) -> None:
