@@ -2,7 +2,7 @@
 
 from datetime import date
 from functools import cache
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, create_model, model_validator
 
@@ -58,6 +58,8 @@ Bottom: TypeAlias = Annotated[
 
 class PartyEntry(ConfigTable):
     """One party: its role and its part of the split model."""
+
+    added_later: ClassVar[frozenset[str]] = frozenset({"since"})
 
     role: Literal["active", "passive"]
     # Width of the party's embeddings. Required for a passive party; an active party without a width
@@ -156,6 +158,8 @@ Top: TypeAlias = Annotated[MlpTop | SumTop, Field(discriminator="kind")]
 class TrainingSettings(ConfigTable):
     """Settings of split learning."""
 
+    added_later: ClassVar[frozenset[str]] = frozenset({"continued"})
+
     # Optimiser. newton-cg trains a convex head to its optimum with the settings of [newton]; the
     # other keys of this table are then unused.
     optimiser: Literal["adam", "sgd", "newton-cg"] = "adam"
@@ -191,6 +195,8 @@ class TrainingSettings(ConfigTable):
 
 class RowRequest(ConfigTable):
     """Rows to forget or to correct: of the named classes, or listed by ID by the active party."""
+
+    added_later: ClassVar[frozenset[str]] = frozenset({"corrects"})
 
     name: Name
     # Classes whose training rows are forgotten; empty: the rows are listed by ID in a file, which

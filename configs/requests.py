@@ -1,6 +1,6 @@
 """The tables [requests] of an agreement and of party settings: requests after the training."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -41,6 +41,8 @@ class FederatedRequestSettings(RequestTerms):
 
 class RequestSettings(RequestTerms):
     """Requests to forget rows, which any party can raise after the training."""
+
+    added_later: ClassVar[frozenset[str]] = frozenset({"absent"})
 
     # Largest loss of accuracy on validation rows; a model that loses more is not delivered.
     guard: Annotated[float, Field(ge=0, le=1)] = 0.05

@@ -11,7 +11,7 @@ from time import monotonic
 
 from protocol import vfl_pb2
 from protocol.envelope import (
-    PROTOCOL_VERSION,
+    PROTOCOL_BEFORE,
     START_PLACE,
     ChannelTerms,
     FrameDigest,
@@ -68,6 +68,7 @@ class Channel:
     # Function that is called after every sent or received message, with its record.
     record: Callable[[MessageRecord], None]
     session: bytes | None = None  # session ID from the handshake; None before the handshake
+    version: int = PROTOCOL_BEFORE  # of the protocol; the hub chooses it in the handshake
     # Position in the run that is written into the next message to send.
     place: vfl_pb2.Place = field(default_factory=lambda: START_PLACE)
     _sent: Transcript = field(default_factory=Transcript)
@@ -173,6 +174,7 @@ class Channel:
             check_envelope(
                 envelope,
                 self.terms,
+                self.version,
                 self.session,
                 self._incarnation,
                 self._received,
@@ -255,7 +257,8 @@ class Channel:
         """
         if self.side is Side.SPOKE:
             self.place = envelope.place
-            self.session = self.session or envelope.session or None
+            if self.session is None and envelope.session:
+                self.session, self.version = envelope.session, envelope.version
         else:
             wanted = self._requested_place(body)
             if envelope.place != wanted and not isinstance(body, vfl_pb2.Abort):
@@ -274,7 +277,7 @@ class Channel:
         """Return the envelope of the next message; its constant fields are written only once."""
         if self._next_envelope is None or self._next_envelope.session != (self.session or b""):
             self._next_envelope = vfl_pb2.Envelope(
-                version=PROTOCOL_VERSION,
+                version=self.version,
                 session=self.session,
                 agreement=self.terms.agreement,
                 sender=self.terms.me,

@@ -8,7 +8,9 @@ from typing import NamedTuple
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 3  # version of the messages of this program
+# Version of the messages of the program before this one, which this program also speaks.
+PROTOCOL_BEFORE = 3
 SEND_SECONDS = 60.0  # default time that a peer may take to accept a message
 START_PLACE = vfl_pb2.Place(task=vfl_pb2.JOIN, epoch=0, step=0, microbatch=0)
 _NEEDED = ("version", "agreement", "sender", "receiver", "incarnation", "seq", "place")
@@ -110,6 +112,7 @@ class Transcript:
 def check_envelope(
     envelope: vfl_pb2.Envelope,
     terms: ChannelTerms,
+    version: int,
     session: bytes | None,
     incarnation: int | None,
     received: Transcript,
@@ -121,8 +124,9 @@ def check_envelope(
     Args:
         envelope: the received envelope.
         terms: the fixed values of the channel, where ``me`` is this party.
-        session: session ID; None before the handshake. If ``session`` is None, session ID and
-            agreement are not compared.
+        version: version of the protocol, which the handshake chose.
+        session: session ID; None before the handshake. If ``session`` is None, version, session ID
+            and agreement are not compared: the handshake compares them, with a better error.
         incarnation: start number in the peer's first message; None before the first message.
         received: hash chain over the peer's earlier messages.
         control: whether the message has no tensor; the envelope of such a message must contain the
@@ -132,11 +136,8 @@ def check_envelope(
         RemoteProtocolError: a field is absent or has another value; the error names the field.
     """
     _check_present(envelope, control=control)
-    if envelope.version != PROTOCOL_VERSION:
-        raise RemoteProtocolError(
-            f"envelope.version is {envelope.version}; expected {PROTOCOL_VERSION}",
-            "install the same version of vfl at both parties",
-        )
+    if session is not None:
+        _check_equal("version", envelope.version, version)
     _check_equal("sender", envelope.sender, terms.peer)
     _check_equal("receiver", envelope.receiver, terms.me)
     if incarnation is not None:

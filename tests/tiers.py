@@ -24,6 +24,7 @@ MAY_BE_ABSENT = {
     r"no account to run the server|no PostgreSQL server": "a database server is no Python package",
     r"no systemd-analyze": "a container has no service manager",
     r"no IPv6|no Linux": "systems differ",
+    r"no history of the version before": "a shallow clone or a source archive has no history",
     r"no strace": "a program of the system, which a container may not be allowed to use",
 }
 

@@ -19,7 +19,7 @@ from parties.session.party import PartyContext
 from protocol import vfl_pb2
 from protocol.channel import Channel
 from protocol.credentials import delay_refusal, verify_signature
-from protocol.envelope import PROTOCOL_VERSION
+from protocol.envelope import PROTOCOL_BEFORE, PROTOCOL_VERSION
 from protocol.errors import (
     IdentityError,
     LineBroken,
@@ -144,7 +144,7 @@ def _refuse(error: Exception, abort: Callable[[str, str], None]) -> None:
 
 def _hello(party: PartyContext, nonce: bytes, offer: CheckpointOffer) -> vfl_pb2.Hello:
     return vfl_pb2.Hello(
-        oldest_version=PROTOCOL_VERSION,
+        oldest_version=PROTOCOL_BEFORE,
         newest_version=PROTOCOL_VERSION,
         nonce=nonce,
         agreement=party.canonical_agreement,
@@ -174,6 +174,11 @@ def _accept(
     if channel.session is None or len(channel.session) != 16 or len(welcome.nonce) != NONCE:
         raise RemoteProtocolError(
             "the session ID or the nonce in the hub's Welcome is missing or has a wrong length"
+        )
+    if not PROTOCOL_BEFORE <= channel.version <= PROTOCOL_VERSION:
+        raise RemoteProtocolError(
+            f"{channel.terms.peer} chose protocol version {channel.version}; {party.name} supports "
+            f"versions {PROTOCOL_BEFORE} to {PROTOCOL_VERSION}"
         )
     _compare_clocks(party, channel.terms.peer, welcome.clock, round_trip)
     _compare_software(party, channel.terms.peer, welcome.software)
@@ -354,12 +359,7 @@ def _check_hello(party: PartyContext, channel: Channel, hello: vfl_pb2.Hello) ->
         raise RemoteProtocolError(
             f"{peer} sent a nonce of {len(hello.nonce)} bytes; expected {NONCE} bytes"
         )
-    if not hello.oldest_version <= PROTOCOL_VERSION <= hello.newest_version:
-        raise RemoteProtocolError(
-            f"{peer} supports protocol versions {hello.oldest_version} to {hello.newest_version}, "
-            f"but {party.name} supports only version {PROTOCOL_VERSION}",
-            "install the same version of vfl at both parties",
-        )
+    _choose_version(party, channel, hello)
     _check_purpose(party, peer, hello)
     try:
         found = agreement_differences(party.canonical_agreement, hello.agreement)
@@ -380,6 +380,26 @@ def _check_hello(party: PartyContext, channel: Channel, hello: vfl_pb2.Hello) ->
     # The spoke knows the time from Hello to Welcome, and also refuses a clock that is behind.
     _compare_clocks(party, peer, hello.clock, inf)
     _compare_software(party, peer, hello.software)
+
+
+def _choose_version(party: PartyContext, channel: Channel, hello: vfl_pb2.Hello) -> None:
+    """Set the channel's protocol version: the newest that both parties support."""
+    version = min(PROTOCOL_VERSION, hello.newest_version)
+    if version < max(PROTOCOL_BEFORE, hello.oldest_version):
+        peer, behind = channel.terms.peer, hello.newest_version < PROTOCOL_BEFORE
+        theirs = _running(peer, hello.software, hello.oldest_version, hello.newest_version)
+        ours = _running(party.name, software_version(), PROTOCOL_BEFORE, PROTOCOL_VERSION)
+        raise RemoteProtocolError(
+            f"{theirs}, but {ours}: only versions one apart work together",
+            f"upgrade {peer if behind else party.name}",
+        )
+    channel.version = version
+
+
+def _running(name: str, software: str, oldest: int, newest: int) -> str:
+    """Say which program a party runs, and which versions of the protocol it supports."""
+    versions = f"version {newest}" if oldest == newest else f"versions {oldest} to {newest}"
+    return f"{name} runs {printable(software, 40)} with protocol {versions}"
 
 
 def _check_purpose(party: PartyContext, peer: str, hello: vfl_pb2.Hello) -> None:

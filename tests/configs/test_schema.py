@@ -293,6 +293,22 @@ def test_digest_ignores_the_order_of_keys_and_defaults_written_out(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
+    ("key", "change"),
+    [
+        ("absent", 'requests.absent="fallback"'),
+        ("continued", "training.continued.joint_epochs=2.0"),
+        ("since", 'parties.shop.since="2026-11-26"'),
+    ],
+)
+def test_key_of_a_later_version_is_canonical_only_where_it_is_set(
+    tmp_path: Path, key: str, change: str
+) -> None:
+    """Also in a table inside the agreement, so that versions one apart have the same digest."""
+    assert f'"{key}":' not in canonical_agreement(read(tmp_path).agreement)
+    assert f'"{key}":' in canonical_agreement(read(tmp_path, GOOD, change).agreement)
+
+
+@pytest.mark.parametrize(
     "change", ["seed=4", "training.epochs=3", "parties.shop.width=5", "dtype=float64"]
 )
 def test_digest_sees_every_setting(tmp_path: Path, change: str) -> None:

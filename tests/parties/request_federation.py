@@ -184,7 +184,18 @@ class RequestFederation:
             arguments += ["--set", change]
         if self._data is not None:
             arguments += ["--data", str(self._data)]
-        return start_watched(arguments, self.output(name, out), watch)
+        return self.launch(name, arguments, out, watch)
+
+    def launch(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        out: Path,
+        watch: Watch | Recording | None = None,
+        program: str = "vfl-party",
+    ) -> BaseProcess:
+        """Start a program of one party with all its arguments; its events go to a file."""
+        return start_watched(arguments, self.output(name, out), watch, program)
 
     def train(
         self, out: Path, seconds: float = PATIENCE, more: Sequence[str] = ()
@@ -269,8 +280,7 @@ class RequestFederation:
                 arguments += ["--data", str(self._data)] * bool(self._data)
                 for change in self.changes:
                     arguments += ["--set", change]
-                output = self.output(name, out)
-                service.running[name] = start_watched(arguments, output, program="vfl")
+                service.running[name] = self.launch(name, arguments, out, program="vfl")
             for each in service.running.values():
                 each.join(seconds)
             return {name: each.exitcode for name, each in service.running.items()}

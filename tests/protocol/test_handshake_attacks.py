@@ -49,11 +49,13 @@ def hello(us: VerticalParty, **changes: Any) -> pb.Hello:
     [
         (
             {"oldest_version": 4, "newest_version": 5},
-            "shop supports protocol versions 4 to 5, but bank supports only version 3",
+            "shop runs vfl 0 with protocol versions 4 to 5, but bank runs vfl [0-9.]+ with "
+            "protocol version 3: only versions one apart work together",
         ),
         (
             {"oldest_version": 0, "newest_version": 1},
-            "shop supports protocol versions 0 to 1, but bank supports only version 3",
+            "shop runs vfl 0 with protocol versions 0 to 1, but bank runs vfl [0-9.]+ with "
+            "protocol version 3: only versions one apart work together",
         ),
         ({"nonce": b"short"}, "shop"),
         ({"clock": float("nan")}, "clocks"),
@@ -71,16 +73,19 @@ def test_bad_hello_is_refused(keys: Path, changes: dict[str, Any], message: str)
         channel.receive(5)
 
 
-def test_other_version_of_the_envelope_is_refused(
-    keys: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    port, shop = MemoryPort(), party(keys, SPOKE, [])
-    channel = scripted_channel(port.connect(SPOKE), Side.SPOKE, shop)
-    monkeypatch.setattr("protocol.channel.PROTOCOL_VERSION", 4)
-    channel.send(hello(shop))
-    monkeypatch.undo()
-    with pytest.raises(RemoteProtocolError, match=r"shop: envelope\.version is 4; expected 3"):
-        accept_spokes(party(keys, HUB, []), port)
+@pytest.mark.parametrize("version", [2, 5])
+def test_hub_that_chooses_another_version_is_refused(keys: Path, version: int) -> None:
+    port, hub = MemoryPort(), party(keys, HUB, [])
+    with ThreadPoolExecutor(1) as pool:
+        joining = pool.submit(join_hub, party(keys, SPOKE, []), lambda: port.connect(SPOKE))
+        channel = scripted_channel(port.accept(5), Side.HUB, hub)
+        channel.receive(5)
+        channel.session, channel.version = b"s" * 16, version
+        channel.send(pb.Welcome(nonce=b"n" * 32, clock=0.0, software="vfl 0",
+                                certificate=b"c", signature=b"s"))  # fmt: skip
+        error = joining.exception(5)
+    assert isinstance(error, RemoteProtocolError)
+    assert f"bank chose protocol version {version}; shop supports versions 3 to 3" in str(error)
 
 
 def sign_another_purpose(us: VerticalParty, bound: tuple[bytes, ...]) -> tuple[bytes, bytes]:

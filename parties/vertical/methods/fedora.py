@@ -191,6 +191,8 @@ class FedoraSettings(MethodSettings):
     gave models closer to Retrain. ``form = "paper"`` chooses the paper's own settings.
     """
 
+    added_later: ClassVar[frozenset[str]] = frozenset({"noise"})
+
     # paper: the defaults of the other keys are the paper's settings, and the gradient of D_u is
     # sent in every iteration. tuned: it is zero while the constraint is met and the dual is 0.
     form: Literal["tuned", "paper"] = "tuned"

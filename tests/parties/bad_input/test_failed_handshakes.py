@@ -96,11 +96,13 @@ def test_different_embedding_width_is_refused_over_the_wire(keys: Path, tmp_path
 
 
 @pytest.mark.parametrize("versions", [(4, 5), (0, 1)], ids=["too new", "too old"])
-def test_protocol_of_another_version_is_refused_with_both_ranges(
+def test_protocol_that_is_too_far_apart_is_refused_with_both_ranges(
     keys: Path, tmp_path: Path, versions: tuple[int, int]
 ) -> None:
     hub, shop = party(keys, HUB, []), party(keys, SPOKE, [])
-    message = f"shop supports protocol versions {versions[0]} to {versions[1]}, but bank supports"
+    message = (
+        f"shop runs vfl 0 with protocol versions {versions[0]} to {versions[1]}, but bank runs"
+    )
     with open_hub_port("grpc", hub, keys, tmp_path) as at, ThreadPoolExecutor(1) as pool:
         accepting = pool.submit(accept_spokes, hub, at.port)
         channel = scripted_channel(at.connect(SPOKE), Side.SPOKE, shop)
