@@ -229,7 +229,7 @@ def make_correction(place: Place, labels: Path, asked: Asked, console: Console) 
             f"run the command at {agreement.active}",
         )
     if reason := why_not_corrected(agreement):
-        raise PolicyError(reason)
+        raise PolicyError(reason, "change the agreement at all parties, and start them again")
     with vertical_desk(place, reads_data=True) as local:
         person = _requester(local, asked.key)
         settings, rows = local.party.settings.data, local.kept_rows()

@@ -57,9 +57,7 @@ def read_id_list(path: Path, columns: Sequence[str], encoding: Encoding = "utf-8
         DataError: the file cannot be read, is empty, has another encoding, contains no usable ID,
             or has lines whose ID columns cannot be found.
     """
-    text = _decoded(path, encoding)
-    if not text.strip():
-        raise DataError(f"{path} is empty", "write one ID per line")
+    text = _text(path, encoding)
     found = _listed(_records(path, text, columns), max(1, len(columns)))
     if not found.ids:
         raise DataError(f"{path} contains no usable ID", "write one ID per line")
@@ -93,7 +91,7 @@ def read_label_list(
     Raises:
         DataError: the list of IDs cannot be read, a label is no class, or an ID has two labels.
     """
-    text = _decoded(path, encoding)
+    text = _text(path, encoding)
     found: dict[bytes, tuple[str, str]] = {}
     unusable, repeated, width = [], 0, max(1, len(columns))
     for number, cells in _records(path, text, [*(columns or ("id",)), label]):
@@ -160,6 +158,14 @@ def _listed(records: Iterator[_Record] | enumerate[list[str]], width: int) -> Li
         repeated += identity in found
         found.setdefault(identity, "\t".join(cells))
     return ListedIds(tuple(found.values()), tuple(found), tuple(unusable), repeated)
+
+
+def _text(path: Path, encoding: Encoding) -> str:
+    """Return the content of a list that is not empty."""
+    text = _decoded(path, encoding)
+    if not text.strip():
+        raise DataError(f"{path} is empty", "write one ID per line")
+    return text
 
 
 def _decoded(path: Path, encoding: Encoding) -> str:
