@@ -10,7 +10,7 @@ import hmac
 import json
 import os
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
@@ -47,6 +47,7 @@ class SubjectClass(StrEnum):
 
     ALIGNED = "aligned"  # the model knows the row
     NOT_COMMON = "not_common"  # this party has the row, but not every other party
+    NOT_TRAINED = "not_trained"  # a client has the row, but did not train the model with it
     NOT_HELD = "not_held"  # this party has no such row
     FORGOTTEN = "forgotten"  # the row was forgotten by an earlier request
 
@@ -96,6 +97,11 @@ class ForgottenList:
             return []
         return [at for at, each in enumerate(ids) if self._tag(each) in tags]
 
+    def of(self, request: str) -> Container[bytes] | None:
+        """Return the IDs that a request was the first to remove; None if there are none."""
+        rows = self._database.rows("forgotten", "request = ?", (request,))
+        return _TaggedIds(frozenset(tag for tag, *_ in rows), self._tag) if rows else None
+
     def add(self, ids: Iterable[bytes], request: str, date: str) -> int:
         """Add IDs that a request has removed on ``date``; return the number of new entries."""
         with self._database.transaction():
@@ -121,6 +127,17 @@ class ForgottenList:
 
     def _tag(self, identity: bytes) -> bytes:
         return hmac.digest(self._key, b"vfl/forgotten/v1\n" + identity, sha256)
+
+
+@dataclass(frozen=True, slots=True)
+class _TaggedIds:
+    """IDs of which only the HMACs are known."""
+
+    tags: frozenset[bytes]
+    tag_of: Callable[[bytes], bytes]
+
+    def __contains__(self, identity: object) -> bool:
+        return isinstance(identity, bytes) and self.tag_of(identity) in self.tags
 
 
 class NotificationStore:
@@ -251,16 +268,34 @@ class SubjectStore:
         return self._keys.mac(_SUBMISSION_KEY, canonical_bytes(what)).hex()
 
 
+def named_ids(
+    request: str, subjects: SubjectStore, forgotten: ForgottenList
+) -> Container[bytes] | None:
+    """Return the IDs of the rows that a request of this party names.
+
+    None if this party has neither the private record of the request nor forgotten its rows.
+    """
+    found = subjects.of(request)
+    if found is None:
+        return forgotten.of(request)
+    return frozenset(each.id for each in found if each.found is SubjectClass.ALIGNED)
+
+
 def classify(
-    listed: ListedIds, held: Container[bytes], rows: Container[bytes], forgotten: ForgottenList
+    listed: ListedIds,
+    held: Container[bytes],
+    rows: Container[bytes],
+    forgotten: ForgottenList,
+    otherwise: SubjectClass = SubjectClass.NOT_COMMON,
 ) -> list[Subject]:
     """Return the subjects of a list of IDs, each with what the party found.
 
     Args:
         listed: the list.
         held: the IDs of all rows of the party.
-        rows: the IDs of the common rows that the model knows.
+        rows: the IDs of the rows that the model knows.
         forgotten: the IDs that were forgotten earlier.
+        otherwise: the class of a row that the party has, but the model does not know.
     """
 
     def found(identity: bytes) -> SubjectClass:
@@ -268,7 +303,7 @@ def classify(
             return SubjectClass.ALIGNED
         if identity in forgotten:
             return SubjectClass.FORGOTTEN
-        return SubjectClass.NOT_COMMON if identity in held else SubjectClass.NOT_HELD
+        return otherwise if identity in held else SubjectClass.NOT_HELD
 
     return [
         Subject(text, identity, found(identity), os.urandom(SALT_BYTES))
@@ -276,10 +311,15 @@ def classify(
     ]
 
 
-def count_classes(subjects: Iterable[Subject]) -> dict[str, int]:
-    """Return the number of subjects of each class, by the name of the class."""
+def count_classes(
+    subjects: Iterable[Subject], unused: SubjectClass = SubjectClass.NOT_TRAINED
+) -> dict[str, int]:
+    """Return the number of subjects of each class, by the name of the class.
+
+    ``unused`` is the class that the mode of the run does not have.
+    """
     counts = Counter(each.found for each in subjects)
-    return {each.value: counts[each] for each in SubjectClass}
+    return {each.value: counts[each] for each in SubjectClass if each is not unused}
 
 
 def subjects_root(subjects: Iterable[Subject]) -> str:

@@ -13,6 +13,7 @@ from parties.horizontal.service.desk import state_version
 from parties.horizontal.service.kept_model import (
     federated_models,
     forgotten_requests,
+    listed_rows,
     request_of,
     with_requests,
 )
@@ -116,8 +117,11 @@ class ClientSession:
             names = {each.name for each in running}
             known = forgotten_requests(self._party, self._desk.requests())
             done = [each for each in known if each.name not in names]
-            own = with_requests(self._party, [*done, *running])
-            self._orders = ClientConversation(own, self._channel, ClientStore(own, done))
+            requests = [*done, *running]
+            listed = listed_rows(self._party, requests, self._desk.journal)
+            own = with_requests(self._party, requests, listed)
+            store = ClientStore(own, done, self._desk.remember)
+            self._orders = ClientConversation(own, self._channel, store)
         return self._orders
 
     def _running(self) -> Sequence[RequestBase]:
