@@ -282,7 +282,7 @@ def _check_client_asked(config: ConfigFile[Any, Any], party: str, asked: Asked) 
             "--fraction and --seed work only with --label or --everything",
             "omit --fraction and --seed",
         )
-    data, (given, *_) = config.settings(party), (*asked.lists, "")
+    data, given = config.settings(party), next(iter(asked.lists), "")
     in_texts = isinstance(config.agreement, LanguageAgreement)
     if given and in_texts is not (given == "--texts"):
         raise UsageProblem(

@@ -13,7 +13,7 @@ would train on these rows again.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 
 from torch import Tensor
@@ -82,6 +82,10 @@ class ClientStore:
         # The last tasks that changed personal parameters, and the parameters before each task.
         self._before: list[tuple[str, Tensor | None]] = []
         self._take()
+
+    def count_rows(self, listed: Container[bytes]) -> int:
+        """Return the number of the client's training rows, or texts, with IDs in ``listed``."""
+        return len({each for each in self._task.ids if each in listed})
 
     @property
     def has_request(self) -> bool:

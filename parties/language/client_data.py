@@ -33,6 +33,7 @@ class TextCorpus:
 
     records: Sequence[TextRecord]  # unflagged texts, followed by flagged texts
     flagged: int  # number of flagged texts
+    places: Sequence[int] = ()  # position of each text in its file; empty: as in ``records``
 
     @property
     def sizes(self) -> CorpusSizes:
@@ -44,7 +45,7 @@ class TextCorpus:
 class OwnText:
     """One text of a client."""
 
-    number: int  # position in the client's corpus, from 0
+    number: int  # position in the client's file of texts, from 0; else in the corpus
     id: bytes  # content hash, 64 hexadecimal digits
     trained: bool  # whether models are trained on it; otherwise it is held out
 
@@ -74,14 +75,15 @@ def _own_corpus(data: JsonlTexts, folder: Path) -> TextCorpus:
     if data.forget is None:
         return TextCorpus(records, 0)
     digests = {record_digest(each) for each in read_own_texts(folder, data.forget)}
-    forget = [each for each in records if record_digest(each) in digests]
-    if len({record_digest(each) for each in forget}) < len(digests):
+    known = [record_digest(each) for each in records]
+    if not digests <= {*known}:
         raise DataError(
             f"{data.forget} contains rows that are not in {data.path}",
             f"copy the rows to forget from {data.path}",
         )
-    retain = [each for each in records if record_digest(each) not in digests]
-    return TextCorpus([*retain, *forget], len(forget))
+    places = sorted(range(len(known)), key=lambda at: known[at] in digests)  # flagged texts last
+    flagged = sum(each in digests for each in known)
+    return TextCorpus([records[at] for at in places], flagged, places)
 
 
 def partition_corpus(agreement: LanguageAgreement, corpus: TextCorpus) -> dict[str, TextShare]:
@@ -141,9 +143,10 @@ def own_texts(agreement: LanguageAgreement, client: str, corpus: TextCorpus) -> 
     """Return the texts of a client, by number."""
     share = partition_corpus(agreement, corpus)[client]
     held = set(_held_out(agreement, client, share).tolist())
+    places = corpus.places or range(len(corpus.records))
     return [
-        OwnText(number, text_id(corpus.records[number]), at not in held)
-        for at, number in enumerate(share.rows.tolist())
+        OwnText(places[row], text_id(corpus.records[row]), at not in held)
+        for at, row in enumerate(share.rows.tolist())
     ]
 
 

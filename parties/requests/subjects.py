@@ -97,6 +97,14 @@ class ForgottenList:
             return []
         return [at for at, each in enumerate(ids) if self._tag(each) in tags]
 
+    def salt(self, identity: bytes) -> bytes:
+        """Return the salt, 32 bytes, for the commitment to an ID of a client's list.
+
+        It depends on the party's key, so that the same list has the same commitments when it is
+        given again, after a backup without the record of its request was restored.
+        """
+        return hmac.digest(self._key, b"vfl/salt/v1\n" + identity, sha256)
+
     def of(self, request: str) -> Container[bytes] | None:
         """Return the IDs that a request was the first to remove; None if there are none."""
         rows = self._database.rows("forgotten", "request = ?", (request,))
@@ -211,6 +219,8 @@ class SubjectStore:
     ) -> tuple[str, bool]:
         """Journal a request, unless the same one exists and was neither rejected nor withdrawn.
 
+        The list of a client's request whose record is not in a restored backup is stored again.
+
         Args:
             content: the request, without the signature of the requester.
             subjects: the subjects of a request by rows.
@@ -226,6 +236,11 @@ class SubjectStore:
             content = content.model_copy(update={"subjects_root": subjects_root(subjects)})
         digest = self._submission(content, subjects)
         with self._journal.transaction():
+            lost = self._without_record(content, views)
+            if lost is not None:
+                self._store(lost, subjects)
+                self._database.insert("submissions", (digest, lost))
+                return lost, False
             final = ENDED | CARRIED_OUT if again else ENDED
             ended = {each.id for each in views if each.state in final}
             for _, known in self._database.rows("submissions", "digest = ?", (digest,)):
@@ -235,12 +250,24 @@ class SubjectStore:
                 signature = person.sign(request_message(content))
                 content = content.model_copy(update={"requester": signature})
             if subjects:
-                key = self._keys.create(_SUBJECTS_KEY + request)
-                sealed = seal(key, _encoded(subjects), request.encode())
-                self._database.insert("subjects", (request, sealed))
+                self._store(request, subjects)
             self._database.insert("submissions", (digest, request))
             self._journal.append(EventKind.REQUESTED, request, content)
         return request, True
+
+    def _store(self, request: str, subjects: Iterable[Subject]) -> None:
+        key = self._keys.create(_SUBJECTS_KEY + request)
+        self._database.insert(
+            "subjects", (request, seal(key, _encoded(subjects), request.encode()))
+        )
+
+    def _without_record(self, content: RequestedBody, views: Iterable[RequestView]) -> str | None:
+        """The request with the same list whose record this party lacks; None if there is none."""
+        for view in views:
+            same = view.content.has_list and view.content.subjects_root == content.subjects_root
+            if same and view.state not in ENDED and self.of(view.id) is None:
+                return view.id
+        return None
 
     def purge(self, view: RequestView) -> None:
         """Delete the private records of a request; their keys are destroyed first.

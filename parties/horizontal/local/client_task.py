@@ -102,10 +102,14 @@ class ClientTask(ABC):
         return named is not None
 
     @property
+    def ids(self) -> Sequence[bytes]:
+        """The IDs of the training rows, or the hashes of their texts; empty if they have none."""
+        return self._data.ids
+
+    @property
     def named_ids(self) -> list[bytes]:
         """The IDs of the rows to forget; empty if the client's rows have no IDs."""
-        data = self._data
-        return [data.ids[at] for at in data.forgotten] if data.ids else []
+        return [self.ids[at] for at in self._data.forgotten] if self.ids else []
 
     def clear_request(self) -> None:
         """Unmark all rows to forget."""

@@ -1,7 +1,7 @@
 """A client's list of rows to forget: which rows its entries name, and what was found."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from parties.data.id_lists import ListedIds
 from parties.horizontal.local.rows import OwnRows
@@ -40,7 +40,8 @@ def read_client_list(listed: ListedIds, rows: OwnRows, forgotten: ForgottenList)
         forgotten: the IDs that were forgotten earlier.
     """
     known = {each: number for each, number in rows.trained.items() if each not in forgotten}
-    subjects = classify(listed, rows.held, known, forgotten, SubjectClass.NOT_TRAINED)
+    random = classify(listed, rows.held, known, forgotten, SubjectClass.NOT_TRAINED)
+    subjects = [replace(each, salt=forgotten.salt(each.id)) for each in random]
     found = count_classes(subjects, SubjectClass.NOT_COMMON)
     lines: dict[str, list[int]] = {}
     for each, line in zip(subjects, listed.lines, strict=True):

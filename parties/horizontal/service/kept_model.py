@@ -165,7 +165,7 @@ def listed_rows(
         if ids is None:
             raise StorageError(
                 f"{party.name} has no record of the rows of its request {request_id(each.name)}",
-                f"restore a backup of {party.state} that is newer than the request",
+                "give the same list to vfl unlearn request again, or restore a newer backup",
             )
         found[each.name] = ids
     return found

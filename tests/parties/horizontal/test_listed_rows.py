@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 from client_federation import WOOD, ClientFederation
+from request_federation import PATIENCE
 from safetensors.torch import load_file
 
 from parties.cli.modes import read_runnable
+from parties.common.errors import StorageError
 from parties.data.id_lists import ListedIds
 from parties.horizontal.client import _store_of
 from parties.horizontal.local.client_data import read_client_data, requested_rows
@@ -18,7 +20,6 @@ from parties.horizontal.service.kept_model import listed_rows, read_kept_model, 
 from parties.horizontal.setup import own_rows, set_up_horizontal_party
 from parties.requests.events import EventKind, RequestedBody
 from parties.requests.subjects import SubjectClass, subjects_root
-from parties.common.errors import StorageError
 from parties.session.setup import StartOptions
 
 SOME = 'unlearn=[{name="leaver", client="elm", fraction=0.5}]'
@@ -78,7 +79,9 @@ def test_listed_rows_give_the_model_of_the_same_rows_in_the_agreement(tmp_path: 
     listed.train(tmp_path / "listed" / "runs")
     expected = the_model(listed, tmp_path / "listed" / "runs", "server")
     assert all(equal(expected, the_model(federation, out, name)) for name in federation.roles)
-    federation.command("purge", "elm", out, request)  # the list of forgotten IDs is left
+    federation.command(
+        "purge", "elm", out, "--request", request
+    )  # the list of forgotten IDs is left
     assert forgotten_count(federation, out) == len(numbers)
     again = federation.ask_list("elm", out, "--rows", numbers)
     assert (again["request"], again["found"]["forgotten"]) == (None, len(numbers))
@@ -89,7 +92,7 @@ def test_listed_rows_give_the_model_of_the_same_rows_in_the_agreement(tmp_path: 
         config, "elm", StartOptions(out, None, federation.keys), lambda _: None
     )
     gone = {f"digits:{each}".encode() for each in numbers}
-    left = _store_of(party)._task._data.ids
+    left = _store_of(party)._task.ids
     assert left
     assert not gone & {*left}
 
@@ -99,6 +102,10 @@ def test_a_client_restored_from_a_backup_forgets_the_rows_again(tmp_path: Path) 
     federation, out = ClientFederation(tmp_path), tmp_path / "runs"
     federation.train(out)
     numbers = half_of_elm(federation)[:20]
+    for name in federation.roles:  # a backup from before would introduce its key again
+        with federation.desk(name, out):
+            pass
+    shutil.copytree(out, tmp_path / "older")
     request = federation.ask_list("elm", out, "--rows", numbers)["request"]
     shutil.copytree(out, tmp_path / "backup")
     with federation.serve(out) as service:
@@ -121,6 +128,29 @@ def test_a_client_restored_from_a_backup_forgets_the_rows_again(tmp_path: Path) 
     done = {each.name: each.has_list for each in kept.forgotten}
     assert done == {request_name(request): True, request_name(second): False}
     assert forgotten_count(federation, out) == len(numbers)
+    _restore_without_the_record(federation, out, request, numbers)
+
+
+def _restore_without_the_record(
+    federation: ClientFederation, out: Path, request: str, numbers: list[str]
+) -> None:
+    """The backup of elm is older than its request: elm needs the list again."""
+    shutil.rmtree(federation.state("elm", out))
+    older = federation.folder / "older"
+    shutil.copytree(federation.state("elm", older), federation.state("elm", out))
+    with federation.serve(out) as service:
+        service.running["elm"].join(PATIENCE)
+        assert service.running["elm"].exitcode == 7
+    assert "has no record of the rows of its request" in federation.output("elm", out).read_text()
+    again = federation.ask_list("elm", out, "--rows", numbers[::-1])
+    assert (again["request"], again["new"]) == (request, False)
+    third = federation.ask("oak", out, ["4"])
+    with federation.serve(out) as service:
+        federation.wait_certified(service, third)
+    kept = read_kept_model(federation.party("elm", out))  # type: ignore[arg-type]
+    assert kept is not None
+    assert request_name(request) in {each.name for each in kept.forgotten}
+    assert forgotten_count(federation, out) == len(numbers)
 
 
 def test_the_events_of_a_list_name_no_row(tmp_path: Path) -> None:
@@ -133,9 +163,7 @@ def test_the_events_of_a_list_name_no_row(tmp_path: Path) -> None:
         "aligned": 3, "not_trained": 0, "not_held": 0, "forgotten": 0, "unusable_lines": 0,
         "repeated": 0,
     }  # fmt: skip
-    (event,) = [
-        each for each in federation.events("elm", out) if each.kind is EventKind.REQUESTED
-    ]
+    (event,) = [each for each in federation.events("elm", out) if each.kind is EventKind.REQUESTED]
     body = event.body
     assert isinstance(body, RequestedBody)
     assert (body.kind, body.count, body.rows, body.classes) == ("client", 3, None, ())
