@@ -110,11 +110,11 @@ def texts_of_client(config: FederatedConfig, name: str, folder: Path) -> list[Ow
         PolicyError: the texts cannot be divided among the clients.
     """
     agreement, settings = config.agreement, config.settings(name)
-    has_texts = name in agreement.spokes and isinstance(settings, LanguageClientSettings)
-    if not isinstance(agreement, LanguageAgreement) or not has_texts:
-        clients = ", ".join(agreement.spokes[:10])
-        raise ConfigError(f"{config.path}: {name} has no texts", f"the clients are {clients}")
-    return own_texts(agreement, name, read_text_corpus(settings, folder))
+    if isinstance(agreement, LanguageAgreement) and isinstance(settings, LanguageClientSettings):
+        if name in agreement.spokes:
+            return own_texts(agreement, name, read_text_corpus(settings, folder))
+    clients = ", ".join(agreement.spokes[:10])
+    raise ConfigError(f"{config.path}: {name} has no texts", f"the clients are {clients}")
 
 
 def own_text_rows(config: FederatedConfig, name: str, folder: Path) -> OwnRows:
