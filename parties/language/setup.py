@@ -110,11 +110,14 @@ def texts_of_client(config: FederatedConfig, name: str, folder: Path) -> list[Ow
         PolicyError: the texts cannot be divided among the clients.
     """
     agreement, settings = config.agreement, config.settings(name)
-    if isinstance(agreement, LanguageAgreement) and isinstance(settings, LanguageClientSettings):
-        if name in agreement.spokes:
-            return own_texts(agreement, name, read_text_corpus(settings, folder))
-    clients = ", ".join(agreement.spokes[:10])
-    raise ConfigError(f"{config.path}: {name} has no texts", f"the clients are {clients}")
+    if (
+        not isinstance(agreement, LanguageAgreement)
+        or not isinstance(settings, LanguageClientSettings)
+        or name not in agreement.spokes
+    ):
+        clients = ", ".join(agreement.spokes[:10])
+        raise ConfigError(f"{config.path}: {name} has no texts", f"the clients are {clients}")
+    return own_texts(agreement, name, read_text_corpus(settings, folder))
 
 
 def own_text_rows(config: FederatedConfig, name: str, folder: Path) -> OwnRows:
