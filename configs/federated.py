@@ -57,6 +57,9 @@ class RoundSettings(ConfigTable):
 class RequestBase(ConfigTable):
     """A deletion request: the keys that the horizontal and the LLM mode share."""
 
+    # Whether the client names its rows in a list that no other party sees: after the run only.
+    has_list: ClassVar[bool] = False
+
     name: Name
     client: Name | None = None  # client whose rows are forgotten; absent: all clients
     fraction: Fraction = 1.0  # fraction of the chosen rows that are forgotten
@@ -118,6 +121,18 @@ class FederatedAgreement(ConfigTable):
     def variants(self) -> frozenset[str]:
         """The names of methods that also run with other settings; none by default."""
         return frozenset()
+
+    def listed_request(self, name: str, client: str) -> RequestBase:
+        """Return a request, raised after the training, whose rows only the client knows.
+
+        Args:
+            name: its name, which is part of the names of random streams.
+            client: the client.
+
+        Raises:
+            NotImplementedError: always, in this base class.
+        """
+        raise NotImplementedError
 
     def request(
         self, name: str, client: str | None, classes: tuple[str, ...], fraction: float, seed: int

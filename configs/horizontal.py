@@ -2,7 +2,7 @@
 
 from functools import cache
 from operator import not_
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, create_model, model_validator
 
@@ -165,6 +165,17 @@ class ClientRequest(RequestBase):
         return self
 
 
+class ListedClientRequest(ClientRequest):
+    """A request after the run, whose rows the client names in a list that no other party sees."""
+
+    has_list: ClassVar[bool] = True
+
+    @property
+    def leaver(self) -> None:
+        """None: the request is for some rows of the client."""
+        return
+
+
 class HistorySettings(ConfigTable):
     """Updates that the server saves during training, for methods that need past updates."""
 
@@ -221,6 +232,10 @@ class HorizontalAgreement(FederatedAgreement):
         return ClientRequest(
             name=name, client=client, classes=classes, fraction=fraction, seed=seed
         )
+
+    def listed_request(self, name: str, client: str) -> ListedClientRequest:
+        """Return a request whose rows only the client knows; see ``FederatedAgreement``."""
+        return ListedClientRequest(name=name, client=client)
 
     @property
     def architecture(self) -> dict[str, Any]:

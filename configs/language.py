@@ -2,7 +2,7 @@
 
 from functools import cache
 from math import ceil
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, create_model, model_validator
 
@@ -126,6 +126,17 @@ class TextRequest(RequestBase):
         return self
 
 
+class ListedTextRequest(TextRequest):
+    """A request after the run, whose texts the client names in a list that no other party sees."""
+
+    has_list: ClassVar[bool] = True
+
+    @property
+    def leaver(self) -> None:
+        """None: the request is for some texts of the client."""
+        return
+
+
 class TextEvaluation(ConfigTable):
     """Measurements by the server, in addition to the measurements of the clients."""
 
@@ -190,6 +201,10 @@ class LanguageAgreement(FederatedAgreement):
         if classes:
             raise ValueError("texts have no classes")
         return TextRequest(name=name, client=client, fraction=fraction, seed=seed)
+
+    def listed_request(self, name: str, client: str) -> ListedTextRequest:
+        """Return a request whose texts only the client knows; see ``FederatedAgreement``."""
+        return ListedTextRequest(name=name, client=client)
 
     @property
     def architecture(self) -> dict[str, Any]:

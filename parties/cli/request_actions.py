@@ -11,8 +11,10 @@ from typing import Any
 from configs.agreement import VerticalAgreement
 from configs.config_file import ConfigFile
 from configs.errors import ConfigError
+from configs.language import LanguageAgreement
 from parties.cli.console import Console
 from parties.cli.modes import read_runnable
+from parties.cli.party_run import federated_mode
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import IntegrityError, PolicyError, StorageError, UsageProblem
 from parties.data.id_lists import (
@@ -24,6 +26,7 @@ from parties.data.id_lists import (
 )
 from parties.data.party_settings import VerticalConfig
 from parties.data.requested_ids import id_columns
+from parties.horizontal.service.client_list import ClientList, read_client_list
 from parties.requests.events import (
     DecisionBody,
     Event,
@@ -53,12 +56,13 @@ from parties.requests.persons import (
 from parties.requests.receipts import FOLDER, TRUST
 from parties.requests.subjects import (
     Subject,
+    SubjectClass,
     aligned_rows,
     classify,
     count_classes,
     openings,
 )
-from parties.session.setup import StartOptions
+from parties.session.setup import StartOptions, data_folder
 from parties.vertical.kept_model import party_models, present_version
 from parties.vertical.offline.local_desk import VerticalDesk, open_local_desk, read_rows
 from parties.vertical.service.desk import why_not_corrected
@@ -68,6 +72,7 @@ from unlearning.receipts.keys import read_trust
 from unlearning.receipts.receipt import LegalBasis, RequesterKind
 from unlearning.receipts.verify import verify as verify_receipt
 
+MOST_LINES = 20  # line numbers that are printed for each kind of entry
 _UNDECIDED = (RequestState.PENDING, RequestState.RECEIVED)
 _BEFORE_START = (*_UNDECIDED, RequestState.AUTHORISED, RequestState.ALIGNED)
 
@@ -103,6 +108,15 @@ class Asked:
     key: Path | None
     lists_ids: bool = False
     everything: bool = False  # all rows of the client
+    rows: Path | None = None  # list of row numbers of the client
+    texts: Path | None = None  # list of numbers and hashes of texts of the client
+
+    @property
+    def lists(self) -> tuple[str, ...]:
+        """The given options that list rows."""
+        given = {"--ids": self.ids, "--id": self.identities, "--rows": self.rows}
+        given["--texts"] = self.texts
+        return tuple(name for name, value in given.items() if value)
 
 
 def read_vertical(place: Place) -> VerticalConfig:
@@ -198,7 +212,8 @@ def make_request(place: Place, asked: Asked, console: Console) -> None:
             subjects = classify(listed, set(local.party.holding.ids), rows, local.forgotten)
         found = count_classes(subjects) if by_rows else {}
         if listed is not None:
-            found |= {"unusable_lines": len(listed.unusable), "repeated": listed.repeated}
+            unusable, repeated = len(listed.unusable), len(listed.repeated)
+            found |= {"unusable_lines": unusable, "repeated": repeated}
             if asked.lists_ids:
                 _print_subjects(subjects, console)
             if not found["aligned"]:
@@ -248,7 +263,7 @@ def make_correction(place: Place, labels: Path, asked: Asked, console: Console) 
         found |= {
             "unchanged": len(listed.labels) - len(subjects),
             "unusable_lines": len(listed.listed.unusable),
-            "repeated": listed.listed.repeated,
+            "repeated": len(listed.listed.repeated),
         }
         if asked.lists_ids:
             _print_subjects(subjects, console)
@@ -284,32 +299,82 @@ def make_client_request(place: Place, asked: Asked, console: Console) -> None:
         UsageProblem: the options do not fit together, or do not fit the party.
         PolicyError: the party's policy needs the key of a person.
     """
-    if asked.ids is not None or asked.identities:
-        raise UsageProblem(
-            "--ids and --id are for the vertical mode",
-            "a client gives --everything, or --label NAME for its rows of a class",
-        )
-    if asked.everything == (asked.label is not None):
-        raise UsageProblem(
-            "expected either --everything or --label NAME",
-            "give --everything to forget the rows of this client",
-        )
-    _check_terms(asked)
+    config = read_keeping(place)
+    _check_client_asked(config, place.party, asked)
     with local_desk(place) as local:
         at_client = local.party.name != local.desk.rules.hub
-        if asked.everything and not at_client:
-            raise UsageProblem(
-                f"{local.party.name} is the server, which has no rows",
-                "give --everything at the client whose rows are forgotten",
-            )
         person = _requester(local, asked.key)
         kind = "client" if at_client else ("label" if asked.fraction == "1" else "labels_part")
         content = _content(local, asked, kind, None, person)
+        subjects: Sequence[Subject] = ()
+        found: dict[str, int] = {}
+        if asked.lists:
+            listing = _client_list(local, config, place, asked)
+            subjects, found = listing.subjects, listing.found
+            content = content.model_copy(update={"count": listing.count})
+            _print_lines(listing.lines, console)
+            if asked.lists_ids:
+                _print_subjects(subjects, console)
+            if not listing.count:
+                _print_nothing(local, found, console)
+                return
         name = new_request_id(local.party.now())
         views = local.desk.requests()
-        request, new = local.subjects.submit(content, (), person, views, name, again=True)
+        request, new = local.subjects.submit(content, subjects, person, views, name, again=True)
         local.desk.attend()
-        _print_request(local, request, new, {}, console)
+        _print_request(local, request, new, found, console)
+
+
+def _check_client_asked(config: ConfigFile[Any, Any], party: str, asked: Asked) -> None:
+    """Refuse options of a request that do not fit together, or the mode, in a run with a server."""
+    if asked.everything + (asked.label is not None) + len(asked.lists) != 1:
+        raise UsageProblem(
+            "expected exactly one of --everything, --label NAME and a list of rows or texts",
+            "give --everything to forget the rows of this client",
+        )
+    if asked.label is None and party == config.agreement.hub:
+        raise UsageProblem(
+            f"{party} is the server, which has no rows",
+            "make the request at the client whose rows are forgotten",
+        )
+    if asked.lists and (asked.fraction != "1" or asked.seed):
+        raise UsageProblem(
+            "--fraction and --seed work only with --label or --everything",
+            "omit --fraction and --seed",
+        )
+    data, given = config.settings(party), next(iter(asked.lists), "")
+    in_texts = isinstance(config.agreement, LanguageAgreement)
+    if given and in_texts is not (given == "--texts"):
+        raise UsageProblem(
+            f"{given} does not fit the {config.agreement.mode} mode, which forgets "
+            + ("texts" if in_texts else "rows"),
+            "give --texts FILE" if in_texts else "give --rows FILE or --ids FILE",
+        )
+    if given == "--rows" and id_columns(data.data):
+        raise UsageProblem(
+            f"the rows of {party} have IDs, which do not change when the data file does",
+            "give --ids FILE with the IDs of the rows",
+        )
+    _check_terms(asked)
+
+
+def _client_list(
+    local: LocalDesk, config: ConfigFile[Any, Any], place: Place, asked: Asked
+) -> ClientList:
+    """Read the list of a client, and find its rows.
+
+    Raises:
+        DataError: the list or the client's data cannot be read.
+    """
+    settings = config.settings(place.party)
+    folder = data_folder(config.path, settings, place.data)
+    rows = federated_mode(config).own_rows(config, place.party, folder)
+    numbers = asked.rows or asked.texts
+    if numbers is not None:
+        listed = read_id_list(numbers, (), asked.encoding).translate(rows.row_of)
+    else:
+        listed = _listed(local, asked)
+    return read_client_list(listed, rows, local.forgotten)
 
 
 def list_requests(local: LocalDesk, console: Console) -> None:
@@ -334,7 +399,10 @@ def show_request(local: LocalDesk, request: str, console: Console, *, with_ids: 
     view = view_of(local, request)
     fields = _fields(local, view)
     subjects = local.subjects.of(view.id)
-    fields |= {"found": count_classes(subjects)} if subjects is not None else {}
+    if subjects is not None:
+        vertical = isinstance(local.party.agreement, VerticalAgreement)
+        unused = SubjectClass.NOT_TRAINED if vertical else SubjectClass.NOT_COMMON
+        fields |= {"found": count_classes(subjects, unused)}
     lines = [f"{name.replace('_', ' ')}: {_shown(value)}" for name, value in fields.items()]
     console.print("\n".join(lines), event="request", **fields)
     if with_ids:
@@ -354,6 +422,15 @@ def _print_subjects(subjects: Iterable[Subject], console: Console) -> None:
             found=each.found.value,
             id=each.text,
         )
+
+
+def _print_lines(lines: dict[str, list[int]], console: Console) -> None:
+    """Print the line numbers of entries that name no row to forget, by what was found."""
+    for name, numbers in lines.items():
+        shown = ", ".join(map(str, numbers[:MOST_LINES]))
+        more = f" and {len(numbers) - MOST_LINES} more" if len(numbers) > MOST_LINES else ""
+        text = f"{name.removesuffix('_lines').replace('_', ' ')}: lines {shown}{more}"
+        console.print(text, event="lines", found=name, lines=numbers)
 
 
 def decide(
@@ -650,9 +727,9 @@ def readmit(
 
 def _check_asked(asked: Asked) -> None:
     """Refuse options of a request that do not fit together, in the vertical mode."""
-    if asked.everything:
+    if asked.everything or asked.rows or asked.texts:
         raise UsageProblem(
-            "--everything is for a client of a run with a server",
+            "--everything, --rows and --texts are for a client of a run with a server",
             "give --ids FILE with the IDs to forget",
         )
     ways = [asked.ids is not None, bool(asked.identities), asked.label is not None]
@@ -683,8 +760,8 @@ def _check_terms(asked: Asked) -> None:
         )
 
 
-def _listed(local: VerticalDesk, asked: Asked) -> ListedIds:
-    columns = id_columns(local.party.settings.data)
+def _listed(local: LocalDesk, asked: Asked) -> ListedIds:
+    columns = id_columns(local.party.settings.data)  # type: ignore[attr-defined]
     if asked.ids is None:
         return list_of_ids(asked.identities, columns)
     return read_id_list(asked.ids, columns, asked.encoding)
@@ -885,6 +962,8 @@ def still_to_inform(local: LocalDesk, view: RequestView) -> str:
 def _row_count(view: RequestView) -> str:
     if view.count is not None:
         return str(view.count)
+    if view.content.count is not None:
+        return str(view.content.count)
     if view.rows is None or view.content.kind == "client":
         return "?"
     return str(len(view.rows))

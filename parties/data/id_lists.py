@@ -7,7 +7,7 @@ line without a usable ID is counted and does not end the reading.
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -29,20 +29,47 @@ class ListedIds:
     Attributes:
         texts: the IDs as written; tabs separate several columns.
         ids: the IDs in normal form.
-        unusable: numbers of the lines without a usable ID, from 1.
-        repeated: number of lines that repeat an earlier ID.
+        lines: number of the line of each ID, from 1.
+        unusable: numbers of the lines without a usable ID.
+        repeated: numbers of the lines that repeat an earlier ID.
     """
 
     texts: tuple[str, ...]
     ids: tuple[bytes, ...]
+    lines: tuple[int, ...]
     unusable: tuple[int, ...] = ()
-    repeated: int = 0
+    repeated: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __repr__(self) -> str:
         return f"ListedIds of {len(self)} IDs"
+
+    def translate(self, identity_of: Callable[[bytes], bytes | None]) -> "ListedIds":
+        """Return the list with the ID of the row that each entry names; two may name the same row.
+
+        Args:
+            identity_of: returns the ID, UTF-8, of an entry; None if the entry has not the form of
+                an entry, so that its line is unusable.
+        """
+        found: dict[bytes, int] = {}
+        unusable, repeated = [*self.unusable], [*self.repeated]
+        for entry, line in zip(self.ids, self.lines, strict=True):
+            identity = identity_of(entry)
+            if identity is None:
+                unusable.append(line)
+            elif identity in found:
+                repeated.append(line)
+            else:
+                found[identity] = line
+        return ListedIds(
+            texts=tuple(identity.decode() for identity in found),
+            ids=tuple(found),
+            lines=tuple(found.values()),
+            unusable=tuple(sorted(unusable)),
+            repeated=tuple(sorted(repeated)),
+        )
 
 
 def read_id_list(path: Path, columns: Sequence[str], encoding: Encoding = "utf-8") -> ListedIds:
@@ -91,38 +118,30 @@ def read_label_list(
     Raises:
         DataError: the list of IDs cannot be read, a label is no class, or an ID has two labels.
     """
-    text = _text(path, encoding)
-    found: dict[bytes, tuple[str, str]] = {}
-    unusable, repeated, width = [], 0, max(1, len(columns))
-    for number, cells in _records(path, text, [*(columns or ("id",)), label]):
-        one = _listed(enumerate([cells[:width]], number), width)
-        if not one.ids or len(cells) != width + 1:
-            unusable.append(number)
-            continue
-        name = cells[width].strip()
+    text, width = _text(path, encoding), max(1, len(columns))
+    named = [*(columns or ("id",)), label]
+    lines = dict(_records(path, text, named))
+    listed = _listed(((number, cells[:width]) for number, cells in lines.items()), width)
+    if not listed.ids:
+        raise DataError(
+            f"{path} contains no usable ID with a label",
+            f"write the columns {', '.join(named)}, one row per line",
+        )
+    labels: dict[bytes, str] = {}
+    for number in sorted(lines.keys() - set(listed.unusable)):
+        name = "".join(cell.strip() for cell in lines[number][width:])
         if name not in classes:
             raise DataError(
                 f"{path}: line {number} has a label that is no class of the agreement",
                 f"the classes are {', '.join(classes)}",
             )
-        if found.setdefault(one.ids[0], (one.texts[0], name))[1] != name:
+        (identity,) = _listed(iter([(number, lines[number][:width])]), width).ids
+        if labels.setdefault(identity, name) != name:
             raise DataError(
                 f"{path}: line {number} names another label than an earlier line with the same ID",
                 "write one line for each ID",
             )
-        repeated += 1
-    if not found:
-        raise DataError(
-            f"{path} contains no usable ID with a label",
-            f"write the columns {', '.join([*(columns or ('id',)), label])}, one row per line",
-        )
-    listed = ListedIds(
-        tuple(text for text, _ in found.values()),
-        tuple(found),
-        tuple(unusable),
-        repeated - len(found),
-    )
-    return ListedLabels(listed, tuple(name for _, name in found.values()))
+    return ListedLabels(listed, tuple(labels[each] for each in listed.ids))
 
 
 def list_of_ids(texts: Sequence[str], columns: Sequence[str]) -> ListedIds:
@@ -142,10 +161,10 @@ def list_of_ids(texts: Sequence[str], columns: Sequence[str]) -> ListedIds:
     return found
 
 
-def _listed(records: Iterator[_Record] | enumerate[list[str]], width: int) -> ListedIds:
+def _listed(records: Iterable[_Record], width: int) -> ListedIds:
     """Return the IDs of records; records without a usable ID are counted."""
-    found: dict[bytes, str] = {}
-    unusable, repeated = [], 0
+    found: dict[bytes, tuple[str, int]] = {}
+    unusable, repeated = [], []
     for number, cells in records:
         try:
             parts = [normalise(cell) for cell in cells]
@@ -155,9 +174,11 @@ def _listed(records: Iterator[_Record] | enumerate[list[str]], width: int) -> Li
             unusable.append(number)
             continue
         identity = parts[0] if width == 1 else join_columns(parts)
-        repeated += identity in found
-        found.setdefault(identity, "\t".join(cells))
-    return ListedIds(tuple(found.values()), tuple(found), tuple(unusable), repeated)
+        if identity in found:
+            repeated.append(number)
+        found.setdefault(identity, ("\t".join(cells), number))
+    texts, lines = [text for text, _ in found.values()], [line for _, line in found.values()]
+    return ListedIds(tuple(texts), tuple(found), tuple(lines), tuple(unusable), tuple(repeated))
 
 
 def _text(path: Path, encoding: Encoding) -> str:

@@ -27,7 +27,11 @@ from parties.horizontal.local.local_task import (
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.secure.masked_client import MaskedSumClient
 from parties.horizontal.service.desk import federated_rules
-from parties.horizontal.service.kept_model import forgotten_requests, with_requests
+from parties.horizontal.service.kept_model import (
+    forgotten_requests,
+    listed_rows,
+    with_requests,
+)
 from parties.requests.journal import journal_of
 from parties.requests.lifecycle import requests_of
 from parties.session import handshake
@@ -72,10 +76,12 @@ def _store_of(party: FederatedParty) -> ClientStore:
     """
     with journal_of(party) as journal:
         events = [] if journal is None else journal.events()
-    forgotten = forgotten_requests(party, requests_of(events, federated_rules(party.agreement)))
+        views = requests_of(events, federated_rules(party.agreement))
+        forgotten = forgotten_requests(party, views)
+        listed = listed_rows(party, forgotten, journal)
     if not forgotten:
         return ClientStore(party)
-    known = with_requests(party, (*forgotten, *party.agreement.unlearn))
+    known = with_requests(party, (*forgotten, *party.agreement.unlearn), listed)
     store = ClientStore(known, forgotten)
     if not store.has_rows:
         raise DataError(

@@ -13,7 +13,7 @@ would train on these rows again.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 
 from torch import Tensor
@@ -35,6 +35,7 @@ from parties.horizontal.service.kept_model import (
     KeptModel,
     federated_models,
     read_kept_model,
+    request_id,
     request_name,
 )
 from parties.session.checkpoint import BEFORE_TRAINING, CheckpointContent
@@ -54,18 +55,26 @@ class ClientStore:
         party: the client.
         forgotten: requests of the agreement that were carried out with the kept model; their rows
             are deleted from memory at once.
+        remember: called with the ID of a request and the IDs of its rows, before the client keeps a
+            model without these rows.
 
     Raises:
         StorageError: the state of an unfinished run cannot be read.
         IntegrityError: the state of an unfinished run is damaged.
     """
 
-    def __init__(self, party: FederatedParty, forgotten: Sequence[RequestBase] = ()) -> None:
+    def __init__(
+        self,
+        party: FederatedParty,
+        forgotten: Sequence[RequestBase] = (),
+        remember: Callable[[str, Sequence[bytes]], None] = lambda *_: None,
+    ) -> None:
         self._party, self._task = party, party.client_task(party)
-        self._forgotten = tuple(forgotten)
+        self._forgotten, self._remember = tuple(forgotten), remember
+        self._gone: dict[str, list[bytes]] = {}  # IDs of the rows of each request, by its name
         for each in self._forgotten:
             self._task.select_request(each.name)
-            self._task.purge()
+            self._delete(each.name)
         self.size = self._task.size
         self._files, self._number = federated_checkpoints(party), BEFORE_TRAINING
         self._run, self._request = "", ""
@@ -73,6 +82,10 @@ class ClientStore:
         # The last tasks that changed personal parameters, and the parameters before each task.
         self._before: list[tuple[str, Tensor | None]] = []
         self._take()
+
+    def count_rows(self, listed: Container[bytes]) -> int:
+        """Return the number of the client's training rows, or texts, with IDs in ``listed``."""
+        return len({each for each in self._task.ids if each in listed})
 
     @property
     def has_request(self) -> bool:
@@ -152,12 +165,17 @@ class ClientStore:
 
     def _remove(self) -> None:
         task = self._task
-        gone = task.purge()
+        gone = self._delete(self._request)
         self._purged[self._request] = [f"{gone} rows"] if gone else []
         if not task.has_rows:
             task.personal = None
         task.branches, self._before = {task.branch: task.personal}, []
         self._write()
+
+    def _delete(self, request: str) -> int:
+        """Delete the rows of the selected request, and return their number."""
+        self._gone[request] = self._task.named_ids
+        return self._task.purge()
 
     def deliver(self, model: Tensor) -> None:
         """Save the run's final model, ``[d]``, with the client's personal parameters.
@@ -212,6 +230,8 @@ class ClientStore:
             for each in self._party.agreement.unlearn
             if each.name in named and each.name not in old
         ]
+        for name in old | named:
+            self._remember(request_id(name), self._gone[name])
         before, kept = read_kept_model(self._party), KeptModel(model, 0, (*self._forgotten, *new))
         own = {
             "before": kept.digest if before is None else before.digest,
@@ -248,7 +268,7 @@ class ClientStore:
         ]
         for name, purged in values["purged"]:
             self.select_request(name)
-            task.purge()
+            self._delete(name)
             self._purged[name] = purged
         self._request = ""
         self._party.progress.note(f"resuming from checkpoint {self._number}")

@@ -1,7 +1,8 @@
 """The task of the horizontal mode, for server and clients: train a network on rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from torch import Tensor, nn
@@ -113,22 +114,36 @@ def network_server_task(party: HorizontalParty) -> NetworkServerTask:
 def network_client_task(party: HorizontalParty) -> NetworkClientTask:
     """Return a client's part of a run that trains networks on rows."""
     network = build_whole_network(party.agreement, "shape")
-    return build_network_client(party.agreement, party.name, network, party.client_data)
+    agreement, listed = party.agreement, party.listed_rows
+    return build_network_client(agreement, party.name, network, party.client_data, listed)
 
 
 def build_network_client(
-    agreement: HorizontalAgreement, name: str, network: nn.Module, client_data: ClientData
+    agreement: HorizontalAgreement,
+    name: str,
+    network: nn.Module,
+    client_data: ClientData,
+    listed: Mapping[str, Container[bytes]] = MappingProxyType({}),
 ) -> NetworkClientTask:
-    """Build a client with its rows; the client uses ``network`` and changes its parameters."""
+    """Build a client with its rows; the client uses ``network`` and changes its parameters.
+
+    ``listed`` are the IDs of the rows of the requests that name them in a list.
+    """
     plan = personalisation_of(agreement, network)
-    select_rows = partial(_select_rows, agreement, name)
+    select_rows = partial(_select_rows, agreement, name, listed)
     return NetworkClientTask(
         name, network, client_data, agreement.seed, plan, select_rows=select_rows
     )
 
 
 def _select_rows(
-    agreement: HorizontalAgreement, name: str, client_data: ClientData, request: str
+    agreement: HorizontalAgreement,
+    name: str,
+    listed: Mapping[str, Container[bytes]],
+    client_data: ClientData,
+    request: str,
 ) -> Index | None:
     known = next((each for each in agreement.unlearn if each.name == request), None)
-    return None if known is None else requested_rows(agreement, known, name, client_data)
+    if known is None:
+        return None
+    return requested_rows(agreement, known, name, client_data, listed.get(request, ()))

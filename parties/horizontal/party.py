@@ -1,8 +1,9 @@
 """Parties, modes and model file of a run with a server."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Self
 
 from safetensors.torch import save
@@ -14,7 +15,7 @@ from parties.common.progress import ProgressListener
 from parties.horizontal.engine.party import FederatedContext
 from parties.horizontal.local.client_task import ClientTask
 from parties.horizontal.local.local_task import LocalTask
-from parties.horizontal.local.rows import ClientData, no_rows
+from parties.horizontal.local.rows import ClientData, OwnRows, no_rows
 from parties.horizontal.simulation.simulated_data import SimulatedClients, SimulationSource
 from parties.horizontal.task import ServerTask
 from parties.session.saved_model import MODEL, write_saved_model
@@ -36,6 +37,8 @@ class FederatedParty(FederatedContext):
     client_task: Callable[[Any], ClientTask]
     # Function (agreement) -> all local tasks that the server may send.
     local_tasks: Callable[[Any], Sequence[LocalTask]]
+    # At a client, for a request after the run that names its rows in a list: their IDs.
+    listed_rows: Mapping[str, Container[bytes]] = field(default_factory=dict)
 
     def with_all_rows(self) -> Self:
         """Return a copy of the party from whose rows none are deleted when this party's are."""
@@ -63,6 +66,8 @@ class FederatedMode:
     set_up: Callable[[FederatedConfig, str, StartOptions, ProgressListener], FederatedParty]
     # Function that reads the data of all simulated clients in a worker process.
     read_clients: Callable[[SimulationSource], SimulatedClients]
+    # Function (config, client's name, data folder) -> the client's rows, without a model.
+    own_rows: Callable[[FederatedConfig, str, Path], OwnRows]
 
 
 def save_model(party: FederatedParty, model: Mapping[str, Tensor], run: bytes) -> None:

@@ -1,13 +1,15 @@
 """Set-up of a party of a horizontal run: identity, settings, data and folder."""
 
+from pathlib import Path
+
 from configs.config_file import FederatedConfig
 from configs.errors import ConfigError
 from configs.horizontal import HorizontalAgreement
 from parties.common.progress import ProgressListener
 from parties.data.party_settings import RowPartySettings
 from parties.horizontal.local.backdoor import plant_trigger
-from parties.horizontal.local.client_data import read_client_data
-from parties.horizontal.local.rows import ClientData
+from parties.horizontal.local.client_data import read_client_data, read_own_rows
+from parties.horizontal.local.rows import ClientData, OwnRows
 from parties.horizontal.network_task import network_client_task, network_server_task
 from parties.horizontal.party import FederatedMode, HorizontalParty, no_client_data
 from parties.horizontal.registry import network_local_tasks
@@ -56,4 +58,18 @@ def _read_data(
     return client_data
 
 
-ROW_MODE = FederatedMode(set_up_horizontal_party, read_row_clients)
+def own_rows(config: FederatedConfig, name: str, folder: Path) -> OwnRows:
+    """Return the rows of a client, whose relative data paths are resolved in ``folder``.
+
+    Raises:
+        ConfigError: the client has no data.
+        DataError: the data cannot be used.
+        PolicyError: the data cannot be partitioned or split as agreed.
+    """
+    agreement, settings = config.agreement, config.settings(name)
+    if not isinstance(agreement, HorizontalAgreement) or not isinstance(settings, RowPartySettings):
+        raise ConfigError(f"{config.path}: the settings of {name} name no data")
+    return read_own_rows(agreement, name, settings.data, folder)
+
+
+ROW_MODE = FederatedMode(set_up_horizontal_party, read_row_clients, own_rows)

@@ -1,6 +1,6 @@
 """Data of a client in the language mode: reading, partition and tokenisation of its texts."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from configs.language import DealtTexts, LanguageAgreement, TextRequest, TextsAt
 from configs.language_party_settings import JsonlTexts, LanguageClientSettings, MuseTexts, TofuTexts
 from parties.common.errors import DataError
 from parties.common.shared_randomness import Index, derive_key, permutation
+from parties.horizontal.local.rows import indices_of
 from parties.language.engine.text_dataset import TextDataset, held_out_count
 from parties.language.texts.encoding import EncodedText, TextEncoder
 from parties.language.texts.muse import read_muse_corpus, read_muse_retained
@@ -32,11 +33,21 @@ class TextCorpus:
 
     records: Sequence[TextRecord]  # unflagged texts, followed by flagged texts
     flagged: int  # number of flagged texts
+    places: Sequence[int] = ()  # position of each text in its file; empty: as in ``records``
 
     @property
     def sizes(self) -> CorpusSizes:
         """The number of unflagged texts, ``retain``, and of flagged texts, ``forget``."""
         return CorpusSizes(len(self.records) - self.flagged, self.flagged)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnText:
+    """One text of a client."""
+
+    number: int  # position in the client's file of texts, from 0; else in the corpus
+    id: bytes  # content hash, 64 hexadecimal digits
+    trained: bool  # whether models are trained on it; otherwise it is held out
 
 
 def read_text_corpus(settings: LanguageClientSettings, folder: Path) -> TextCorpus:
@@ -64,14 +75,15 @@ def _own_corpus(data: JsonlTexts, folder: Path) -> TextCorpus:
     if data.forget is None:
         return TextCorpus(records, 0)
     digests = {record_digest(each) for each in read_own_texts(folder, data.forget)}
-    forget = [each for each in records if record_digest(each) in digests]
-    if len({record_digest(each) for each in forget}) < len(digests):
+    known = [record_digest(each) for each in records]
+    if not digests <= {*known}:
         raise DataError(
             f"{data.forget} contains rows that are not in {data.path}",
             f"copy the rows to forget from {data.path}",
         )
-    retain = [each for each in records if record_digest(each) not in digests]
-    return TextCorpus([*retain, *forget], len(forget))
+    places = sorted(range(len(known)), key=lambda at: known[at] in digests)  # flagged texts last
+    flagged = sum(each in digests for each in known)
+    return TextCorpus([records[at] for at in places], flagged, places)
 
 
 def partition_corpus(agreement: LanguageAgreement, corpus: TextCorpus) -> dict[str, TextShare]:
@@ -110,14 +122,11 @@ def build_text_dataset(
     public: list[EncodedText],
 ) -> TextDataset:
     """Encode one client's texts, and hold some unflagged texts out from training."""
-    count = len(share.rows)
-    order = permutation(derive_key(agreement.seed, "held", client), count)
-    unflagged = order[~share.forget[order]]
-    held = np.sort(unflagged[: held_out_count(agreement.test_share, len(unflagged))])
-    trained = np.setdiff1d(np.arange(count), held)
+    held = _held_out(agreement, client, share)
+    trained = np.setdiff1d(np.arange(len(share.rows)), held)
     flags: NDArray[np.bool_] = share.forget[trained]
     texts = [corpus.records[at] for at in share.rows]
-    rows, flags = _training_rows([texts[at] for at in trained], flags, encoder)
+    rows, ids, flags = _training_rows([texts[at] for at in trained], flags, encoder)
     # Held-out texts are validation and test texts by turns. A client with a single held-out text
     # uses it for one of both; every second such client has a test text, for attacks.
     alone = agreement.partition.client if isinstance(agreement.partition, TextsAtOne) else None
@@ -127,19 +136,60 @@ def build_text_dataset(
         encode_records([texts[at] for at in held[begin::2]], encoder)
         for begin in (first, 1 - first)
     )
-    return TextDataset(rows, flags, test, validation, public)
+    return TextDataset(rows, flags, test, validation, public, ids=ids)
+
+
+def own_texts(agreement: LanguageAgreement, client: str, corpus: TextCorpus) -> list[OwnText]:
+    """Return the texts of a client, by number."""
+    share = partition_corpus(agreement, corpus)[client]
+    held = set(_held_out(agreement, client, share).tolist())
+    places = corpus.places or range(len(corpus.records))
+    return [
+        OwnText(places[row], text_id(corpus.records[row]), at not in held)
+        for at, row in enumerate(share.rows.tolist())
+    ]
+
+
+def text_id(record: TextRecord) -> bytes:
+    """Return the content hash of a text as 64 hexadecimal digits: the ID of a text in a request."""
+    return record_digest(record).hex().encode()
+
+
+def _held_out(agreement: LanguageAgreement, client: str, share: TextShare) -> Index:
+    """Ascending positions in the share of a client's texts that no model is trained on, [held]."""
+    order = permutation(derive_key(agreement.seed, "held", client), len(share.rows))
+    unflagged = order[~share.forget[order]]
+    return np.sort(unflagged[: held_out_count(agreement.test_share, len(unflagged))])
 
 
 def _training_rows(
     texts: Sequence[TextRecord], flags: NDArray[np.bool_], encoder: TextEncoder
-) -> tuple[list[EncodedText], NDArray[np.bool_]]:
-    """Encoded texts with their flags; all windows of a long text have its flag."""
-    rows, flagged = list[EncodedText](), list[bool]()
+) -> tuple[list[EncodedText], list[bytes], NDArray[np.bool_]]:
+    """Encoded texts with IDs and flags; all windows of a long text have its ID and flag."""
+    rows, ids, flagged = list[EncodedText](), list[bytes](), list[bool]()
     for flag in (False, True):
-        found = encode_records([t for t, f in zip(texts, flags, strict=True) if f == flag], encoder)
+        some = [text for text, flag_of in zip(texts, flags, strict=True) if flag_of == flag]
+        found = encode_records(some, encoder)
         rows += found
+        ids += _row_ids(some, found)
         flagged += [flag] * len(found)
-    return rows, np.array(flagged, np.bool_)
+    return rows, ids, np.array(flagged, np.bool_)
+
+
+def _row_ids(texts: Sequence[TextRecord], rows: Sequence[EncodedText]) -> list[bytes]:
+    """The ID of the text of each row that ``encode_records`` made of ``texts``.
+
+    Every text is one row, except for a passage: its first window, and no other, begins with a token
+    that has a label.
+    """
+    kinds = (QuestionAnswer, Continuation, Passage)
+    ids = [text_id(each) for kind in kinds for each in texts if isinstance(each, kind)]
+    alone = sum(not isinstance(each, Passage) for each in texts)
+    found, at = ids[:alone], alone - 1
+    for row in rows[alone:]:
+        at += row.start == 0
+        found.append(ids[at])
+    return found
 
 
 def encode_records(texts: Sequence[TextRecord], encoder: TextEncoder) -> list[EncodedText]:
@@ -153,11 +203,20 @@ def encode_records(texts: Sequence[TextRecord], encoder: TextEncoder) -> list[En
 
 
 def requested_text_rows(
-    agreement: LanguageAgreement, request: TextRequest, client: str, dataset: TextDataset
+    agreement: LanguageAgreement,
+    request: TextRequest,
+    client: str,
+    dataset: TextDataset,
+    listed: Container[bytes] = (),
 ) -> Index:
-    """Return the numbers, ``[rows]``, of those training texts of a client that a request names."""
+    """Return the numbers, ``[rows]``, of those training texts of a client that a request names.
+
+    ``listed`` are the hashes of the texts if the request names them in a list.
+    """
     if request.client not in (None, client):
         return np.empty(0, np.int64)
+    if request.has_list:
+        return indices_of(dataset.ids, listed)
     count = len(dataset.rows)
     found = np.flatnonzero(dataset.flagged) if request.rows == "flagged" else np.arange(count)
     secret = derive_key(agreement.seed, "request", request.name, request.seed, client)

@@ -1,8 +1,9 @@
 """Tasks of the language mode: a language model at the server and at clients."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from torch import Tensor
@@ -127,22 +128,36 @@ def language_server_task(party: FederatedParty) -> LanguageServerTask:
 def language_client_task(party: FederatedParty) -> LanguageClientTask:
     """Return the task of a client in the language mode, with a progress display."""
     ours = as_language_party(party)
-    task = build_text_client(ours.agreement, ours.name, ours.base_model, ours.dataset)
+    agreement, listed = ours.agreement, ours.listed_rows
+    task = build_text_client(agreement, ours.name, ours.base_model, ours.dataset, listed)
     return replace(task, progress=ours.progress)
 
 
 def build_text_client(
-    agreement: LanguageAgreement, name: str, base_model: BaseModel, dataset: TextDataset
+    agreement: LanguageAgreement,
+    name: str,
+    base_model: BaseModel,
+    dataset: TextDataset,
+    listed: Mapping[str, Container[bytes]] = MappingProxyType({}),
 ) -> LanguageClientTask:
-    """Return the task of the client ``name``; running this task changes ``base_model``."""
-    requested = partial(_requested, agreement, name)
+    """Return the task of the client ``name``; running this task changes ``base_model``.
+
+    ``listed`` are the hashes of the texts of the requests that name them in a list.
+    """
+    requested = partial(_requested, agreement, name, listed)
     micro_batch = agreement.training.micro_batch
     return LanguageClientTask(name, base_model, dataset, agreement.seed, requested, micro_batch)
 
 
 def _requested(
-    agreement: LanguageAgreement, name: str, dataset: TextDataset, request: str
+    agreement: LanguageAgreement,
+    name: str,
+    listed: Mapping[str, Container[bytes]],
+    dataset: TextDataset,
+    request: str,
 ) -> Index | None:
     """The rows of a request; None if the agreement has no such request."""
     found = next((each for each in agreement.unlearn if each.name == request), None)
-    return None if found is None else requested_text_rows(agreement, found, name, dataset)
+    if found is None:
+        return None
+    return requested_text_rows(agreement, found, name, dataset, listed.get(request, ()))

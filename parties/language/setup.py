@@ -10,11 +10,14 @@ from configs.federated import SIMULATED
 from configs.language import LanguageAgreement
 from configs.language_party_settings import LanguageClientSettings, LanguageServerSettings
 from parties.common.progress import ProgressListener, ProgressReporter
+from parties.horizontal.local.rows import OwnRows
 from parties.horizontal.party import FederatedMode
 from parties.language.client_data import (
+    OwnText,
     build_text_dataset,
     encode_public_texts,
     encode_records,
+    own_texts,
     partition_corpus,
     read_text_corpus,
 )
@@ -98,4 +101,34 @@ def _read_dataset(
     return build_text_dataset(agreement, name, corpus, share, encoder, public)
 
 
-LANGUAGE_MODE = FederatedMode(set_up_language_party, read_text_clients)
+def texts_of_client(config: FederatedConfig, name: str, folder: Path) -> list[OwnText]:
+    """Return the texts of a client by number, without the base model.
+
+    Raises:
+        ConfigError: the party has no texts.
+        DataError: a text file cannot be used.
+        PolicyError: the texts cannot be divided among the clients.
+    """
+    agreement, settings = config.agreement, config.settings(name)
+    if (
+        not isinstance(agreement, LanguageAgreement)
+        or not isinstance(settings, LanguageClientSettings)
+        or name not in agreement.spokes
+    ):
+        clients = ", ".join(agreement.spokes[:10])
+        raise ConfigError(f"{config.path}: {name} has no texts", f"the clients are {clients}")
+    return own_texts(agreement, name, read_text_corpus(settings, folder))
+
+
+def own_text_rows(config: FederatedConfig, name: str, folder: Path) -> OwnRows:
+    """Return the texts of a client by content hash and number; see ``texts_of_client``."""
+    texts = texts_of_client(config, name, folder)
+    return OwnRows(
+        held=frozenset(each.id for each in texts),
+        trained={each.id: 1 for each in texts if each.trained},
+        numbers={each.number: each.id for each in texts},
+        hashes=True,
+    )
+
+
+LANGUAGE_MODE = FederatedMode(set_up_language_party, read_text_clients, own_text_rows)

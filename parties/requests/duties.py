@@ -111,11 +111,14 @@ class RequestDesk:
 
         ``ids`` are the IDs by common index; empty bytes for rows that were erased before.
         """
-        date = event_time(self._party.now())[:10]
         for name in requests:
             view = self.request(name)
             rows = () if view.corrects else view.rows or ()
-            self.forgotten.add((ids[row] for row in rows if ids[row]), name, date)
+            self.remember(name, [ids[row] for row in rows if ids[row]])
+
+    def remember(self, request: str, ids: Iterable[bytes]) -> None:
+        """Add the IDs of rows that a request has removed to the list of forgotten IDs."""
+        self.forgotten.add(ids, request, event_time(self._party.now())[:10])
 
     def has_stated(self, request: str, version: int) -> bool:
         """Return whether this party has stated what it did for the version ``version``."""

@@ -107,6 +107,13 @@ class RequestedBody(EventBody):
     requester_name: Text = ""
     requester_kind: Literal["subject", "representative", "controller", "court"] = "controller"
     subjects_root: Key | None = None  # Merkle root over the commitments of the subjects
+    # client: number of rows that the client names in a list of its own; None if it names no list.
+    count: Whole | None = None
+
+    @property
+    def has_list(self) -> bool:
+        """Whether the origin, a client, names its rows in a list that no other party sees."""
+        return self.count is not None
 
 
 class JournaledBody(EventBody):
@@ -442,6 +449,9 @@ def _check_meaning(event: Event) -> None:
             raise ValueError("a request needs either rows or classes, as its kind says")
         if body.rows is not None and body.subjects_root is None:
             raise ValueError("a request for rows needs the root of its subjects")
+        listed = (body.kind, body.classes, body.fraction) == ("client", (), "1")
+        if body.count is not None and not (listed and body.subjects_root is not None):
+            raise ValueError("only a client's list, with the root of its subjects, has a number")
     if isinstance(body, ExtendedBody):
         times.append(body.until)
     for text in times:

@@ -10,7 +10,7 @@ import hmac
 import json
 import os
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
@@ -47,6 +47,7 @@ class SubjectClass(StrEnum):
 
     ALIGNED = "aligned"  # the model knows the row
     NOT_COMMON = "not_common"  # this party has the row, but not every other party
+    NOT_TRAINED = "not_trained"  # a client has the row, but did not train the model with it
     NOT_HELD = "not_held"  # this party has no such row
     FORGOTTEN = "forgotten"  # the row was forgotten by an earlier request
 
@@ -98,6 +99,19 @@ class ForgottenList:
             return []
         return [at for at, each in enumerate(ids) if self._tag(each) in tags]
 
+    def salt(self, identity: bytes) -> bytes:
+        """Return the salt, 32 bytes, for the commitment to an ID of a client's list.
+
+        It depends on the party's key, so that the same list has the same commitments when it is
+        given again, after a backup without the record of its request was restored.
+        """
+        return hmac.digest(self._key, b"vfl/salt/v1\n" + identity, sha256)
+
+    def of(self, request: str) -> Container[bytes] | None:
+        """Return the IDs that a request was the first to remove; None if there are none."""
+        rows = self._database.rows("forgotten", "request = ?", (request,))
+        return _TaggedIds(frozenset(tag for tag, *_ in rows), self._tag) if rows else None
+
     def add(self, ids: Iterable[bytes], request: str, date: str) -> int:
         """Add IDs that a request has removed on ``date``; return the number of new entries."""
         with self._database.transaction():
@@ -123,6 +137,17 @@ class ForgottenList:
 
     def _tag(self, identity: bytes) -> bytes:
         return hmac.digest(self._key, b"vfl/forgotten/v1\n" + identity, sha256)
+
+
+@dataclass(frozen=True, slots=True)
+class _TaggedIds:
+    """IDs of which only the HMACs are known."""
+
+    tags: frozenset[bytes]
+    tag_of: Callable[[bytes], bytes]
+
+    def __contains__(self, identity: object) -> bool:
+        return isinstance(identity, bytes) and self.tag_of(identity) in self.tags
 
 
 class NotificationStore:
@@ -196,6 +221,8 @@ class SubjectStore:
     ) -> tuple[str, bool]:
         """Journal a request, unless the same one exists and was neither rejected nor withdrawn.
 
+        The list of a client's request whose record is not in a restored backup is stored again.
+
         Args:
             content: the request, without the signature of the requester.
             subjects: the subjects of a request by rows.
@@ -211,6 +238,11 @@ class SubjectStore:
             content = content.model_copy(update={"subjects_root": subjects_root(subjects)})
         digest = self._submission(content, subjects)
         with self._journal.transaction():
+            lost = self._without_record(content, views)
+            if lost is not None:
+                self._store(lost, subjects)
+                self._database.insert("submissions", (digest, lost))
+                return lost, False
             final = ENDED | CARRIED_OUT if again else ENDED
             ended = {each.id for each in views if each.state in final}
             for _, known in self._database.rows("submissions", "digest = ?", (digest,)):
@@ -220,12 +252,24 @@ class SubjectStore:
                 signature = person.sign(request_message(content))
                 content = content.model_copy(update={"requester": signature})
             if subjects:
-                key = self._keys.create(_SUBJECTS_KEY + request)
-                sealed = seal(key, _encoded(subjects), request.encode())
-                self._database.insert("subjects", (request, sealed))
+                self._store(request, subjects)
             self._database.insert("submissions", (digest, request))
             self._journal.append(EventKind.REQUESTED, request, content)
         return request, True
+
+    def _store(self, request: str, subjects: Iterable[Subject]) -> None:
+        key = self._keys.create(_SUBJECTS_KEY + request)
+        self._database.insert(
+            "subjects", (request, seal(key, _encoded(subjects), request.encode()))
+        )
+
+    def _without_record(self, content: RequestedBody, views: Iterable[RequestView]) -> str | None:
+        """The request with the same list whose record this party lacks; None if there is none."""
+        for view in views:
+            same = view.content.has_list and view.content.subjects_root == content.subjects_root
+            if same and view.state not in ENDED and self.of(view.id) is None:
+                return view.id
+        return None
 
     def purge(self, view: RequestView) -> None:
         """Delete the private records of a request; their keys are destroyed first.
@@ -253,16 +297,34 @@ class SubjectStore:
         return self._keys.mac(_SUBMISSION_KEY, canonical_bytes(what)).hex()
 
 
+def named_ids(
+    request: str, subjects: SubjectStore, forgotten: ForgottenList
+) -> Container[bytes] | None:
+    """Return the IDs of the rows that a request of this party names.
+
+    None if this party has neither the private record of the request nor forgotten its rows.
+    """
+    found = subjects.of(request)
+    if found is None:
+        return forgotten.of(request)
+    return frozenset(each.id for each in found if each.found is SubjectClass.ALIGNED)
+
+
 def classify(
-    listed: ListedIds, held: Container[bytes], rows: Container[bytes], forgotten: ForgottenList
+    listed: ListedIds,
+    held: Container[bytes],
+    rows: Container[bytes],
+    forgotten: ForgottenList,
+    otherwise: SubjectClass = SubjectClass.NOT_COMMON,
 ) -> list[Subject]:
     """Return the subjects of a list of IDs, each with what the party found.
 
     Args:
         listed: the list.
         held: the IDs of all rows of the party.
-        rows: the IDs of the common rows that the model knows.
+        rows: the IDs of the rows that the model knows.
         forgotten: the IDs that were forgotten earlier.
+        otherwise: the class of a row that the party has, but the model does not know.
     """
 
     def found(identity: bytes) -> SubjectClass:
@@ -270,7 +332,7 @@ def classify(
             return SubjectClass.ALIGNED
         if identity in forgotten:
             return SubjectClass.FORGOTTEN
-        return SubjectClass.NOT_COMMON if identity in held else SubjectClass.NOT_HELD
+        return otherwise if identity in held else SubjectClass.NOT_HELD
 
     return [
         Subject(text, identity, found(identity), os.urandom(SALT_BYTES))
@@ -278,10 +340,15 @@ def classify(
     ]
 
 
-def count_classes(subjects: Iterable[Subject]) -> dict[str, int]:
-    """Return the number of subjects of each class, by the name of the class."""
+def count_classes(
+    subjects: Iterable[Subject], unused: SubjectClass = SubjectClass.NOT_TRAINED
+) -> dict[str, int]:
+    """Return the number of subjects of each class, by the name of the class.
+
+    ``unused`` is the class that the mode of the run does not have.
+    """
     counts = Counter(each.found for each in subjects)
-    return {each.value: counts[each] for each in SubjectClass}
+    return {each.value: counts[each] for each in SubjectClass if each is not unused}
 
 
 def subjects_root(subjects: Iterable[Subject]) -> str:

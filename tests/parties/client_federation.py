@@ -1,14 +1,18 @@
 """A server and three clients that keep their model, and a client's request to forget its rows."""
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 from request_federation import PATIENCE, RequestFederation
 from request_kills import RequestKills
+from typer.testing import CliRunner
 
+from parties.cli.main import app
 from parties.cli.modes import read_runnable
 from parties.horizontal.service.desk import open_federated_local_desk
 from parties.requests.events import EventKind, RequestedBody, event_time, new_request_id
@@ -105,6 +109,23 @@ class ClientFederation(RequestFederation):
             local.desk.append(EventKind.REQUESTED, request, body)
         with self.desk(name, out):  # attends to the request
             return request
+
+    def ask_list(self, name: str, out: Path, option: str, entries: Sequence[str]) -> dict[str, Any]:
+        """Request at a client that the rows of a list are forgotten; return the printed result."""
+        path = self.folder / "list.txt"
+        path.write_text("".join(f"{each}\n" for each in entries))
+        return self.command("request", name, out, option, str(path))[-1]
+
+    def command(self, what: str, name: str, out: Path, *options: str) -> list[dict[str, Any]]:
+        """Run a command of ``vfl unlearn`` at one party; return the printed events."""
+        self.state(name, out).mkdir(parents=True, exist_ok=True)
+        words = ["unlearn", what, str(self.config), "--party", name, "--out", str(out)]
+        words += ["--certificates", str(self.keys), "--format", "json", *options]
+        for change in self.changes:
+            words += ["--set", change]
+        found = CliRunner().invoke(app, words, env={"VFL_DATA": None}, catch_exceptions=False)
+        assert found.exit_code == 0, found.output
+        return [json.loads(line) for line in found.output.splitlines()]
 
     def joins(self, name: str, out: Path) -> int:
         """The number of events that say that a party waits for the others, in all its processes."""

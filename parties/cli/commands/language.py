@@ -1,7 +1,7 @@
 """``vfl language``: base models of the LLM mode.
 
-The commands train a tiny base model, print the digest of a base model, estimate the memory that a
-run needs, and merge the adapters of a run into the base model.
+The commands train a tiny base model, print the digest of a base model and the hashes of a client's
+texts, estimate the memory that a run needs, and merge the adapters of a run into the base model.
 """
 
 from pathlib import Path
@@ -12,7 +12,15 @@ import typer
 
 from parties.cli.arguments import CheckedCommand, CheckedGroup
 from parties.cli.console import Console
-from parties.cli.options import DebugOption, Format, FormatOption, SetOption
+from parties.cli.options import (
+    ConfigArgument,
+    DataOption,
+    DebugOption,
+    Format,
+    FormatOption,
+    PartyOption,
+    SetOption,
+)
 
 language_app = typer.Typer(
     cls=CheckedGroup,
@@ -90,6 +98,40 @@ def language_digest_command(
         with translate_model_errors():
             digest = base_model_digest(folder)
         console.print(f'model = {{ digest = "{digest}" }}', event="result", digest=digest)
+
+    console.run(work)
+
+
+@language_app.command(
+    "hashes", cls=CheckedCommand, epilog="Example: vfl language hashes notes.toml --party north"
+)
+def language_hashes_command(
+    *,
+    config: ConfigArgument,
+    party: PartyOption,
+    data: DataOption = None,
+    changes: SetOption = None,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Print number and content hash of each text of a client, and whether models train on it.
+
+    The hash is SHA-256 of the normalised text (docs/llm.md). No text is printed.
+    """
+    console = Console(party, json_lines=output is Format.JSON, debug=debug)
+
+    def work() -> None:
+        from configs.config_file import read_config
+        from parties.language.registry import SCHEMA
+        from parties.language.setup import texts_of_client
+        from parties.session.setup import data_folder
+
+        found = read_config(config, SCHEMA, tuple(changes or ()))
+        folder = data_folder(found.path, found.settings(party), data)
+        for each in texts_of_client(found, party, folder):
+            text = f"{each.number:>8}  {each.id.decode()}{'' if each.trained else '  held out'}"
+            fields = {"number": each.number, "hash": each.id.decode(), "trained": each.trained}
+            console.print(text, event="text", **fields)
 
     console.run(work)
 

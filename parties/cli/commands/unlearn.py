@@ -92,6 +92,20 @@ LabelOption = Annotated[str | None, typer.Option(help="Forget the rows of this c
 EverythingOption = Annotated[
     bool, typer.Option("--everything", help="At a client of a server: forget all its rows.")
 ]
+RowsOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="At a client whose rows have no IDs: forget the rows with the numbers in this file, "
+        "one per line."
+    ),
+]
+TextsOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="At a client of the LLM mode: forget the texts in this file, one per line, by number "
+        "or content hash (vfl language hashes)."
+    ),
+]
 FractionOption = Annotated[
     float,
     typer.Option(min=1e-9, max=1, help="With --label or --everything: fraction of the rows."),
@@ -217,6 +231,8 @@ def unlearn_request_command(  # noqa: PLR0913  a command has the options that it
     identity: IdOption = None,
     label: LabelOption = None,
     everything: EverythingOption = False,
+    rows: RowsOption = None,
+    texts: TextsOption = None,
     fraction: FractionOption = 1.0,
     seed: SeedOption = 0,
     encoding: EncodingOption = ListEncoding.UTF8,
@@ -238,8 +254,9 @@ def unlearn_request_command(  # noqa: PLR0913  a command has the options that it
     """Request that the kept model forgets rows, and print the ID of the request.
 
     Unknown IDs are counted. Other parties receive row numbers, no ID. The same list is one request.
-    In a run with a server, a client requests that all its rows, or those of a class, are forgotten;
-    the server requests a class at all clients.
+    In a run with a server, a client requests that all its rows, those of a class, or those of a
+    list are forgotten; the other parties receive the number of rows of a list, no row. The server
+    requests a class at all clients.
 
     Exit codes: 2 usage, 3 config, 4 data, 5 identity, 7 storage, 8 policy, 9 integrity.
     """
@@ -249,7 +266,7 @@ def unlearn_request_command(  # noqa: PLR0913  a command has the options that it
         ids=ids, identities=tuple(identity or ()), label=label, everything=everything,
         fraction=_decimal(fraction), seed=seed, encoding=encoding.value, ground=ground,
         received=received, identity_check=identity_check, requester=requester,
-        requested_by=requested_by.value, key=key, lists_ids=list_ids,
+        requested_by=requested_by.value, key=key, lists_ids=list_ids, rows=rows, texts=texts,
     )  # fmt: skip
     run = _Run(config, party, out, certificates, master_key, changes or [], output, debug, data)
     run.console.run(lambda: make_request(run.place, asked, run.console))

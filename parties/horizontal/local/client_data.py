@@ -1,6 +1,7 @@
 """A client's data: read from its source, partitioned among clients, split into train and test."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from parties.data.partition import (
 from parties.data.preprocess import declared_preprocessing
 from parties.data.sources.arrays import Mask, Progress
 from parties.data.sources.source import DataSettings
-from parties.horizontal.local.rows import ClientData, Rows
+from parties.horizontal.local.rows import ClientData, OwnRows, Rows, indices_of
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -83,10 +84,31 @@ def client_data_of(
     """
     ours = data_set.parts[agreement.spokes.index(name)]
     ids = [data_set.ids[row] for row in ours]
-    train, validation, test = (
-        data_set.rows.take(ours[part]) for part in _split(agreement, ids, data_set.in_test[ours])
-    )
-    return ClientData(train, test, validation=validation)
+    parts = _split(agreement, ids, data_set.in_test[ours])
+    train, validation, test = (data_set.rows.take(ours[part]) for part in parts)
+    trained = [ids[at] for at in parts[0]]
+    return ClientData(train, test, validation=validation, ids=trained)
+
+
+def read_own_rows(
+    agreement: HorizontalAgreement, name: str, data: DataSettings, folder: Path
+) -> OwnRows:
+    """Return the rows of one client, by ID and by number.
+
+    A number is the one in the ID of a row without ID columns, in the file of the training rows.
+
+    Raises:
+        DataError: the data cannot be used, or does not have the agreed shape.
+        PolicyError: the data cannot be partitioned or split as agreed.
+    """
+    data_set = read_partitioned_data(agreement, data, folder, lambda _: None)
+    ours = data_set.parts[agreement.spokes.index(name)]
+    numbers = dict[int, bytes]()
+    if data.id == "row":
+        first = [data_set.ids[row] for row in ours if not data_set.in_test[row]]
+        numbers = {int(each.rpartition(b":")[2]): each for each in first}
+    held = frozenset(data_set.ids[row] for row in ours)
+    return OwnRows(held, Counter(client_data_of(agreement, name, data_set).ids), numbers)
 
 
 def partition_by_client(agreement: HorizontalAgreement, labels: Index) -> list[Index]:
@@ -120,14 +142,20 @@ def left_out_classes(agreement: HorizontalAgreement) -> tuple[str, ...]:
 
 
 def requested_rows(
-    agreement: HorizontalAgreement, request: ClientRequest, name: str, client_data: ClientData
+    agreement: HorizontalAgreement,
+    request: ClientRequest,
+    name: str,
+    client_data: ClientData,
+    listed: Container[bytes] = (),
 ) -> Index:
     """Return the indices of the client's training rows that a request names, ``[requested]``.
 
-    The indices are sorted.
+    The indices are sorted. ``listed`` are the IDs of the rows if the request names them in a list.
     """
     if request.client not in (None, name):
         return np.empty(0, np.int64)
+    if request.has_list:
+        return indices_of(client_data.ids, listed)
     labels = client_data.train.labels.numpy()
     classes = [agreement.labels.classes.index(each) for each in request.classes]
     named = np.flatnonzero(np.isin(labels, classes)) if classes else np.arange(len(labels))

@@ -1,6 +1,7 @@
 """A client's part of a task: local tasks, evaluation, and the rows that a request names."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Protocol
 
 from torch import Tensor
@@ -20,6 +21,7 @@ class ForgettableData(Protocol):
     """A client's data, of which the rows to forget are marked."""
 
     forgotten: Index  # indices of the training rows to forget, ``[n]``
+    ids: Sequence[bytes]  # IDs of the training rows, or content hashes of their texts
 
     def purge(self) -> int:
         """Delete the rows to forget permanently, and return their number."""
@@ -98,6 +100,16 @@ class ClientTask(ABC):
         if named is not None:
             self._data.forgotten = named
         return named is not None
+
+    @property
+    def ids(self) -> Sequence[bytes]:
+        """The IDs of the training rows, or the hashes of their texts; empty if they have none."""
+        return self._data.ids
+
+    @property
+    def named_ids(self) -> list[bytes]:
+        """The IDs of the rows to forget; empty if the client's rows have no IDs."""
+        return [self.ids[at] for at in self._data.forgotten] if self.ids else []
 
     def clear_request(self) -> None:
         """Unmark all rows to forget."""

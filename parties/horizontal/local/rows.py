@@ -7,6 +7,8 @@ members from non-members. The attack trains no model of its own, so all test row
 non-members.
 """
 
+import re
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -47,6 +49,41 @@ def no_indices() -> Index:
     return np.empty(0, np.int64)
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class OwnRows:
+    """The rows of a client, by which a list of rows to forget is read.
+
+    Attributes:
+        held: the IDs of all rows: IDs of the data source, or content hashes of texts.
+        trained: number of rows to train a model with, by ID; texts with the same content are one.
+        numbers: ID of each row, by the number that the data source gives the row.
+        hashes: whether the IDs are content hashes, 64 hexadecimal digits.
+    """
+
+    held: frozenset[bytes]
+    trained: Mapping[bytes, int]
+    numbers: Mapping[int, bytes]
+    hashes: bool = False
+
+    def row_of(self, entry: bytes) -> bytes | None:
+        """Return the ID that an entry of a list, a number or a content hash, names.
+
+        The ID of an unknown number is the number itself, which is no row's ID. None if the entry is
+        neither a number nor a content hash.
+        """
+        if self.hashes and re.fullmatch(rb"[0-9a-fA-F]{64}", entry):
+            return entry.lower()
+        if not re.fullmatch(rb"\d{1,12}", entry):
+            return None
+        number = int(entry)
+        return self.numbers.get(number, str(number).encode())
+
+
+def indices_of(ids: Sequence[bytes], named: Container[bytes]) -> Index:
+    """Return the ascending indices, ``[n]``, of those of ``ids`` that are in ``named``."""
+    return np.array([at for at, each in enumerate(ids) if each in named], np.int64)
+
+
 def no_rows() -> Rows:
     """Return an empty set of rows."""
     return Rows(torch.empty(0), torch.empty(0, dtype=torch.int64))
@@ -69,6 +106,7 @@ class ClientData:
     # A copy of every training row, with the trigger; None unless local tasks on forgotten rows use
     # these copies.
     stamped_train: Rows | None = None
+    ids: Sequence[bytes] = ()  # IDs of the training rows; empty if they have none
 
     def of_kind(self, kind: RowKind) -> Rows:
         """Return the rows of one kind.
@@ -111,6 +149,7 @@ class ClientData:
         self.planted = np.flatnonzero(np.isin(kept, self.planted))
         if self.stamped_train is not None:
             self.stamped_train = self.stamped_train.take(kept)
+        self.ids = [self.ids[at] for at in kept] if self.ids else ()
         self.train, self.forgotten = self.train.take(kept), no_indices()
         return gone
 

@@ -1,6 +1,6 @@
 """A client that stays: it follows the journal of requests, and carries out the server's orders."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from time import monotonic
 
 import numpy as np
@@ -13,6 +13,8 @@ from parties.horizontal.service.desk import state_version
 from parties.horizontal.service.kept_model import (
     federated_models,
     forgotten_requests,
+    listed_rows,
+    request_name,
     request_of,
     with_requests,
 )
@@ -116,9 +118,27 @@ class ClientSession:
             names = {each.name for each in running}
             known = forgotten_requests(self._party, self._desk.requests())
             done = [each for each in known if each.name not in names]
-            own = with_requests(self._party, [*done, *running])
-            self._orders = ClientConversation(own, self._channel, ClientStore(own, done))
+            requests = [*done, *running]
+            listed = listed_rows(self._party, requests, self._desk.journal)
+            own = with_requests(self._party, requests, listed)
+            store = ClientStore(own, done, self._desk.remember)
+            self._warn_of_missing_rows(store, listed)
+            self._orders = ClientConversation(own, self._channel, store)
         return self._orders
+
+    def _warn_of_missing_rows(
+        self, store: ClientStore, listed: Mapping[str, Container[bytes]]
+    ) -> None:
+        """Warn if the data lacks rows that a request by list names: no method can read them."""
+        for view in self._desk.requests():
+            name, count = request_name(view.id), view.content.count or 0
+            if view.state is not RequestState.RUNNING or name not in listed:
+                continue
+            if (found := store.count_rows(listed[name])) < count:
+                self._party.progress.warn(
+                    f"{count - found} of the {count} rows or texts of the request {view.id} are "
+                    "not among the training rows any more, so they are not read to forget them"
+                )
 
     def _running(self) -> Sequence[RequestBase]:
         """The journaled requests that every party has approved and the server has started."""

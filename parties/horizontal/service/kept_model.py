@@ -4,9 +4,10 @@ Every party keeps the whole shared model. A client also keeps the list of the re
 carried out; its data may still contain their rows, so it deletes them from memory at each start.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from torch import Tensor
@@ -16,7 +17,9 @@ from parties.common.errors import PolicyError, StorageError
 from parties.horizontal.engine.party import FederatedContext
 from parties.horizontal.party import FederatedParty
 from parties.requests.events import event_time
+from parties.requests.journal import RequestJournal
 from parties.requests.lifecycle import RequestView
+from parties.requests.subjects import ForgottenList, SubjectStore, named_ids
 from parties.session.checkpoint import CheckpointContent
 from parties.session.store.model_store import ModelStore, VersionFacts, model_store
 
@@ -76,8 +79,7 @@ def read_kept_model(party: FederatedContext) -> KeptModel | None:
     store.offer()  # checks the architecture
     content = store.read(newest.number)
     forgotten = tuple(
-        party.agreement.request(**each | {"classes": tuple(each["classes"])})
-        for each in content.values["forgotten"]
+        _stored_request(party.agreement, each) for each in content.values["forgotten"]
     )
     return KeptModel(content.tensors[_MODEL][_MODEL], content.values["rounds"], forgotten)
 
@@ -85,6 +87,11 @@ def read_kept_model(party: FederatedContext) -> KeptModel | None:
 def request_name(request: str) -> str:
     """Return the name of a journaled request, given its ID, as the agreement names requests."""
     return f"r{request.lower()}"
+
+
+def request_id(name: str) -> str:
+    """Return the ID of the journaled request that ``request_name`` named."""
+    return name.removeprefix("r").upper()
 
 
 def forgotten_requests(
@@ -117,6 +124,8 @@ def request_of(agreement: FederatedAgreement, view: RequestView) -> RequestBase:
             f"a run in the {agreement.mode} mode does not have",
             "reject it with vfl unlearn reject",
         )
+    if content.has_list:
+        return agreement.listed_request(request_name(view.id), view.origin)
     return agreement.request(
         name=request_name(view.id),
         client=view.origin if content.kind == "client" else None,
@@ -131,12 +140,52 @@ def facts_of_training(party: FederatedContext) -> VersionFacts:
     return VersionFacts("training", event_time(party.now()))
 
 
-def with_requests(party: P, requests: Sequence[RequestBase]) -> P:
+def listed_rows(
+    party: FederatedContext,
+    requests: Iterable[RequestBase],
+    journal: RequestJournal | None,
+) -> dict[str, Container[bytes]]:
+    """Return the IDs of the rows that this client's requests name in a list, by request name.
+
+    The lists are in the private records of the client; after a purge of a record, the list of
+    forgotten IDs still recognises its rows.
+
+    Raises:
+        StorageError: the client has no record of a request.
+    """
+    found = dict[str, Container[bytes]]()
+    for each in requests:
+        if not each.has_list or each.client != party.name:
+            continue
+        ids = None
+        if journal is not None:
+            subjects = SubjectStore(journal, party.keys)
+            forgotten = ForgottenList(journal.database, party.keys)
+            ids = named_ids(request_id(each.name), subjects, forgotten)
+        if ids is None:
+            raise StorageError(
+                f"{party.name} has no record of the rows of its request {request_id(each.name)}",
+                "give the same list to vfl unlearn request again, or restore a newer backup",
+            )
+        found[each.name] = ids
+    return found
+
+
+def with_requests(
+    party: P,
+    requests: Sequence[RequestBase],
+    listed: Mapping[str, Container[bytes]] = MappingProxyType({}),
+) -> P:
     """Return a party whose agreement has these requests, which were raised after the training.
 
     Only the chosen method runs, on a copy of the rows: the given party keeps all its rows, because
     the next requests are selected from all rows again, in the same order. The result is for local
     work: the parties of a session compare the digest of the agreement without these requests.
+
+    Args:
+        party: the party.
+        requests: the requests.
+        listed: at a client, the rows of its requests by list, see ``listed_rows``.
     """
     plan = party.agreement.unlearning  # type: ignore[attr-defined]
     alone = {"compare": (), "variants": (), "retrains": 0}
@@ -145,7 +194,7 @@ def with_requests(party: P, requests: Sequence[RequestBase]) -> P:
         "unlearning": plan.model_copy(update=alone),
     }
     agreement: FederatedAgreement = party.agreement.model_copy(update=changes)
-    return replace(party.with_all_rows(), agreement=agreement)
+    return replace(party.with_all_rows(), agreement=agreement, listed_rows=listed)
 
 
 def announce_training(party: FederatedContext) -> None:
@@ -175,4 +224,12 @@ def _request_values(request: RequestBase) -> dict[str, Any]:
         "classes": list(getattr(request, "classes", ())),
         "fraction": request.fraction,
         "seed": request.seed,
+        "has_list": request.has_list,
     }
+
+
+def _stored_request(agreement: FederatedAgreement, values: dict[str, Any]) -> RequestBase:
+    fields = values | {"classes": tuple(values["classes"])}
+    if fields.pop("has_list", False):
+        return agreement.listed_request(fields["name"], fields["client"])
+    return agreement.request(**fields)

@@ -1,5 +1,6 @@
 """Tokenised texts of one client: training texts, test texts and texts to forget."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,6 +35,7 @@ class TextDataset:
     # Public texts for training; a request never includes public texts.
     public: list[EncodedText] = field(default_factory=list)
     forgotten: Index = field(default_factory=no_text_rows)  # row numbers of the texts to forget
+    ids: Sequence[bytes] = ()  # content hash of the text of each training row
 
     def of(self, kind: RowKind) -> list[EncodedText]:
         """Return the texts of one kind.
@@ -56,8 +58,14 @@ class TextDataset:
                 return []
 
     def purge(self) -> int:
-        """Delete the rows to forget, and return their number."""
-        gone, stay = len(self.forgotten), self._retained()
+        """Delete the rows to forget, and return the number of their texts.
+
+        A long text has several rows. Texts with the same content count as one.
+        """
+        stay, gone = self._retained(), len(self.forgotten)
+        if self.ids:
+            gone = len({self.ids[at] for at in self.forgotten})
+            self.ids = [self.ids[at] for at in stay]
         self.rows, self.flagged = [self.rows[at] for at in stay], self.flagged[stay]
         self.forgotten = no_text_rows()
         return gone

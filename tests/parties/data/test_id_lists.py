@@ -66,7 +66,7 @@ def test_missing_column_is_refused(tmp_path: Path) -> None:
 def test_unusable_and_repeated_lines_are_counted(tmp_path: Path) -> None:
     found = read(tmp_path, "id,age\np1,3\n ,4\n\np1,5\np2\n,\n p1 ,7\n")
     assert found.ids == (b"p1", b"p2")
-    assert (found.unusable, found.repeated) == ((3,), 2)
+    assert (found.lines, found.unusable, found.repeated) == ((2, 6), (3,), (5, 8))
 
 
 def test_text_is_normalised(tmp_path: Path) -> None:

@@ -189,10 +189,13 @@ def test_what_cannot_be_kept_is_refused(tmp_path: Path, change: str, problem: st
 @pytest.mark.parametrize(
     ("party", "options", "problem"),
     [
-        ("elm", ["--id", "p1"], "are for the vertical mode"),
-        ("elm", [], "expected either --everything or --label"),
-        ("elm", ["--everything", "--label", "3"], "expected either --everything or --label"),
+        ("elm", ["--texts", "list.txt"], "--texts does not fit the horizontal mode"),
+        ("elm", [], "expected exactly one of --everything, --label"),
+        ("elm", ["--everything", "--label", "3"], "expected exactly one of --everything, --label"),
+        ("elm", ["--rows", "list.txt", "--id", "digits:1"], "expected exactly one of --everything"),
+        ("elm", ["--rows", "list.txt", "--fraction", "0.5"], "--fraction and --seed work only"),
         ("server", ["--everything"], "is the server, which has no rows"),
+        ("server", ["--rows", "list.txt"], "is the server, which has no rows"),
         ("elm", ["--label", "x"], "is no class of the agreement"),
         ("elm", ["--everything", "--ground", "whim"], "--ground whim is unknown"),
     ],

@@ -49,7 +49,8 @@ def forgotten(two: Federation, keys: KeyFile) -> ForgottenList:
 
 
 def listed(*texts: str) -> ListedIds:
-    return ListedIds(texts, tuple(text.encode() for text in texts))
+    lines = tuple(range(1, len(texts) + 1))
+    return ListedIds(texts, tuple(text.encode() for text in texts), lines)
 
 
 def submit(
