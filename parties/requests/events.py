@@ -54,6 +54,7 @@ class EventKind(StrEnum):
     INTRODUCED = "introduced"  # the origin names the key that signs its events; no request
     STATED = "stated"  # the origin says what it did for the new version of the model
     ERASED = "erased"  # the origin has erased what it kept for a replay of the request
+    LEFT = "left"  # the origin has left, and erased its part of the model; no request
 
 
 Text: TypeAlias = Annotated[str, Field(max_length=1000)]
@@ -63,6 +64,7 @@ Whole: TypeAlias = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 Moment: TypeAlias = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
 Day: TypeAlias = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")]
 FractionText: TypeAlias = Annotated[str, Field(pattern=r"^(1|0\.\d{1,9})$")]
+PartyName: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 RequestId: TypeAlias = Annotated[str, Field(pattern=rf"^[0-7][{_ALPHABET}]{{25}}$")]
 
 
@@ -92,9 +94,12 @@ class RequestedBody(EventBody):
     """A request: what is forgotten, why, for whom, and when it is due."""
 
     # rows: rows by index. label, labels_part: all rows of classes, or a fraction of each. client:
-    # rows of the client that is the origin: all, or a fraction, or those of classes.
-    kind: Literal["rows", "label", "labels_part", "client"]
+    # rows of the client that is the origin: all, or a fraction, or those of classes. party: the
+    # columns of a party that left, by a training without it; no rows.
+    kind: Literal["rows", "label", "labels_part", "client", "party"]
     rows: tuple[Whole, ...] | None = None  # ascending indices into the common order
+    party: PartyName | None = None  # the party that left
+    version: Whole | None = None  # number of the first version without the party that left
     classes: tuple[Text, ...] = ()
     fraction: FractionText = "1"  # of the training rows of the classes
     seed: Whole = 0
@@ -258,6 +263,18 @@ class ErasedBody(EventBody):
     items: tuple[StoredItem, ...]
 
 
+class LeftBody(EventBody):
+    """The statement of a party that left: what it erased.
+
+    Attributes:
+        version: number of the newest version of the model of which it had a part; 0 if it had none.
+        destroyed: what it erased.
+    """
+
+    version: Whole
+    destroyed: tuple[StoredItem, ...]
+
+
 _BODIES: Final[Mapping[EventKind, type[EventBody]]] = {
     EventKind.REQUESTED: RequestedBody,
     EventKind.JOURNALED: JournaledBody,
@@ -278,6 +295,7 @@ _BODIES: Final[Mapping[EventKind, type[EventBody]]] = {
     EventKind.INTRODUCED: IntroducedBody,
     EventKind.STATED: StatedBody,
     EventKind.ERASED: ErasedBody,
+    EventKind.LEFT: LeftBody,
 }
 
 
@@ -435,10 +453,16 @@ def _check_meaning(event: Event) -> None:
     times = [event.time]
     if isinstance(body, RequestedBody):
         times += [body.received_at, body.due_at]
-        names_classes = body.kind == "client" or (body.kind == "rows") is not bool(body.classes)
-        if (body.kind == "rows") is not (body.rows is not None) or not names_classes:
+        leaves = body.kind == "party"
+        by_rows = leaves or body.kind == "rows"
+        names_classes = body.kind == "client" or by_rows is not bool(body.classes)
+        if by_rows is not (body.rows is not None) or not names_classes:
             raise ValueError("a request needs either rows or classes, as its kind says")
-        if body.rows is not None and body.subjects_root is None:
+        if {leaves} != {body.party is not None, body.version is not None}:
+            raise ValueError("a request of the kind party, and no other, names party and version")
+        if leaves and body.rows:
+            raise ValueError("a request of the kind party has no rows")
+        if body.kind == "rows" and body.subjects_root is None:
             raise ValueError("a request for rows needs the root of its subjects")
     if isinstance(body, ExtendedBody):
         times.append(body.until)

@@ -306,6 +306,8 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
     asked = next(event for event in events if event.kind is EventKind.REQUESTED)
     content = cast(RequestedBody, asked.body)
     rules = rules.on(asked.time[:10])
+    if content.kind == "party":  # a training took place: every party agreed to it beforehand
+        rules = replace(rules, separate_persons=False)
     consent = _consent(events, asked, rules)
     run = _run(events, consent, rules, needs_rows=content.rows is None)
     if rules.separate_persons and not run.starts:
@@ -397,7 +399,7 @@ def _consent(events: Sequence[Event], asked: Event, rules: RequestRules) -> _Con
     withdrawal: Event | None = None
     alignment: Event | None = None
     ignored = 0
-    by_label = cast(RequestedBody, asked.body).kind != "rows"
+    by_label = cast(RequestedBody, asked.body).rows is None
     for event in events:
         if event.kind in (EventKind.APPROVED, EventKind.REJECTED):
             target = approvals if event.kind is EventKind.APPROVED else rejections

@@ -9,7 +9,7 @@ from parties.common.errors import IntegrityError
 from parties.requests.journal import JOURNAL
 from parties.requests.receipts import FOLDER, TRUST
 from unlearning.receipts.faults import ExitCode
-from unlearning.receipts.journal_export import check_journal
+from unlearning.receipts.verify import check_journal
 from unlearning.receipts.keys import TrustFile, read_trust
 from unlearning.receipts.receipt import decode_receipt
 from unlearning.receipts.verify import verify

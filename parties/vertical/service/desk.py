@@ -1,6 +1,7 @@
 """The desk for requests of a vertical party, and the rows that they name by label."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from parties.requests.receipts import Federation, params_hash
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.forgotten_rows import request_rules
+from parties.vertical.service.departure import refuse_departure
 
 
 def federation_of(agreement: VerticalAgreement) -> Federation:
@@ -35,7 +37,14 @@ def open_desk(party: VerticalParty, agreement: VerticalAgreement) -> RequestDesk
     rules, federation = request_rules(agreement), federation_of(agreement)
     settings = party.settings.requests
     automatic, recipients = settings.policy == "automatic", settings.recipients
-    return RequestDesk(party, rules, federation, automatic=automatic, recipients=recipients)
+    return RequestDesk(
+        party,
+        rules,
+        federation,
+        automatic=automatic,
+        recipients=recipients,
+        refusal=partial(refuse_departure, party),
+    )
 
 
 def labelled_rows(split_model: SplitModel, view: RequestView) -> Index:
