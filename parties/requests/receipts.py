@@ -106,9 +106,7 @@ def build_receipt(
         parties=tuple(
             _party(name, federation.roles[name], keys[name]) for name in sorted(federation.roles)
         ),
-        requests=tuple(
-            _request(each, events) for each in sorted(batch, key=lambda each: each.id)
-        ),
+        requests=tuple(_request(each, events) for each in sorted(batch, key=lambda each: each.id)),
         completed_at=_minute(completed_at),
         clock_anomaly=any(each.clock_anomaly for each in batch),
         plan_hash=federation.plan_hash,

@@ -98,9 +98,7 @@ def replaced(party: VerticalParty, *, uses_kept: bool) -> dict[str, Any]:
 def departures(views: Iterable[RequestView], version: int) -> list[RequestView]:
     """The requests that say that ``version`` is the first one without a party that left."""
     return [
-        each
-        for each in views
-        if each.content.party is not None and each.content.version == version
+        each for each in views if each.content.party is not None and each.content.version == version
     ]
 
 

@@ -88,40 +88,52 @@ def verify(data: bytes, trust: TrustFile, evidence: Evidence | None = None) -> V
         elif isinstance(error, UnknownVersion):
             fault = Fault.UNKNOWN_VERSION
         return Verification(None, [FoundFault(fault, str(error))], [])
-    shown = evidence or Evidence()
     findings: list[FoundFault] = []
     confirmed: list[str] = []
-
-    def note(found: Sequence[FoundFault], sentence: str) -> None:
-        findings.extend(found)
-        if not found:
-            confirmed.append(sentence)
-
-    note(check_signatures(receipt, trust), "all parties of the receipt signed")
-    contradictions = [FoundFault(Fault.CONTRADICTION, each) for each in receipt.contradictions()]
-    note(contradictions, "no field contradicts another")
-    for each in receipt.departures:
-        if each.statement is not None:
-            found = _check_statement(SignedEvent.of(each.statement), trust)
-            note(found, f"{each.party} stated what it erased when it left")
-    if shown.statement is not None:
-        note(check_departure(receipt, shown.statement, trust), "the party left, and stated so")
-    if shown.subject is not None:
-        note(check_subject(receipt, shown.subject), "the subject is one of the removed ones")
-    if shown.openings is not None:
-        note(check_openings(receipt, shown.openings), "the openings are all subjects of a request")
-    if shown.journal is not None:
-        note(check_journal(receipt, shown.journal, trust), "the journal agrees with the receipt")
-    if shown.previous is not None:
-        note(
-            check_previous(receipt, shown.previous, trust), "the previous receipt is the named one"
-        )
+    for found, sentence in _checks(receipt, trust, evidence or Evidence()):
+        findings += found
+        confirmed += [] if found else [sentence]
     silent = [
         f"{each.party} left, and the receipt has no statement of it"
         for each in receipt.departures
         if each.statement is None
     ]
     return Verification(receipt, findings, confirmed, silent)
+
+
+_Check: TypeAlias = tuple[list[FoundFault], str]
+
+
+def _checks(receipt: Receipt, trust: TrustFile, shown: Evidence) -> Iterator[_Check]:
+    """Yield the faults that each check finds, and what is confirmed if there are none."""
+    yield check_signatures(receipt, trust), "all parties of the receipt signed"
+    contradictions = [FoundFault(Fault.CONTRADICTION, each) for each in receipt.contradictions()]
+    yield contradictions, "no field contradicts another"
+    for each in receipt.departures:
+        if each.statement is not None:
+            found = _check_statement(SignedEvent.of(each.statement), trust)
+            yield found, f"{each.party} stated what it erased when it left"
+    yield from _checks_of_evidence(receipt, trust, shown)
+
+
+def _checks_of_evidence(receipt: Receipt, trust: TrustFile, shown: Evidence) -> Iterator[_Check]:
+    """Yield the results of the checks of what is shown beside the receipt."""
+    if shown.statement is not None:
+        yield (
+            check_departure(receipt, shown.statement, trust),
+            "the party that left stated what it erased",
+        )
+    if shown.subject is not None:
+        yield check_subject(receipt, shown.subject), "the subject is one of the removed ones"
+    if shown.openings is not None:
+        yield check_openings(receipt, shown.openings), "the openings are all subjects of a request"
+    if shown.journal is not None:
+        yield check_journal(receipt, shown.journal, trust), "the journal agrees with the receipt"
+    if shown.previous is not None:
+        yield (
+            check_previous(receipt, shown.previous, trust),
+            "the previous receipt is the named one",
+        )
 
 
 def check_departure(receipt: Receipt, data: bytes, trust: TrustFile) -> list[FoundFault]:
