@@ -2,26 +2,30 @@
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+import subprocess
+import sys
+from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kept_trio import TRAINING, KeptTrio, train_trio
+from kept_trio import KeptTrio, train_trio
+from request_federation import TRIO, TRIO_DATA, RequestFederation, write_trio
+from watched_party import Watch, start_watched
 
-from parties.common.errors import IntegrityError, PolicyError
-from parties.requests.duties import RequestDesk
-from parties.requests.events import Event, EventKind
+from parties.common.errors import PolicyError
+from parties.requests.events import Event
 from parties.requests.lifecycle import RequestState, RequestView
 from parties.requests.local_desk import local_desk_of
 from parties.requests.persons import RequestPolicy
 from parties.requests.receipts import FOLDER, TRUST
 from parties.session.setup import NEWEST
-from parties.vertical.kept_model import kept_rows
+from parties.vertical.kept_model import kept_rows, party_models
 from parties.vertical.offline.leave import leave, plan_leaving
 from parties.vertical.offline.local_desk import VerticalDesk
+from parties.vertical.service.departure import record_departures
 from parties.vertical.service.desk import open_desk
 from protocol.errors import IdentityError
 from unlearning.receipts.faults import Fault
@@ -258,3 +262,104 @@ def test_no_party_approves_a_departure_that_it_has_not_trained(leaving: Leaving)
     (view,) = leaving.views("left")
     assert view.state is RequestState.REJECTED
     assert "has not trained version" in view.reason
+
+
+def test_a_start_goes_on_where_a_crash_left_the_request(leaving: Leaving) -> None:
+    """The active party crashed after its first event about the departure."""
+    leaving.train()
+    us = leaving.trio.party("hub")
+    with closing(leaving.trio.desk("hub")) as desk:
+        record_departures(us, party_models(us), desk)
+    (view,) = leaving.views()
+    assert view.state is RequestState.PENDING
+    leaving.trio.carry_out()
+    assert [each.id for each in leaving.views()] == [view.id]
+    assert leaving.receipt("left").requests[0].request_id == view.id
+    # The others forget as before, and their receipts do not need the party that left.
+    asked = leaving.trio.request(
+        "left", list(kept_rows(leaving.trio.models()["left"]).values())[:2]
+    )
+    leaving.trio.carry_out()
+    trusted = read_trust((leaving.folder("hub") / TRUST).read_bytes())
+    later, earlier = (
+        (leaving.folder("hub") / f"{name}.json").read_bytes()
+        for name in (
+            asked,
+            min(path.stem for path in leaving.folder("hub").glob("*.json") if path.name != TRUST),
+        )
+    )
+    assert verify(later, trusted).findings == []
+    assert "right" in [each.party for each in decode_receipt(earlier).parties]
+    assert verify(earlier, trusted).findings == []  # the one that right signed
+    with closing(leaving.trio.desk("hub")) as desk:
+        desk.journal.check_signatures()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_departure_of_a_process_survives_kills(tmp_path: Path) -> None:
+    whole, out, statement = write_trio(tmp_path), tmp_path / "out", tmp_path / "right.jsonl"
+    text = TRIO.replace(TRIO[TRIO.index("[parties.right]") : TRIO.index("[psi]")], "")
+    text += "".join(TRIO_DATA.format(name=name, label=LABEL[name]) for name in STAY)
+    (tmp_path / "duo.toml").write_text(text)
+    remaining = RequestFederation(tmp_path, tmp_path / "duo.toml", whole.changes)
+    whole.train(out)
+    assert run_command(whole, out, "right", "leave", "--statement", str(statement)) == 2  # --yes
+    assert run_command(whole, out, "right", "leave", "--statement", str(statement), "--yes") == 0
+    remaining.train(out, more=["--from", "newest"])
+    good = statement.read_bytes()
+    statement.write_bytes(good.replace(b'"id":"saved-model"', b'"id":"saved-modem"'))
+    assert run_command(remaining, out, "hub", "unlearn", "import", file=statement) == 9
+    assert "the signature of an event of right is wrong" in remaining.notes(out)
+    statement.write_bytes(good)
+    assert run_command(whole, out, "hub", "unlearn", "import", file=statement) == 8
+    assert run_command(remaining, out, "hub", "unlearn", "import", file=statement) == 0
+    shutil.copytree(out, tmp_path / "trained")
+    for name, kill_at in (("hub", None), ("hub", 12), ("left", 12), ("hub", 24), ("left", 20)):
+        shutil.rmtree(out)
+        shutil.copytree(tmp_path / "trained", out)
+        watches = {name: Watch(tmp_path / f"{name}-{kill_at}.log", kill_at)} if kill_at else {}
+        with remaining.serve(out, watches) as service:
+            if kill_at:
+                service.running[name].join(120)
+                assert service.running[name].exitcode == -9
+                service.start(name)
+            remaining.wait_certified(service, '"kind":"party"')
+        receipts = remaining.receipts(out, '"kind":"party"')
+        assert len({path.read_bytes() for path in receipts.values()}) == 1
+        for path in receipts.values():
+            code, printed = verified(path, path.with_name(TRUST))
+            assert code == 0, printed
+            assert "confirmed: right stated what it erased when it left" in printed
+    changed = tmp_path / "changed.json"
+    changed.write_bytes(path.read_bytes().replace(b'"id":"saved-model"', b'"id":"saved-modem"'))
+    code, printed = verified(changed, path.with_name(TRUST))
+    assert code == 1
+    assert "bad-statement: the signature of the statement of right is wrong" in printed
+
+
+LABEL = {"hub": 'label = "label"', "left": ""}
+
+
+def run_command(
+    federation: RequestFederation, out: Path, name: str, *words: str, file: Path | None = None
+) -> int | None:
+    """Run a command of ``vfl`` at one party; return its exit code."""
+    options = [*words]
+    split = next((i for i, each in enumerate(options) if each.startswith("--")), len(options))
+    named = [str(file)] if file else []
+    arguments = [*options[:split], str(federation.config), *named, *options[split:]]
+    arguments += ["--party", name, "--out", str(out), "--format", "json"]
+    arguments += ["--certificates", str(federation.keys)]
+    for change in federation.changes:
+        arguments += ["--set", change]
+    process = start_watched(arguments, federation.output(name, out), program="vfl")
+    process.join(120)
+    return process.exitcode
+
+
+def verified(receipt: Path, trusted: Path) -> tuple[int, str]:
+    """Run ``vfl-verify``; return its exit code and what it printed."""
+    words = [sys.executable, "-m", "unlearning.receipts", str(receipt), "--keys", str(trusted)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout

@@ -26,6 +26,7 @@ def evidence_of(files: dict[str, bytes]) -> Evidence:
         openings=files.get("openings.json"),
         journal=files.get("journal.jsonl"),
         previous=files.get("previous.json"),
+        statement=files.get("statement.jsonl"),
     )
 
 
