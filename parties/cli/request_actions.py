@@ -256,10 +256,10 @@ def list_requests(local: LocalDesk, console: Console) -> None:
     """Print one line for each request."""
     for view in local.desk.requests():
         fields = _fields(local, view)
+        kind = f"{view.content.kind} {view.content.party or ''}"
         console.print(
             f"{view.id}  {view.state.value:11}  due {fields['due_at'][:10]}  "
-            f"{view.content.kind:11}  {_row_count(view):>7} rows  from {view.origin}"
-            + _alarm(fields),
+            f"{kind:11}  {_row_count(view):>7} rows  from {view.origin}" + _alarm(fields),
             event="request",
             **fields,
         )

@@ -113,10 +113,7 @@ def build_receipt(
         code_version=__version__,
         wheel_sha256=None,
         method=view.method,
-        # A training has no settings but those of the agreement.
-        method_params_hash=federation.plan_hash
-        if view.content.kind == "party"
-        else federation.params_hash,
+        method_params_hash=_settings_hash(federation, view),
         guarantee=StatedGuarantee(kind=_guarantee(events, view)),
         version_before=view.version_before or 0,
         version_after=version,
@@ -124,10 +121,7 @@ def build_receipt(
             cast(StatedBody, stated[name].body).transcript for name in sorted(stated)
         ),
         audit=_audit(events, view, federation.guard),
-        statements=tuple(
-            _statement(name, stated[name], forgets=view.content.kind != "party")
-            for name in sorted(stated)
-        ),
+        statements=tuple(_statement(name, stated[name], view) for name in sorted(stated)),
         prev_receipt_hash=_previous(events, view),
     )
 
@@ -347,8 +341,13 @@ def _request(view: RequestView, events: Sequence[Event]) -> ReceiptRequest:
     )
 
 
-def _statement(name: str, event: Event, *, forgets: bool) -> PartyStatement:
-    """The statement of a party; with ``forgets``, the request names rows, which are listed."""
+def _settings_hash(federation: Federation, view: RequestView) -> str:
+    """Digest of the settings of the method; a training has those of the whole agreement."""
+    return federation.plan_hash if view.content.kind == "party" else federation.params_hash
+
+
+def _statement(name: str, event: Event, view: RequestView) -> PartyStatement:
+    """The statement of a party; only a request for rows extends the list of forgotten IDs."""
     body, time = cast(StatedBody, event.body), _minute(event.time)
     listed = Retained(
         id="forgotten-list",
@@ -383,7 +382,7 @@ def _statement(name: str, event: Event, *, forgets: bool) -> PartyStatement:
                 )
                 for each in body.keeps
             ),
-            *([listed] if forgets else []),
+            *([listed] if view.content.kind != "party" else []),
             Retained(
                 id="journal", kind=ArtefactKind.JOURNAL, reason=RetentionReason.PROOF, until=None
             ),

@@ -77,12 +77,9 @@ def verify_command(  # noqa: PLR0913  a command has the options that it has
     del show_version
     try:
         shown = Evidence(
-            subject=_subject(subject or [], salt, proof),
-            openings=_read(openings),
-            journal=_read(journal),
-            previous=_read(previous),
-            statement=_read(statement),
-        )
+            subject=_subject(subject or [], salt, proof), openings=_read(openings),
+            journal=_read(journal), previous=_read(previous), statement=_read(statement),
+        )  # fmt: skip
         content = _required(receipt, MAX_RECEIPT_BYTES)
         result = verify(content, read_trust(_required(keys, MAX_BYTES)), shown)
     except ReceiptError as error:

@@ -103,6 +103,7 @@ def state_departures(
             view.content.party is None
             or view.state is not RequestState.VERIFIED
             or number is None
+            or number != view.content.version  # this party approved that version
             or desk.has_stated(view.id, number)
             or (facts := store.facts(number)) is None
         ):

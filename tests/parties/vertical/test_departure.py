@@ -27,6 +27,7 @@ from parties.vertical.offline.leave import leave, plan_leaving
 from parties.vertical.offline.local_desk import VerticalDesk
 from parties.vertical.service.departure import record_departures
 from parties.vertical.service.desk import open_desk
+from parties.vertical.service.replay import plan_replay
 from protocol.errors import IdentityError
 from unlearning.receipts.faults import Fault
 from unlearning.receipts.journal_export import read_departure
@@ -156,6 +157,7 @@ def test_the_party_that_left_has_no_model_but_its_journal_and_receipts(leaving: 
 def test_without_a_statement_the_receipt_says_so_and_a_late_one_is_shown(leaving: Leaving) -> None:
     leaving.leave()
     leaving.train()
+    leaving.trio.policies = {"left": "roles"}  # but no person decides about a departure
     leaving.trio.carry_out()
     receipt = leaving.receipt("left")
     assert receipt.departures[0].statement is None
@@ -275,6 +277,12 @@ def test_a_start_goes_on_where_a_crash_left_the_request(leaving: Leaving) -> Non
     leaving.trio.carry_out()
     assert [each.id for each in leaving.views()] == [view.id]
     assert leaving.receipt("left").requests[0].request_id == view.id
+    again = leaving.trio.party("hub", serves=False, replays=view.id)
+    with (
+        closing(leaving.trio.desk("hub")) as desk,
+        pytest.raises(PolicyError, match="says that right left: it was carried out by a training"),
+    ):
+        plan_replay(again, desk)
     # The others forget as before, and their receipts do not need the party that left.
     asked = leaving.trio.request(
         "left", list(kept_rows(leaving.trio.models()["left"]).values())[:2]
