@@ -16,6 +16,7 @@ from parties.cli.commands.demo import demo_command
 from parties.cli.commands.doctor import doctor_command
 from parties.cli.commands.keys import keys_app
 from parties.cli.commands.language import language_app
+from parties.cli.commands.leave import leave_command
 from parties.cli.commands.models import models_app
 from parties.cli.commands.predict import predict_command
 from parties.cli.commands.replay import compare_command, replay_command
@@ -226,6 +227,9 @@ app.command("replay", epilog=f"Example: vfl replay people.toml {_REQUEST} --part
 app.command("compare", epilog=f"Example: vfl compare people.toml {_REQUEST} --party bank")(
     compare_command
 )
+app.command(
+    "leave", epilog="Example: vfl leave people.toml --party shop --statement shop.jsonl --yes"
+)(leave_command)
 app.command("demo", epilog="Example: vfl demo")(demo_command)
 app.command("runs", epilog="Example: vfl runs")(runs_command)
 app.command("report", epilog="Example: vfl report runs/people")(report_command)

@@ -22,6 +22,7 @@ from parties.session.saved_model import MODEL, remove_saved_model
 from parties.session.store.model_store import StoredFile, model_store
 from parties.session.store.sealing import KeyFile, read_key, read_master_key
 from parties.vertical.offline.audit import ModelAudit, audit_files
+from parties.vertical.offline.leave import leave, plan_leaving
 from parties.vertical.offline.rollback import remove_versions, roll_back
 from parties.vertical.offline.transfer import (
     ExportFacts,
@@ -129,6 +130,29 @@ def remove_models(place: Place, number: int | None, console: Console, *, every: 
             remove_saved_model(state)
     also = "; the saved model of `vfl predict` is gone, too" if every else ""
     _print_erased(gone, console, f"keys and files are gone{also}")
+
+
+def leave_federation(place: Place, statement: Path, console: Console, *, confirmed: bool) -> None:
+    """Erase a passive party's part of the model, and write a signed statement of this to a file.
+
+    Raises:
+        UsageProblem: it is not confirmed; the error lists what would be erased.
+        PolicyError: the party is the active one, or requests are open.
+        StorageError: another process of the party runs, or a file cannot be erased or written.
+    """
+    agreement = read_vertical(place).agreement
+    state = _folder(place, agreement.federation)
+    with lock_run_folder(state), vertical_desk(place) as local:
+        plan = plan_leaving(local)
+        named = ", ".join(each.id for each in plan.items) or "nothing: all is erased already"
+        if not confirmed:
+            raise UsageProblem(f"{place.party} would erase {named}", "give --yes to erase it")
+        count = leave(local, plan, statement)
+    console.print(
+        f"{place.party} has left: erased {named}. The journal and the receipts stay. Send "
+        f"{statement} to a party that remains; it reads the file with vfl unlearn import",
+        event="left", erased=[each.id for each in plan.items], file=str(statement), events=count,
+    )  # fmt: skip
 
 
 def export_model(place: Place, target: Path, transfer_key: Path, console: Console) -> None:

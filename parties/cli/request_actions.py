@@ -381,10 +381,10 @@ def list_requests(local: LocalDesk, console: Console) -> None:
     """Print one line for each request."""
     for view in local.desk.requests():
         fields = _fields(local, view)
+        kind = f"{view.content.kind} {view.content.party or ''}"
         console.print(
             f"{view.id}  {view.state.value:11}  due {fields['due_at'][:10]}  "
-            f"{view.content.kind:11}  {_row_count(view):>7} rows  from {view.origin}"
-            + _alarm(fields),
+            f"{kind:11}  {_row_count(view):>7} rows  from {view.origin}" + _alarm(fields),
             event="request",
             **fields,
         )
@@ -599,10 +599,11 @@ def export(
 
 
 def import_journal(place: Place, path: Path, key: Path | None, console: Console) -> None:
-    """Take the events of an exported journal back, after older backups were restored.
+    """Read the events of an exported journal, or the statement of a party that left.
 
     Raises:
         StorageError: the file cannot be read.
+        PolicyError: a party states that it has left, but the agreement still names it.
         IntegrityError: the file contains no events of this federation, or the party's journal
             continued in another way after the restoration.
     """
@@ -616,16 +617,34 @@ def import_journal(place: Place, path: Path, key: Path | None, console: Console)
         acting_person(local, key, PersonRole.OPERATOR)
         before = sum(local.desk.journal.counts().values())
         try:
-            local.desk.merge(records, Counter(Event.decode(each).origin for each in records))
+            events = [Event.decode(each) for each in records]
+            _refuse_statements_of_present_parties(local, events)
+            local.desk.merge(records, Counter(each.origin for each in events))
         except (ValueError, RemoteProtocolError, IdentityError) as error:
             raise IntegrityError(
                 f"{path} cannot be imported: {error}",
-                "name an unchanged file of vfl unlearn export --journal of this federation",
+                "name an unchanged file of vfl unlearn export --journal, or of vfl leave, of this "
+                "federation",
             ) from error
         new = sum(local.desk.journal.counts().values()) - before
         requests = len(local.desk.requests())
     text = f"{new} new events; the journal has {requests} requests. Start vfl serve at all parties"
     console.print(text, event="imported", events=new, requests=requests)
+
+
+def _refuse_statements_of_present_parties(local: LocalDesk, events: Iterable[Event]) -> None:
+    """Refuse a statement of a party that has left, while the agreement names this party.
+
+    Raises:
+        PolicyError: the last event of such a party is its statement.
+    """
+    last = {each.origin: each for each in events}
+    for name in sorted(last.keys() & set(local.desk.rules.parties)):
+        if last[name].kind is EventKind.LEFT:
+            raise PolicyError(
+                f"{name} states that it has left, but the agreement still names it",
+                f"remove [parties.{name}] from the agreement of all parties that remain",
+            )
 
 
 def print_receipt(local: LocalDesk, request: str, console: Console) -> None:
@@ -658,8 +677,11 @@ def print_receipt(local: LocalDesk, request: str, console: Console) -> None:
             "remove the file, and start vfl serve, which writes it again from the journal",
         )
     page = path.with_suffix(".html")
-    text = f"receipt {path}, signed by all parties\npage    {page}"
-    console.print(text, event="result", request=request, receipt=str(path), page=str(page))
+    text = "\n".join([f"receipt {path}, signed by all parties", f"page    {page}", *found.notes])
+    console.print(
+        text, event="result", request=request, receipt=str(path), page=str(page),
+        notes=list(found.notes),
+    )  # fmt: skip
 
 
 def purge(
@@ -920,6 +942,7 @@ def _fields(local: LocalDesk, view: RequestView) -> dict[str, Any]:
         "state": view.state.value,
         "origin": view.origin,
         "kind": content.kind,
+        "leaves": content.party,
         "classes": list(content.classes),
         "rows": None if _row_count(view) == "?" else int(_row_count(view)),
         "ground": content.ground,

@@ -39,6 +39,8 @@ from parties.requests.receipts import (
     FOLDER,
     Federation,
     build_receipt,
+    departure_of,
+    left_parties,
     read_receipt,
     set_aside,
     signed_receipt,
@@ -159,7 +161,7 @@ class RequestDesk:
         Raises:
             StorageError: the version is older than requests that a later training preceded.
         """
-        views = self.requests()
+        views = [each for each in self.requests() if each.content.kind != "party"]
         running = [each for each in views if each.state is RequestState.RUNNING]
         if running:
             return tuple(each for each in views if each.id in running[0].batch)
@@ -205,7 +207,8 @@ class RequestDesk:
         with self.journal.transaction():
             if attends and theirs.get(name, 0) <= self.journal.counts().get(name, 0):
                 self._introduce()  # before the journal acknowledges a new request
-            self.journal.merge(encoded, acknowledges=attends)
+            new = self.journal.merge(encoded, acknowledges=attends)
+        self._renew_pages_of_departures(new)
         if theirs.get(name, 0) > self.journal.counts().get(name, 0):
             return False
         if attends:
@@ -234,7 +237,7 @@ class RequestDesk:
         with self.journal.transaction():  # a second process of this party waits
             self._introduce()
             self._acknowledge()
-            if self._automatic and any(each.state in _UNDECIDED for each in self.requests()):
+            if any(each.state in _UNDECIDED for each in self.requests()):
                 self._decide()
             for view in self.requests():
                 if view.state is RequestState.VERIFIED:
@@ -264,8 +267,10 @@ class RequestDesk:
     def _decide(self) -> None:
         """Approve requests, and reject those whose requester's signature is not valid.
 
-        Where persons are separate, a person decides about the party's own requests. Another process
-        of this party may do the same, so the caller has opened a transaction.
+        Nothing is decided unless the policy is automatic. Where persons are separate, a person
+        decides about the party's own requests. No person decides about a party that left: the
+        training without it has taken place. Another process of this party may do the same, so the
+        caller has opened a transaction.
         """
         decided = {
             event.request
@@ -275,7 +280,8 @@ class RequestDesk:
         }
         for view in self.requests():
             own = self.rules.separate_persons and view.origin == self._party.name
-            if view.state not in _UNDECIDED or view.id in decided or own:
+            by_person = view.content.kind != "party" and (own or not self._automatic)
+            if view.state not in _UNDECIDED or view.id in decided or by_person:
                 continue
             reason = self._refusal(view)
             if not requester_is_valid(view.content):
@@ -329,7 +335,8 @@ class RequestDesk:
         receipt = self.receipt(view)
         if receipt is not None and not receipt.parties_without_signature:
             # The receipt comes last: its file shows that nothing is left to write.
-            write_trust(folder, self._federation.name, self.keys.known)
+            left = left_parties(self.requests(), self.rules.parties)
+            write_trust(folder, self._federation.name, self.keys.known, left)
             self._expect_notifications(view)
             self._write_page(view, receipt)
             path = write_receipt(folder, receipt)
@@ -337,7 +344,7 @@ class RequestDesk:
 
     def _expect_notifications(self, view: RequestView) -> None:
         """Record that the recipients in the party's settings are to be notified of a batch."""
-        names = dict.fromkeys(self._recipients)
+        names = dict.fromkeys(self._recipients if view.content.kind != "party" else ())
         for request in view.batch:
             purged = self._party.name in self.request(request).purged
             if names and not purged and self.notifications.of(request) is None:
@@ -363,8 +370,17 @@ class RequestDesk:
         """Write the page of a certified batch with whom this party has informed."""
         found = {each: self.notifications.of(each) for each in sorted(view.batch)}
         known = {name: each for name, each in found.items() if each is not None}
-        folder = self._party.state / FOLDER
-        write_page(folder, receipt, self._party.name, self._party.now(), known)
+        folder, events = self._party.state / FOLDER, self.journal.events()
+        later = [departure_of(each.party, events) for each in receipt.departures]
+        arrived = [each for each in later if each.statement is not None]
+        write_page(folder, receipt, self._party.name, self._party.now(), known, arrived)
+
+    def _renew_pages_of_departures(self, new: Iterable[Event]) -> None:
+        """Write the pages of receipts again that lack a statement among the ``new`` events."""
+        left = {each.origin for each in new if each.kind is EventKind.LEFT}
+        for view in self.requests() if left else []:
+            if view.state in CARRIED_OUT and view.content.party in left:
+                self.renew_page(view)
 
     def notify(self, view: RequestView, notifications: Notifications) -> None:
         """Store whom this party has informed about a certified request, and write its page again.

@@ -54,6 +54,7 @@ class EventKind(StrEnum):
     INTRODUCED = "introduced"  # the origin names the key that signs its events; no request
     STATED = "stated"  # the origin says what it did for the new version of the model
     ERASED = "erased"  # the origin has erased what it kept for a replay of the request
+    LEFT = "left"  # the origin has left, and erased its part of the model; no request
 
 
 Text: TypeAlias = Annotated[str, Field(max_length=1000)]
@@ -63,6 +64,7 @@ Whole: TypeAlias = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 Moment: TypeAlias = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
 Day: TypeAlias = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")]
 FractionText: TypeAlias = Annotated[str, Field(pattern=r"^(1|0\.\d{1,9})$")]
+PartyName: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 RequestId: TypeAlias = Annotated[str, Field(pattern=rf"^[0-7][{_ALPHABET}]{{25}}$")]
 
 
@@ -93,9 +95,12 @@ class RequestedBody(EventBody):
 
     # rows: rows by index. label, labels_part: all rows of classes, or a fraction of each. client:
     # rows of the client that is the origin: all, or a fraction, or those of classes. correction:
-    # rows by index, whose labels are replaced; the origin has the labels.
-    kind: Literal["rows", "label", "labels_part", "client", "correction"]
+    # rows by index, whose labels are replaced; the origin has the labels. party: the columns of a
+    # party that left, by a training without it; no rows.
+    kind: Literal["rows", "label", "labels_part", "client", "correction", "party"]
     rows: tuple[Whole, ...] | None = None  # ascending indices into the common order
+    party: PartyName | None = None  # the party that left
+    version: Whole | None = None  # number of the first version without the party that left
     classes: tuple[Text, ...] = ()
     fraction: FractionText = "1"  # of the training rows of the classes
     seed: Whole = 0
@@ -266,6 +271,18 @@ class ErasedBody(EventBody):
     items: tuple[StoredItem, ...]
 
 
+class LeftBody(EventBody):
+    """The statement of a party that left: what it erased.
+
+    Attributes:
+        version: number of the newest version of the model of which it had a part; 0 if it had none.
+        destroyed: what it erased.
+    """
+
+    version: Whole
+    destroyed: tuple[StoredItem, ...]
+
+
 _BODIES: Final[Mapping[EventKind, type[EventBody]]] = {
     EventKind.REQUESTED: RequestedBody,
     EventKind.JOURNALED: JournaledBody,
@@ -286,6 +303,7 @@ _BODIES: Final[Mapping[EventKind, type[EventBody]]] = {
     EventKind.INTRODUCED: IntroducedBody,
     EventKind.STATED: StatedBody,
     EventKind.ERASED: ErasedBody,
+    EventKind.LEFT: LeftBody,
 }
 
 
@@ -443,15 +461,7 @@ def _check_meaning(event: Event) -> None:
     times = [event.time]
     if isinstance(body, RequestedBody):
         times += [body.received_at, body.due_at]
-        by_index = body.kind in ("rows", "correction")
-        names_classes = body.kind == "client" or by_index is not bool(body.classes)
-        if by_index is not (body.rows is not None) or not names_classes:
-            raise ValueError("a request needs either rows or classes, as its kind says")
-        if body.rows is not None and body.subjects_root is None:
-            raise ValueError("a request for rows needs the root of its subjects")
-        listed = (body.kind, body.classes, body.fraction) == ("client", (), "1")
-        if body.count is not None and not (listed and body.subjects_root is not None):
-            raise ValueError("only a client's list, with the root of its subjects, has a number")
+        _check_requested(body)
     if isinstance(body, ExtendedBody):
         times.append(body.until)
     for text in times:
@@ -461,3 +471,21 @@ def _check_meaning(event: Event) -> None:
         raise ValueError("the rows of a request must be ascending")
     if isinstance(body, StartedBody) and event.request not in body.batch:
         raise ValueError("the batch of a start must contain the request of the event")
+
+
+def _check_requested(body: RequestedBody) -> None:
+    """Raise ``ValueError`` if a request names other things than its kind does."""
+    leaves, by_index = body.kind == "party", body.kind in ("rows", "correction")
+    by_rows = leaves or by_index
+    names_classes = body.kind == "client" or by_rows is not bool(body.classes)
+    if by_rows is not (body.rows is not None) or not names_classes:
+        raise ValueError("a request needs either rows or classes, as its kind says")
+    if {leaves} != {body.party is not None, body.version is not None}:
+        raise ValueError("a request of the kind party, and no other, names party and version")
+    if leaves and body.rows:
+        raise ValueError("a request of the kind party has no rows")
+    if by_index and body.subjects_root is None:
+        raise ValueError("a request for rows needs the root of its subjects")
+    listed = (body.kind, body.classes, body.fraction) == ("client", (), "1")
+    if body.count is not None and not (listed and body.subjects_root is not None):
+        raise ValueError("only a client's list, with the root of its subjects, has a number")

@@ -310,7 +310,7 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
     """Return the view of one request from its events, ordered by origin and seq."""
     asked = next(event for event in events if event.kind is EventKind.REQUESTED)
     content = cast(RequestedBody, asked.body)
-    rules = rules.on(asked.time[:10])
+    rules = _rules_of(asked, rules)
     consent = _consent(events, asked, rules)
     run = _run(events, consent, rules, needs_rows=content.rows is None)
     if rules.separate_persons and not run.starts:
@@ -356,6 +356,16 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
         fallback=_fallback(events, rules),
         count=run.count,
     )
+
+
+def _rules_of(asked: Event, rules: RequestRules) -> RequestRules:
+    """Return the rules of one request, which the event ``asked`` made.
+
+    A departure needs no persons: the training without the party has taken place.
+    """
+    found = rules.on(asked.time[:10])
+    departs = cast(RequestedBody, asked.body).kind == "party"
+    return replace(found, separate_persons=rules.separate_persons and not departs)
 
 
 def _ready_at(

@@ -3,6 +3,7 @@
 A batch of requests has one receipt. Its ID is that of the first request.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,7 @@ from parties.common.errors import IntegrityError
 from parties.requests.events import (
     CompletedBody,
     Event,
+    EventKind,
     RequestedBody,
     SignedBody,
     StartedBody,
@@ -27,6 +29,7 @@ from parties.requests.lifecycle import RequestView
 from unlearning.guarantee import Guarantee
 from unlearning.receipts.canonical import canonical_bytes
 from unlearning.receipts.errors import ReceiptError
+from unlearning.receipts.journal_export import Departure
 from unlearning.receipts.keys import PartyKey, TrustedKey, TrustFile
 from unlearning.receipts.page import Notifications, receipt_page
 from unlearning.receipts.receipt import (
@@ -53,11 +56,13 @@ from unlearning.receipts.receipt import (
     decode_receipt,
     with_signatures,
 )
-from unlearning.receipts.table import minute_text
+from unlearning.receipts.table import minute_text, table_of
 
 FOLDER: Final = "receipts"
 TRUST: Final = "trust.json"
 Role = Literal["active", "passive", "server", "client"]
+# Events that a party still makes after it has left.
+_AFTER_LEAVING: Final = (EventKind.NOTIFIED, EventKind.PURGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +106,14 @@ def build_receipt(
         parties=tuple(
             _party(name, federation.roles[name], keys[name]) for name in sorted(federation.roles)
         ),
-        requests=tuple(_request(each) for each in sorted(batch, key=lambda each: each.id)),
+        requests=tuple(_request(each, events) for each in sorted(batch, key=lambda each: each.id)),
         completed_at=_minute(completed_at),
         clock_anomaly=any(each.clock_anomaly for each in batch),
         plan_hash=federation.plan_hash,
         code_version=__version__,
         wheel_sha256=None,
         method=view.method,
-        method_params_hash=federation.params_hash,
+        method_params_hash=_settings_hash(federation, view),
         guarantee=StatedGuarantee(kind=_guarantee(events, view)),
         version_before=view.version_before or 0,
         version_after=version,
@@ -116,7 +121,7 @@ def build_receipt(
             cast(StatedBody, stated[name].body).transcript for name in sorted(stated)
         ),
         audit=_audit(events, view, federation.guard),
-        statements=tuple(_statement(name, stated[name]) for name in sorted(stated)),
+        statements=tuple(_statement(name, stated[name], view) for name in sorted(stated)),
         prev_receipt_hash=_previous(events, view),
     )
 
@@ -196,6 +201,7 @@ def write_page(
     party: str,
     now: datetime,
     notified: Mapping[str, Notifications],
+    later: Sequence[Departure],
 ) -> Path:
     """Write the page of a receipt, in place of an earlier page; return its path.
 
@@ -205,25 +211,64 @@ def write_page(
         party: the party whose page it is.
         now: the present time.
         notified: whom the party has informed, by the ID of the request.
+        later: statements of parties that left, which arrived after the receipt was made.
 
     Raises:
         StorageError: the file cannot be written.
     """
     make_folder(folder)
     path = folder / f"{receipt.receipt_id}.html"
-    write_atomically(path, receipt_page(receipt, now, party, notified).encode())
+    write_atomically(path, receipt_page(receipt, now, party, notified, later).encode())
     return path
 
 
-def write_trust(folder: Path, federation: str, keys: Mapping[str, str]) -> None:
+def write_trust(
+    folder: Path, federation: str, keys: Mapping[str, str], left: Mapping[str, int]
+) -> None:
     """Write ``trust.json``, the public keys of all parties, with which receipts are verified.
 
     Compare the keys with those of the other parties over another channel before you rely on them.
+
+    Args:
+        folder: the folder of receipts.
+        federation: name of the federation.
+        keys: public key of each party, 64 hexadecimal digits.
+        left: number of the first version without it, by party that left.
     """
-    listed = tuple(TrustedKey(party=name, public_key=keys[name]) for name in sorted(keys))
+    listed = tuple(
+        TrustedKey(party=name, public_key=keys[name], until=left.get(name)) for name in sorted(keys)
+    )
     content = canonical_bytes(TrustFile(federation=federation, keys=listed).to_json())
     make_folder(folder)
     write_atomically(folder / TRUST, content)
+
+
+def left_parties(views: Iterable[RequestView], present: Iterable[str]) -> dict[str, int]:
+    """Return the number of the first version without it, by party that left for good.
+
+    Args:
+        views: all requests.
+        present: the parties of the agreement, some of which may have left and joined again.
+    """
+    return {
+        str(each.content.party): each.version_after
+        for each in views
+        if each.content.party is not None
+        and each.content.party not in {*present}
+        and each.version_after is not None
+    }
+
+
+def departure_of(name: str, events: Iterable[Event]) -> Departure:
+    """Return what a party that left has stated, by its ``events``.
+
+    A statement does not count if the party has taken part in requests again after it.
+    """
+    own = [each for each in events if each.origin == name and each.kind not in _AFTER_LEAVING]
+    newest = max(own, key=lambda each: each.seq, default=None)
+    left = newest is not None and newest.kind is EventKind.LEFT
+    statement = json.loads(newest.encode()) if newest is not None and left else None
+    return table_of(Departure, {"party": name, "statement": statement}, f"the statement of {name}")
 
 
 def params_hash(settings: str) -> str:
@@ -256,7 +301,28 @@ def _party(name: str, role: Role, key: str) -> ReceiptParty:
     return ReceiptParty(party=name, role=role, key_id=own.key_id, spki_sha256=own.spki_sha256)
 
 
-def _request(view: RequestView) -> ReceiptRequest:
+def _departure(view: RequestView, events: Iterable[Event]) -> Departure | None:
+    """The party that left by a request, with the statement that the hub had at the start.
+
+    So all parties make the same receipt, whenever the statement reaches them.
+    """
+    name = view.content.party
+    if name is None:
+        return None
+    start = _last_start(view, events)
+    last = cast(StartedBody, start.body).seen.get(name, 0)
+    return departure_of(name, (each for each in events if each.seq <= last))
+
+
+def _last_start(view: RequestView, events: Iterable[Event]) -> Event:
+    """The last event that starts to carry out a request."""
+    starts = [
+        each for each in events if isinstance(each.body, StartedBody) and each.request == view.id
+    ]
+    return max(starts, key=lambda each: each.seq)
+
+
+def _request(view: RequestView, events: Sequence[Event]) -> ReceiptRequest:
     content: RequestedBody = view.content
     known = {each.value for each in LegalBasis}
     basis = content.ground if content.ground in known else LegalBasis.OTHER_LAW.value
@@ -271,11 +337,24 @@ def _request(view: RequestView) -> ReceiptRequest:
         due_at=minute_text(view.due_at),
         subjects_root=content.subjects_root,
         count_bucket=count_bucket(len(view.rows or ()) if view.count is None else view.count),
+        departure=_departure(view, events),
     )
 
 
-def _statement(name: str, event: Event) -> PartyStatement:
+def _settings_hash(federation: Federation, view: RequestView) -> str:
+    """Digest of the settings of the method; a training has those of the whole agreement."""
+    return federation.plan_hash if view.content.kind == "party" else federation.params_hash
+
+
+def _statement(name: str, event: Event, view: RequestView) -> PartyStatement:
+    """The statement of a party; only a request for rows extends the list of forgotten IDs."""
     body, time = cast(StatedBody, event.body), _minute(event.time)
+    listed = Retained(
+        id="forgotten-list",
+        kind=ArtefactKind.FORGOTTEN_LIST,
+        reason=RetentionReason.PREVENT_RETURN,
+        until=None,
+    )
     return PartyStatement(
         party=name,
         model_before=body.before,
@@ -303,12 +382,7 @@ def _statement(name: str, event: Event) -> PartyStatement:
                 )
                 for each in body.keeps
             ),
-            Retained(
-                id="forgotten-list",
-                kind=ArtefactKind.FORGOTTEN_LIST,
-                reason=RetentionReason.PREVENT_RETURN,
-                until=None,
-            ),
+            *([listed] if view.content.kind != "party" else []),
             Retained(
                 id="journal", kind=ArtefactKind.JOURNAL, reason=RetentionReason.PROOF, until=None
             ),
@@ -381,13 +455,9 @@ def _verified(events: Iterable[Event], view: RequestView) -> VerifiedBody:
 
 def _previous(events: Iterable[Event], view: RequestView) -> str:
     """Digest of the receipt that the hub completed before that of ``view``."""
-    found, ordered = NO_HASH, sorted(events, key=lambda each: each.seq)
-    started = max(
-        each.seq
-        for each in ordered
-        if isinstance(each.body, StartedBody) and each.request == view.id
-    )
-    for event in ordered:
+    events = [*events]
+    found, started = NO_HASH, _last_start(view, events).seq
+    for event in sorted(events, key=lambda each: each.seq):
         if isinstance(event.body, CompletedBody):
             if event.request in view.batch and event.seq > started:
                 break

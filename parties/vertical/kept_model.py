@@ -8,6 +8,8 @@ from configs.errors import ConfigError
 from models.arithmetic import parameter_digest
 from parties.common.errors import IntegrityError, PolicyError, StorageError
 from parties.requests.events import event_time
+from parties.requests.journal import journal_of
+from parties.requests.lifecycle import RequestView, requests_of
 from parties.session.handshake import CheckpointOffer
 from parties.session.party import PartyContext, StartedParty
 from parties.session.setup import NEWEST
@@ -16,9 +18,10 @@ from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.networks import KeptPart
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState, unpack_ids
-from parties.vertical.forgotten_rows import newest_request_version
+from parties.vertical.forgotten_rows import newest_request_version, request_rules
 
-REPLACES = "replaces"  # key in the facts of a version: no parameter of an earlier one was used
+# Keys in the facts of a version: no parameter of an earlier one was used; the parties that left.
+REPLACES, LEFT = "replaces", "left"
 _AGAIN = "train again without --from"
 
 
@@ -79,9 +82,24 @@ def present_version(store: ModelStore) -> int:
     return 0 if newest is None else newest.number
 
 
-def replaced(party: VerticalParty, *, uses_kept: bool) -> dict[str, int]:
+def replaced(party: VerticalParty, *, uses_kept: bool) -> dict[str, Any]:
     """What the version of a training records if it replaces the one it was to go on from."""
-    return {} if party.base is None or uses_kept else {REPLACES: party.base.number}
+    base = party.base
+    if base is None or uses_kept:
+        return {}
+    return {
+        REPLACES: base.number,
+        LEFT: sorted(set(base.parties) - party.agreement.parties.keys()),
+        "before": base.digest if isinstance(base, KeptPart) else "",
+        "older": party_models(party).contents(),
+    }
+
+
+def departures(views: Iterable[RequestView], version: int) -> list[RequestView]:
+    """The requests that say that ``version`` is the first one without a party that left."""
+    return [
+        each for each in views if each.content.party is not None and each.content.version == version
+    ]
 
 
 def erase_replaced_models(party: VerticalParty) -> None:
@@ -160,7 +178,8 @@ def read_kept_part(party: StartedParty, agreement: VerticalAgreement) -> KeptPar
         ConfigError: the agreed training cannot go on from a version.
         StorageError: there is no such version, or it was trained with another agreement.
         IntegrityError: no file of the store can be read.
-        PolicyError: the version still knows rows that a request made the model forget.
+        PolicyError: the version still knows rows that a request made the model forget, or the
+            receipt of a party that left is missing.
     """
     _refuse_other_trainings(agreement)
     store = model_store(party.state, party.name, agreement, party.keys)
@@ -185,7 +204,27 @@ def read_kept_part(party: StartedParty, agreement: VerticalAgreement) -> KeptPar
             f"{made}",
             f"go on from version {made} or a later one",
         )
+    _refuse_unrecorded_departure(party, agreement, chosen)
     return _part(agreement, store, chosen)
+
+
+def _refuse_unrecorded_departure(
+    party: StartedParty, agreement: VerticalAgreement, chosen: StoredFile
+) -> None:
+    """Refuse to go on from the first version without a party, before that has a receipt."""
+    left = set[str]() if chosen.version is None else set(chosen.version.own.get(LEFT, ()))
+    if not left:
+        return
+    with journal_of(party) as journal:
+        events = [] if journal is None else journal.events()
+    views = departures(requests_of(events, request_rules(agreement)), chosen.number)
+    missing = left - {str(each.content.party) for each in views}
+    if missing:
+        raise PolicyError(
+            f"version {chosen.number} is the first one without {', '.join(sorted(missing))}, and "
+            "the receipt of this is missing",
+            "start vfl serve at every party first: it makes the receipt",
+        )
 
 
 def _refuse_other_trainings(agreement: VerticalAgreement) -> None:
@@ -240,6 +279,7 @@ def _part(agreement: VerticalAgreement, store: ModelStore, chosen: StoredFile) -
         number=chosen.number,
         parties=tuple(sorted(entries)),
         anew=_reason_to_start_anew(agreement, entries),
+        digest="" if chosen.version is None else chosen.version.own.get("after", ""),
         ids=frozenset(filter(None, ids)),
         trained=frozenset(filter(None, (ids[row] for row in content.tensors["rows"]["train"]))),
         widths=widths,

@@ -57,6 +57,7 @@ class KeptTrio:
     folder: Path
     plan: dict[str, Any]
     recipients: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of each party
+    policies: dict[str, str] = field(default_factory=dict)  # of each party; default: automatic
     messages: int = 0  # of the hub in the last training
 
     @property
@@ -67,7 +68,11 @@ class KeptTrio:
     def party(self, name: str, *, serves: bool = True, **options: Any) -> VerticalParty:
         """One party, set up; ``options`` are options of the start."""
         found = party(self.folder, name, self.plan, [], serves=serves, **options)
-        requests = PartyRequestSettings(recipients=self.recipients.get(name, ()))
+        requests = PartyRequestSettings(
+            policy=self.policies.get(name, "automatic"),  # type: ignore[arg-type]
+            persons="persons.toml",
+            recipients=self.recipients.get(name, ()),
+        )
         return replace(found, settings=found.settings.model_copy(update={"requests": requests}))
 
     def train(

@@ -9,10 +9,9 @@ from parties.common.errors import IntegrityError
 from parties.requests.journal import JOURNAL
 from parties.requests.receipts import FOLDER, TRUST
 from unlearning.receipts.faults import ExitCode
-from unlearning.receipts.journal_export import check_journal
 from unlearning.receipts.keys import TrustFile, read_trust
 from unlearning.receipts.receipt import decode_receipt
-from unlearning.receipts.verify import verify
+from unlearning.receipts.verify import check_journal, verify
 
 HEADER = (-70, -65, -8, -4, -3, -2, -1, 0, 1)  # bytes around the start of a record in the file
 RANDOM = 200  # changed bytes of records, at random

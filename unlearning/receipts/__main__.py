@@ -56,6 +56,9 @@ def verify_command(  # noqa: PLR0913  a command has the options that it has
     previous: Annotated[
         Path | None, typer.Option(help="File of the previous receipt of the federation.")
     ] = None,
+    statement: Annotated[
+        Path | None, typer.Option(help="Statement of a party that left (vfl leave).")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     show_version: Annotated[
         bool,
@@ -74,11 +77,9 @@ def verify_command(  # noqa: PLR0913  a command has the options that it has
     del show_version
     try:
         shown = Evidence(
-            subject=_subject(subject or [], salt, proof),
-            openings=_read(openings),
-            journal=_read(journal),
-            previous=_read(previous),
-        )
+            subject=_subject(subject or [], salt, proof), openings=_read(openings),
+            journal=_read(journal), previous=_read(previous), statement=_read(statement),
+        )  # fmt: skip
         content = _required(receipt, MAX_RECEIPT_BYTES)
         result = verify(content, read_trust(_required(keys, MAX_BYTES)), shown)
     except ReceiptError as error:
@@ -129,6 +130,7 @@ def _as_json(result: Verification) -> dict[str, object]:
             {"fault": each.fault.value, "message": each.message} for each in result.findings
         ],
         "confirmed": list(result.confirmed),
+        "notes": list(result.notes),
         "limits": receipt and receipt.limits,
     }
 
@@ -140,6 +142,7 @@ def _as_text(result: Verification) -> str:
     ]
     lines += [f"  {each.fault.value}: {each.message}" for each in result.findings]
     lines += [f"  confirmed: {each}" for each in result.confirmed]
+    lines += [f"  note: {each}" for each in result.notes]
     if receipt and not result.findings:
         lines += [receipt.limits, receipt.audit.cannot_say]
     return "\n".join(lines)

@@ -30,6 +30,7 @@ class Fault(StrEnum):
     NOT_INCLUDED = "not-included"  # the subject is not under the root
     FORK = "fork"  # a party signed two different events with one number
     BAD_EVENT = "bad-event"  # the signature of an event is wrong
+    BAD_STATEMENT = "bad-statement"  # the statement of a party that left has a wrong signature
     NOT_JOURNALED = "not-journaled"  # a party had not journaled a request
     MISSING_SIGNATURE = "missing-signature"
     UNKNOWN_KEY = "unknown-key"

@@ -1,24 +1,20 @@
-"""Export of the journal of requests, one signed event a line, and its check against a receipt."""
+"""Export of the journal of requests, one signed event a line; statements of parties that left."""
 
 import hashlib
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from unlearning.receipts.canonical import canonical_bytes, read_canonical
 from unlearning.receipts.errors import ReceiptError
-from unlearning.receipts.faults import Fault, FoundFault
-from unlearning.receipts.keys import PartyKey, TrustFile
-from unlearning.receipts.receipt import NO_HASH, Receipt, ReceiptRequest
-from unlearning.receipts.table import Hash, JsonTable, PartyName, Ulid, table_of
+from unlearning.receipts.keys import PartyKey
+from unlearning.receipts.table import Count, Hash, JsonTable, PartyName, Ulid, Word, table_of
 
 EVENT_DOMAIN = b"vfl/event/v1\n"
 MAX_EVENTS = 1_000_000
-
-Chains = Mapping[str, "Sequence[SignedEvent]"]
+LEFT = "left"  # kind of the event in which a party states that it has left, and what it erased
 
 
 class ExportedEvent(JsonTable):
@@ -56,6 +52,14 @@ class SignedEvent:
     signed: bytes
     digest: str
 
+    @classmethod
+    def of(cls, event: ExportedEvent) -> "SignedEvent":
+        """Return the event with its signed bytes and its digest."""
+        whole = event.to_json()
+        content = {name: each for name, each in whole.items() if name != "signature"}
+        digest = hashlib.sha256(canonical_bytes(whole)).hexdigest()
+        return cls(event, EVENT_DOMAIN + canonical_bytes(content), digest)
+
     def is_signed_by(self, keys: Iterable[PartyKey]) -> bool:
         """Whether one of ``keys`` signed the event."""
         signature = bytes.fromhex(self.event.signature)
@@ -80,104 +84,71 @@ def read_export(data: bytes) -> list[SignedEvent]:
 
 def _read_line(line: bytes, number: int) -> SignedEvent:
     what = f"line {number} of the journal export"
-    value = read_canonical(line, what)
-    event = table_of(ExportedEvent, value, what)
-    content = {name: each for name, each in event.to_json().items() if name != "signature"}
-    signed = EVENT_DOMAIN + canonical_bytes(content)
-    return SignedEvent(event, signed, hashlib.sha256(line).hexdigest())
+    return SignedEvent.of(table_of(ExportedEvent, read_canonical(line, what), what))
 
 
-def check_journal(receipt: Receipt, data: bytes, trust: TrustFile) -> list[FoundFault]:
-    """Check the chains and signatures of an export, and that the receipt agrees with the export.
+class ErasedItem(JsonTable):
+    """Something that a party erased before it left; ``kind``: model, checkpoint and so on."""
 
-    Args:
-        receipt: the receipt.
-        data: the bytes of the export.
-        trust: the keys of the parties, which sign events as well.
+    id: Word
+    kind: Annotated[str, Field(pattern=r"^[a-z]{1,20}$")]
+
+
+class LeftContent(JsonTable):
+    """The content of an event ``left``.
+
+    Attributes:
+        version: number of the newest version of the model of which the party had a part; 0 if it
+            had none.
+        destroyed: what the party erased.
     """
-    try:
-        events = read_export(data)
-    except ReceiptError as error:
-        return [FoundFault(Fault.BAD_EVIDENCE, str(error))]
-    chains: dict[str, list[SignedEvent]] = defaultdict(list)
-    for each in events:
-        chains[each.event.origin].append(each)
-    findings = [each for chain in chains.values() for each in _check_chain(chain, trust)]
-    return [
-        *findings,
-        *_check_heads(receipt, chains),
-        *_check_requests(receipt, [each.event for each in events]),
-    ]
+
+    version: Count
+    destroyed: Annotated[tuple[ErasedItem, ...], Field(max_length=4096)]
 
 
-def _check_chain(chain: Sequence[SignedEvent], trust: TrustFile) -> Iterator[FoundFault]:
-    """Check the events of one origin: signatures, numbers, and the digest of the previous event."""
-    origin = chain[0].event.origin
-    keys = trust.keys_of(origin)
-    if not keys:
-        yield FoundFault(Fault.UNKNOWN_ORIGIN, f"no key of {origin} is known for its events")
-    by_seq: dict[int, SignedEvent] = {}
-    for each in chain:
-        seq = each.event.seq
-        if keys and not each.is_signed_by(keys):
-            yield FoundFault(Fault.BAD_EVENT, f"the signature of event {seq} of {origin} is wrong")
-        if by_seq.setdefault(seq, each).digest != each.digest:
-            yield FoundFault(Fault.FORK, f"{origin} has two different events with number {seq}")
-    digest, last = NO_HASH, 0
-    for seq, each in sorted(by_seq.items()):
-        if seq != last + 1:
-            missing = f"events {last + 1} to {seq - 1}" if seq > last + 2 else f"event {last + 1}"
-            yield FoundFault(Fault.CHAIN_GAP, f"the journal lacks {missing} of {origin}")
-        elif each.event.prev != digest:
-            yield FoundFault(
-                Fault.FORK, f"event {seq} of {origin} does not follow the event before it"
-            )
-        digest, last = each.digest, seq
+class Departure(JsonTable):
+    """A party that left, and what it stated.
+
+    Attributes:
+        party: the party, whose columns the new version does not use.
+        statement: its signed event ``left``; None if it has stated nothing.
+    """
+
+    party: PartyName
+    statement: ExportedEvent | None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        made = self.statement
+        if made is None:
+            return self
+        if (made.origin, made.kind) != (self.party, LEFT):
+            raise ValueError("the statement must be the event 'left' of the party that left")
+        try:
+            table_of(LeftContent, made.body, "the statement")
+        except ReceiptError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    @property
+    def content(self) -> LeftContent | None:
+        """What the party stated; None if it has stated nothing."""
+        made = self.statement
+        return None if made is None else table_of(LeftContent, made.body, "the statement")
 
 
-def _check_heads(receipt: Receipt, chains: Chains) -> Iterator[FoundFault]:
-    """Check that each party's head is in the export, after its first event of each request."""
-    for statement in receipt.statements:
-        party, head, last = statement.party, statement.journal_head, 0
-        chain = chains.get(party, ())
-        if head != NO_HASH:
-            last = next((each.event.seq for each in chain if each.digest == head), 0)
-            if not last:
-                text = f"the journal lacks the newest event of {party} that the receipt names"
-                yield FoundFault(Fault.CHAIN_GAP, text)
-                continue
-        known = {each.event.request for each in chain if each.event.seq <= last}
-        for request in receipt.requests:
-            if request.request_id not in known:
-                yield FoundFault(
-                    Fault.NOT_JOURNALED,
-                    f"{party} had not journaled request {request.request_id} when it made its "
-                    "statement",
-                )
+def read_departure(data: bytes) -> SignedEvent:
+    """Return the statement in a file that ``vfl leave`` wrote: its last event ``left``.
 
-
-def _check_requests(receipt: Receipt, events: Sequence[ExportedEvent]) -> Iterator[FoundFault]:
-    """Check the origin of each request, and that no later receipt replaced this one."""
-    for request in receipt.requests:
-        of_request = [each for each in events if each.request == request.request_id]
-        yield from _check_origin(request, of_request)
-        completed = [each for each in of_request if each.kind == "completed"]
-        if completed and receipt.digest not in [each.body.get("receipt") for each in completed]:
-            yield FoundFault(
-                Fault.SUPERSEDED,
-                f"request {request.request_id} was completed with another receipt",
-            )
-
-
-def _check_origin(request: ReceiptRequest, events: Sequence[ExportedEvent]) -> Iterator[FoundFault]:
-    requested = [each.origin for each in events if each.kind == "requested"]
-    if not requested:
-        yield FoundFault(
-            Fault.CHAIN_GAP, f"the journal does not contain request {request.request_id}"
+    Raises:
+        ReceiptError: the file is no export of events, or contains no valid event ``left``.
+    """
+    found = [each for each in read_export(data) if each.event.kind == LEFT]
+    if not found:
+        raise ReceiptError(
+            "the file contains no statement of a party that left", "name the file of vfl leave"
         )
-    elif requested != [request.origin]:
-        yield FoundFault(
-            Fault.CONTRADICTION,
-            f"request {request.request_id} was made by {', '.join(sorted(set(requested)))}, "
-            f"and the receipt names {request.origin}",
-        )
+    event = found[-1].event.to_json()
+    table_of(Departure, {"party": event["origin"], "statement": event}, "the statement")
+    return found[-1]

@@ -2,13 +2,13 @@
 
 import hashlib
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import Field
 
-from unlearning.receipts.table import Hash, JsonTable, PartyName, read_table
+from unlearning.receipts.table import Count, Hash, JsonTable, PartyName, read_table
 
 _ED25519 = b"\x01"  # the type of an Ed25519 key in C2SP signed-note
 _SPKI = bytes.fromhex("302a300506032b6570032100")  # SubjectPublicKeyInfo up to the key (RFC 8410)
@@ -47,16 +47,27 @@ class PartyKey:
 
 
 class TrustedKey(JsonTable):
-    """A public key in the file of trusted keys."""
+    """A public key in the file of trusted keys.
+
+    Attributes:
+        party: name of the party.
+        public_key: the raw Ed25519 key, as 64 hexadecimal digits.
+        until: number of the first version of the model without the party, which has left; None if
+            it has not. The party signs the receipts of earlier versions only.
+    """
+
+    absent_if_none: ClassVar[frozenset[str]] = frozenset({"until"})
 
     party: PartyName
-    public_key: Hash  # the raw Ed25519 key, as 64 hexadecimal digits
+    public_key: Hash
+    until: Count | None = None
 
 
 class TrustFile(JsonTable):
     """The keys that a reader of receipts trusts. Every party that it names must have signed.
 
-    A party may have several keys, an old one and its successors.
+    A party may have several keys, an old one and its successors. A party that has left signs no
+    receipt of a version that was trained without it.
     """
 
     type: Literal["vfl-trust"] = "vfl-trust"
@@ -64,10 +75,11 @@ class TrustFile(JsonTable):
     federation: PartyName
     keys: tuple[TrustedKey, ...] = Field(min_length=1, max_length=4096)
 
-    @property
-    def parties(self) -> frozenset[str]:
-        """The names of the parties that must sign."""
-        return frozenset(each.party for each in self.keys)
+    def signers(self, version: int) -> frozenset[str]:
+        """Return the parties that must sign the receipt that made version ``version``."""
+        return frozenset(
+            each.party for each in self.keys if each.until is None or version < each.until
+        )
 
     def keys_of(self, party: str) -> list[PartyKey]:
         """Return the known keys of a party; none if the party is unknown."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from unlearning.guarantee import Guarantee
+from unlearning.receipts.journal_export import Departure
 from unlearning.receipts.receipt import (
     NO_HASH,
     ArtefactKind,
@@ -138,6 +139,7 @@ def receipt_page(
     made_at: datetime,
     party: str = "",
     notified: Mapping[str, Notifications] | None = None,
+    later: Sequence[Departure] = (),
 ) -> str:
     """Return the page of a receipt.
 
@@ -146,6 +148,7 @@ def receipt_page(
         made_at: when the page is made.
         party: the party whose page it is; empty for a page without private parts.
         notified: whom this party has informed, by the ID of the request.
+        later: statements of parties that left, which arrived after the receipt was made.
 
     Raises:
         ReceiptError: ``made_at`` has no time zone.
@@ -160,8 +163,10 @@ def receipt_page(
             made_at=minute_text(made_at),
             party=party,
             notified=notified or {},
-            requests=[(each, _removed(each)) for each in receipt.requests],
-            guarantee=_guarantee(receipt.guarantee),
+            requests=[(each, _removed(each, receipt.version_after)) for each in receipt.requests],
+            departures=_departures(receipt, later),
+            left=_joined([each.party for each in receipt.departures]),
+            guarantee=_guarantee(receipt),
             audit=_AUDITS[receipt.audit.level],
             unsigned=receipt.parties_without_signature,
             first=receipt.prev_receipt_hash == NO_HASH,
@@ -182,7 +187,8 @@ def _templates() -> Environment:
     environment.filters.update(
         minute=_minute,
         day=_day,
-        artefact=_ARTEFACTS.__getitem__,
+        artefact=lambda kind: _ARTEFACTS[ArtefactKind(kind)],
+        second=lambda text: _minute(f"{text[:16]}Z"),
         reason=_REASONS.__getitem__,
         basis=_BASES.__getitem__,
         requester=_REQUESTERS.__getitem__,
@@ -202,8 +208,25 @@ def _day(text: str | None) -> str:
     return f"{moment.day} {moment:%B %Y}"
 
 
-def _removed(request: ReceiptRequest) -> str:
-    """What a request removed, as a sentence."""
+def _departures(receipt: Receipt, later: Sequence[Departure]) -> list[tuple[Departure, bool]]:
+    """The parties that left, each with whether its statement arrived after the receipt."""
+    arrived = {each.party: each for each in later}
+    return [
+        (arrived[each.party], True)
+        if each.statement is None and each.party in arrived
+        else (each, False)
+        for each in receipt.departures
+    ]
+
+
+def _removed(request: ReceiptRequest, version: int) -> str:
+    """What a request removed, as a sentence; ``version``: number of the new version."""
+    if request.departure is not None:
+        return (
+            f"The columns of {request.departure.party}, which left: version {version} of the model "
+            "was trained without them, from new weights. No parameter of an earlier version was "
+            "used."
+        )
     count = request.count_bucket.replace("-", " to ")
     rows = "1 row" if count == "1" else f"{count} rows"
     if request.kind is RequestKind.ROWS:
@@ -218,12 +241,15 @@ def _removed(request: ReceiptRequest) -> str:
     return f"{whole} with the label {labels} had to be removed; {rows} were in the model."
 
 
-def _guarantee(stated: StatedGuarantee) -> str:
+def _guarantee(receipt: Receipt) -> str:
+    stated: StatedGuarantee = receipt.guarantee
+    if receipt.departures and stated.kind is Guarantee.EXACT:
+        return "Exact: the model was trained without the columns, and from new weights."
     return _GUARANTEES[stated.kind].format(
         epsilon=stated.epsilon, delta=stated.delta, bound=stated.bound
     )
 
 
 def _joined(names: Sequence[str]) -> str:
-    *first, last = names
+    *first, last = names or [""]
     return f"{', '.join(first)} and {last}" if first else last

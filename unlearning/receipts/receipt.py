@@ -8,13 +8,14 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
 from unlearning.guarantee import Guarantee
 from unlearning.receipts.canonical import canonical_bytes, read_canonical
 from unlearning.receipts.errors import ReceiptError, UnknownVersion
+from unlearning.receipts.journal_export import Departure
 from unlearning.receipts.keys import PartyKey
 from unlearning.receipts.table import (
     Count,
@@ -49,6 +50,7 @@ class RequestKind(StrEnum):
     LABELS_PART = "labels_part"
     CLIENT = "client"  # rows of the client that took the request
     CORRECTION = "correction"  # replaces the labels of rows, which stay in the model
+    PARTY = "party"  # the columns of a party that left
 
 
 class RequesterKind(StrEnum):
@@ -172,7 +174,10 @@ class ReceiptRequest(JsonTable):
         subjects_root: Merkle root over the commitments of its subjects; None if the request names
             labels and no subjects.
         count_bucket: how many rows were removed, as a range between powers of two.
+        departure: the party that left; None of a request of another kind.
     """
+
+    absent_if_none: ClassVar[frozenset[str]] = frozenset({"departure"})
 
     request_id: Ulid
     origin: PartyName
@@ -184,6 +189,7 @@ class ReceiptRequest(JsonTable):
     due_at: Minute
     subjects_root: Hash | None
     count_bucket: Annotated[str, Field(pattern=r"^(0|1|[1-9][0-9]{0,18}-[1-9][0-9]{0,18})$")]
+    departure: Departure | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -192,6 +198,9 @@ class ReceiptRequest(JsonTable):
             raise ValueError("a request for rows has a root of subjects and no classes")
         if self.kind in (RequestKind.LABEL, RequestKind.LABELS_PART) and not self.classes:
             raise ValueError("a request for labels names its classes")
+        leaves = self.kind is RequestKind.PARTY
+        if leaves is not (self.departure is not None) or (leaves and self.classes):
+            raise ValueError("a request of the kind party, and no other, names who left")
         first = int(self.count_bucket.partition("-")[0])
         if self.count_bucket != count_bucket(first):
             raise ValueError("the range of a count is 0, 1, 2-3, 4-7, 8-15 and so on")
@@ -385,11 +394,18 @@ class Receipt(JsonTable):
             raise ValueError("there must be one statement of each party, in the order of parties")
         if any(each.origin not in names for each in self.requests):
             raise ValueError("the origin of a request must be one of the parties")
+        if any(each.party in names for each in self.departures):
+            raise ValueError("a party that left must not be one of the parties")
         if not _ascending([f"{each.party} {each.key_id}" for each in self.signatures]):
             raise ValueError("the signatures must be in ascending order, each key once")
         if self.limits != LIMITS:
             raise ValueError("limits must be the fixed sentence on what a receipt does not prove")
         return self
+
+    @property
+    def departures(self) -> list[Departure]:
+        """The parties that left, whose columns the new version does not use."""
+        return [each.departure for each in self.requests if each.departure is not None]
 
     @property
     def signed_content(self) -> bytes:

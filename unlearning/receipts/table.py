@@ -3,9 +3,17 @@
 import json
 import math
 from datetime import UTC, datetime
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from unlearning.receipts.canonical import JsonValue, read_json
 from unlearning.receipts.errors import ReceiptError
@@ -47,9 +55,21 @@ class JsonTable(BaseModel):
     """A JSON object: immutable, without unknown keys and without implicit casts."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    # Fields that are absent from the JSON object where they are None. A field that is added to a
+    # format belongs here, so that the bytes of earlier files, which are signed, stay the same.
+    absent_if_none: ClassVar[frozenset[str]] = frozenset()
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        found: dict[str, Any] = handler(self)
+        return {
+            name: each
+            for name, each in found.items()
+            if each is not None or name not in self.absent_if_none
+        }
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object as JSON values; every field is present."""
+        """Return the object as JSON values; fields are present unless ``absent_if_none``."""
         return self.model_dump(mode="json")
 
 

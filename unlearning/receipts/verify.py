@@ -1,22 +1,32 @@
 """Offline check of a receipt: form, signatures, contradictions, and what is shown beside it."""
 
 import hmac
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from unlearning.receipts.commitment import canonical_id, subject_commitment
 from unlearning.receipts.errors import CanonicalError, ReceiptError, UnknownVersion
 from unlearning.receipts.evidence import SubjectOpenings, SubjectProof
 from unlearning.receipts.faults import ExitCode, Fault, FoundFault, worst_code
-from unlearning.receipts.journal_export import check_journal
+from unlearning.receipts.journal_export import (
+    ExportedEvent,
+    SignedEvent,
+    read_departure,
+    read_export,
+)
 from unlearning.receipts.keys import TrustFile
 from unlearning.receipts.receipt import (
     NO_HASH,
     Receipt,
     ReceiptParty,
+    ReceiptRequest,
     decode_receipt,
 )
 from unlearning.receipts.table import read_table
+
+_Chains: TypeAlias = Mapping[str, Sequence[SignedEvent]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +46,7 @@ class Evidence:
     openings: bytes | None = None
     journal: bytes | None = None
     previous: bytes | None = None
+    statement: bytes | None = None  # of a party that left, as vfl leave wrote it
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +57,13 @@ class Verification:
         receipt: the receipt; None if it is malformed.
         findings: the faults; none if the receipt is valid.
         confirmed: a sentence for each check that found no fault.
+        notes: a sentence for each party that left and has stated nothing.
     """
 
     receipt: Receipt | None
     findings: Sequence[FoundFault]
     confirmed: Sequence[str]
+    notes: Sequence[str] = ()
 
     @property
     def exit_code(self) -> ExitCode:
@@ -75,29 +88,88 @@ def verify(data: bytes, trust: TrustFile, evidence: Evidence | None = None) -> V
         elif isinstance(error, UnknownVersion):
             fault = Fault.UNKNOWN_VERSION
         return Verification(None, [FoundFault(fault, str(error))], [])
-    shown = evidence or Evidence()
     findings: list[FoundFault] = []
     confirmed: list[str] = []
+    for found, sentence in _checks(receipt, trust, evidence or Evidence()):
+        findings += found
+        confirmed += [] if found else [sentence]
+    silent = [
+        f"{each.party} left, and the receipt has no statement of it"
+        for each in receipt.departures
+        if each.statement is None
+    ]
+    return Verification(receipt, findings, confirmed, silent)
 
-    def note(found: Sequence[FoundFault], sentence: str) -> None:
-        findings.extend(found)
-        if not found:
-            confirmed.append(sentence)
 
-    note(check_signatures(receipt, trust), "all parties of the receipt signed")
+_Check: TypeAlias = tuple[list[FoundFault], str]
+
+
+def _checks(receipt: Receipt, trust: TrustFile, shown: Evidence) -> Iterator[_Check]:
+    """Yield the faults that each check finds, and what is confirmed if there are none."""
+    yield check_signatures(receipt, trust), "all parties of the receipt signed"
     contradictions = [FoundFault(Fault.CONTRADICTION, each) for each in receipt.contradictions()]
-    note(contradictions, "no field contradicts another")
-    if shown.subject is not None:
-        note(check_subject(receipt, shown.subject), "the subject is one of the removed ones")
-    if shown.openings is not None:
-        note(check_openings(receipt, shown.openings), "the openings are all subjects of a request")
-    if shown.journal is not None:
-        note(check_journal(receipt, shown.journal, trust), "the journal agrees with the receipt")
-    if shown.previous is not None:
-        note(
-            check_previous(receipt, shown.previous, trust), "the previous receipt is the named one"
+    yield contradictions, "no field contradicts another"
+    for each in receipt.departures:
+        if each.statement is not None:
+            found = _check_statement(SignedEvent.of(each.statement), trust)
+            yield found, f"{each.party} stated what it erased when it left"
+    yield from _checks_of_evidence(receipt, trust, shown)
+
+
+def _checks_of_evidence(receipt: Receipt, trust: TrustFile, shown: Evidence) -> Iterator[_Check]:
+    """Yield the results of the checks of what is shown beside the receipt."""
+    if shown.statement is not None:
+        yield (
+            check_departure(receipt, shown.statement, trust),
+            "the party that left stated what it erased",
         )
-    return Verification(receipt, findings, confirmed)
+    if shown.subject is not None:
+        yield check_subject(receipt, shown.subject), "the subject is one of the removed ones"
+    if shown.openings is not None:
+        yield check_openings(receipt, shown.openings), "the openings are all subjects of a request"
+    if shown.journal is not None:
+        yield check_journal(receipt, shown.journal, trust), "the journal agrees with the receipt"
+    if shown.previous is not None:
+        yield (
+            check_previous(receipt, shown.previous, trust),
+            "the previous receipt is the named one",
+        )
+
+
+def check_departure(receipt: Receipt, data: bytes, trust: TrustFile) -> list[FoundFault]:
+    """Check the statement of a party that left by the receipt.
+
+    Args:
+        receipt: the receipt.
+        data: the bytes of the file that ``vfl leave`` wrote.
+        trust: the keys of the parties; that of a party that left is among them.
+    """
+    try:
+        made = read_departure(data)
+    except ReceiptError as error:
+        return [FoundFault(Fault.BAD_EVIDENCE, str(error))]
+    name = made.event.origin
+    if name not in [each.party for each in receipt.departures]:
+        return [
+            FoundFault(
+                Fault.NOT_INCLUDED,
+                f"the statement is of {name}, which did not leave by this receipt",
+            )
+        ]
+    return _check_statement(made, trust)
+
+
+def _check_statement(made: SignedEvent, trust: TrustFile) -> list[FoundFault]:
+    """Check that a trusted key of a party that left signed its statement."""
+    name = made.event.origin
+    keys = trust.keys_of(name)
+    if not keys:
+        text = f"no key of {name} is trusted, so its statement was not checked"
+        return [FoundFault(Fault.UNKNOWN_KEY, text)]
+    if not made.is_signed_by(keys):
+        text = f"the signature of the statement of {name} is wrong"
+        return [FoundFault(Fault.BAD_STATEMENT, text)]
+    return []
 
 
 def check_signatures(receipt: Receipt, trust: TrustFile) -> list[FoundFault]:
@@ -128,7 +200,8 @@ def check_signatures(receipt: Receipt, trust: TrustFile) -> list[FoundFault]:
         return [FoundFault(Fault.UNSIGNED, "no trusted key has signed the receipt")]
     for party in receipt.parties:
         findings += _check_party(party, trust, signed=(party.party, party.key_id) in used)
-    absent = sorted(trust.parties - {each.party for each in receipt.parties})
+    signers = trust.signers(receipt.version_after)
+    absent = sorted(signers - {each.party for each in receipt.parties})
     findings += [
         FoundFault(Fault.MISSING_PARTY, f"the receipt does not name {party}, whose key is trusted")
         for party in absent
@@ -204,3 +277,99 @@ def check_previous(receipt: Receipt, data: bytes, trust: TrustFile) -> list[Foun
         message = "the previous receipt was completed later, without a clock anomaly"
         findings.append(FoundFault(Fault.CONTRADICTION, message))
     return findings
+
+
+def check_journal(receipt: Receipt, data: bytes, trust: TrustFile) -> list[FoundFault]:
+    """Check the chains and signatures of an export, and that the receipt agrees with the export.
+
+    Args:
+        receipt: the receipt.
+        data: the bytes of the export.
+        trust: the keys of the parties, which sign events as well.
+    """
+    try:
+        events = read_export(data)
+    except ReceiptError as error:
+        return [FoundFault(Fault.BAD_EVIDENCE, str(error))]
+    chains: dict[str, list[SignedEvent]] = defaultdict(list)
+    for each in events:
+        chains[each.event.origin].append(each)
+    findings = [each for chain in chains.values() for each in _check_chain(chain, trust)]
+    return [
+        *findings,
+        *_check_heads(receipt, chains),
+        *_check_requests(receipt, [each.event for each in events]),
+    ]
+
+
+def _check_chain(chain: Sequence[SignedEvent], trust: TrustFile) -> Iterator[FoundFault]:
+    """Check the events of one origin: signatures, numbers, and the digest of the previous event."""
+    origin = chain[0].event.origin
+    keys = trust.keys_of(origin)
+    if not keys:
+        yield FoundFault(Fault.UNKNOWN_ORIGIN, f"no key of {origin} is known for its events")
+    by_seq: dict[int, SignedEvent] = {}
+    for each in chain:
+        seq = each.event.seq
+        if keys and not each.is_signed_by(keys):
+            yield FoundFault(Fault.BAD_EVENT, f"the signature of event {seq} of {origin} is wrong")
+        if by_seq.setdefault(seq, each).digest != each.digest:
+            yield FoundFault(Fault.FORK, f"{origin} has two different events with number {seq}")
+    digest, last = NO_HASH, 0
+    for seq, each in sorted(by_seq.items()):
+        if seq != last + 1:
+            missing = f"events {last + 1} to {seq - 1}" if seq > last + 2 else f"event {last + 1}"
+            yield FoundFault(Fault.CHAIN_GAP, f"the journal lacks {missing} of {origin}")
+        elif each.event.prev != digest:
+            yield FoundFault(
+                Fault.FORK, f"event {seq} of {origin} does not follow the event before it"
+            )
+        digest, last = each.digest, seq
+
+
+def _check_heads(receipt: Receipt, chains: _Chains) -> Iterator[FoundFault]:
+    """Check that each party's head is in the export, after its first event of each request."""
+    for statement in receipt.statements:
+        party, head, last = statement.party, statement.journal_head, 0
+        chain = chains.get(party, ())
+        if head != NO_HASH:
+            last = next((each.event.seq for each in chain if each.digest == head), 0)
+            if not last:
+                text = f"the journal lacks the newest event of {party} that the receipt names"
+                yield FoundFault(Fault.CHAIN_GAP, text)
+                continue
+        known = {each.event.request for each in chain if each.event.seq <= last}
+        for request in receipt.requests:
+            if request.request_id not in known:
+                yield FoundFault(
+                    Fault.NOT_JOURNALED,
+                    f"{party} had not journaled request {request.request_id} when it made its "
+                    "statement",
+                )
+
+
+def _check_requests(receipt: Receipt, events: Sequence[ExportedEvent]) -> Iterator[FoundFault]:
+    """Check the origin of each request, and that no later receipt replaced this one."""
+    for request in receipt.requests:
+        of_request = [each for each in events if each.request == request.request_id]
+        yield from _check_origin(request, of_request)
+        completed = [each for each in of_request if each.kind == "completed"]
+        if completed and receipt.digest not in [each.body.get("receipt") for each in completed]:
+            yield FoundFault(
+                Fault.SUPERSEDED,
+                f"request {request.request_id} was completed with another receipt",
+            )
+
+
+def _check_origin(request: ReceiptRequest, events: Sequence[ExportedEvent]) -> Iterator[FoundFault]:
+    requested = [each.origin for each in events if each.kind == "requested"]
+    if not requested:
+        yield FoundFault(
+            Fault.CHAIN_GAP, f"the journal does not contain request {request.request_id}"
+        )
+    elif requested != [request.origin]:
+        yield FoundFault(
+            Fault.CONTRADICTION,
+            f"request {request.request_id} was made by {', '.join(sorted(set(requested)))}, "
+            f"and the receipt names {request.origin}",
+        )

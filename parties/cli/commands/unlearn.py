@@ -583,7 +583,7 @@ def unlearn_import_command(  # noqa: PLR0913  a command has the options that it 
     *,
     config: ConfigArgument,
     journal: Annotated[
-        Path, typer.Argument(metavar="FILE", help="File that `export --journal` wrote.")
+        Path, typer.Argument(metavar="FILE", help="File of `export --journal` or `vfl leave`.")
     ],
     party: PartyOption,
     key: KeyOption = None,
@@ -594,10 +594,11 @@ def unlearn_import_command(  # noqa: PLR0913  a command has the options that it 
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Take the events of an exported journal back, after all parties restored older backups.
+    """Read an exported journal after all parties restored backups, or a statement of a party.
 
-    The other parties receive the events from this party. `vfl serve` then does the requests again
-    that the restored model does not know, before anything else.
+    The other parties receive the events from this party. After a restoration, `vfl serve` does the
+    requests again that the restored model does not know, before anything else. The statement of a
+    party that left (`vfl leave`) becomes part of the receipt of this, or of its page.
 
     Exit codes: 2 usage, 3 config, 5 identity, 7 storage, 8 policy, 9 integrity.
     """

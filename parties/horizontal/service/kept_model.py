@@ -118,7 +118,7 @@ def request_of(agreement: FederatedAgreement, view: RequestView) -> RequestBase:
     """
     content = view.content
     known = getattr(getattr(agreement, "labels", None), "classes", ())
-    if content.kind == "rows" or not {*content.classes} <= {*known}:
+    if content.kind in ("rows", "party") or not {*content.classes} <= {*known}:
         raise PolicyError(
             f"the request {view.id} names {content.kind} {', '.join(content.classes)[:100]}, which "
             f"a run in the {agreement.mode} mode does not have",

@@ -84,6 +84,7 @@ class KeptPart(BaseVersion):
 
     # Why the training uses no parameter of the version; empty: it does, if the rows allow it.
     anew: str
+    digest: str  # SHA-256 of its parameters, 64 hexadecimal digits; empty if it has none
     ids: frozenset[bytes]  # own IDs of the common rows that the version knows
     trained: frozenset[bytes]  # those of its training rows
     widths: dict[str, int]  # widths of the embeddings, in the order of the top model

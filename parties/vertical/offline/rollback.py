@@ -50,7 +50,7 @@ def remove_versions(local: LocalDesk, number: int | None) -> list[int]:
     store = party_models(local.party)
     files = store.files()
     if number is None:
-        _refuse_open(local.desk.requests())
+        refuse_open_views(local.desk.requests())
         gone = [each.number for each in files]
         store.prune(1 + max(gone, default=0), versions=True)
         return gone
@@ -125,7 +125,12 @@ def _absent(store: ModelStore, files: Sequence[StoredFile], number: int) -> Stor
     )
 
 
-def _refuse_open(views: Sequence[RequestView]) -> None:
+def refuse_open_views(views: Sequence[RequestView]) -> None:
+    """Refuse to erase the kept model while requests are open.
+
+    Raises:
+        PolicyError: a request is neither carried out, nor rejected or withdrawn.
+    """
     open_ = [each for each in views if each.state not in ENDED | CARRIED_OUT]
     if open_:
         raise PolicyError(

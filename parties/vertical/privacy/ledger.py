@@ -28,6 +28,7 @@ from protocol import vfl_pb2
 
 TAG = 16  # bytes
 FOLDER = "privacy"
+LEDGER_FILES = ("ledger", "key")  # in the folder, beside the caches of released values
 _LOST = "restore the folder from a backup, because it has the only record of the privacy spending"
 Tags = Sequence[bytes]
 # Kinds that count together: a release with unbounded noise makes an ε of the same row infinite.
@@ -77,7 +78,7 @@ class PrivacyLedger:
     """The recorded releases of one party, in the subfolder ``privacy`` of the party's folder."""
 
     def __init__(self, state: Path, entropy: Callable[[int], bytes]) -> None:
-        self._path, self._key_path = state / FOLDER / "ledger", state / FOLDER / "key"
+        self._path, self._key_path = (state / FOLDER / each for each in LEDGER_FILES)
         self._entropy = entropy
         self._index: dict[bytes, int] = {}
         self._counts: dict[str, NDArray[np.int32]] = {}

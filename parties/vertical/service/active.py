@@ -39,6 +39,7 @@ from parties.vertical.service.carry_out import (
     carry_out_batch,
     quarantine,
 )
+from parties.vertical.service.departure import record_departures, state_departures
 from parties.vertical.service.desk import labelled_rows
 from parties.vertical.service.fallback import FallbackModel
 from parties.vertical.service.queue import PredictionQueue, PredictsRows
@@ -137,6 +138,7 @@ class ActiveService:
             self._synchronise()
             self._window.erase_expired()
             self._align()
+            self._finish_departures()
             if self._model.replaying or self._ready(window):
                 self._predictions.close_busy()
                 self._carry_out(window)
@@ -209,6 +211,12 @@ class ActiveService:
             self._desk.append(EventKind.VERIFIED, request, body)
         self._place = _places(self._model.state.features.ids())
         self._synchronise()
+
+    def _finish_departures(self) -> None:
+        """Journal that a training left out a party, and what this party erased."""
+        record_departures(self._party, self._store, self._desk)
+        sent = [channel.sent_transcript for channel in self._hub.channels.values()]
+        state_departures(self._party, self._store, self._desk, sent)
 
     def _is_verified(self, request: str) -> bool:
         return self._desk.request(request).version_after is not None

@@ -17,6 +17,7 @@ from parties.vertical.engine.features import read_labels
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.forgotten_rows import request_rules
+from parties.vertical.service.departure import refuse_departure
 
 
 def federation_of(agreement: VerticalAgreement) -> Federation:
@@ -43,7 +44,7 @@ def open_desk(party: VerticalParty, agreement: VerticalAgreement) -> RequestDesk
         federation,
         automatic=settings.policy == "automatic",
         recipients=settings.recipients,
-        refusal=partial(_refusal, agreement),
+        refusal=partial(_refusal, party),
     )
 
 
@@ -61,10 +62,11 @@ def why_not_corrected(agreement: VerticalAgreement) -> str:
     return "" if settings is None else settings.why_not_corrected()
 
 
-def _refusal(agreement: VerticalAgreement, view: RequestView) -> str:
+def _refusal(party: VerticalParty, view: RequestView) -> str:
     """Why a party refuses a request by its policy; empty if it does not."""
+    agreement = party.agreement
     if not view.corrects:
-        return ""
+        return refuse_departure(party, view)
     if view.origin != agreement.active:
         return f"only {agreement.active} has labels and can correct them"
     return why_not_corrected(agreement)

@@ -21,6 +21,7 @@ from parties.vertical.kept_model import erase_replaced_models, party_models, pre
 from parties.vertical.passive import PassiveSession, RequestHooks
 from parties.vertical.resume import start_kept_state
 from parties.vertical.saved_model import restore_local_model
+from parties.vertical.service.departure import state_departures
 from parties.vertical.service.replay_window import ReplayWindow
 from parties.vertical.service.statement import PresentModel, state_new_version
 from protocol import vfl_pb2
@@ -110,6 +111,8 @@ class ServingSession:
             self._settled = True
         if whole:
             self._window.erase_expired()
+            sent = [self._channel.sent_transcript]
+            state_departures(self._party, self._store, self._desk, sent)
         self._send_events(counts)
 
     def _exchange_events(self, counts: dict[str, int], message: Message) -> None:

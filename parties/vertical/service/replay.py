@@ -144,6 +144,12 @@ def plan_replay(
             f"the request {party.replays} {state} at {party.name}: there is no receipt to replay",
             "vfl unlearn list shows the requests and their states",
         )
+    if view.content.party is not None:
+        raise PolicyError(
+            f"the request {party.replays} says that {view.content.party} left: it was carried out "
+            "by a training, which cannot be replayed",
+            "train again with the same agreement and data, and compare the models",
+        )
     receipt = _own_receipt(party, min(view.batch))
     if given is not None and given.digest != receipt.digest:
         raise IntegrityError(

@@ -10,6 +10,7 @@ from parties.requests.events import (
     NO_EVENT,
     Event,
     EventKind,
+    RequestedBody,
     event_time,
     new_request_id,
     parse_time,
@@ -30,6 +31,33 @@ def event(**changes: Any) -> Event:
         "signature": b"\1" * 64,
     }
     return Event(**(fields | changes))
+
+
+def departure(**changes: Any) -> RequestedBody:
+    """The content of a request that says that shop left."""
+    times = {"received_at": event_time(START), "due_at": event_time(START)}
+    asked = {"kind": "party", "party": "shop", "version": 4, "rows": [], "ground": "not-stated"}
+    return RequestedBody.model_validate_json(json.dumps({**asked, **times, **changes}))
+
+
+def test_a_departure_names_party_and_version_and_no_rows() -> None:
+    made = event(body=departure())
+    assert Event.decode(made.encode()) == made
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"party": None}, {"version": None}, {"rows": [1]}, {"rows": None}, {"classes": ["a"]}],
+)
+def test_a_departure_without_its_fields_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="request"):
+        Event.decode(event(body=departure(**wrong)).encode())
+
+
+def test_a_request_of_another_kind_names_no_party() -> None:
+    other = content().model_copy(update={"party": "shop", "version": 4})
+    with pytest.raises(ValueError, match="kind party"):
+        Event.decode(event(body=other).encode())
 
 
 def changed(path: str, value: object) -> bytes:

@@ -21,14 +21,17 @@ from parties.requests.events import (
     EventKind,
     ExtendedBody,
     JournaledBody,
+    LeftBody,
     NotifiedBody,
     PurgedBody,
     QuarantinedBody,
     RequestedBody,
     SignedBody,
     StartedBody,
+    StoredItem,
     VerifiedBody,
     event_time,
+    new_request_id,
 )
 from parties.requests.lifecycle import (
     ENDED,
@@ -44,6 +47,7 @@ from parties.requests.lifecycle import (
     requests_of,
     undone_requests,
 )
+from parties.requests.receipts import departure_of
 
 RECEIPT = "a" * 64
 
@@ -542,3 +546,37 @@ def test_ended_request_never_starts_again(steps: list[Step]) -> None:
         rejected = found.state is RequestState.REJECTED
         assert rejected or not ended
         ended = rejected
+
+
+def test_no_person_decides_that_a_party_left(three: Federation) -> None:
+    """Persons are separate, and a request for rows of the same party waits for one of them."""
+    rules = RequestRules(tuple(three.names), "bank", separate_persons=True)
+    rows = three.ask("bank")
+    gone = content().model_copy(
+        update={"kind": "party", "party": "club", "version": 2, "rows": (), "subjects_root": None}
+    )
+    left = new_request_id(three.clock.now)
+    three.journals["bank"].append(EventKind.REQUESTED, left, gone)
+    three.exchange()
+    three.approve(rows)
+    three.approve(left)
+    three.exchange()
+    found = {each.id: each for each in requests_of(three.journals["shop"].events(), rules)}
+    assert found[rows].state is RequestState.RECEIVED
+    assert (found[left].state, found[left].rows) == (RequestState.ALIGNED, ())
+
+
+def test_a_statement_counts_until_its_party_takes_part_again(three: Federation) -> None:
+    three.ask("bank")
+    three.exchange()
+    left = LeftBody(version=1, destroyed=(StoredItem(id="model-1", kind="model"),))
+    three.journals["shop"].append(EventKind.LEFT, new_request_id(three.clock.now), left)
+    purged = new_request_id(three.clock.now)
+    three.journals["shop"].append(EventKind.PURGED, purged, PurgedBody())  # no part in a request
+    stated = departure_of("shop", three.journals["shop"].events())
+    assert stated.content is not None
+    assert [each.id for each in stated.content.destroyed] == ["model-1"]
+    three.ask("bank", rows=(3, 4))
+    three.exchange()  # shop has joined again: it journals the request
+    assert departure_of("shop", three.journals["shop"].events()).statement is None
+    assert departure_of("post", three.journals["shop"].events()).statement is None

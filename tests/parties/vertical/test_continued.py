@@ -435,6 +435,7 @@ def test_rows_of_requests_are_no_change_of_the_intersection(trio: KeptTrio) -> N
 def test_the_columns_of_the_top_model_follow_the_parties() -> None:
     weights = torch.arange(18.0).reshape(2, 9)
     part = KeptPart(
+        digest="",
         run=bytes(16),
         number=1,
         anew="",

@@ -231,7 +231,7 @@ def test_limits_are_the_fixed_sentence() -> None:
 def test_trust_file_is_read_and_damage_is_named() -> None:
     file = trust(*PARTIES)
     assert read_trust(file.model_dump_json(indent=1).encode()) == file
-    assert file.parties == {"bank", "shop"}
+    assert file.signers(1) == {"bank", "shop"}
     with pytest.raises(ReceiptError, match="file of trusted keys is malformed at keys"):
         read_trust(file.model_dump_json().replace(file.keys[0].public_key, "00").encode())
     with pytest.raises(ReceiptError, match="not JSON"):

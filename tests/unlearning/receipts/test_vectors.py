@@ -9,9 +9,8 @@ from sample_receipt import PARTIES, export, journal_with_end, signed, trust, uns
 from vectors import FOLDER, VALID, read_vector, vectors
 
 from unlearning.receipts.faults import ExitCode, Fault
-from unlearning.receipts.journal_export import check_journal
 from unlearning.receipts.keys import read_trust
-from unlearning.receipts.verify import Evidence, SubjectEvidence, verify
+from unlearning.receipts.verify import Evidence, SubjectEvidence, check_journal, verify
 
 FILES = sorted(FOLDER.glob("*.txt"))
 
@@ -27,6 +26,7 @@ def evidence_of(files: dict[str, bytes]) -> Evidence:
         openings=files.get("openings.json"),
         journal=files.get("journal.jsonl"),
         previous=files.get("previous.json"),
+        statement=files.get("statement.jsonl"),
     )
 
 

@@ -366,6 +366,7 @@ def evidence() -> Iterator[tuple[str, str, str, Mapping[str, bytes]]]:
     yield from _subjects()
     yield from _journals()
     yield from _previous()
+    yield from _departures()
 
 
 def _keys() -> Iterator[tuple[str, str, str, Mapping[str, bytes]]]:
@@ -384,6 +385,69 @@ def _keys() -> Iterator[tuple[str, str, str, Mapping[str, bytes]]]:
     rotated.append(TrustedKey(party="shop", public_key=party_key("new").public.hex()))
     both = TrustFile(federation="people", keys=tuple(rotated))
     yield "two-keys-of-a-party", VALID, "shop has an old and a new key", with_trust(both)
+
+
+def left_event(key: str | None = None, origin: str = "clinic") -> Json:
+    """The statement of a party that left; ``key``: another key that signs it."""
+    body = {"version": 6, "destroyed": [{"id": "model-6", "kind": "model"}]}
+    content = {
+        "origin": origin, "seq": 4, "prev": digest("third event"), "time": "2027-03-01T09:00:00Z",
+        "request": OTHER_ULID, "kind": "left", "body": body,
+    }  # fmt: skip
+    return signed_event(content, key)
+
+
+def departed(statement: Json | None) -> bytes:
+    """A receipt of bank and shop that says that clinic left."""
+    request = {"kind": "party", "subjects_root": None, "count_bucket": "0"}
+    departure = {"party": "clinic", "statement": statement}
+    change = lambda receipt: receipt["requests"][0].update(request, departure=departure)  # noqa: E731
+    return canonical_bytes(signed_json(change))
+
+
+def _departures() -> Iterator[tuple[str, str, str, Mapping[str, bytes]]]:
+    keys = [
+        each.model_copy(update={"until": 7}) if each.party == "clinic" else each
+        for each in trust("bank", "clinic", "shop").keys
+    ]
+    file = TrustFile(federation="people", keys=tuple(keys))
+
+    def shown(made: Json | None, /, **more: bytes) -> dict[str, bytes]:
+        files = {"receipt.json": departed(made), "trust.json": canonical_bytes(file.to_json())}
+        return files | {f"{name}.jsonl": each for name, each in more.items()}
+
+    yield "departure", VALID, "clinic left, and stated what it erased", shown(left_event())
+    yield "departure-without-statement", VALID, "clinic left, and stated nothing", shown(None)
+    about = "another key than that of clinic signed its statement"
+    yield "departure-wrong-key", Fault.BAD_STATEMENT, about, shown(left_event("shop"))
+    late = export([left_event()])
+    yield (
+        "departure-late",
+        VALID,
+        "the statement lies beside the receipt",
+        shown(None, statement=late),
+    )
+    changed = export([{**left_event(), "time": "2027-03-02T09:00:00Z"}])
+    about = "the statement beside the receipt was changed"
+    yield "departure-late-changed", Fault.BAD_STATEMENT, about, shown(None, statement=changed)
+    other = export([left_event(origin="shop")])
+    about = "the statement is that of a party that did not leave"
+    yield "departure-of-another", Fault.NOT_INCLUDED, about, shown(None, statement=other)
+    about = "the file of the statement has no event left"
+    yield "departure-none", Fault.BAD_EVIDENCE, about, shown(None, statement=export(journal()))
+    whole = {
+        "receipt.json": departed(None),
+        "trust.json": canonical_bytes(trust("bank", "clinic", "shop").to_json()),
+    }
+    about = "the trusted keys do not say that clinic has left"
+    yield "departure-still-trusted", Fault.MISSING_PARTY, about, whole
+    early = {**shown(None), "receipt.json": signed(unsigned()).encode()}
+    early["trust.json"] = early["trust.json"].replace(b'"until":7', b'"until":8')
+    about = "the receipt is of a version that clinic still had to sign"
+    yield "departure-later", Fault.MISSING_PARTY, about, early
+    foreign = departed(left_event(origin="shop"))
+    about = "the statement in the receipt is that of another party"
+    yield "departure-foreign", Fault.BAD_SCHEMA, about, {**shown(None), "receipt.json": foreign}
 
 
 def _subjects() -> Iterator[tuple[str, str, str, Mapping[str, bytes]]]:
