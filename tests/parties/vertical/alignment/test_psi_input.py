@@ -108,7 +108,7 @@ def claimed_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[tuple[str, int
         claimed.add((peer, rows))
         return check_claimed_rows(party, peer, rows)
 
-    monkeypatch.setattr("parties.vertical.alignment.align.check_claimed_rows", recorded_check)
+    monkeypatch.setattr("parties.vertical.alignment.psi_input.check_claimed_rows", recorded_check)
     yield claimed
 
 
