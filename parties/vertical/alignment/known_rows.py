@@ -63,6 +63,8 @@ def version_party(party: VerticalParty, held: Mask) -> VerticalParty:
             ids=[labelled_digest("every version", secret), digest],
             in_test=np.zeros(IDS, np.bool_),
         ),
+        # Worker processes would take longer to start than two IDs take.
+        settings=party.settings.model_copy(update={"threads": 1}),
         state=party.state / FOLDER,
     )
 
