@@ -103,7 +103,7 @@ class PsiInput:
 
     @property
     def known_places(self) -> RowNumbers:
-        """The positions of all known rows in the bucket after the last one: [known rows]."""
+        """The positions of all known rows in the bucket after the last one: [known_rows]."""
         return np.arange(self.skipped, dtype=np.uint32)
 
     def check_claim(self, name: str, rows: int) -> int:
