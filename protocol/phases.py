@@ -39,6 +39,7 @@ class Phase(Enum):
     PROVED = "proved"
     STORE_SENT = "store sent"
     MATCHED = "matched"
+    ALIGNED = "aligned"
     # Split learning.
     READY = "ready"
     COMMANDED = "commanded"
@@ -133,7 +134,13 @@ _TABLE: dict[Phase, dict[SentMessage, Phase]] = {
     Phase.STORE_SENT: {**_BUCKETS, (Side.HUB, pb.MatchTags): Phase.MATCHED},
     Phase.MATCHED: {
         (Side.HUB, pb.MatchTags): Phase.MATCHED,
-        (Side.SPOKE, pb.Aligned): Phase.READY,
+        (Side.SPOKE, pb.Aligned): Phase.ALIGNED,
+    },
+    # The rows of a kept version are compared first, then the rows are intersected.
+    Phase.ALIGNED: {
+        (Side.HUB, pb.StartAlignment): Phase.ALIGNING,
+        (Side.HUB, pb.BatchRequest): Phase.EMBEDDING,
+        **_COMMANDS,
     },
     Phase.BLINDING: {
         (Side.HUB, pb.BlindedElements): Phase.BLINDING,

@@ -34,7 +34,7 @@ from forgetting import accuracy, adult, cost, digits, fashion  # noqa: E402
 from going_on import going_on  # noqa: E402
 from growth import growth  # noqa: E402
 from hardened import hardened  # noqa: E402
-from intersection import intersection, scale  # noqa: E402
+from intersection import intersection, new_rows, scale  # noqa: E402
 from language_models import language_models  # noqa: E402
 from local_start import local_start  # noqa: E402
 from method_kills import method_kills  # noqa: E402
@@ -60,6 +60,7 @@ def sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]:
     return {
         "equality": lambda report: equality(),
         "intersection": intersection,
+        "new rows": new_rows,
         "transport": transport,
         "scale": scale,
         "hardened": hardened,

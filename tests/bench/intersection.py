@@ -22,6 +22,9 @@ from parties.session.simulation import reserved_port
 
 CASES, PAIRWISE, FORGOTTEN, PAIRS = 1000, 2000, 1000, 3
 MILLION = 1_000_000
+# Common rows of a version; rows that are new at all parties, or at one; and rows of a party.
+KNOWN, NEW = 100_000, 3_000
+LIFE = KNOWN + 2 * NEW
 MESSAGES = (
     "StartAlignment",
     "KeyShare",
@@ -135,15 +138,41 @@ def _size_rows(size: str, runs: Sequence[Timed], memory: float) -> Iterator[Row]
     yield at_most(f"{name}, peak memory of a party", peak, memory, "GB")
 
 
-def timed(count: int, ids: int, report: Report) -> Timed:
-    """Run an intersection between processes and return its figures."""
+def new_rows(report: Report) -> Iterator[Row]:
+    """Measure an intersection that goes on from a version, against one of all rows."""
+    pairs = [
+        [timed(2, LIFE, report, common=LIFE - NEW, known=known) for known in (0, KNOWN)]
+        for _ in range(PAIRS)
+    ]
+    whole, going_on = zip(*pairs, strict=True)
+    name = "PSI: 1e5 known common rows and 3 % new ones, 2 processes"
+    yield at_most(f"{name}: time over that of all rows", _over(going_on, whole), 0.9, "")
+    yield shown(f"{name}: wall", _wall(going_on), "s")
+    yield shown(f"{name}: wall, all rows", _wall(whole), "s")
+    sizes = [each[0].bytes_per_id * LIFE for each in (going_on, whole)]
+    yield at_most(f"{name}: bytes over those of all rows", sizes[0] / sizes[1], 0.1, "")
+    yield shown(f"{name}: bytes", sizes[0] / 1e6, "MB")
+    yield shown(f"{name}: bytes, all rows", sizes[1] / 1e6, "MB")
+
+
+def timed(
+    count: int, ids: int, report: Report, *, common: int | None = None, known: int = 0
+) -> Timed:
+    """Run an intersection between processes and return its figures.
+
+    ``common``: number of IDs that all parties have; None: half. ``known``: number of those that
+    the version has from which the parties go on; 0: they go on from none.
+    """
+    expected = ids // 2 if common is None else common
     before = _multiplication()
     with TemporaryDirectory(prefix="vfl-psi-") as folder, reserved_port() as port:
         psi_process.certify(Path(folder), count)
         events: dict[str, dict[str, Any]] = {}
 
         def listen(name: str) -> None:
-            process = psi_process.start(Path(folder), name, count, ids, port)
+            process = psi_process.start(
+                Path(folder), name, count, ids, port, common=expected, known=known
+            )
             for event in psi_process.events(process):
                 events[name] = event
                 if name == psi_process.HUB and event.get("total"):
@@ -157,7 +186,7 @@ def timed(count: int, ids: int, report: Report) -> Timed:
         for thread in threads:
             thread.join()
     figures = [events[name] for name in names]
-    if any(each.get("common") != ids // 2 for each in figures):
+    if any(each.get("common") != expected for each in figures):
         raise RuntimeError(f"the intersection failed: {figures}")
     return Timed(ids, figures, mean([before, _multiplication()]))
 

@@ -61,6 +61,7 @@ SECTIONS: Mapping[str, Section] = {
                 "parties/vertical/methods/fedora.py"),
     ),
     "intersection": Section(BENCH, ALIGNMENT),
+    "new rows": Section(BENCH, ALIGNMENT),
     "transport": Section(BENCH, CHANNEL),
     "scale": Section(BENCH, ALIGNMENT),
     "peers": Section(

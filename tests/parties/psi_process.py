@@ -1,9 +1,10 @@
 """One party of a real intersection and nothing else: a process over mutual TLS, IDs made here.
 
-    python tests/parties/psi_process.py FOLDER NAME PARTIES IDS PORT BUCKET
+    python tests/parties/psi_process.py FOLDER NAME PARTIES IDS PORT BUCKET COMMON KNOWN
 
-Half of everybody's IDs are common to all; sets above 2 BUCKET IDs are cut. The process prints its
-progress and at last its figures as JSON.
+COMMON of everybody's IDs are common to all; sets above 2 BUCKET IDs are cut. If KNOWN is not 0, the
+party goes on from a version with the first KNOWN of the common IDs. The process prints its progress
+and at last its figures as JSON.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ from parties.common.traffic import TrafficCounter  # noqa: E402
 from parties.data.holding import Holding  # noqa: E402
 from parties.data.party_settings import VerticalPartySettings  # noqa: E402
 from parties.session import handshake  # noqa: E402
+from parties.session.setup import NEWEST  # noqa: E402
 from parties.vertical.alignment.align import Alignment, align_active, align_passive  # noqa: E402
 from parties.vertical.engine.party import VerticalParty  # noqa: E402
 from protocol import vfl_pb2  # noqa: E402
@@ -63,9 +66,13 @@ def start(
     count: int,
     port: int,
     bucket: int = buckets.MIN_BUCKET_IDS,
+    *,
+    common: int | None = None,
+    known: int = 0,
 ) -> subprocess.Popen[str]:
-    """Start one party; after a crash the same command resumes."""
-    numbers = map(str, (parties, count, port, bucket))
+    """Start one party; after a crash the same command resumes. Half of the IDs are common."""
+    shared = count // 2 if common is None else common
+    numbers = map(str, (parties, count, port, bucket, shared, known))
     command = [sys.executable, __file__, str(folder), name, *numbers]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
@@ -96,10 +103,10 @@ def agreement(parties: int, **changes: Any) -> VerticalAgreement:
     return validate_table(AGREEMENT, content, ROOT, "")
 
 
-def people(number: int, count: int) -> IdList:
-    """The IDs of party ``number``; the first half is common to all parties."""
-    own = count * (number + 1)
-    ranges = (range(count // 2), range(own, own + count - count // 2))
+def people(number: int, count: int, common: int | None = None) -> IdList:
+    """The IDs of party ``number``; the first ``common``, or half, are common to all parties."""
+    own, shared = count * (number + 1), count // 2 if common is None else common
+    ranges = (range(shared), range(own, own + count - shared))
     order = np.concatenate([np.arange(r.start, r.stop, dtype=np.uint32) for r in ranges])
     np.random.default_rng(number).shuffle(order)
     parts = (order[at : at + 65_536].tolist() for at in range(0, count, 65_536))
@@ -125,6 +132,25 @@ def take_part(folder: Path, name: str, parties: int, ids: Sequence[bytes]) -> Ve
         progress=watch,
         traffic=TrafficCounter(watch.add_bytes),
     )
+
+
+def goes_on(party: VerticalParty, known: int) -> VerticalParty:
+    """The party, which goes on from a version with the first ``known`` of the common IDs."""
+    from parties.vertical.engine.networks import KeptPart  # noqa: PLC0415  imports torch
+
+    ids = frozenset(b"person-%d" % person for person in range(known))
+    base = KeptPart(
+        run=bytes(16),
+        number=1,
+        parties=tuple(party.agreement.parties),
+        anew="",
+        ids=ids,
+        trained=ids,
+        widths={},
+        statistics=None,
+        parameters={},
+    )
+    return replace(party, base=base, continues=NEWEST)
 
 
 def align(party: VerticalParty, port: int) -> Alignment:
@@ -174,10 +200,13 @@ def figures(party: VerticalParty, alignment: Alignment) -> dict[str, Any]:
 
 def main() -> None:
     """Run the intersection, and print the metrics."""
-    folder, name, parties, count, port, bucket = sys.argv[1:]
+    folder, name, parties, count, port, bucket, common, known = sys.argv[1:]
     buckets.MIN_BUCKET_IDS, buckets.MAX_UNCUT_IDS = int(bucket), 2 * int(bucket)
     number = names(int(parties)).index(name)
-    party = take_part(Path(folder), name, int(parties), people(number, int(count)))
+    ids = people(number, int(count), int(common))
+    party = take_part(Path(folder), name, int(parties), ids)
+    if int(known):
+        party = goes_on(party, int(known))
     try:
         alignment = align(party, int(port))
     except ProtocolError as error:

@@ -161,7 +161,8 @@ HARDENED = [
         [*READY, pb.Goodbye, pb.BatchRequest],
         [*READY, pb.Goodbye, pb.Abort],
         [pb.Abort, pb.Hello],
-        [*READY, pb.StartAlignment],
+        [*READY, pb.Purge, pb.Done, pb.StartAlignment],
+        [*GREETING, *ALIGNMENT, *HARDENED, pb.StartAlignment, pb.Aligned],
     ],
     ids=lambda sequence: " ".join(kind.__name__ for kind in sequence[-3:]),
 )

@@ -1,7 +1,12 @@
-"""Entity alignment by private set intersection, in the agreed mode: standard or hardened."""
+"""Entity alignment by private set intersection, in the agreed mode: standard or hardened.
+
+A training that goes on from a kept version first compares the version's rows: if every party holds
+all of them, only other rows cross the intersection.
+"""
 
 from collections.abc import Mapping
 
+from parties.data.sources.arrays import Mask
 from parties.vertical.alignment import hardened_alignment as hardened
 from parties.vertical.alignment.bucket_run import (
     channel_session,
@@ -17,7 +22,8 @@ from parties.vertical.alignment.common_rows import (
     signed_share,
     verified_keys,
 )
-from parties.vertical.alignment.psi_input import PsiInput, check_claimed_rows
+from parties.vertical.alignment.known_rows import held_rows, known_rows, version_party
+from parties.vertical.alignment.psi_input import PsiInput
 from parties.vertical.engine.party import SECONDS_PER_ROW, VerticalParty
 from protocol import vfl_pb2
 from protocol.channel import Channel
@@ -37,13 +43,13 @@ def align_active(party: VerticalParty, hub: Hub) -> Alignment:
         RemoteProtocolError: a party broke the protocol, or computed different common rows.
     """
     hub.move_to(vfl_pb2.Place(task=vfl_pb2.ALIGN, epoch=0, step=0, microbatch=0))
-    mode = (
-        hardened.align_active_hardened
-        if party.agreement.psi.security == "hardened"
-        else _align_active
-    )
-    with party.traffic.time_phase("psi"), open_psi_input(party) as own:
-        return mode(party, hub, own)
+    with party.traffic.time_phase("psi"):
+        known = None
+        if party.continues:
+            held = held_rows(party)
+            compared = _intersect_active(version_party(party, held), hub, None)
+            known = known_rows(party, held, compared)
+        return _intersect_active(party, hub, known)
 
 
 def align_passive(
@@ -61,24 +67,49 @@ def align_passive(
             rows than the agreement allows.
         RemoteProtocolError: the hub broke the protocol, or computed different common rows.
     """
+    with party.traffic.time_phase("psi"):
+        known = None
+        if party.continues:
+            held = held_rows(party)
+            compared = _intersect_passive(version_party(party, held), channel, opened, None)
+            known = known_rows(party, held, compared)
+            opened = channel.receive(party.limits.idle_seconds).expect(vfl_pb2.StartAlignment)
+        return _intersect_passive(party, channel, opened, known)
+
+
+def _intersect_active(party: VerticalParty, hub: Hub, known: Mask | None) -> Alignment:
+    """Intersect the rows that are not ``known``, [rows], as the leader; None: no row is known."""
+    mode = (
+        hardened.align_active_hardened
+        if party.agreement.psi.security == "hardened"
+        else _align_active
+    )
+    with open_psi_input(party, known) as own:
+        return mode(party, hub, own)
+
+
+def _intersect_passive(
+    party: VerticalParty, channel: Channel, opened: vfl_pb2.StartAlignment, known: Mask | None
+) -> Alignment:
+    """Intersect the rows that are not ``known``, [rows], as a member; None: no row is known."""
     mode = (
         hardened.align_passive_hardened
         if party.agreement.psi.security == "hardened"
         else _align_passive
     )
-    with party.traffic.time_phase("psi"), open_psi_input(party) as own:
-        check_claimed_rows(party, channel.terms.peer, opened.rows)
+    with open_psi_input(party, known) as own:
+        own.check_claim(channel.terms.peer, opened.rows)
         return mode(party, channel, own, opened.rows)
 
 
 def _align_active(party: VerticalParty, hub: Hub, own: PsiInput) -> Alignment:
     hub.broadcast(vfl_pb2.StartAlignment(rows=own.size, completed_buckets=own.completed))
-    time_limit = _time_limit(party, own.size)
+    time_limit = _time_limit(party, own.size + own.skipped)
     shares = {
         name: message.expect(vfl_pb2.KeyShare) for name, message in hub.gather(time_limit).items()
     }
-    sizes = {name: check_claimed_rows(party, name, share.rows) for name, share in shares.items()}
-    time_limit = _time_limit(party, max(own.size, *sizes.values()))
+    sizes = {name: own.check_claim(name, share.rows) for name, share in shares.items()}
+    time_limit = _time_limit(party, max(own.size, *sizes.values()) + own.skipped)
     leader = _open(party, hub, own, shares)
     for name, message in hub.gather(time_limit).items():
         answer = leader.answer_offer(name, message.expect(vfl_pb2.OtOffer).offer)
@@ -110,7 +141,7 @@ def _open(
 def _align_passive(
     party: VerticalParty, channel: Channel, own: PsiInput, leader_size: int
 ) -> Alignment:
-    time_limit = _time_limit(party, max(leader_size, own.size))
+    time_limit = _time_limit(party, max(leader_size, own.size) + own.skipped)
     member = _offer(party, channel, own, leader_size, time_limit)
     own.hash_ids()
     member.receive_answer(channel.receive(time_limit).expect(vfl_pb2.OtAnswer).answer)
@@ -127,9 +158,7 @@ def _offer(
     channel.send(signed_share(party, own, session, member.start()))
     message = channel.receive(time_limit).expect(vfl_pb2.KeyShares)
     keys = verified_keys(party, session, message.shares)
-    sizes = {
-        name: check_claimed_rows(party, name, share.rows) for name, share in message.shares.items()
-    }
+    sizes = {name: own.check_claim(name, share.rows) for name, share in message.shares.items()}
     buckets = bucket_count([leader_size, *sizes.values()])
     if message.first_bucket > min(own.completed, buckets - 1):
         raise RemoteProtocolError(

@@ -10,6 +10,7 @@ import numpy as np
 
 from parties.common.errors import PolicyError
 from parties.common.shared_randomness import Index
+from parties.data.sources.arrays import Mask
 from parties.vertical.alignment.bucket_run import (
     channel_session,
     hub_session,
@@ -40,15 +41,16 @@ class Alignment:
 
 
 @contextmanager
-def open_psi_input(party: VerticalParty) -> Iterator[PsiInput]:
+def open_psi_input(party: VerticalParty, known: Mask | None = None) -> Iterator[PsiInput]:
     """Open this party's input files of an intersection, and delete the files at the end.
 
-    The files are also deleted after a ``PsiError``.
+    The files are also deleted after a ``PsiError``. ``known``, [rows], marks own rows that are
+    known to be common and do not cross the intersection.
 
     Raises:
         RemoteProtocolError: a peer sent data that the intersection does not accept.
     """
-    own = PsiInput(party)
+    own = PsiInput(party, known)
     try:
         yield own
     except PsiError as error:
@@ -114,7 +116,7 @@ def finish_leader(party: VerticalParty, hub: Hub, own: PsiInput, time_limit: flo
         PolicyError: there are fewer common rows than ``psi.minimum``.
         RemoteProtocolError: a member computed a different alignment.
     """
-    places = leader_places(hub, own)
+    places = [*leader_places(hub, own), own.known_places]
     _require_enough(party, sum(map(len, places)))
     ours = _alignment(party, own, places, hub_session(hub))
     send_tags(hub, own, ours.digest)
@@ -133,6 +135,7 @@ def finish_member(
         RemoteProtocolError: the leader computed a different alignment.
     """
     places, peer_digest = receive_tags(party, channel, own, time_limit)
+    places.append(own.known_places)
     _require_enough(party, sum(map(len, places)))
     ours = _alignment(party, own, places, channel_session(channel))
     _require_same(ours, peer_digest, channel.terms.peer)

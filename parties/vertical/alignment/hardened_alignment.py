@@ -18,7 +18,7 @@ from parties.vertical.alignment.common_rows import (
     signed_share,
     verified_keys,
 )
-from parties.vertical.alignment.psi_input import PsiInput, check_claimed_rows
+from parties.vertical.alignment.psi_input import PsiInput
 from parties.vertical.engine.party import VerticalParty
 from protocol import vfl_pb2
 from protocol.channel import Channel
@@ -46,10 +46,10 @@ def align_active_hardened(party: VerticalParty, hub: Hub, own: PsiInput) -> Alig
     own.begin(1, 0)
     hub.broadcast(vfl_pb2.StartAlignment(rows=own.size, completed_buckets=0))
     own.hash_ids()
-    gathered = hub.gather(_time_limit(party, own.size))
+    gathered = hub.gather(_time_limit(party, own.size + own.skipped))
     shares = {name: message.expect(vfl_pb2.KeyShare) for name, message in gathered.items()}
-    sizes = {name: check_claimed_rows(party, name, share.rows) for name, share in shares.items()}
-    time_limit = _time_limit(party, max(own.size, *sizes.values()))
+    sizes = {name: own.check_claim(name, share.rows) for name, share in shares.items()}
+    time_limit = _time_limit(party, max(own.size, *sizes.values()) + own.skipped)
     _show_phase(party, _pieces(own.size) * (1 + 2 * len(sizes)))
     with parallel_workers(party.settings.threads, party.progress.step) as parallel_map:
         leader = _leader(party, own, sizes, hub_session(hub), parallel_map)
@@ -75,7 +75,7 @@ def align_passive_hardened(
     _require_allowed_queries(party, channel.terms.peer, queries)
     own.begin(1, 0)
     own.hash_ids()
-    time_limit = _time_limit(party, max(queries, own.size))
+    time_limit = _time_limit(party, max(queries, own.size) + own.skipped)
     _show_phase(party, 2 * _pieces(queries) + _pieces(len(own.ids)))
     with parallel_workers(party.settings.threads, party.progress.step) as parallel_map:
         member = _evaluate_blinded(party, channel, own, queries, parallel_map)
@@ -147,7 +147,8 @@ def _evaluate_blinded(
     party: VerticalParty, channel: Channel, own: PsiInput, queries: int, parallel_map: ParallelMap
 ) -> HardenedMember:
     """Run a member's side up to its proof."""
-    session, time_limit = channel_session(channel), _time_limit(party, max(queries, own.size))
+    session = channel_session(channel)
+    time_limit = _time_limit(party, max(queries, own.size) + own.skipped)
     member = _member(party, own, session, queries, parallel_map)
     channel.send(signed_share(party, own, session, member.start()))
     while member.blinded_left:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from parties.common.errors import PolicyError
 from parties.common.shared_randomness import Index
+from parties.data.sources.arrays import Mask
 from parties.vertical.alignment.bucket_store import (
     BucketStore,
     FolderBucketStore,
@@ -33,25 +34,38 @@ OWN = HASH_BYTES + NUMBER  # bytes of a stored row: fingerprint and row number
 class PsiInput:
     """This party's rows and the progress of one intersection.
 
+    Rows that are known to be common do not cross the intersection. They are stored like the rows
+    of one more bucket, after the buckets that are intersected.
+
     Attributes:
-        ids: this party's IDs.
-        size: the number of rows that this party reports to its peers; it may exceed the number of
-            IDs.
+        ids: the IDs of this party that cross the intersection.
+        size: the number of IDs that this party reports to its peers; it may exceed the number of
+            ``ids``.
+        skipped: the number of known rows, equal at all parties.
         completed: number of complete buckets.
         buckets: number of all buckets.
     """
 
-    def __init__(self, party: VerticalParty) -> None:
+    def __init__(self, party: VerticalParty, known: Mask | None = None) -> None:
         """Read the IDs of a party.
+
+        Args:
+            party: the party.
+            known: [rows], True for own rows that are known to be common; None: there are none.
 
         Raises:
             PolicyError: the party has more rows than the agreement allows.
         """
         self._party = party
         self._secret = order_secret(party.agreement)
-        self.ids = IdList.of(party.holding.ids)
-        self.size = _declared(party, len(self.ids))
-        key = sha256(party.digest + self.ids.digest).digest()
+        self._all = IdList.of(party.holding.ids)
+        self._known = np.zeros(len(self._all), np.bool_) if known is None else known
+        self.skipped = int(np.count_nonzero(self._known))
+        others = np.flatnonzero(~self._known)
+        self.ids = IdList(self._all.take(others)) if self.skipped else self._all
+        self.size = _declared(party, len(self._all)) - self.skipped
+        marks = np.packbits(self._known).tobytes()
+        key = sha256(party.digest + self._all.digest + marks).digest()
         self._folder = FolderBucketStore(party.state / PSI, key)
         self._store: BucketStore = self._folder
         self.completed, self.buckets = self._folder.completed, 1
@@ -71,17 +85,35 @@ class PsiInput:
         Raises:
             PsiError: two IDs are equal; the error names their rows.
         """
-        parts = -(-len(self.ids) // CHUNK_IDS)
+        parts = -(-len(self._all) // CHUNK_IDS)
         self._party.progress.phase("hashing IDs", parts)
         start = 0
-        for prints in fingerprint_ids(self.ids, self._secret):
-            for bucket, places in split_into_buckets(prints, self.buckets):
-                self._store.add_rows(bucket, _records(prints[places], start + places))
+        for prints in fingerprint_ids(self._all, self._secret):
+            known = self._known[start : start + len(prints)]
+            rows = np.flatnonzero(~known)
+            for bucket, places in split_into_buckets(prints[rows], self.buckets):
+                self._store.add_rows(bucket, _records(prints[rows[places]], start + rows[places]))
+            rows = np.flatnonzero(known)
+            self._store.add_rows(self.buckets, _records(prints[rows], start + rows))
             start += len(prints)
             self._party.progress.step()
-        for bucket in range(self.buckets):
-            prints, rows = self._read_own(bucket)
-            refuse_duplicates(prints, self._party.name, rows)
+        for bucket in range(self.buckets + 1):
+            prints, numbers = self._read_own(bucket)
+            refuse_duplicates(prints, self._party.name, numbers)
+
+    @property
+    def known_places(self) -> RowNumbers:
+        """The positions of all known rows in the bucket after the last one: [known_rows]."""
+        return np.arange(self.skipped, dtype=np.uint32)
+
+    def check_claim(self, name: str, rows: int) -> int:
+        """Check and return the number of IDs that a peer reports for this intersection.
+
+        Raises:
+            PolicyError: the number does not fit the peer's ``declared_rows``, or the peer has more
+                rows than ``limits.rows``.
+        """
+        return check_claimed_rows(self._party, name, rows + self.skipped) - self.skipped
 
     def hashes(self, bucket: int, session: bytes) -> Bytes:
         """Hashes of this party's IDs in a bucket, [n, 16] uint8; the session ID is hashed too."""

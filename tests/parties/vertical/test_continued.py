@@ -17,9 +17,13 @@ from parties.common.errors import PolicyError, StorageError
 from parties.requests.lifecycle import RequestState
 from parties.session.setup import NEWEST
 from parties.session.store.model_store import StoredFile
+from parties.vertical.alignment.align import Alignment, align_active
 from parties.vertical.alignment.differencing import refuse_small_change
+from parties.vertical.alignment.psi_input import PsiInput
 from parties.vertical.engine.networks import FIRST_TOP_LAYER, KeptPart
 from parties.vertical.engine.optimiser import UpdateRule
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.party_state import unpack_ids
 from parties.vertical.forgotten_rows import forgotten_count
 from parties.vertical.kept_model import kept_rows
 from parties.vertical.orders import OrderCheck
@@ -27,6 +31,7 @@ from parties.vertical.resume import party_checkpoints
 from protocol import vfl_pb2
 from protocol.dataclass_codec import encode
 from protocol.errors import ProtocolError, RemoteProtocolError
+from protocol.hub import Hub
 
 FEW = {"unlearning": {"method": "fine-tune", "compare": (), "retrains": 0}}
 VOTES = {
@@ -102,7 +107,7 @@ def test_new_rows_are_learned_from_the_kept_parameters_and_preprocessing(tmp_pat
     trio = train_again(tmp_path)
     before = {name: network(trio, name) for name in PARTIES}
     fitted = {name: statistics(trio, name) for name in PARTIES}
-    old = kept_rows(trio.models()["left"])
+    old, divided = kept_rows(trio.models()["left"]), sets_by_id(trio, "left")
     for name, text in whole.items():
         (tmp_path / f"{name}.csv").write_text(text)
     first = newest(trio, "hub").number
@@ -111,7 +116,11 @@ def test_new_rows_are_learned_from_the_kept_parameters_and_preprocessing(tmp_pat
     new = kept_rows(trio.models()["left"])
     assert set(old) < set(new)
     assert len(new) > 200
+    later = sets_by_id(trio, "left")
+    for part, ids in divided.items():  # rows of the version keep their place
+        assert ids < later[part]
     for name in PARTIES:
+        assert sets_by_id(trio, name) == later
         made = newest(trio, name)
         assert made.number == first + 1
         assert made.version is not None
@@ -119,6 +128,13 @@ def test_new_rows_are_learned_from_the_kept_parameters_and_preprocessing(tmp_pat
         assert statistics(trio, name) == fitted[name]  # not fitted again
         now = network(trio, name)
         assert all(torch.allclose(now[key], before[name][key], atol=1e-9) for key in now)
+
+
+def sets_by_id(trio: KeptTrio, name: str) -> dict[str, set[bytes]]:
+    """The IDs of the training, validation and test rows of the newest version."""
+    content = trio.models()[name].read(newest(trio, name).number)
+    ids, rows = unpack_ids(content.tensors["ids"]), content.tensors["rows"]
+    return {part: {ids[row] for row in rows[part]} for part in ("train", "validation", "test")}
 
 
 def train_again(folder: Path) -> KeptTrio:
@@ -156,6 +172,55 @@ def test_a_forgotten_row_does_not_come_back(trio: KeptTrio) -> None:
     assert newest(trio, "hub").number > made
     assert not set(gone) & set(kept_rows(trio.models()["left"]))
     assert trio.view("left", request).state is RequestState.CERTIFIED
+
+
+def test_forgotten_and_known_rows_do_not_cross_the_intersection(
+    trio: KeptTrio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of all parties still have the forgotten rows."""
+    rows = kept_rows(trio.models()["left"])
+    gone = sorted(rows)[:3]
+    trio.request("left", [rows[each] for each in gone])
+    trio.carry_out()
+    crossing: list[bytes] = []
+    begin = PsiInput.begin
+
+    def recorded(self: PsiInput, buckets: int, completed: int) -> None:
+        crossing.extend(self.ids)
+        begin(self, buckets, completed)
+
+    monkeypatch.setattr(PsiInput, "begin", recorded)
+    trio.train(versions=every(trio))
+    first = min(set(rows) - set(gone))
+    assert {*crossing} & {*rows} == {first}
+    assert all(ids_in(trio.folder, name) >= set(gone) for name in PARTIES)
+    assert set(kept_rows(trio.models()["left"])) == set(rows) - set(gone)
+
+
+def test_too_few_new_rows_are_refused_when_a_training_goes_on(trio: KeptTrio) -> None:
+    trio.plan = {**trio.plan, "psi": {"minimum": 10, "differencing": 5}}
+    trio.train(versions=every(trio))  # from here on the number of common rows is known
+    for name in PARTIES:
+        with (trio.folder / f"{name}.csv").open("a") as file:
+            file.write("".join(f"q{row},0,0,0{',a' * (name == 'hub')}\n" for row in range(3)))
+    with pytest.raises(PolicyError, match=r"differ by less than psi\.differencing = 5"):
+        trio.train(versions=every(trio))
+
+
+def test_another_alignment_after_the_rows_is_refused(
+    trio: KeptTrio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hub would learn a difference of two sets of its own rows."""
+
+    def twice(party: VerticalParty, hub: Hub) -> Alignment:
+        found = align_active(party, hub)
+        hub.broadcast(vfl_pb2.StartAlignment(rows=9, completed_buckets=0))
+        hub.gather(10)
+        return found
+
+    monkeypatch.setattr("parties.vertical.resume.align_active", twice)
+    with pytest.raises(ProtocolError, match="sent StartAlignment, which a passive party does not"):
+        trio.train(versions=every(trio))
 
 
 def test_no_training_goes_on_from_a_version_that_knows_forgotten_rows(tmp_path: Path) -> None:

@@ -22,3 +22,7 @@ def test_a_federation_learns_and_forgets_for_two_weeks(tmp_path: Path) -> None:
     assert life.forgotten >= 4
     assert life.returned == 0
     assert life.found == []
+    for name in trio.roles:  # in both weeks, the rows of the version did not cross again
+        events = trio.output(name, trio.folder / "life").read_text()
+        assert events.count("only other rows cross the intersection") == 2
+        assert "all rows cross the intersection" not in events

@@ -78,6 +78,45 @@ def test_completed_buckets_are_valid_for_the_same_rows_only(folder: Path) -> Non
     assert psi_input(folder, people(30)).completed == 0
 
 
+def test_completed_buckets_are_valid_for_the_same_known_rows_only(folder: Path) -> None:
+    party = psi_process.take_part(folder, "p1", 2, people(30))
+    known = np.arange(30) < 10
+    input_ = PsiInput(party, known)
+    input_.begin(3, 0)
+    input_.write_result(0, np.zeros((1, 12), np.uint8))
+    assert PsiInput(party, known).completed == 1
+    assert PsiInput(party, known[::-1]).completed == 0
+    assert PsiInput(party).completed == 0
+    input_.remove()
+
+
+def test_known_rows_are_in_the_bucket_after_the_last(folder: Path) -> None:
+    party = psi_process.take_part(folder, "p1", 2, people(300))
+    known = np.arange(300) % 3 == 0
+    input_ = PsiInput(party, known)
+    input_.begin(4, 0)
+    input_.hash_ids()
+    assert (input_.size, input_.skipped, list(input_.ids)) == (
+        200,
+        100,
+        [each for row, each in enumerate(people(300)) if row % 3],
+    )
+    places = [np.arange(len(input_.hashes(b, SESSION)), dtype=np.uint32) for b in range(4)]
+    assert sorted(input_.rows(places).tolist()) == np.flatnonzero(~known).tolist()
+    rows = input_.rows([*places, input_.known_places])
+    assert sorted(rows.tolist()) == list(range(300))
+    assert sorted(rows[200:].tolist()) == np.flatnonzero(known).tolist()
+    input_.remove()
+
+
+def test_known_and_new_rows_with_one_id_are_refused(folder: Path) -> None:
+    party = psi_process.take_part(folder, "p1", 2, [*people(20), b"7"])
+    input_ = PsiInput(party, np.isin(np.arange(21), [7, 20]))
+    input_.begin(1, 0)
+    with pytest.raises(PsiError, match="p1: duplicate IDs in rows 7 and 20"):
+        input_.hash_ids()
+
+
 @pytest.mark.parametrize("buckets", [1, 5])
 def test_duplicates_are_refused_by_row(folder: Path, buckets: int) -> None:
     input_ = psi_input(folder, [*people(2000), b"17"])
@@ -108,7 +147,7 @@ def claimed_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[tuple[str, int
         claimed.add((peer, rows))
         return check_claimed_rows(party, peer, rows)
 
-    monkeypatch.setattr("parties.vertical.alignment.align.check_claimed_rows", recorded_check)
+    monkeypatch.setattr("parties.vertical.alignment.psi_input.check_claimed_rows", recorded_check)
     yield claimed
 
 
