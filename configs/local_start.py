@@ -1,6 +1,6 @@
 """Settings of the training with a local start."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -60,7 +60,12 @@ class ContinuedSettings(LocalStartSettings):
     Only a party that is new in the federation fits its bottom model to codes of its rows.
     """
 
+    added_later: ClassVar[frozenset[str]] = frozenset({"new_weights"})
+
     codes: Literal["auto", "svd", "patches", "projection"] = "auto"
+    # Whether every part of the model starts from new weights, and earlier versions are erased at
+    # the end: for columns that a party does not use any more.
+    new_weights: bool = False
     # Epochs of joint training that follow; a fraction is a part of an epoch. Absent: 1.5.
     joint_epochs: Annotated[float, Field(gt=0, le=10_000)] | None = None
 

@@ -7,6 +7,8 @@ from configs.agreement import VerticalAgreement
 from configs.errors import ConfigError
 from models.arithmetic import parameter_digest
 from parties.common.errors import IntegrityError, PolicyError, StorageError
+from parties.data.holding import Holding
+from parties.data.preprocess import read_statistics
 from parties.requests.events import event_time
 from parties.requests.journal import journal_of
 from parties.requests.lifecycle import RequestView, requests_of
@@ -291,7 +293,35 @@ def _part(agreement: VerticalAgreement, store: ModelStore, chosen: StoredFile) -
 def _reason_to_start_anew(agreement: VerticalAgreement, entries: Mapping[str, Any]) -> str:
     """Why the training uses no parameter of a version; empty if it may."""
     left = sorted(entries.keys() - agreement.parties.keys())
-    return f"it was trained with columns of {', '.join(left)}" if left else ""
+    if left:
+        return f"it was trained with columns of {', '.join(left)}"
+    return "training.continued.new_weights" if agreement.training.continued.new_weights else ""
+
+
+def refuse_other_columns(base: KeptPart, holding: Holding, name: str) -> None:
+    """Refuse to go on from parameters that were learned from other columns of this party.
+
+    Args:
+        base: the party's part of the version.
+        holding: the party's rows.
+        name: name of the party.
+
+    Raises:
+        StorageError: columns were removed or added, and the training uses the parameters.
+    """
+    if base.anew or base.statistics is None:
+        return
+    fitted = read_statistics(base.statistics)
+    then = {*fitted.numeric, *fitted.categorical}
+    now = {*holding.numeric, *holding.categorical}
+    words = [f"without {', '.join(sorted(now - then))}"] if now - then else []
+    words += [f"with {', '.join(sorted(then - now))}"] if then - now else []
+    if words:
+        raise StorageError(
+            f"{base} was trained {' and '.join(words)} at {name}",
+            "use the same columns, or set training.continued.new_weights = true in the agreement: "
+            "every part of the model then starts from new weights",
+        )
 
 
 def _refuse_other_architecture(
@@ -302,10 +332,9 @@ def _refuse_other_architecture(
     ours |= {f"parties.{name}": each for name, each in ours.pop("parties").items()}
     theirs |= {f"parties.{name}": each for name, each in theirs.pop("parties").items()}
     shared = {key for key in ours.keys() & theirs.keys() if key.startswith("parties.")}
+    free = {"declared_rows": None, "columns": None}  # each party checks its own columns
     for each in shared:
-        ours[each], theirs[each] = (
-            {**kept, "declared_rows": None} for kept in (ours[each], theirs[each])
-        )
+        ours[each], theirs[each] = ({**kept, **free} for kept in (ours[each], theirs[each]))
     fixed = {key for key in ours.keys() | theirs.keys() if not key.startswith("parties.")}
     differing = sorted(key for key in shared | fixed if ours.get(key) != theirs.get(key))
     if differing:

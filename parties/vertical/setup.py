@@ -13,7 +13,7 @@ from parties.session.setup import StartOptions
 from parties.session.start import start_party
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.forgotten_rows import with_corrected_labels, without_forgotten_rows
-from parties.vertical.kept_model import read_kept_part
+from parties.vertical.kept_model import read_kept_part, refuse_other_columns
 from protocol.errors import IdentityError
 
 
@@ -56,7 +56,9 @@ def set_up_party(
         _check_holding(holding, agreement, name, settings)
     values = started.values()
     if started.continues:
-        values["base"] = read_kept_part(started, agreement)
+        values["base"] = base = read_kept_part(started, agreement)
+        if base is not None:
+            refuse_other_columns(base, holding, name)
     return VerticalParty(agreement=agreement, settings=settings, holding=holding, **values)
 
 

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import three_parties
 import torch
 from kept_trio import TRAINING, KeptTrio, train_trio
 from three_parties import PARTIES, agreement, certify, write_data
 
 from configs.errors import ConfigError
 from parties.common.errors import PolicyError, StorageError
+from parties.data.party_settings import VerticalPartySettings
 from parties.requests.lifecycle import RequestState
 from parties.session.setup import NEWEST
 from parties.session.store.model_store import StoredFile
@@ -256,6 +258,44 @@ def test_after_a_party_left_the_model_is_one_that_never_knew_it(
     # A training that never knew right: the same rows, and a local start with the same settings.
     shutil.rmtree(tmp_path / "runs")
     leave_out(tmp_path, asked)
+    local = {"top_learning_rate": 2e-3, "joint_epochs": 1.5}
+    trio.plan = {**trio.plan, "training": {**TRAINING, "start": "local", "local": local}}
+    trio.train()
+    for name in trio.names:
+        now = network(trio, name)
+        assert all(torch.equal(now[key], reached[name][key]) for key in now)
+
+
+def drop_column(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the left party use its column z no more."""
+    path, known = folder / "left.csv", three_parties.party_settings
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(line.rsplit(",", 1)[0] for line in lines) + "\n")
+
+    def narrower(folder: Path, requests: Iterable[str] = ()) -> dict[str, VerticalPartySettings]:
+        found = known(folder, requests)
+        ranges = dict.fromkeys("xy", (-4.0, 8.0))
+        data = found["left"].data.model_copy(update={"ranges": ranges})
+        return found | {"left": found["left"].model_copy(update={"data": data})}
+
+    monkeypatch.setattr(three_parties, "party_settings", narrower)
+
+
+def test_columns_that_leave_are_unlearned_by_new_weights(
+    trio: KeptTrio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drop_column(tmp_path, monkeypatch)
+    with pytest.raises(StorageError, match="version 1 was trained with z at left") as caught:
+        trio.party("left", serves=False, continues=NEWEST)
+    assert "training.continued.new_weights" in str(caught.value.hint)
+    continued = {**TRAINING, "continued": {"new_weights": True}}
+    trio.plan = {**trio.plan, "training": continued}
+    trio.train(versions=every(trio))
+    reached = {name: network(trio, name) for name in trio.names}
+    for name in trio.names:  # versions from before are erased
+        assert [each.number for each in trio.models()[name].files()] == [newest(trio, name).number]
+    # A training that never knew the column.
+    shutil.rmtree(tmp_path / "runs")
     local = {"top_learning_rate": 2e-3, "joint_epochs": 1.5}
     trio.plan = {**trio.plan, "training": {**TRAINING, "start": "local", "local": local}}
     trio.train()
