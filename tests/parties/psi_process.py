@@ -144,6 +144,7 @@ def goes_on(party: VerticalParty, known: int) -> VerticalParty:
         number=1,
         parties=tuple(party.agreement.parties),
         anew="",
+        digest="",
         ids=ids,
         trained=ids,
         widths={},

@@ -40,9 +40,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def version_of(ids: Sequence[bytes], parties: Sequence[str]) -> KeptPart:
     """A version with these rows."""
-    none: dict[str, Any] = {"widths": {}, "statistics": None, "parameters": {}}
+    none: dict[str, Any] = {"anew": "", "digest": "", "widths": {}, "statistics": None}
     found = frozenset(ids)
-    return KeptPart(bytes(16), 1, tuple(parties), anew="", ids=found, trained=found, **none)
+    return KeptPart(bytes(16), 1, tuple(parties), ids=found, trained=found, parameters={}, **none)
 
 
 def going_on(
