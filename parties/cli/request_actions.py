@@ -44,6 +44,7 @@ from parties.requests.lifecycle import (
     RequestState,
     RequestView,
     due_date,
+    in_order,
     latest_extension,
 )
 from parties.requests.local_desk import LocalDesk
@@ -258,7 +259,8 @@ def make_correction(place: Place, labels: Path, asked: Asked, console: Console) 
             classify(listed.listed, held, rows, local.forgotten), listed.labels, strict=True
         ):
             if present.get(each.id) != label:
-                subjects.append(replace(each, label=label))
+                known = each.found is SubjectClass.ALIGNED  # of other rows, no label is kept
+                subjects.append(replace(each, label=label) if known else each)
         found = count_classes(subjects)
         found |= {
             "unchanged": len(listed.labels) - len(subjects),
@@ -696,7 +698,21 @@ def purge(
     """
     acting_person(local, key, PersonRole.OPERATOR)
     views = [_recorded_view(local, request)] if request else _past_retention(local)
-    _require_corrected_data(place, local, [each for each in views if each.corrects])
+    waiting = _uncorrected(place, local, [each for each in views if each.corrects])
+    if request and waiting:
+        raise PolicyError(
+            f"the data of {place.party} still has {waiting[views[0].id]} labels that the request "
+            f"{views[0].id} replaced",
+            "correct the labels in the data before the record of the request is purged",
+        )
+    for name, count in waiting.items():
+        console.print(
+            f"kept {name}: the data still has {count} labels that it replaced",
+            event="kept",
+            request=name,
+            labels=count,
+        )
+    views = [each for each in views if each.id not in waiting]
     for view in views:
         local.subjects.purge(view)
         if view.state in CARRIED_OUT:
@@ -706,29 +722,25 @@ def purge(
         console.print("no record to purge", event="purged", request=None)
 
 
-def _require_corrected_data(place: Place, local: LocalDesk, views: Sequence[RequestView]) -> None:
-    """Refuse to delete corrected labels that the data does not have.
+def _uncorrected(place: Place, local: LocalDesk, views: Sequence[RequestView]) -> dict[str, int]:
+    """Return how many labels the data still has that each of some corrections has replaced.
 
-    A later training reads them in the data once the record is gone.
+    A later training reads the labels in the data once the records are gone. The last correction of
+    a row counts.
     """
-    done = [each for each in views if each.state in CARRIED_OUT]
-    subjects = {each.id: local.subjects.of(each.id) or [] for each in done}
-    if not any(subjects.values()):
-        return
+    if not any(each.state in CARRIED_OUT for each in views):
+        return {}
     config = read_vertical(place)
     rows = read_rows(config, place.party, StartOptions(place.out, place.data, place.certificates))
     classes = config.agreement.labels.classes
-    labels = {} if rows.labels is None else dict(zip(rows.ids, rows.labels.tolist(), strict=True))
-    for name, named in subjects.items():
-        wrong = [
-            each for each in named if labels.get(each.id, -1) not in (-1, classes.index(each.label))
-        ]
-        if wrong:
-            raise PolicyError(
-                f"the data of {place.party} still has {len(wrong)} labels that the request {name} "
-                "replaced",
-                "correct the labels in the data before the record of the request is purged",
-            )
+    held = {} if rows.labels is None else dict(zip(rows.ids, rows.labels.tolist(), strict=True))
+    done = [each for each in local.desk.requests() if each.corrects and each.state in CARRIED_OUT]
+    named = {each.id: local.subjects.of(each.id) or [] for each in in_order(done)}
+    last = {each.id: each.label for subjects in named.values() for each in subjects if each.label}
+    right = {each: classes.index(label) for each, label in last.items()}
+    wrong = {each for each, label in right.items() if held.get(each, label) != label}
+    found = {view.id: sum(each.id in wrong for each in named.get(view.id, ())) for view in views}
+    return {name: count for name, count in found.items() if count}
 
 
 def readmit(

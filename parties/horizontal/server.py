@@ -88,7 +88,7 @@ def keep_training(party: FederatedParty, cohort: HubCohort, server: "FederatedSe
     store = federated_models(party)
     model, run, newest = server.delivered(), server.journal.run, store.newest_version()
     with journal_of(party) as journal:
-        made = 0 if journal is None else largest_version(journal.events())
+        made = 0 if journal is None else largest_version(journal.events(), party.name)
     number = max(store.next_number(), 1 + made)
     if newest is not None and newest.run == run:  # written before a crash
         number = newest.number

@@ -49,7 +49,7 @@ from parties.requests.receipts import (
     write_trust,
 )
 from parties.requests.signing import EventKeys
-from parties.requests.subjects import ForgottenList, NotificationStore
+from parties.requests.subjects import ForgottenList, NotificationStore, SubjectStore
 from parties.session.party import PartyContext
 from unlearning.receipts.page import DataRecipient, NotificationResult, Notifications
 from unlearning.receipts.receipt import Receipt
@@ -116,7 +116,9 @@ class RequestDesk:
         for name in requests:
             view = self.request(name)
             rows = () if view.corrects else view.rows or ()
-            self.remember(name, [ids[row] for row in rows if ids[row]])
+            gone = [ids[row] for row in rows if ids[row]]
+            self.remember(name, gone)
+            SubjectStore(self.journal, self._party.keys).forget_labels(set(gone))
 
     def remember(self, request: str, ids: Iterable[bytes]) -> None:
         """Add the IDs of rows that a request has removed to the list of forgotten IDs."""
@@ -156,7 +158,8 @@ class RequestDesk:
 
         These are the requests of an interrupted batch; else those that the version does not know,
         because it comes from a backup that is older than they are; else those in quarantine, if
-        another method put them there; else the requests whose window has ended.
+        another method put them there; else the requests whose window has ended. Requests that
+        forget rows come before those that correct labels, except in a restored version.
 
         Raises:
             StorageError: the version is older than requests that a later training preceded.
@@ -175,7 +178,8 @@ class RequestDesk:
             return undone
         held = [each for each in views if each.state is RequestState.QUARANTINED]
         retried = tuple(each for each in held if each.method != method)
-        return retried or ready_batch(views, self._party.now(), window)
+        chosen = retried or ready_batch(views, self._party.now(), window)
+        return tuple(each for each in chosen if not each.corrects) or chosen
 
     def append(self, kind: EventKind, request: str, body: EventBody) -> Event:
         """Sign and store an event of this party, after the one that introduces its key."""

@@ -32,6 +32,7 @@ from parties.requests.events import (
     parse_time,
 )
 from parties.requests.persons import decision_holds
+from unlearning.receipts.canonical import MAX_INTEGER
 
 REMINDERS: Final = (50, 80, 100)  # percent of the time from receipt to the due date
 LONGEST_EXTENSION: Final = 2  # months after the first due date (GDPR Art. 12(3))
@@ -107,6 +108,8 @@ class RequestView:
         method: method of the last start; empty before.
         version_before: number of the model's version before the last start.
         version_after: number of the new version, once verified.
+        first_version: number of the first version that the request made; None before. It stays when
+            the request is carried out again.
         receipt: SHA-256 digest of the receipt, once completed.
         signatures: parties that have signed the receipt.
         clock_anomaly: whether the clock of a party was set back between two events.
@@ -144,6 +147,7 @@ class RequestView:
     notified: Mapping[str, NotifiedBody]
     fallback: FallbackBody | None = None
     count: int | None = None
+    first_version: int | None = None
 
     @property
     def corrects(self) -> bool:
@@ -201,10 +205,18 @@ def frozen_rows(views: Iterable[RequestView], version: int) -> frozenset[int]:
     )
 
 
-def largest_version(events: Iterable[Event]) -> int:
-    """Return the largest number of a version that a request has ever made; 0 if there is none."""
-    bodies = (event.body for event in events)
+def largest_version(events: Iterable[Event], hub: str) -> int:
+    """Return the largest number of a version that a request has ever made; 0 if there is none.
+
+    Only events of the ``hub`` count: no other party makes versions.
+    """
+    bodies = (event.body for event in events if event.origin == hub)
     return max((each.version for each in bodies if isinstance(each, VerifiedBody)), default=0)
+
+
+def in_order(views: Iterable[RequestView]) -> list[RequestView]:
+    """Return requests in the order in which they were first carried out; open ones come last."""
+    return sorted(views, key=lambda view: (view.first_version or MAX_INTEGER, view.id))
 
 
 def undone_requests(views: Iterable[RequestView], version: int) -> tuple[RequestView, ...]:
@@ -276,6 +288,7 @@ class _Run:
     starts: int = 0
     start: StartedBody | None = None
     version: int | None = None
+    first_version: int | None = None
     count: int | None = None
     receipt: str | None = None
     reason: str = ""
@@ -355,6 +368,7 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
         notified=notified,
         fallback=_fallback(events, rules),
         count=run.count,
+        first_version=run.first_version,
     )
 
 
@@ -489,6 +503,7 @@ def _advance(run: _Run, body: StartedBody | VerifiedBody | QuarantinedBody | Com
         run.starts, run.reason, run.receipt = run.starts + 1, "", None
     elif isinstance(body, VerifiedBody):
         run.phase, run.version = RequestState.VERIFIED, body.version
+        run.first_version = run.first_version or body.version
         run.count = body.count
     elif isinstance(body, QuarantinedBody):
         run.phase, run.reason, run.version = RequestState.QUARANTINED, body.reason, None

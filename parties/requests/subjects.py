@@ -11,7 +11,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 from typing import Final
@@ -270,6 +270,16 @@ class SubjectStore:
             if same and view.state not in ENDED and self.of(view.id) is None:
                 return view.id
         return None
+
+    def forget_labels(self, ids: Container[bytes]) -> None:
+        """Remove the labels of rows from the records of corrections, because they are forgotten."""
+        with self._journal.transaction():
+            for request, _ in self._database.rows("subjects"):
+                subjects = self.of(request) or []
+                if any(each.label and each.id in ids for each in subjects):
+                    kept = [replace(s, label="") if s.id in ids else s for s in subjects]
+                    self._database.delete("subjects", "request = ?", (request,))
+                    self._store(request, kept)
 
     def purge(self, view: RequestView) -> None:
         """Delete the private records of a request; their keys are destroyed first.

@@ -94,7 +94,7 @@ def _run_session(
     party: VerticalParty, hub: Hub, offers: Mapping[str, CheckpointOffer], publish: Publish
 ) -> dict[str, Any]:
     with report_and_close(hub):
-        made = newest_request_version(party)
+        made = newest_request_version(party, party.agreement.active)
         number = next_version(party_models(party), offers.values(), made)
         return _run(start_split_model(party, hub, offers), publish, number)
 

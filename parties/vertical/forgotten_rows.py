@@ -1,17 +1,21 @@
 """What earlier requests mean for the data of a training: rows left out, and labels replaced."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 
 import numpy as np
 
 from configs.agreement import VerticalAgreement
-from parties.common.errors import DataError
+from parties.common.errors import DataError, StorageError
 from parties.data.holding import Holding, select_rows
-from parties.requests.events import VerifiedBody
 from parties.requests.journal import RequestJournal, journal_of
-from parties.requests.lifecycle import RequestRules, largest_version
+from parties.requests.lifecycle import (
+    CARRIED_OUT,
+    RequestRules,
+    in_order,
+    largest_version,
+    requests_of,
+)
 from parties.requests.subjects import ForgottenList, SubjectStore
 from parties.session.party import StartedParty
 
@@ -25,14 +29,18 @@ def request_rules(agreement: VerticalAgreement) -> RequestRules:
     return RequestRules(tuple(agreement.parties), agreement.active, separate, joined)
 
 
-def newest_request_version(party: StartedParty) -> int:
+def newest_request_version(party: StartedParty, hub: str) -> int:
     """The largest number of a version that a request made, by the party's journal; 0 if none.
+
+    Args:
+        party: the party.
+        hub: name of the active party, which makes versions.
 
     Raises:
         IntegrityError: the journal is damaged.
     """
     with journal_of(party) as journal:
-        return 0 if journal is None else largest_version(journal.events())
+        return 0 if journal is None else largest_version(journal.events(), hub)
 
 
 def without_forgotten_rows(holding: Holding, party: StartedParty) -> Holding:
@@ -61,7 +69,9 @@ def without_forgotten_rows(holding: Holding, party: StartedParty) -> Holding:
     return replace(left, digest=sha256(holding.digest + sha256(ids).digest()).digest())
 
 
-def with_corrected_labels(holding: Holding, party: StartedParty, classes: Sequence[str]) -> Holding:
+def with_corrected_labels(
+    holding: Holding, party: StartedParty, agreement: VerticalAgreement
+) -> Holding:
     """The rows of the active party with the labels that requests have corrected.
 
     The private records of these requests have the labels, until they are purged.
@@ -69,15 +79,17 @@ def with_corrected_labels(holding: Holding, party: StartedParty, classes: Sequen
     Args:
         holding: the party's rows; without labels, they are returned unchanged.
         party: the party.
-        classes: names of all classes.
+        agreement: the agreement.
 
     Raises:
         IntegrityError: the journal is damaged.
+        StorageError: the labels of a request are lost.
     """
     if holding.labels is None:
         return holding
+    classes = agreement.labels.classes
     with journal_of(party) as journal:
-        corrected = {} if journal is None else _corrected(journal, party)
+        corrected = {} if journal is None else _corrected(journal, party, agreement)
     labels = holding.labels.copy()
     for row, each in enumerate(holding.ids):
         if each in corrected:
@@ -93,17 +105,22 @@ def with_corrected_labels(holding: Holding, party: StartedParty, classes: Sequen
     return replace(holding, labels=labels, digest=digest)
 
 
-def _corrected(journal: RequestJournal, party: StartedParty) -> dict[bytes, str]:
+def _corrected(
+    journal: RequestJournal, party: StartedParty, agreement: VerticalAgreement
+) -> dict[bytes, str]:
     """The corrected labels, by ID; that of the latest request counts."""
     store, found = SubjectStore(journal, party.keys), dict[bytes, str]()
-    events = list(journal.events())
-    done = {
-        event.request: event.body.version
-        for event in events
-        if isinstance(event.body, VerifiedBody)
-    }
-    for name in sorted(done, key=lambda each: (done[each], each)):
-        found |= {each.id: each.label for each in store.of(name) or () if each.label}
+    for view in in_order(requests_of(journal.events(), request_rules(agreement))):
+        if not (view.corrects and view.state in CARRIED_OUT) or party.name in view.purged:
+            continue  # a record is purged only when the data has the labels
+        subjects = store.of(view.id)
+        if subjects is None:
+            raise StorageError(
+                f"the labels that the request {view.id} corrected are lost: the journal was "
+                "restored from an older backup",
+                f"correct them in the data, then run vfl unlearn purge --request {view.id}",
+            )
+        found |= {each.id: each.label for each in subjects if each.label}
     return found
 
 

@@ -200,7 +200,7 @@ def read_kept_part(party: StartedParty, agreement: VerticalAgreement) -> KeptPar
         _welcome_new_party(party, agreement)  # it has written the version of an interrupted run
         return None
     chosen = _chosen(versions, wanted)
-    if chosen.number < (made := newest_request_version(party)):
+    if chosen.number < (made := newest_request_version(party, agreement.active)):
         raise PolicyError(
             f"version {chosen.number} is from before a request to forget, which made version "
             f"{made}",

@@ -51,7 +51,7 @@ def set_up_party(
     # A kept model knows which of its rows were forgotten, and a replay needs them once more.
     if not (started.serves or started.replays):
         holding = without_forgotten_rows(holding, started)
-        holding = with_corrected_labels(holding, started, agreement.labels.classes)
+        holding = with_corrected_labels(holding, started, agreement)
     if read is None:
         _check_holding(holding, agreement, name, settings)
     values = started.values()

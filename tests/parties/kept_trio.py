@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from crash import Crash, count_messages, crash_after
@@ -26,6 +27,7 @@ from parties.vertical.service.active import serve_active
 from parties.vertical.service.desk import open_desk
 from parties.vertical.service.passive import serve_passive
 from parties.vertical.service.queue import PredictsRows
+from protocol.line import Line
 
 TRAINING = {"learning_rate": 0.01, "batch": 16, "epochs": 2}
 SECONDS = 120.0  # most seconds of a session
@@ -58,7 +60,7 @@ class KeptTrio:
     plan: dict[str, Any]
     recipients: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of each party
     policies: dict[str, str] = field(default_factory=dict)  # of each party; default: automatic
-    messages: int = 0  # of the hub in the last training
+    messages: int = 0  # of the hub in the last training or service
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -109,25 +111,43 @@ class KeptTrio:
             raise each
         return active.result()
 
-    def carry_out(self, **changes: Any) -> None:
-        """Serve until nothing is left to do."""
-        port, plan = MemoryPort(), self.plan
-        self.plan = {**plan, **changes}
+    def carry_out(self, *, crash: int | None = None, **changes: Any) -> None:
+        """Serve until nothing is left to do.
+
+        ``crash``: after how many messages the hub crashes; the others then end, too.
+        """
+        port, dead = MemoryPort(), Event()
+        self.plan = {**self.plan, **changes}
         trio = {name: self.party(name) for name in self.names}
+        if crash is not None:
+            crash_after(trio["hub"], crash)
+        counted = count_messages(trio["hub"])
         desks = {name: open_desk(each, each.agreement) for name, each in trio.items()}
 
+        def lead() -> None:
+            try:
+                serve_active(trio["hub"], port, desks["hub"], NoPredictions(), once=True)
+            finally:
+                dead.set()
+
+        def connect(name: str) -> Line:
+            if crash is not None and dead.is_set():
+                raise Crash
+            return port.connect(name)
+
         def follow(name: str) -> None:
-            connect = lambda: port.connect(name)  # noqa: E731
-            serve_passive(trio[name], connect, desks[name], once=True)
+            serve_passive(trio[name], lambda: connect(name), desks[name], once=True)
 
         with ThreadPoolExecutor(3) as pool:
-            hub = trio["hub"], port, desks["hub"], NoPredictions()
-            runs: list[Future[None]] = [pool.submit(serve_active, *hub, once=True)]
+            runs: list[Future[None]] = [pool.submit(lead)]
             runs += [pool.submit(follow, name) for name in self.names if name != "hub"]
-            for each in runs:
-                each.result(SECONDS)
+            failures = [each.exception(SECONDS) for each in runs]
+        self.messages = counted[0]
         for each_desk in desks.values():
             each_desk.close()
+        for failure in failures:
+            if failure is not None and not (crash is not None and isinstance(failure, Crash)):
+                raise failure
 
     def request(self, name: str, asked_rows: Iterable[int] = (), **content: Any) -> str:
         """Raise a request at one party, and return its ID."""

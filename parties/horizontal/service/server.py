@@ -194,7 +194,7 @@ class ServerSession:
         }
         ids, when = tuple(view.id for view in views), event_time(party.now())
         facts = VersionFacts("requests", when, before.number, ids, self._method, own)
-        made = largest_version(self._desk.journal.events())
+        made = largest_version(self._desk.journal.events(), self._desk.rules.hub)
         number = 1 + max(before.number, made)
         self._store.write(number, journal.run, new.content(), facts)
         journal.clear()

@@ -102,7 +102,7 @@ def audit_files(local: VerticalDesk, given: Sequence[bytes]) -> ModelAudit:
 def _known_ids(local: VerticalDesk) -> Iterator[bytes]:
     """The IDs of carried-out requests of this party, and forgotten IDs of its data."""
     for view in local.desk.requests():
-        if view.state in CARRIED_OUT:
+        if view.state in CARRIED_OUT and not view.corrects:  # corrected rows stay
             subjects = local.subjects.of(view.id) or ()
             yield from (each.id for each in subjects if each.found is SubjectClass.ALIGNED)
     holding = local.party.holding

@@ -69,18 +69,20 @@ def carry_out_batch(
         "before": before,
         "after": state_digest(split_model.state),
         "older": store.contents(),
-        "audit": parts[-1].figures,
+        "audit": _joined([each.figures for each in parts]),
         "guarantee": next((each for each in guarantees if each != EXACT), EXACT).value,
     }
     facts = VersionFacts("requests", event_time(party.now()), parent, tuple(batch), method, own)
-    made = largest_version(desk.journal.events())
+    made = largest_version(desk.journal.events(), desk.rules.hub)
     split_model.keep_version(store, 1 + max(split_model.number, made), facts)
 
 
 def _forget(split_model: SplitModel, desk: RequestDesk, batch: list[str]) -> _Part:
     """Forget the rows of requests."""
     asked = _rows(desk, batch)
-    rows = asked[split_model.state.features.rows[asked] >= 0]
+    present = asked[split_model.state.features.rows[asked] >= 0]
+    # Recorded: after a crash in a later part of the batch, the rows are erased already.
+    rows = np.array(split_model.once("rows to forget", list, present.tolist), np.int64)
     if len(rows):
         split_model.forget(rows, batch)
     part = _change(split_model, batch) if len(split_model.rows.forgotten) else _Part()
@@ -128,7 +130,10 @@ def _change(split_model: SplitModel, batch: list[str]) -> _Part:
     result, compared = _run(split_model, batch)
     if result.stopped == NOT_FINITE:
         raise Quarantined(f"the method {method.name} computed a number that is not finite")
-    audit = quick_audit(split_model, first, _readout(split_model, f"{name}after"))
+    after = _readout(split_model, f"{name}after")
+    # Recorded: after a crash in a later part of the batch, the labels are erased already.
+    measure = partial(quick_audit, split_model, first, after)
+    audit = split_model.once(f"{name}audit", QuickAudit, measure)
     if audit.loses() > agreement.requests.guard:  # at every level of the audit
         raise Quarantined(
             f"accuracy on validation rows fell from {audit.validation_before:.4f} to "
@@ -154,6 +159,15 @@ def _run(split_model: SplitModel, batch: Sequence[str]) -> tuple[MethodResult, d
     page = write_comparison(split_model, receipt, request)
     split_model.party.progress.note(f"comparison with Retrains: {page}")
     return comparison.delivered.result, dict(comparison_figures(request))
+
+
+def _joined(figures: Sequence[dict[str, str]]) -> dict[str, str]:
+    """The figures of all parts of a batch: before the first part, and after the last one."""
+    found: dict[str, str] = {}
+    for part in figures:
+        known = {name for name in part if name in found and not name.endswith("_after")}
+        found |= {name: value for name, value in part.items() if name not in known}
+    return found
 
 
 def _figures(split_model: SplitModel, audit: QuickAudit) -> dict[str, str]:

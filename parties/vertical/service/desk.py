@@ -10,7 +10,7 @@ from configs.config_file import agreement_digest
 from configs.unlearning import MethodSettings, table_name
 from parties.common.shared_randomness import Index, derive_key, permutation
 from parties.requests.duties import RequestDesk
-from parties.requests.lifecycle import RequestView
+from parties.requests.lifecycle import RequestView, in_order
 from parties.requests.receipts import Federation, params_hash
 from parties.requests.subjects import SubjectStore
 from parties.vertical.engine.features import read_labels
@@ -77,8 +77,9 @@ def corrected_labels(
 ) -> tuple[Index, Index, Index]:
     """The rows whose labels requests replace, and their new labels.
 
-    The label of a row is that of the last request in ``batch`` that names it. A request whose
-    private record was purged, or is lost with a backup, takes the labels of the party's data.
+    The label of a row is that of the last request in ``batch`` that names it, in the order in which
+    they were carried out before a backup was restored. A request whose private record was purged,
+    or is lost with a backup, takes the labels of the party's data.
 
     Returns:
         The rows, [rows], ascending; their labels, [rows]; and those of the rows whose labels are of
@@ -87,21 +88,22 @@ def corrected_labels(
     party, features = split_model.party, split_model.state.features
     classes, store = split_model.agreement.labels.classes, SubjectStore(desk.journal, party.keys)
     place = {each: row for row, each in enumerate(features.ids()) if each}
-    found, read = dict[int, int](), list[int]()
-    for name in batch:
-        subjects, rows = store.of(name), desk.request(name).rows or ()
+    found, read = dict[int, int](), set[int]()
+    for view in in_order(map(desk.request, batch)):
+        subjects, rows = store.of(view.id), set(view.rows or ())
         if subjects is None:
-            present = [row for row in rows if features.rows[row] >= 0]
+            present = [row for row in sorted(rows) if features.rows[row] >= 0]
             own = read_labels(party, features.rows[present])
             found |= dict(zip(present, own.tolist(), strict=True))
-            read += present
+            read |= set(present)
             continue
         for each in subjects:
-            if each.id in place and place[each.id] in rows:
+            if place.get(each.id) in rows and each.label:
                 found[place[each.id]] = classes.index(each.label)
+                read.discard(place[each.id])
     ordered = sorted(found)
     labels = np.array([found[row] for row in ordered], np.int64)
-    return np.array(ordered, np.int64), labels, np.unique(np.array(read, np.int64))
+    return np.array(ordered, np.int64), labels, np.array(sorted(read), np.int64)
 
 
 def labelled_rows(split_model: SplitModel, view: RequestView) -> Index:

@@ -148,7 +148,7 @@ class ServingSession:
         return np.array(sorted(rows), np.int64) if chosen else None
 
     def _made(self) -> int:
-        return largest_version(self._desk.journal.events())
+        return largest_version(self._desk.journal.events(), self._party.agreement.active)
 
     def _remember(self, state: PartyState) -> None:
         """Add the IDs of the rows that are erased next to the list of forgotten IDs."""

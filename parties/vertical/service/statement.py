@@ -54,10 +54,10 @@ def state_new_version(desk: RequestDesk, present: PresentModel, sent: Sequence[b
     kept = ReplayWindow(desk, party, store).with_parent(facts.parent)
     store.prune(newest.number, versions=True, keep=kept)
     save_local_model(party, state, present.run)
+    views = [desk.request(each) for each in facts.requests]
+    destroyed = _destroyed(party, views, facts, kept)
+    rows = sorted({row for view in views if not view.corrects for row in view.rows or ()})
     for request in missing:
-        view = desk.request(request)
-        rows = () if view.corrects else view.rows or ()  # rows with other labels stay
-        destroyed = _destroyed(party, view, facts, kept)
         body = StatedBody(
             version=newest.number,
             before=commitment(party, request, facts.own["before"]),
@@ -80,17 +80,24 @@ def state_new_version(desk: RequestDesk, present: PresentModel, sent: Sequence[b
 
 
 def _destroyed(
-    party: VerticalParty, view: RequestView, facts: VersionFacts, kept: Container[int]
+    party: VerticalParty,
+    views: Sequence[RequestView],
+    facts: VersionFacts,
+    kept: Container[int],
 ) -> list[StoredItem]:
-    """What a party destroyed for a request, but for the versions ``kept`` for a replay."""
+    """What a party destroyed for a batch of requests, but for the versions ``kept`` for a replay.
+
+    Rows whose labels are replaced stay.
+    """
     older = [(number, kind) for number, kind in facts.own["older"] if number not in kept]
     found = [model_item(number, kind) for number, kind in older]
     active = party.name == party.agreement.active
-    if not view.corrects:
+    if not all(each.corrects for each in views):
         found.append(StoredItem(id="features-and-embeddings-in-memory", kind="embeddings"))
         if active and party.agreement.keeps_embeddings:
             found.append(StoredItem(id="kept-embeddings-of-the-rows", kind="embeddings"))
-    if active and view.fallback is not None:  # it predicted because a party was absent
+    # It predicted because a party was absent.
+    if active and any(each.fallback is not None for each in views):
         found.append(StoredItem(id="fallback-model-in-memory", kind="model"))
     return found
 

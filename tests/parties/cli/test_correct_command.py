@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 from kept_trio import KeptTrio, train_trio
+from typer.testing import CliRunner
 from unlearn_desk import Desk, known
 
+from parties.cli.main import app
 from parties.common.errors import DataError
 from parties.data.id_lists import read_label_list
 
@@ -100,6 +102,37 @@ def test_purge_waits_until_the_data_is_corrected(desk: Desk) -> None:
         "\n".join(",".join([*row[:-1], wanted.get(row[0], row[-1])]) for row in rows) + "\n"
     )
     assert desk.event("purge", "--request", request, *data, party="hub")["request"] == request
+
+
+def test_later_correction_of_the_same_rows_does_not_block_the_purge(desk: Desk) -> None:
+    (identity,) = known(desk, 1, "hub")
+    now = labels_of(desk)[identity]
+    others = [each for each in CLASSES if each != now]
+    made = []
+    for label in others:
+        path = write_list(desk, [f"{identity},{label}"])
+        made.append(desk.event("correct", "--labels", path, party="hub")["request"])
+        desk.trio.carry_out()
+    path = desk.folder / "hub.csv"
+    text = path.read_text()
+    path.write_text(
+        "".join(
+            line.rsplit(",", 1)[0] + f",{others[1]}\n" if line.startswith(f"{identity},") else line
+            for line in text.splitlines(keepends=True)
+        )
+    )
+    for request in made:
+        desk.event("purge", "--request", request, "--data", desk.folder, party="hub")
+
+
+def test_audit_of_the_kept_models_expects_corrected_rows(desk: Desk) -> None:
+    lines = [f"{each},{label}" for each, label in corrections(desk, 2).items()]
+    desk.event("correct", "--labels", write_list(desk, lines), party="hub")
+    desk.trio.carry_out()
+    words = ["models", "audit", str(desk.folder / "trio.toml"), "--party", "hub"]
+    words += ["--out", str(desk.folder / "runs"), "--data", str(desk.folder)]
+    result = CliRunner().invoke(app, words, env={"VFL_MASTER_KEY_FILE": None})
+    assert result.exit_code == 0, result.output
 
 
 # --- lists ----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from kept_trio import KeptTrio, train_trio
 from three_parties import PARTIES
 
 from parties.common.errors import StorageError
-from parties.requests.events import EventKind
+from parties.requests.events import DecisionBody, EventKind, VerifiedBody
 from parties.requests.lifecycle import RequestState
 from parties.requests.subjects import SubjectStore
 from parties.vertical.kept_model import kept_rows
@@ -187,7 +187,8 @@ def test_method_that_cannot_correct_labels_is_named(trio: KeptTrio) -> None:
     assert "'gradient-ascent' cannot correct labels" in view.reason
 
 
-def test_restored_models_do_both_kinds_of_request_again(trio: KeptTrio) -> None:
+def restored(trio: KeptTrio) -> tuple[dict[int, str], list[int]]:
+    """Correct labels, forget rows, and restore the models from before; return both."""
     runs, backup = trio.folder / "runs" / "trio", trio.folder / "backup"
     shutil.copytree(runs, backup)
     train = rows_of(trio, "train")
@@ -202,9 +203,94 @@ def test_restored_models_do_both_kinds_of_request_again(trio: KeptTrio) -> None:
             shutil.copy(journal, backup / name)
     shutil.rmtree(runs)
     shutil.copytree(backup, runs)
+    return wanted, train[10:14]
+
+
+def test_restored_models_do_both_kinds_of_request_again_also_after_crashes(
+    trio: KeptTrio, tmp_path: Path
+) -> None:
+    wanted, gone = restored(trio)
+    other = KeptTrio(tmp_path / "crashed", trio.plan)
+    shutil.copytree(trio.folder, other.folder)
     trio.carry_out()
     assert {row: "abc"[int(labels(trio)[row])] for row in wanted} == wanted
-    assert not set(train[10:14]) & set(kept_rows(trio.models()["right"]).values())
+    assert not set(gone) & set(kept_rows(trio.models()["right"]).values())
+    newest = trio.models()["hub"].newest_version()
+    assert newest is not None
+    assert newest.version is not None
+    audit = newest.version.own["audit"]  # of both kinds
+    assert {"forgotten_after", "corrected_after", "membership_auc"} <= audit.keys()
+    for part in (0.3, 0.55, 0.8):  # in the first and in the second kind of request
+        other.carry_out(crash=int(part * trio.messages))
+    other.carry_out()
+    assert torch.equal(labels(trio), labels(other))
+    for one, another in zip(weights(trio), weights(other), strict=True):
+        assert torch.equal(one, another)
+
+
+def test_last_correction_of_a_row_counts_in_a_batch(trio: KeptTrio) -> None:
+    row = rows_of(trio, "train")[0]
+    first = next_class(trio, [row])
+    correct(trio, first)
+    correct(trio, {row: "abc"[("abc".index(first[row]) + 1) % 3]})
+    trio.carry_out()
+    assert labels(trio)[row] == ("abc".index(first[row]) + 1) % 3
+
+
+def test_requests_that_forget_rows_have_their_own_batch(trio: KeptTrio) -> None:
+    train = rows_of(trio, "train")
+    corrected = correct(trio, next_class(trio, train[:3]))
+    forgotten = trio.request("left", train[5:7])
+    trio.carry_out()
+    views = [trio.view("hub", each) for each in (forgotten, corrected)]
+    assert [each.batch for each in views] == [(forgotten,), (corrected,)]
+    assert views[0].version_after == views[1].version_before
+
+
+def test_label_of_a_forgotten_row_is_removed(trio: KeptTrio) -> None:
+    rows = rows_of(trio, "train")[:3]
+    request = correct(trio, next_class(trio, rows))
+    trio.carry_out()
+    trio.request("left", rows[:2])
+    trio.carry_out()
+    with closing(trio.desk("hub")) as desk:
+        kept = SubjectStore(desk.journal, trio.party("hub").keys).of(request)
+    assert kept is not None
+    assert [bool(each.label) for each in kept] == [False, False, True]
+
+
+def test_event_of_another_party_does_not_make_a_withdrawn_correction_count(
+    trio: KeptTrio,
+) -> None:
+    wanted = next_class(trio, rows_of(trio, "train")[:2])
+    place = {row: each for each, row in kept_rows(trio.models()["hub"]).items()}
+    request, before = correct(trio, wanted), labels(trio)
+    with closing(trio.desk("hub")) as hub, closing(trio.desk("left")) as left:
+        hub.append(EventKind.WITHDRAWN, request, DecisionBody(reason="mistake"))
+        left.merge(hub.journal.since({}), hub.journal.counts())
+        left.append(EventKind.VERIFIED, request, VerifiedBody(version=2**40))
+        hub.merge(left.journal.since(hub.journal.counts()), left.journal.counts())
+    trio.train()
+    now, rows = labels(trio), kept_rows(trio.models()["hub"])
+    for row in wanted:
+        assert now[rows[place[row]]] == before[row]
+    later = trio.request("left", rows_of(trio, "train")[:1])
+    trio.carry_out()
+    assert trio.view("hub", later).state is RequestState.CERTIFIED
+
+
+def test_lost_labels_stop_a_training(trio: KeptTrio) -> None:
+    hub, backup = trio.folder / "runs" / "trio" / "hub", trio.folder / "backup"
+    shutil.copytree(hub, backup)
+    request = correct(trio, next_class(trio, rows_of(trio, "train")[:2]))
+    trio.carry_out()
+    for path in hub.glob("requests.sqlite*"):
+        path.unlink()
+    for path in backup.glob("requests.sqlite*"):
+        shutil.copy(path, hub)
+    trio.carry_out()  # the other parties return the events, and no label
+    with pytest.raises(StorageError, match=f"request {request} corrected are lost"):
+        trio.party("hub", serves=False)
 
 
 def test_training_uses_corrected_labels_where_the_data_has_others(trio: KeptTrio) -> None:
