@@ -101,6 +101,16 @@ def two_class_model() -> dict[str, Any]:
             "threshold": 0.2345,
             "counts": [[3717, 955], [498, 830]],
         },
+        "alone": {
+            "party": "bank",
+            "columns": True,
+            "seconds": 2.5,
+            "auc": 0.741,
+            "accuracy": 0.804,
+            "gain_auc": {"value": 0.035, "ci95": [0.024, 0.046]},
+            "gain_accuracy": {"value": 0.014, "ci95": [-0.001, 0.021]},
+            "absent": None,
+        },
     }
 
 

@@ -4,8 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from parties.report.quantities import format_count, format_number, format_percent
-from parties.report.record import Confusion, ModelFigures
+from parties.report.quantities import (
+    NARROW,
+    format_count,
+    format_difference,
+    format_number,
+    format_percent,
+    format_seconds,
+    join_words,
+)
+from parties.report.record import AloneFigures, Confusion, GainFigure, ModelFigures
 
 MOST_CLASSES: Final = 20  # of a confusion matrix on the page
 
@@ -173,3 +181,41 @@ def confusion_caption(confusion: Confusion) -> str:
         f"“{confusion.classes[1]}” from a probability of {threshold}, which maximises Youden’s J "
         "(true positive rate minus false positive rate) on the validation rows."
     )
+
+
+def alone_sentence(alone: AloneFigures) -> str:
+    """Return what the active party reaches without the others, and what joining brings."""
+    if alone.absent is not None:
+        return f"There is no model of {alone.party}’s columns alone: {alone.absent}."
+    auc = "no AUC" if alone.auc is None else f"an AUC of {format_number(alone.auc, 3)}"
+    accuracy = f"an accuracy of {format_percent(alone.accuracy)}"
+    brings = join_words(
+        [
+            text
+            for name, gain, scale in (
+                ("AUC", alone.gain_auc, 1),
+                ("accuracy in points", alone.gain_accuracy, 100),
+            )
+            if (text := _gain(name, gain, scale))
+        ]
+    )
+    if not alone.columns:
+        return (
+            f"{alone.party} has no columns: alone it can only answer with the most frequent class, "
+            f"with {auc} and {accuracy}. Joining brings {brings}."
+        )
+    return (
+        f"With its columns alone, {alone.party} reaches {auc} and {accuracy} (its own training, "
+        f"{format_seconds(alone.seconds)}, no message). Joining brings {brings}."
+    )
+
+
+def _gain(name: str, gain: GainFigure | None, scale: int) -> str:
+    if gain is None or gain.value is None:
+        return ""
+    digits = 3 if scale == 1 else 1
+    value, *ends = (
+        format_difference(scale * each, digits) for each in (gain.value, *(gain.ci95 or ()))
+    )
+    interval = f" (95{NARROW}% interval {ends[0]} to {ends[1]})" if ends else ""
+    return f"{value} {name}{interval}"

@@ -30,6 +30,7 @@ from parties.report.method_names import ORIGINAL
 from parties.report.method_table import Cell, MethodTable, method_table
 from parties.report.model_table import (
     MOST_CLASSES,
+    alone_sentence,
     confusion_caption,
     model_lines,
     model_sentence,
@@ -163,6 +164,7 @@ def _templates() -> Environment:
     environment.globals["method_title"] = method_title
     environment.globals["left_out_sentence"] = left_out_sentence
     environment.globals.update(
+        alone_sentence=alone_sentence,
         confusion_caption=confusion_caption,
         model_lines=model_lines,
         model_sentence=model_sentence,

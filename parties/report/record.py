@@ -311,6 +311,29 @@ class Confusion(_Part):
     counts: tuple[tuple[int, ...], ...]  # rows by true class, then by predicted class
 
 
+class GainFigure(_Part):
+    """The figure of the joint model minus that of the active party's own model."""
+
+    value: float | None  # the difference; null if one of the two is not defined
+    # Its 95 % interval, from a paired bootstrap over test rows; null if too few resamples have one.
+    ci95: tuple[float, float] | None
+
+
+class AloneFigures(_Part):
+    """What the active party reaches alone, on the same test rows."""
+
+    party: str  # name of the active party
+    # Whether it trained a model of its own columns; without columns, it predicts the most frequent
+    # class.
+    columns: bool
+    seconds: float  # time of the training; no byte was sent for it
+    auc: float | None = None  # area under the ROC curve
+    accuracy: float | None = None  # accuracy of the most probable class
+    gain_auc: GainFigure | None = None  # what joining brings in AUC
+    gain_accuracy: GainFigure | None = None  # what joining brings in accuracy
+    absent: str | None = None  # why the model has no figures; null if it has
+
+
 class ModelFigures(_Part):
     """Figures of the trained model on test rows, before any request.
 
@@ -337,6 +360,7 @@ class ModelFigures(_Part):
     majority_accuracy: float | None = None
     absent: dict[str, str] = {}  # the reason for each figure that is null, by its name
     confusion: Confusion | None = None  # rows by true and predicted class; null without test rows
+    alone: AloneFigures | None = None  # the active party alone; null with evaluation.alone = false
 
 
 class PhaseTraffic(_Part):

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from parties.report.record import Confusion, ModelFigures
 from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.evaluation.trained.alone import alone_figures
 from protocol import vfl_pb2
 from unlearning.audit.classifier import classifier_figures, confusion_counts, youden_threshold
 from unlearning.audit.membership import Outputs
@@ -16,6 +17,7 @@ def model_figures(split_model: SplitModel) -> ModelFigures:
     names = split_model.agreement.labels.classes
     test = Outputs(split_model.logits(vfl_pb2.TEST), labels[rows.test])
     found = classifier_figures(test)
+    measured, wanted = "accuracy" in found.values, split_model.agreement.evaluation.alone
     majority = int(torch.bincount(labels[rows.train], minlength=len(names)).argmax())
     return ModelFigures(
         rows=len(rows.test),
@@ -23,7 +25,8 @@ def model_figures(split_model: SplitModel) -> ModelFigures:
         majority_class=names[majority],
         majority_accuracy=_share(test.labels == majority),
         absent=found.absent,
-        confusion=_confusion(split_model, test) if "accuracy" in found.values else None,
+        confusion=_confusion(split_model, test) if measured else None,
+        alone=alone_figures(split_model, test) if measured and wanted else None,
     )
 
 
