@@ -288,6 +288,8 @@ class TrainingStep(_Part):
     accuracy: float | None = None  # accuracy on the training rows
     validation_loss: float | None = None  # mean loss of the validation rows
     validation_accuracy: float | None = None  # accuracy on the validation rows
+    # Vertical mode: AUC on the validation rows, if early stopping watches it.
+    validation_auc: float | None = None
     absent: tuple[str, ...] = ()  # clients that were absent
 
 

@@ -220,6 +220,7 @@ def _training_record(split_model: SplitModel, epochs: list[EpochResult]) -> Trai
             loss=each.loss,
             validation_loss=each.validation_loss,
             validation_accuracy=each.validation_accuracy,
+            validation_auc=each.validation_auc,
         )
         for each in epochs
     ]

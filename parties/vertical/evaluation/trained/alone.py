@@ -22,7 +22,13 @@ from parties.vertical.engine.networks import build_active_network
 from parties.vertical.engine.optimiser import build_optimiser
 from parties.vertical.engine.rows import Batches, shuffled_requests
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.engine.train import EpochResult, best_epoch, share_correct, training_rule
+from parties.vertical.engine.train import (
+    EpochResult,
+    best_epoch,
+    share_correct,
+    training_rule,
+    validated_epoch,
+)
 from protocol import vfl_pb2
 from unlearning.audit.classifier import Gain, paired_gains, roc_auc
 from unlearning.audit.membership import Outputs
@@ -165,9 +171,7 @@ class OwnTraining:
     def _validated(self, number: int, loss: float) -> EpochResult:
         rows = self._batches.rows.validation
         logits, truth = self.logits(rows), self._labels[torch.from_numpy(rows)]
-        return EpochResult(
-            number, loss, cross_entropy(logits, truth).item(), share_correct(logits, truth)
-        )
+        return validated_epoch(self._agreement, EpochResult(number, loss), logits, truth)
 
     def _solve(self) -> None:
         """Minimise the convex loss with the agreed penalty, as the Newton training does."""
