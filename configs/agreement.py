@@ -158,7 +158,7 @@ Top: TypeAlias = Annotated[MlpTop | SumTop, Field(discriminator="kind")]
 class TrainingSettings(ConfigTable):
     """Settings of split learning."""
 
-    added_later: ClassVar[frozenset[str]] = frozenset({"continued"})
+    added_later: ClassVar[frozenset[str]] = frozenset({"continued", "monitor"})
 
     # Optimiser. newton-cg trains a convex head to its optimum with the settings of [newton]; the
     # other keys of this table are then unused.
@@ -171,6 +171,9 @@ class TrainingSettings(ConfigTable):
     # Number of epochs without a lower validation loss after which training stops; absent: no early
     # stopping.
     patience: Count | None = None
+    # What early stopping watches: the validation loss, or the AUC on validation rows (several
+    # classes: mean of one against the rest).
+    monitor: Literal["loss", "auc"] = "loss"
     # How computation hides network latency. none: no overlap. microbatch: a step has two
     # micro-batches, and the gradient is the same except for rounding. pipeline: the next batch is
     # requested before the current batch ends, so gradients are one step late.
@@ -182,6 +185,15 @@ class TrainingSettings(ConfigTable):
     local: FastStartSettings = FastStartSettings()  # settings of start = "local"
     # Settings of a training that goes on from a kept version (vfl-party --from).
     continued: ContinuedSettings = ContinuedSettings()
+
+    @model_validator(mode="after")
+    def _monitor_has_patience(self) -> Self:
+        if self.monitor == "auc" and self.patience is None:
+            raise ValueError(
+                "monitor = 'auc' has an effect only with early stopping: set 'patience', or remove "
+                "'monitor'"
+            )
+        return self
 
     @model_validator(mode="after")
     def _micro_batches_are_equal(self) -> Self:

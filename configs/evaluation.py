@@ -1,7 +1,7 @@
 """Settings of the evaluation of a vertical run: additional audits and the backdoor audit."""
 
 from collections.abc import Sequence
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -44,8 +44,14 @@ class RelearnSettings(ConfigTable):
 
 
 class EvaluationSettings(ConfigTable):
-    """Settings of the additional audits of a run, such as the relearning attack."""
+    """Settings of the evaluation of a run: a model for comparison, and additional audits."""
 
+    added_later: ClassVar[frozenset[str]] = frozenset({"alone"})
+
+    # Whether the active party trains, after the joint training and without any message, a model of
+    # its own columns alone, which shows what joining brings. Without columns, it is the most
+    # frequent class.
+    alone: bool = True
     # Number of shadow models, each trained on half of the remaining rows, for a second membership
     # attack; 0: no such attack.
     shadows: Annotated[int, Field(ge=0, le=64)] = 0

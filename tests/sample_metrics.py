@@ -25,6 +25,7 @@ def sample() -> dict[str, Any]:
         "version": VERSION,
         "run": _run(),
         "training": {"stream": "original", "unit": "epoch", "steps": _epochs(), "kept": 17},
+        "model": _model(),
         "requests": [_request()],
         "traffic": traffic,
         "peers": [_peer("left", 48_800_000), _peer("right", 48_975_000)],
@@ -50,6 +51,66 @@ def _run() -> dict[str, Any]:
         "seconds": 31.2,
         "guarantee": "heuristic",
         "privacy": {"summary": "no formal privacy", "claims": []},
+    }
+
+
+def _model() -> dict[str, Any]:
+    classes = [str(digit) for digit in range(10)]
+    right = [30, 31, 30, 28, 31, 30, 30, 29, 28, 31]
+    return {
+        "rows": 307,
+        "auc": 0.998,
+        "average_precision": 0.991,
+        "log_loss": 0.112,
+        "calibration_error": 0.014,
+        "brier": 0.047,
+        "accuracy": 0.971,
+        "majority_class": "1",
+        "majority_accuracy": 0.104,
+        "absent": dict.fromkeys(("ks", "gini"), "defined for two classes only"),
+        "confusion": {
+            "classes": classes,
+            "rule": "most probable",
+            "threshold": None,
+            "counts": [
+                [count if a == b else int(b == a + 1) for b in range(10)]
+                for a, count in enumerate(right)
+            ],
+        },
+    }
+
+
+def two_class_model() -> dict[str, Any]:
+    """Return the figures of a model of two classes."""
+    return {
+        "rows": 6000,
+        "auc": 0.776,
+        "average_precision": 0.532,
+        "ks": 0.431,
+        "gini": 0.552,
+        "log_loss": 0.437,
+        "calibration_error": 0.011,
+        "brier": 0.136,
+        "accuracy": 0.818,
+        "majority_class": "paid",
+        "majority_accuracy": 0.779,
+        "absent": {},
+        "confusion": {
+            "classes": ["paid", "defaulted"],
+            "rule": "youden",
+            "threshold": 0.2345,
+            "counts": [[3717, 955], [498, 830]],
+        },
+        "alone": {
+            "party": "bank",
+            "columns": True,
+            "seconds": 2.5,
+            "auc": 0.741,
+            "accuracy": 0.804,
+            "gain_auc": {"value": 0.035, "ci95": [0.024, 0.046]},
+            "gain_accuracy": {"value": 0.014, "ci95": [-0.001, 0.021]},
+            "absent": None,
+        },
     }
 
 

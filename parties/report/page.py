@@ -28,6 +28,13 @@ from parties.report.comparison import (
 from parties.report.guarantee_figures import GuaranteeBlock, guarantee_blocks
 from parties.report.method_names import ORIGINAL
 from parties.report.method_table import Cell, MethodTable, method_table
+from parties.report.model_table import (
+    MOST_CLASSES,
+    alone_sentence,
+    confusion_caption,
+    model_lines,
+    model_sentence,
+)
 from parties.report.quantities import (
     NARROW,
     format_count,
@@ -124,6 +131,7 @@ def report_page(metrics: Any) -> str:
             run=run,
             privacy=privacy_claims_of(run),
             failure=record.failure,
+            model=record.model,
             views=[_view(each, run) for each in record.requests],
             compared=any(each.has_retrains for each in record.requests),
             training=panels.training_panels(record.training),
@@ -155,6 +163,13 @@ def _templates() -> Environment:
     )
     environment.globals["method_title"] = method_title
     environment.globals["left_out_sentence"] = left_out_sentence
+    environment.globals.update(
+        alone_sentence=alone_sentence,
+        confusion_caption=confusion_caption,
+        model_lines=model_lines,
+        model_sentence=model_sentence,
+        most_classes=MOST_CLASSES,
+    )
     return environment
 
 

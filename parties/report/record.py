@@ -288,6 +288,8 @@ class TrainingStep(_Part):
     accuracy: float | None = None  # accuracy on the training rows
     validation_loss: float | None = None  # mean loss of the validation rows
     validation_accuracy: float | None = None  # accuracy on the validation rows
+    # Vertical mode: AUC on the validation rows, if early stopping watches it.
+    validation_auc: float | None = None
     absent: tuple[str, ...] = ()  # clients that were absent
 
 
@@ -298,6 +300,69 @@ class Training(_Part):
     steps: tuple[TrainingStep, ...]  # the steps
     kept: int | None = None  # number of the step whose model was kept; None: the last one
     stream: str = "original"  # name of the random stream
+
+
+class Confusion(_Part):
+    """Test rows by true and predicted class."""
+
+    classes: tuple[str, ...]  # names of the classes, in order
+    # How the threshold was chosen: by the maximum of Youden's J on validation rows (two classes);
+    # or the most probable class is predicted, without a threshold.
+    rule: Literal["youden", "most probable"]
+    threshold: float | None  # probability of the second class from which it is predicted
+    counts: tuple[tuple[int, ...], ...]  # rows by true class, then by predicted class
+
+
+class GainFigure(_Part):
+    """The figure of the joint model minus that of the active party's own model."""
+
+    value: float | None  # the difference; null if one of the two is not defined
+    # Its 95 % interval, from a paired bootstrap over test rows; null if too few resamples have one.
+    ci95: tuple[float, float] | None
+
+
+class AloneFigures(_Part):
+    """What the active party reaches alone, on the same test rows."""
+
+    party: str  # name of the active party
+    # Whether it trained a model of its own columns; without columns, it predicts the most frequent
+    # class.
+    columns: bool
+    seconds: float  # time of the training; no byte was sent for it
+    auc: float | None = None  # area under the ROC curve
+    accuracy: float | None = None  # accuracy of the most probable class
+    gain_auc: GainFigure | None = None  # what joining brings in AUC
+    gain_accuracy: GainFigure | None = None  # what joining brings in accuracy
+    absent: str | None = None  # why the model has no figures; null if it has
+
+
+class ModelFigures(_Part):
+    """Figures of the trained model on test rows, before any request.
+
+    A figure is null if it is not defined; ``absent`` then has the reason. Of two classes, the
+    second is the positive one.
+    """
+
+    rows: int  # number of test rows
+    auc: float | None = None  # area under the ROC curve; several classes: mean of one against rest
+    # Area under the curve of precision and recall; several classes: mean of one against the rest.
+    average_precision: float | None = None
+    # Largest distance between the distributions of the score of the two classes.
+    ks: float | None = None
+    gini: float | None = None  # 2 AUC - 1, two classes
+    log_loss: float | None = None  # mean negative log-likelihood of the label, in nats
+    # Expected calibration error: 15 bins of equal width over the probability of the predicted class
+    calibration_error: float | None = None
+    # Mean squared error of the probabilities: of the second class if there are two, else summed
+    # over the classes.
+    brier: float | None = None
+    accuracy: float | None = None  # accuracy of the most probable class
+    majority_class: str  # the most frequent class of the training rows
+    # Accuracy of a model that always predicts it; null without test rows.
+    majority_accuracy: float | None = None
+    absent: dict[str, str] = {}  # the reason for each figure that is null, by its name
+    confusion: Confusion | None = None  # rows by true and predicted class; null without test rows
+    alone: AloneFigures | None = None  # the active party alone; null with evaluation.alone = false
 
 
 class PhaseTraffic(_Part):
@@ -325,6 +390,8 @@ class RunRecord(_Part):
     version: Literal[3] = VERSION  # version of this layout
     run: RunFacts  # identity and settings of the run
     training: Training | None  # the training; None if the run failed before its end
+    # Vertical mode: figures of the trained model; None if the run failed before they were measured.
+    model: ModelFigures | None = None
     requests: tuple[Request, ...]  # the finished unlearning requests
     traffic: tuple[PhaseTraffic, ...]  # traffic by phase
     peers: tuple[PeerTraffic, ...]  # traffic by peer
@@ -339,11 +406,13 @@ def run_record(
     requests: Sequence[Request],
     traffic: TrafficCounter,
     failure: str | None = None,
+    model: ModelFigures | None = None,
 ) -> RunRecord:
     """Return the record of a run with the traffic that ``traffic`` has counted."""
     return RunRecord(
         run=run,
         training=training,
+        model=model,
         requests=tuple(requests),
         traffic=tuple(PhaseTraffic(**each) for each in traffic.by_phase()),
         peers=tuple(PeerTraffic(**each) for each in traffic.by_peer()),

@@ -1,4 +1,4 @@
-"""Tables of a run for the terminal: methods, audits and traffic."""
+"""Tables of a run for the terminal: model, methods, audits and traffic."""
 
 from collections.abc import Sequence
 from itertools import compress
@@ -13,6 +13,7 @@ from parties.report.audits import audit_table
 from parties.report.comparison import result_sentence
 from parties.report.guarantee_figures import guarantee_blocks
 from parties.report.method_table import Cell, MethodLine, method_table
+from parties.report.model_table import alone_sentence, model_summary
 from parties.report.quantities import NARROW, format_count, format_seconds, format_size
 from parties.report.record import PhaseTraffic, Request, read_record
 from parties.report.sentences import (
@@ -44,6 +45,10 @@ def report_tables(metrics: Any, width: int = FULL_WIDTH) -> RenderableType:
     """
     record = read_record(metrics)
     shown: list[RenderableType] = [Text(run_sentence(record))]
+    if record.model:
+        shown.append(Text(model_summary(record.model)))
+        if record.model.alone:
+            shown.append(Text(alone_sentence(record.model.alone)))
     if privacy := privacy_claims_of(record.run):
         shown.append(Text(f"Privacy: {privacy.summary}."))
     if record.run.left_out:

@@ -10,7 +10,7 @@ import numpy as np
 from configs.agreement import VerticalAgreement
 from parties.common.errors import StorageError, exit_code
 from parties.common.shared_randomness import Index
-from parties.report.record import Request, Training, TrainingStep
+from parties.report.record import ModelFigures, Request, Training, TrainingStep
 from parties.session import handshake
 from parties.session.handshake import CheckpointOffer
 from parties.session.reconnect import Reconnect, report_and_close
@@ -23,14 +23,11 @@ from parties.vertical.engine.requests import (
     select_request_rows,
 )
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.engine.train import (
-    EpochResult,
-    accuracy_on_rows,
-    best_epoch,
-)
+from parties.vertical.engine.train import EpochResult, best_epoch
 from parties.vertical.evaluation.compare import compare_methods
 from parties.vertical.evaluation.metrics import empty_request_record, request_record
 from parties.vertical.evaluation.row_groups import select_row_groups
+from parties.vertical.evaluation.trained.figures import model_figures
 from parties.vertical.forgotten_rows import newest_request_version
 from parties.vertical.kept_model import (
     erase_replaced_models,
@@ -140,8 +137,8 @@ def _train_and_unlearn(split_model: SplitModel, parts: FinishedParts) -> None:
     else:
         epochs = train_model(split_model, rows, ORIGINAL, "training", early)
     parts.training = _training_record(split_model, epochs)
-    accuracy = split_model.once("test", float, lambda: accuracy_on_rows(split_model, vfl_pb2.TEST))
-    parts.test_accuracy = accuracy
+    figures = split_model.once("test", dict, lambda: model_figures(split_model).plain())
+    parts.model = ModelFigures.model_validate(figures)
     split_model.checkpoint()
     while chosen:
         parts.requests.append(_carry_out(split_model, chosen.pop(0), planted))
@@ -223,6 +220,7 @@ def _training_record(split_model: SplitModel, epochs: list[EpochResult]) -> Trai
             loss=each.loss,
             validation_loss=each.validation_loss,
             validation_accuracy=each.validation_accuracy,
+            validation_auc=each.validation_auc,
         )
         for each in epochs
     ]

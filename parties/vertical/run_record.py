@@ -7,6 +7,7 @@ from datetime import datetime
 
 from parties.common.libraries import library_versions
 from parties.report.record import (
+    ModelFigures,
     Party,
     Privacy,
     Request,
@@ -28,7 +29,7 @@ class FinishedParts:
     """The parts of a run that are finished."""
 
     training: Training | None = None  # the record of the training
-    test_accuracy: float | None = None  # accuracy of the trained model on test rows
+    model: ModelFigures | None = None  # figures of the trained model on test rows
     requests: list[Request] = field(default_factory=list)  # the records of the finished requests
 
 
@@ -40,9 +41,10 @@ def finished_record(
     failure: str | None = None,
 ) -> RunRecord:
     """The record of a run that ends now."""
-    run = _run_facts(split_model, began, parts.test_accuracy, spent)
+    accuracy = parts.model.accuracy if parts.model else None
+    run = _run_facts(split_model, began, accuracy, spent)
     traffic = split_model.party.traffic
-    return run_record(run, parts.training, parts.requests, traffic, failure)
+    return run_record(run, parts.training, parts.requests, traffic, failure, parts.model)
 
 
 def _run_facts(

@@ -3,6 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
+from configs.agreement import TrainingSettings
 from configs.evaluation import (
     BackdoorSettings,
     EvaluationSettings,
@@ -35,3 +36,14 @@ def test_trigger_with_one_column_twice_is_refused() -> None:
 def test_backdoor_of_an_unknown_party_is_refused() -> None:
     with pytest.raises(ValueError, match="the passive parties are shop"):
         check_backdoors([BackdoorSettings(party="bank", target="a")], ["shop"], ["a", "b"])
+
+
+def test_auc_is_watched_only_with_early_stopping() -> None:
+    assert TrainingSettings(monitor="auc", patience=2).monitor == "auc"
+    with pytest.raises(ValidationError, match="set 'patience'"):
+        TrainingSettings(monitor="auc")
+
+
+def test_unset_monitor_is_no_part_of_the_digest() -> None:
+    assert "monitor" not in TrainingSettings(patience=2).canonical()
+    assert TrainingSettings(monitor="auc", patience=2).canonical()["monitor"] == "auc"

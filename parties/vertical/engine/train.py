@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from configs.agreement import VerticalAgreement
-from parties.common.errors import Diverged
+from parties.common.errors import Diverged, PolicyError
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.split_model import SplitModel
@@ -33,6 +33,8 @@ from parties.vertical.engine.training_loop import (
     TrainingBatch,
 )
 from protocol import vfl_pb2
+from unlearning.audit.classifier import roc_auc
+from unlearning.audit.membership import Outputs
 from unlearning.certificate import distance_bound, gaussian_noise_scale
 from unlearning.newton import NewtonStep, SolverBudget, curvature_quadratic, newton_step
 
@@ -47,6 +49,15 @@ class EpochResult:
     validation_loss: float | None = None
     # Accuracy on validation rows; None if the model was not validated.
     validation_accuracy: float | None = None
+    # AUC on validation rows; None unless ``training.monitor`` is ``auc``.
+    validation_auc: float | None = None
+
+    @property
+    def shortfall(self) -> float:
+        """What early stopping lowers: the validation loss, or 1 minus the AUC."""
+        if self.validation_auc is not None:
+            return 1 - self.validation_auc
+        return self.validation_loss or 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +68,8 @@ class TrainingPlan:
     rows: vfl_pb2.Rows  # the row set on which the model is trained
     epochs: int  # largest number of epochs
     batch: int  # number of rows per step
-    # Training stops after this number of epochs without a lower validation loss; None: training
-    # never stops early.
+    # Training stops after this number of epochs without a lower validation loss, or a higher AUC;
+    # None: training never stops early.
     patience: int | None = None
     validates: bool = True  # whether the model is validated after each epoch
     # The epoch after which every party keeps a copy in the slot ``EARLY_CHECKPOINT``.
@@ -66,7 +77,7 @@ class TrainingPlan:
 
 
 def train_epochs(split_model: SplitModel, plan: TrainingPlan) -> list[EpochResult]:
-    """Train on ``plan.rows``; with patience, restore the model with the lowest validation loss.
+    """Train on ``plan.rows``; with patience, restore the best model on validation rows.
 
     Raises:
         Diverged: a loss or gradient is not finite in a task that must not diverge.
@@ -102,8 +113,11 @@ def _recorded(split_model: SplitModel, plan: TrainingPlan, number: int) -> Epoch
 
 
 def best_epoch(epochs: list[EpochResult]) -> int:
-    """Number of the epoch with the lowest validation loss; the first epoch in case of a tie."""
-    return min(epochs, key=lambda each: each.validation_loss or 0.0).epoch
+    """Number of the epoch with the lowest validation loss, or the highest AUC if it is watched.
+
+    In case of a tie it is the first epoch.
+    """
+    return min(epochs, key=lambda each: each.shortfall).epoch
 
 
 def _epoch(split_model: SplitModel, plan: TrainingPlan, number: int) -> EpochResult:
@@ -120,7 +134,39 @@ def _epoch(split_model: SplitModel, plan: TrainingPlan, number: int) -> EpochRes
     mean = sum(value * rows for value, rows in losses) / max(1, sum(rows for _, rows in losses))
     if not plan.validates:
         return EpochResult(number, mean)
-    return EpochResult(number, mean, *validation_metrics(split_model))
+    return validated_epoch(
+        split_model.agreement,
+        EpochResult(number, mean),
+        split_model.logits(vfl_pb2.VALIDATION),
+        split_model.labels[split_model.rows.validation],
+    )
+
+
+def validated_epoch(
+    agreement: VerticalAgreement, epoch: EpochResult, logits: Tensor, truth: Tensor
+) -> EpochResult:
+    """Add the figures of validation rows to the result of an epoch.
+
+    Args:
+        agreement: says what early stopping watches.
+        epoch: the result, without these figures.
+        logits: [rows, classes], of the validation rows.
+        truth: [rows], their labels.
+
+    Raises:
+        PolicyError: early stopping watches the AUC, but a class has no validation row.
+    """
+    loss = cross_entropy(logits, truth).item()
+    found = replace(epoch, validation_loss=loss, validation_accuracy=share_correct(logits, truth))
+    if agreement.training.monitor == "loss":
+        return found
+    area = roc_auc(Outputs(logits, truth)) if bool(torch.isfinite(logits).all()) else 0.0
+    if area is None:
+        raise PolicyError(
+            "training.monitor = 'auc' needs validation rows of every class, but a class has none",
+            "set training.monitor = 'loss', or a larger split.validation",
+        )
+    return replace(found, validation_auc=area)
 
 
 def validation_metrics(

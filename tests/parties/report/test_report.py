@@ -25,7 +25,7 @@ RUN_PARTS: Parts = {
     **dict.fromkeys(("rows", "guarantee", "psi", "privacy", "overlap", "test_accuracy")),
     **{"parties": [], "software": {}},
 }
-RECORD_PARTS: Parts = {"training": None, "traffic": [], "peers": []}
+RECORD_PARTS: Parts = {"training": None, "model": None, "traffic": [], "peers": []}
 
 
 class Reader(HTMLParser):

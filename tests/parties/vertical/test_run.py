@@ -109,6 +109,14 @@ def test_early_stopping_ends_at_the_best_epoch(tmp_path: Path) -> None:
     assert losses[best - 1] == min(losses)
 
 
+def test_early_stopping_on_the_auc_ends_at_the_epoch_with_the_highest(tmp_path: Path) -> None:
+    training = {"learning_rate": 0.2, "batch": 16, "epochs": 30, "patience": 2, "monitor": "auc"}
+    found = run(tmp_path, training=training)["training"]
+    best, areas = found["kept"], [step["validation_auc"] for step in found["steps"]]
+    assert len(areas) == best + 2 < 30
+    assert areas[best - 1] == max(areas)
+
+
 def test_an_intersection_that_is_too_small_stops_every_party(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match=r"fewer common rows than psi\.minimum = 1000"):
         run(tmp_path, psi={"minimum": 1000})
