@@ -339,8 +339,7 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
     if state is RequestState.PENDING and journaled >= set(rules.parties):
         state = RequestState.RECEIVED
     if run.receipt is not None and signatures >= set(rules.parties):
-        done = asked.origin in notified
-        state = RequestState.NOTIFIED if done else RequestState.CERTIFIED
+        state = RequestState.NOTIFIED if asked.origin in notified else RequestState.CERTIFIED
     return RequestView(
         id=asked.request,
         origin=asked.origin,
