@@ -9,18 +9,18 @@ parties are threads of this process.
 import html
 import json
 import shutil
-import shutil
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeGuard
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -108,7 +108,7 @@ def simulate(
         PartyError: a party failed in another way.
     """
     run = Run.open(config, out=out, data=data, progress=progress, **changes)
-    run._simulate(processes=processes)  # noqa: SLF001  the run is of this module
+    run._simulate(processes=processes)
     return run
 
 
@@ -318,9 +318,7 @@ class Run:
         self._vertical()
         plan = self._plan
         if data is not None:
-            plan = plan_simulation(
-                plan.config, plan.changes, plan.out, Path(data), keys=plan.keys
-            )
+            plan = plan_simulation(plan.config, plan.changes, plan.out, Path(data), keys=plan.keys)
         with self._listener() as listener:
             return predict_in_process(plan, ids, listener)
 
@@ -567,7 +565,7 @@ class SplitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         wanted = renamed.get(self._active(X), next(iter(renamed.values()))).index
         with TemporaryDirectory(prefix="vfl-") as folder:
             _write_tables(renamed, self._kinds, Path(folder))
-            found = self.run_._predictions([*wanted], folder)  # noqa: SLF001  of this module
+            found = self.run_._predictions([*wanted], folder)
         if missing := int((~found.held).sum()):
             raise DataError(
                 f"{missing} of {len(wanted)} rows are not held by every party",
@@ -582,8 +580,9 @@ class SplitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             DataError: a party lacks a row or a column.
             NotFittedError: ``fit`` was not called.
         """
-        best: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
-        return best
+        best = self.predict_proba(X).argmax(axis=1)
+        classes: NDArray[Any] = self.classes_[best]
+        return classes
 
     def score(self, X: Features, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """Return the accuracy for rows ``X`` with the labels ``y``, [rows], both as in ``fit``.
@@ -594,7 +593,7 @@ class SplitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             DataError: a party lacks a row or a column, or a row has no label.
             NotFittedError: ``fit`` was not called.
         """
-        if isinstance(X, Mapping):
+        if _by_party(X):
             frames, _ = self._frames(X, fits=False)
             y = _labels(y, frames.get(self._active(X), next(iter(frames.values()))).index)
         accuracy: float = super().score(X, y, sample_weight)
@@ -625,23 +624,25 @@ class SplitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def _active(self, X: Features) -> str:  # noqa: N803
         """The name of the party with the labels."""
-        named = X if isinstance(X, Mapping) else self.parties or _EVENLY
+        named = X if _by_party(X) else self.parties or _EVENLY
         return self.active or str(next(iter(named)))
 
     def _frames(
-        self, X: Features, y: Any = None, *, fits: bool  # noqa: N803
+        self,
+        X: Features,  # noqa: N803
+        y: Any = None,
+        *,
+        fits: bool,
     ) -> tuple[dict[str, pd.DataFrame], Any]:
-        """Return the features of each party that has any, with texts as names and IDs; and ``y``."""
-        if isinstance(X, Mapping):
+        """Return the features of each party, with texts as names and IDs, and ``y``."""
+        if _by_party(X):
             return {name: _named(name, frame) for name, frame in X.items()}, y
         labels = {"y": y} if fits else {}
         if isinstance(X, pd.DataFrame):
             validate_data(self, X, **labels, reset=fits, skip_check_array=True)
             table, columns = X, [*X.columns]
         else:
-            checked = validate_data(
-                self, X, **labels, reset=fits, ensure_all_finite="allow-nan"
-            )
+            checked = validate_data(self, X, **labels, reset=fits, ensure_all_finite="allow-nan")
             values, y = checked if fits else (checked, y)
             columns = [f"x{number}" for number in range(values.shape[1])]
             table = pd.DataFrame(values, columns=columns)
@@ -653,7 +654,7 @@ class SplitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
                 f"the features have no column {', '.join(map(repr, absent[:20]))}",
                 "compare the argument parties with the columns of the data frame",
             )
-        return {name: _named(name, table[part]) for name, part in parts.items() if part}, y
+        return {name: _named(name, table[part]) for name, part in parts.items()}, y
 
     def _new_folder(self) -> Path:
         """Return the folder for the files of a new run."""
@@ -678,7 +679,7 @@ class SplitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             "federation": "split-classifier",
             "seed": _seed(first, share, y),
             "labels": {"classes": [*classes]},
-            "parties": {name: self._party(name, name in frames, name == active) for name in names},
+            "parties": {name: self._party(name, active, self._kinds.get(name)) for name in names},
             "psi": {"minimum": 1},
             "split": {"validation": share, "test": share},
             "training": {
@@ -687,19 +688,19 @@ class SplitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             "unlearning": {"method": self.method, "compare": [], "retrains": 0},
             # Three of a few validation rows may be wrong by chance.
             "requests": {"guard": min(1.0, 0.05 + 3 / max(1.0, share * count))},
-            "settings": {name: self._settings(name, name == active) for name in names},
+            "settings": {name: self._settings(name, active) for name in names},
         }  # fmt: skip
 
-    def _party(self, name: str, has_columns: bool, active: bool) -> dict[str, Any]:  # noqa: FBT001
+    def _party(self, name: str, active: str, columns: Mapping[str, bool] | None) -> dict[str, Any]:
         """Return a party's entry in the agreement."""
-        entry: dict[str, Any] = {"role": "active" if active else "passive"}
-        if has_columns:
+        entry: dict[str, Any] = {"role": "active" if name == active else "passive"}
+        if columns:
             entry |= {"width": self.width, "bottom": {"kind": "mlp", "hidden": [*self.hidden]}}
         if own := (self.bottoms or {}).get(name):
             entry["bottom"] = {"kind": "module", "source": _digest(own)}
         return entry
 
-    def _settings(self, name: str, active: bool) -> dict[str, Any]:  # noqa: FBT001
+    def _settings(self, name: str, active: str) -> dict[str, Any]:
         """Return the settings of a party."""
         kinds = self._kinds.get(name, {})
         data = {
@@ -708,11 +709,16 @@ class SplitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             "id": {"columns": [_ID]},
             "numeric": [column for column, text in kinds.items() if not text],
             "categorical": [column for column, text in kinds.items() if text],
-            "label": _LABEL if active else None,
+            "label": _LABEL if name == active else None,
         }
         own = (self.bottoms or {}).get(name)
         path = None if own is None else f"{own.__module__}:{own.__qualname__}"
         return {"data": data, "module": path}
+
+
+def _by_party(features: Features) -> TypeGuard[Mapping[str, pd.DataFrame]]:
+    """Return whether the features [rows, columns] are one table per party."""
+    return isinstance(features, Mapping) and not issparse(features)  # some sparse arrays are dicts
 
 
 def _named(party: str, frame: pd.DataFrame) -> pd.DataFrame:
@@ -816,8 +822,8 @@ def _seed(first: int, share: float, y: pd.Series) -> int:
         if held_out and y[learned].nunique() == y.nunique():
             return seed
     raise DataError(
-        f"{len(ids)} common rows are too few for a model: a row of every class must be trained, and "
-        "others are held out",
+        f"{len(ids)} common rows are too few for a model: it needs training rows of every class, "
+        "and other rows that are held out",
         "give more rows that all parties have",
     )
 

@@ -188,7 +188,7 @@ def federated_mode(config: "FederatedConfig") -> "FederatedMode":
     return ROW_MODE
 
 
-def plan_simulation(  # noqa: PLR0913  the options of vfl simulate
+def plan_simulation(
     config: Path,
     changes: tuple[str, ...],
     out: Path,
