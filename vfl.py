@@ -58,11 +58,6 @@ from parties.report.sentences import run_sentence
 from parties.requests.lifecycle import CARRIED_OUT, RequestState
 from parties.session.simulation import trial_certificates
 from parties.vertical.engine.networks import module_source_digest
-from parties.vertical.in_process import (
-    predict_in_process,
-    run_in_process,
-    serve_in_process,
-)
 from parties.web.kept_model_queue import prediction_door
 from psi.ids import normalise
 
@@ -71,7 +66,7 @@ if TYPE_CHECKING:
     from parties.session.simulation import SimulationPlan
     from parties.vertical.offline.local_desk import VerticalDesk
 
-__all__ = ["Forgotten", "Run", "SplitClassifier", "simulate"]
+__all__ = ["CheckedReceipt", "Forgotten", "Run", "SplitClassifier", "simulate"]
 
 Config: TypeAlias = str | Path | Mapping[str, Any]
 
@@ -266,6 +261,8 @@ class Run:
             submitted = submit_request(local, asked)
         if submitted.request is None:
             return Forgotten(None, submitted.found, None)
+        from parties.vertical.in_process import serve_in_process
+
         with self._listener() as listener:
             serve_in_process(self._plan, prediction_door(None), listener)
         with self._desk(name) as local:
@@ -307,6 +304,8 @@ class Run:
 
     def _simulate(self, *, processes: bool) -> None:
         """Run all parties."""
+        from parties.vertical.in_process import run_in_process
+
         vertical = isinstance(self._config.agreement, VerticalAgreement)
         with self._listener() as listener:
             if vertical and not processes:
@@ -315,6 +314,8 @@ class Run:
                 simulate_parties(self._plan, listener)
 
     def _predictions(self, ids: Sequence[str] | None, data: str | Path | None) -> Predictions:
+        from parties.vertical.in_process import predict_in_process
+
         self._vertical()
         plan = self._plan
         if data is not None:
@@ -636,7 +637,10 @@ class SplitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     ) -> tuple[dict[str, pd.DataFrame], Any]:
         """Return the features of each party, with texts as names and IDs, and ``y``."""
         if _by_party(X):
-            return {name: _named(name, frame) for name, frame in X.items()}, y
+            frames = {name: _named(name, frame) for name, frame in X.items()}
+            if fits:
+                self.n_features_in_ = sum(frame.shape[1] for frame in frames.values())
+            return frames, y
         labels = {"y": y} if fits else {}
         if isinstance(X, pd.DataFrame):
             validate_data(self, X, **labels, reset=fits, skip_check_array=True)

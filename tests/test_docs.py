@@ -88,7 +88,7 @@ def anchors(text: str) -> list[str]:
     "page",
     [
         "docs/configuration.md", "docs/cli.md", "docs/errors.md", "docs/forgetting-study.md",
-        "protocol/README.md",
+        "docs/python.md", "protocol/README.md",
     ],
 )  # fmt: skip
 def test_generated_pages_are_fresh(page: str) -> None:

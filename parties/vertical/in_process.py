@@ -28,7 +28,7 @@ from parties.vertical.run_party import run_party_in_process
 from parties.vertical.service.active import serve_active
 from parties.vertical.service.desk import open_desk
 from parties.vertical.service.passive import serve_passive
-from parties.vertical.service.run import Door
+from parties.vertical.service.queue import Door
 from parties.vertical.setup import set_up_party
 from protocol.errors import Aborted
 
@@ -82,6 +82,7 @@ def predict_in_process(
     Raises:
         ConfigError: the config is for a horizontal run, or the model is that of another config.
         DataError: an ID has another form, or the active party has none of the rows.
+        RuntimeError: the active party returned no predictions.
         StorageError: there is no saved model, or another process uses a party's folder.
         Exception: a party failed; the party's exception is raised again unchanged.
     """
