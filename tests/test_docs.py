@@ -38,7 +38,8 @@ PROGRAM = re.compile(r"(/opt/vfl/bin/)?vfl(-party|-sim|-verify)?")
 SIMULATION_KEYS = {"settings", "settings.client"}
 # Spans of the pages with the form of a key that are none.
 OTHER_NAMES = {
-    "adult.test", "math.fsum", "parties.bank", "parties.shop", "party.env", "requests.sqlite",
+    "adult.test", "math.fsum", "run.unlearn", "vfl.simulate", "parties.bank",
+    "parties.shop", "party.env", "requests.sqlite",
 }  # fmt: skip
 # Options in the pages that belong to other programs.
 FOREIGN_OPTIONS = {
