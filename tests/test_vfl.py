@@ -139,7 +139,10 @@ def test_config_is_a_dictionary_with_nested_changes(
             "shop": {"role": "passive", "width": np.int64(4)},
         },
         "settings": {
-            "bank": {"data": data | {"path": Path("bank.csv"), "label": "label"}},
+            "bank": {
+                "data": data
+                | {"path": Path("bank.csv"), "label": "label", "ranges": {"mean radius": (0, 30)}}
+            },
             "shop": {"data": data | {"path": "shop.csv", "categorical": ["size"]}},
         },
     }
