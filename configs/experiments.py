@@ -1,6 +1,7 @@
 """Lists of experiments: the config, the changed settings and the tables of each experiment."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeAlias, TypeVar
@@ -140,7 +141,13 @@ def read_list(kind: type[T], path: Path) -> T:
 def inline_toml(value: Any) -> str:
     """Return a JSON value as one line of TOML, the format of a value in the option ``--set``."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {inline_toml(each)}" for key, each in value.items()) + "}"
+        pairs = (f"{_toml_key(key)} = {inline_toml(each)}" for key, each in value.items())
+        return "{" + ", ".join(pairs) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(inline_toml(each) for each in value) + "]"
     return json.dumps(value, ensure_ascii=False)
+
+
+def _toml_key(key: str) -> str:
+    """Return a key of TOML, in quotes if it needs them."""
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key, ensure_ascii=False)

@@ -38,7 +38,8 @@ PROGRAM = re.compile(r"(/opt/vfl/bin/)?vfl(-party|-sim|-verify)?")
 SIMULATION_KEYS = {"settings", "settings.client"}
 # Spans of the pages with the form of a key that are none.
 OTHER_NAMES = {
-    "adult.test", "math.fsum", "parties.bank", "parties.shop", "party.env", "requests.sqlite",
+    "adult.test", "math.fsum", "run.unlearn", "vfl.simulate", "parties.bank",
+    "parties.shop", "party.env", "requests.sqlite",
 }  # fmt: skip
 # Options in the pages that belong to other programs.
 FOREIGN_OPTIONS = {
@@ -88,7 +89,7 @@ def anchors(text: str) -> list[str]:
     "page",
     [
         "docs/configuration.md", "docs/cli.md", "docs/errors.md", "docs/forgetting-study.md",
-        "protocol/README.md",
+        "docs/python.md", "protocol/README.md",
     ],
 )  # fmt: skip
 def test_generated_pages_are_fresh(page: str) -> None:

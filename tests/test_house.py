@@ -49,7 +49,7 @@ from structure.imports import (
 from structure.model_digests import tensors_digest
 from structure.repeats import line_count, repeats
 from structure.rows import mode_kill_rows
-from structure.source import PRODUCT, ROOT, Culprit, Source, read_source
+from structure.source import FRONT, PRODUCT, ROOT, Culprit, Source, read_source
 
 Plant = Callable[..., Source]
 
@@ -101,6 +101,7 @@ def test_receipts_and_intersection_import_no_large_library(product: Source) -> N
 def test_folders_are_the_product() -> None:
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     assert packages == set(PRODUCT)
+    assert [path.name for path in ROOT.glob("*.py")] == [FRONT]
     assert not packages & sys.stdlib_module_names
 
 

@@ -51,7 +51,7 @@ def test_torch_has_a_range_in_the_metadata_and_a_pin_in_the_constraints() -> Non
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from a copy, so that no build folder appears in the checkout."""
     folder = tmp_path_factory.mktemp("wheel")
-    for name in (*PACKAGES, "pyproject.toml", "README.md", "LICENSE"):
+    for name in (*PACKAGES, "vfl.py", "pyproject.toml", "README.md", "LICENSE"):
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -90,6 +90,7 @@ def test_wheel_has_the_license_the_version_and_the_types(wheel: Path) -> None:
         metadata = archive.read(f"{info}/METADATA").decode()
         assert archive.read(f"{info}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
+    assert "vfl.py" in names
     assert f"Version: {__version__}\n" in metadata
     assert "License-Expression: Apache-2.0\n" in metadata
     assert 'Requires-Dist: tenseal>=0.3.16; extra == "ckks"\n' in metadata
@@ -112,6 +113,26 @@ def test_wheel_runs_the_demo_outside_the_checkout(installed: Path, tmp_path: Pat
     assert metrics["run"]["software"]["vfl"] == __version__
     assert metrics["run"]["common_rows"] == 1533
     assert (tmp_path / "runs" / "digits" / "report.html").exists()
+
+
+PROGRAM = """
+import vfl
+
+run = vfl.simulate("digits", progress=False, training={"epochs": 1}, unlearning={"retrains": 0,
+    "compare": []}, unlearn=[])
+print(len(run.predict(["digits:1", "digits:2"])), run.report())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_installed_module_runs_a_federation(installed: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [str(installed / "python"), "-c", PROGRAM],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=500,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.stdout == "2 runs/digits/report.html\n", done.stderr
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from parties.vertical.methods.registry import SCHEMA
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 DATA_SCIENTIST = ROOT / "docs" / "data-scientist.md"
-LONGEST_README = 150
+LONGEST_README = 162
 SHORT_ROUNDS = [
     "training.rounds=2",
     "unlearning.fedosd.unlearn.rounds=1",

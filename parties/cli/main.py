@@ -45,7 +45,7 @@ from parties.cli.options import (
     SupervisedOption,
     VersionOption,
 )
-from parties.cli.party_run import PartyRun, federated_mode, run_party
+from parties.cli.party_run import PartyRun, plan_simulation, run_party, simulate_parties
 from parties.session.setup import Begin
 from unlearning.receipts.__main__ import verify_command
 
@@ -157,7 +157,7 @@ def simulate_command(  # noqa: PLR0913  a command has the options that it has
     del version
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
     plan = (config, tuple(changes or ()), out, data, begin, continues)
-    run = _in_process if in_process else _processes
+    run = _in_process if in_process else simulate_parties
     console.run(lambda: _simulate(plan, run, console))
 
 
@@ -166,41 +166,19 @@ def _simulate(
     run: Callable[["SimulationPlan", "ProgressListener"], dict[str, Any]],
     console: Console,
 ) -> None:
-    from configs.shipped import find_config
-    from parties.cli.arguments import check_continues
-    from parties.cli.modes import SCHEMAS, read_runnable
-    from parties.session.run_folder import check_run_folder
-    from parties.session.simulation import SimulationPlan
+    from parties.cli.modes import read_runnable
 
     path, changes, out, data, begin, continues = options
-    where = (find_config(path), changes, out, data, begin)
-    plan = SimulationPlan(*where, schemas=SCHEMAS, continues=continues or "")
+    plan = plan_simulation(path, changes, out, data, begin=begin, continues=continues)
     config = read_runnable(plan.config, plan.changes)
-    check_continues(config.agreement.mode, continues)
     for notice in config.notices:
         console.warn(notice)
-    check_run_folder(plan.out, plan.data)
     agreement = config.agreement
     with console.progress(
         {name: each.role for name, each in agreement.parties.items()}
     ) as listener:
         metrics = run(plan, listener)
     console.show_result(metrics, plan.out / agreement.federation)
-
-
-def _processes(plan: "SimulationPlan", listener: "ProgressListener") -> dict[str, Any]:
-    from configs.config_file import read_any
-    from configs.federated import FederatedAgreement
-    from parties.cli.modes import SCHEMAS
-
-    config = read_any(plan.config, SCHEMAS, plan.changes)
-    if isinstance(config.agreement, FederatedAgreement) and config.agreement.clients:
-        from parties.horizontal.simulation.simulate import simulate_federated
-
-        return simulate_federated(federated_mode(config), plan, listener)
-    from parties.session.simulation import simulate_processes
-
-    return simulate_processes(plan, listener)
 
 
 def _in_process(plan: "SimulationPlan", listener: "ProgressListener") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One party in one process: the options of ``vfl-party`` and ``vfl serve``, and the start."""
+"""Starts of parties: one party of ``vfl-party`` and ``vfl serve``, or all of ``vfl simulate``."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from parties.common.progress import ProgressListener
     from parties.horizontal.party import FederatedMode
     from parties.session.setup import StartOptions
+    from parties.session.simulation import SimulationPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,3 +186,63 @@ def federated_mode(config: "FederatedConfig") -> "FederatedMode":
     from parties.horizontal.setup import ROW_MODE
 
     return ROW_MODE
+
+
+def plan_simulation(
+    config: Path,
+    changes: tuple[str, ...],
+    out: Path,
+    data: Path | None,
+    *,
+    begin: Begin = Begin.AUTO,
+    continues: str | None = None,
+    keys: Path | None = None,
+) -> "SimulationPlan":
+    """Check the options of a run of all parties on this machine.
+
+    Args:
+        config: the config file, or the name of a shipped run.
+        changes: changed settings, in the form of ``--set``.
+        out: folder of the runs.
+        data: folder in which relative data paths are resolved; None: those of the settings.
+        begin: how to use the checkpoints of an unfinished run.
+        continues: the version from which the training goes on; None: new weights.
+        keys: folder of the keys and certificates of all parties; None: a temporary folder.
+
+    Raises:
+        ConfigError: there is no such config, or it is not valid.
+        StorageError: the folder of the runs cannot be used.
+        UsageProblem: the mode does not support ``continues``.
+    """
+    from configs.shipped import find_config
+    from parties.cli.modes import SCHEMAS, read_runnable
+    from parties.session.run_folder import check_run_folder
+    from parties.session.simulation import SimulationPlan
+
+    path = find_config(config)
+    check_continues(read_runnable(path, changes).agreement.mode, continues)
+    check_run_folder(out, data)
+    where = (path, changes, out, data, begin)
+    return SimulationPlan(*where, schemas=SCHEMAS, continues=continues or "", keys=keys)
+
+
+def simulate_parties(plan: "SimulationPlan", listener: "ProgressListener") -> dict[str, Any]:
+    """Run all parties, each as a process; simulated clients run in this process.
+
+    Returns:
+        The metrics of the run.
+
+    Raises:
+        Failed: a party failed; all processes have ended.
+    """
+    from configs.config_file import read_any
+    from configs.federated import FederatedAgreement
+
+    config = read_any(plan.config, plan.schemas, plan.changes)
+    if isinstance(config.agreement, FederatedAgreement) and config.agreement.clients:
+        from parties.horizontal.simulation.simulate import simulate_federated
+
+        return simulate_federated(federated_mode(config), plan, listener)
+    from parties.session.simulation import simulate_processes
+
+    return simulate_processes(plan, listener)

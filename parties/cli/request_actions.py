@@ -70,7 +70,7 @@ from parties.vertical.service.desk import why_not_corrected
 from protocol.errors import IdentityError, RemoteProtocolError
 from unlearning.receipts.canonical import canonical_bytes
 from unlearning.receipts.keys import read_trust
-from unlearning.receipts.receipt import LegalBasis, RequesterKind
+from unlearning.receipts.receipt import LegalBasis, Receipt, RequesterKind
 from unlearning.receipts.verify import verify as verify_receipt
 
 MOST_LINES = 20  # line numbers that are printed for each kind of entry
@@ -203,31 +203,57 @@ def make_request(place: Place, asked: Asked, console: Console) -> None:
         make_client_request(place, asked, console)
         return
     _check_asked(asked)
+    with vertical_desk(place, reads_data=asked.label is None) as local:
+        submitted = submit_request(local, asked)
+        if asked.lists_ids:
+            _print_subjects(submitted.subjects, console)
+        if submitted.request is None:
+            _print_nothing(local, submitted.found, console)
+            return
+        _print_request(local, submitted.request, submitted.new, submitted.found, console)
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedRequest:
+    """A request of the vertical mode, as journaled.
+
+    Attributes:
+        request: its ID; None if the model knows none of the rows, so that no request was made.
+        new: whether the journal did not have the same request before.
+        found: number of listed IDs by what was found; empty for a request by label.
+        subjects: the listed IDs.
+    """
+
+    request: str | None
+    new: bool
+    found: dict[str, int]
+    subjects: Sequence[Subject]
+
+
+def submit_request(local: VerticalDesk, asked: Asked) -> SubmittedRequest:
+    """Journal a request to forget rows, in the vertical mode; an open desk has read the data.
+
+    Raises:
+        PolicyError: the party's policy needs the key of a person.
+        DataError: an ID is not an ID of the party's columns.
+    """
     by_rows = asked.label is None
-    with vertical_desk(place, reads_data=by_rows) as local:
-        person = _requester(local, asked.key)
-        rows = local.kept_rows()
-        listed = _listed(local, asked) if by_rows else None
-        subjects: list[Subject] = []
-        if listed is not None:
-            subjects = classify(listed, set(local.party.holding.ids), rows, local.forgotten)
-        found = count_classes(subjects) if by_rows else {}
-        if listed is not None:
-            unusable, repeated = len(listed.unusable), len(listed.repeated)
-            found |= {"unusable_lines": unusable, "repeated": repeated}
-            if asked.lists_ids:
-                _print_subjects(subjects, console)
-            if not found["aligned"]:
-                _print_nothing(local, found, console)
-                return
-        part = "label" if asked.fraction == "1" else "labels_part"
-        named = aligned_rows(subjects, rows) if by_rows else None
-        content = _content(local, asked, "rows" if by_rows else part, named, person)
-        name = new_request_id(local.party.now())
-        views = local.desk.requests()
-        request, new = local.subjects.submit(content, subjects, person, views, name)
-        local.desk.attend()
-        _print_request(local, request, new, found, console)
+    person = _requester(local, asked.key)
+    rows, subjects, found = local.kept_rows(), list[Subject](), dict[str, int]()
+    if by_rows:
+        listed = _listed(local, asked)
+        subjects = classify(listed, set(local.party.holding.ids), rows, local.forgotten)
+        found = count_classes(subjects)
+        found |= {"unusable_lines": len(listed.unusable), "repeated": len(listed.repeated)}
+        if not found["aligned"]:
+            return SubmittedRequest(None, False, found, subjects)
+    part = "label" if asked.fraction == "1" else "labels_part"
+    named = aligned_rows(subjects, rows) if by_rows else None
+    content = _content(local, asked, "rows" if by_rows else part, named, person)
+    views, name = local.desk.requests(), new_request_id(local.party.now())
+    request, new = local.subjects.submit(content, subjects, person, views, name)
+    local.desk.attend()
+    return SubmittedRequest(request, new, found, subjects)
 
 
 def make_correction(place: Place, labels: Path, asked: Asked, console: Console) -> None:
@@ -649,10 +675,28 @@ def _refuse_statements_of_present_parties(local: LocalDesk, events: Iterable[Eve
             )
 
 
-def print_receipt(local: LocalDesk, request: str, console: Console) -> None:
-    """Verify the receipt of a request, and print the paths of the receipt and of its page.
+@dataclass(frozen=True, slots=True)
+class CheckedReceipt:
+    """A receipt whose signatures of all parties are valid.
+
+    Attributes:
+        path: the file.
+        page: the page that shows it.
+        receipt: its content.
+        notes: a sentence for each party that left and has stated nothing.
+    """
+
+    path: Path
+    page: Path
+    receipt: Receipt
+    notes: Sequence[str]
+
+
+def checked_receipt(local: LocalDesk, request: str) -> CheckedReceipt:
+    """Read and verify the receipt of a request.
 
     Raises:
+        UsageProblem: no request has this ID.
         PolicyError: not every party has signed the receipt yet.
         IntegrityError: the receipt is not valid.
         StorageError: the receipt cannot be read.
@@ -673,16 +717,27 @@ def print_receipt(local: LocalDesk, request: str, console: Console) -> None:
             "start vfl serve: it writes the receipts of the journal again",
         ) from error
     found = verify_receipt(content, trusted)
-    if found.findings:
+    if found.findings or found.receipt is None:
         raise IntegrityError(
             f"{path} is not valid: {'; '.join(each.message for each in found.findings)}",
             "remove the file, and start vfl serve, which writes it again from the journal",
         )
-    page = path.with_suffix(".html")
-    text = "\n".join([f"receipt {path}, signed by all parties", f"page    {page}", *found.notes])
+    return CheckedReceipt(path, path.with_suffix(".html"), found.receipt, found.notes)
+
+
+def print_receipt(local: LocalDesk, request: str, console: Console) -> None:
+    """Verify the receipt of a request, and print the paths of the receipt and of its page.
+
+    Raises:
+        PolicyError: not every party has signed the receipt yet.
+        IntegrityError: the receipt is not valid.
+        StorageError: the receipt cannot be read.
+    """
+    found = checked_receipt(local, request)
+    lines = [f"receipt {found.path}, signed by all parties", f"page    {found.page}"]
     console.print(
-        text, event="result", request=request, receipt=str(path), page=str(page),
-        notes=list(found.notes),
+        "\n".join([*lines, *found.notes]), event="result", request=request,
+        receipt=str(found.path), page=str(found.page), notes=list(found.notes),
     )  # fmt: skip
 
 

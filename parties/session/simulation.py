@@ -27,7 +27,7 @@ from parties.common.progress import Event, ProgressListener
 from parties.report import METRICS
 from parties.session.setup import Begin
 from protocol.credentials import fingerprint
-from protocol.keyring import issue_certificate, make_authority
+from protocol.keyring import AUTHORITY, issue_certificate, make_authority
 
 GRACE = 5.0  # after a failure of one party, seconds until the other processes are killed
 RESUME = "run the same command to resume from the last checkpoint"
@@ -145,13 +145,16 @@ class SimulationPlan:
     _: KW_ONLY
     schemas: Sequence[AnySchema]  # the classes of the config files of all modes
     continues: str = ""  # the kept version from which the training goes on; empty: new weights
+    # Folder of the keys and certificates of all parties, which are made if they are absent; None: a
+    # temporary folder.
+    keys: Path | None = None
 
 
 @contextmanager
 def trial_certificates(
     plan: SimulationPlan,
 ) -> Iterator[tuple[ConfigFile[Any, Any], tuple[str, ...], Path]]:
-    """Make temporary keys and certificates for all parties.
+    """Make keys and certificates for all parties, temporary ones unless the plan names a folder.
 
     Yields:
         Three values: the config with each party's key pinned, all changed settings in the form of
@@ -160,11 +163,13 @@ def trial_certificates(
     config = read_any(plan.config, plan.schemas, plan.changes)
     federation = config.agreement.federation
     with TemporaryDirectory(prefix="vfl-certs-") as folder:
-        keys = Path(folder) / "certs"
-        make_authority(keys, federation)
+        keys = plan.keys or Path(folder) / "certs"
+        if not (keys / AUTHORITY).exists():
+            make_authority(keys, federation)
         pins = []
         for name in config.agreement.parties:
-            issue_certificate(keys, federation, name)
+            if not (keys / f"{name}.pem").exists():
+                issue_certificate(keys, federation, name)
             pins.append(pin_override(keys, name))
         changes = (*plan.changes, *pins)
         yield read_any(plan.config, plan.schemas, changes), changes, keys

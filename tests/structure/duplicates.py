@@ -7,7 +7,9 @@ from structure.source import Culprit, Definition, Source
 
 MOST_DUPLICATES = 20
 # Names that may be defined more than once, and why.
-REASONS: Mapping[str, str] = {}
+REASONS: Mapping[str, str] = {
+    "Run": "a finished run for users in vfl.py, where the protocol that methods run on is not seen",
+}
 
 
 def duplicates(source: Source) -> dict[str, list[Definition]]:

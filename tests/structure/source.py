@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 ROOT = Path(__file__).parents[2]
 CORE = ("protocol", "psi", "unlearning", "models", "configs")
 PRODUCT = (*CORE, "parties")
+FRONT = "vfl.py"  # the only module beside the packages: the interface for Python programs
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Kind: TypeAlias = Literal["top", "lazy", "typing"]
@@ -107,12 +108,13 @@ class Source:
 
 
 def read_source(root: Path = ROOT, folders: Iterable[str] = PRODUCT) -> Source:
-    """Parse all Python files of these folders except generated ones."""
+    """Parse all Python files of these folders except generated ones, and the module ``FRONT``."""
+    front = [root / FRONT] if (root / FRONT).exists() else []
     paths = sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
     return Source(
         {
             path.relative_to(root).as_posix(): ast.parse(path.read_bytes(), str(path))
-            for path in paths
+            for path in (*paths, *front)
             if not path.name.endswith("_pb2.py")
         }
     )

@@ -1,9 +1,11 @@
 """The queue of predictions that a serving active party answers."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol, TypeAlias
 
 from parties.data.predictions import Probabilities
+from parties.vertical.engine.party import VerticalParty
 
 
 class PredictsRows(Protocol):
@@ -40,3 +42,7 @@ class PredictionQueue(Protocol):
         Raises:
             ProtocolError: a party was lost.
         """
+
+
+# Opens the queue of an active party.
+Door: TypeAlias = Callable[[VerticalParty], AbstractContextManager[PredictionQueue]]

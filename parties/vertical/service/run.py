@@ -1,20 +1,17 @@
 """``vfl serve`` and ``vfl unlearn run`` of a vertical party, over gRPC."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from functools import partial
-from typing import TypeAlias
 
 from parties.common.progress import ProgressListener
 from parties.data.party_settings import VerticalConfig
 from parties.session.setup import StartOptions, hub_address
-from parties.vertical.engine.party import VerticalParty
 from parties.vertical.kept_model import recover_models
 from parties.vertical.run_party import open_line_server
 from parties.vertical.service.active import serve_active
 from parties.vertical.service.desk import open_desk
 from parties.vertical.service.passive import serve_passive
-from parties.vertical.service.queue import PredictionQueue
+from parties.vertical.service.queue import Door
 from parties.vertical.service.replay import (
     ReplayResult,
     plan_replay,
@@ -62,9 +59,6 @@ def replay_vertical_party(
         return replay_passive(plan, connect)
     with open_line_server(party, where) as server:
         return replay_active(plan, server, compares=compares)
-
-
-Door: TypeAlias = Callable[[VerticalParty], AbstractContextManager[PredictionQueue]]
 
 
 def serve_vertical_party(

@@ -1,0 +1,52 @@
+"""The notebooks: every cell runs, and no output is stored."""
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import vfl
+
+FOLDER = Path(__file__).parents[1] / "docs" / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+
+
+def code_cells(path: Path) -> list[dict[str, Any]]:
+    return [each for each in json.loads(path.read_text())["cells"] if each["cell_type"] == "code"]
+
+
+def run_cell(source: str, names: dict[str, Any]) -> Any:
+    """Run a cell as a notebook does; return the value of its last expression."""
+    tree = ast.parse(source)
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, "cell", "exec"), names)
+    if not isinstance(last, ast.Expr):
+        return None
+    return eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+
+
+def test_there_is_a_notebook() -> None:
+    assert [path.name for path in NOTEBOOKS] == ["digits.ipynb"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_no_output_is_stored(path: Path) -> None:
+    for cell in code_cells(path):
+        assert cell["outputs"] == []
+        assert cell["execution_count"] is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_cell_runs(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    shown = [run_cell("".join(cell["source"]), names) for cell in code_cells(path)]
+    summaries = [each._repr_html_() for each in shown if isinstance(each, vfl.Run | vfl.Forgotten)]
+    assert len(summaries) == 3
+    assert all("<table>" in each for each in summaries)
+    assert "1533 common rows" in capsys.readouterr().out

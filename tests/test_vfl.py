@@ -1,0 +1,285 @@
+"""The Python interface: runs, requests, and the scikit-learn estimator."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.datasets import load_breast_cancer
+from sklearn.utils.estimator_checks import check_estimator
+from torch import nn
+
+import vfl
+from configs.errors import ConfigError
+from parties.common.errors import DataError, Failed, PolicyError, StorageError
+from parties.data.predictions import NOT_HELD, PREDICTED
+from unlearning.guarantee import Guarantee
+
+SHORT: dict[str, Any] = {
+    "training": {"epochs": 2, "batch": 64},
+    "unlearning": {"method": "retrain-paired", "retrains": 0, "compare": []},
+    "unlearn": [],
+}
+# Checks of scikit-learn that do not apply, each with the reason. Exactly these fail.
+NOT_APPLICABLE = {
+    "check_estimators_pickle": (
+        "the models are in the folders of the parties, and a copy would keep forgotten rows"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> vfl.Run:
+    """A finished run of three parties."""
+    return vfl.simulate("digits", out=tmp_path_factory.mktemp("runs"), progress=False, **SHORT)
+
+
+def tables() -> tuple[dict[str, pd.DataFrame], pd.Series]:
+    """The columns of two parties, each with other rows in another order, and the labels."""
+    features, labels = load_breast_cancer(return_X_y=True, as_frame=True)
+    features.index = labels.index = [f"patient-{number}" for number in features.index]
+    bank, shop = features.iloc[:, :15], features.iloc[:, 15:].copy()
+    radius = shop.iloc[:, 5]
+    shop["size"] = np.where(radius > radius.mean(), "large", "small")
+    parts = {"bank": bank.sample(frac=0.95, random_state=1)}
+    parts["shop"] = shop.sample(frac=0.95, random_state=2)
+    return parts, labels.map({0: "malignant", 1: "benign"})
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def test_run_has_metrics_and_a_report(run: vfl.Run) -> None:
+    assert run.metrics.run.common_rows == 1533
+    assert run.metrics.training is not None
+    assert len(run.metrics.training.steps) == 2
+    assert "<html" in run.report().read_text()
+    assert "1,533 common rows" in run._repr_html_()
+
+
+def test_run_predicts_rows(run: vfl.Run) -> None:
+    found = run.predict(["digits:17", "digits:99999"])
+    assert list(found.index) == ["digits:17", "digits:99999"]
+    assert list(found["status"]) == [PREDICTED, NOT_HELD]
+    assert found.filter(like="p_").iloc[0].sum() == pytest.approx(1)
+    assert found.filter(like="p_").iloc[1].isna().all()
+    assert run.predict()["status"].value_counts()[PREDICTED] == 1533
+
+
+def test_all_parties_forget_rows_and_sign(run: vfl.Run) -> None:
+    before = run.predict(["digits:17", "digits:18", "digits:20"])
+    assert list(before["status"]) == [PREDICTED] * 3
+    done = run.unlearn(["digits:17", "digits:99999"])
+    assert done.found["aligned"] == 1
+    assert done.found["not_held"] == 1
+    assert done.receipt is not None
+    assert done.receipt.receipt.guarantee.kind is Guarantee.EXACT
+    assert "left, office, right" in done._repr_html_()
+    second = run.unlearn(["digits:18"], party="left")
+    assert second.receipt is not None
+    made = [done.receipt.path.name, second.receipt.path.name]
+    assert [each.path.name for each in run.receipts] == made
+    after = run.predict(["digits:17", "digits:18", "digits:20"])
+    assert list(after["status"]) == [NOT_HELD, NOT_HELD, PREDICTED]
+    again = run.unlearn(["digits:17"])
+    assert (again.request, again.receipt, again.found["forgotten"]) == (None, None, 1)
+    assert "nothing was changed" in again._repr_html_()
+
+
+def test_run_is_opened_again(run: vfl.Run) -> None:
+    opened = vfl.Run.open("digits", out=run.folder.parent, progress=False, **SHORT)
+    assert opened.metrics == run.metrics
+    assert len(opened.predict(["digits:20"])) == 1
+
+
+def test_run_leaves_the_settings_of_torch(run: vfl.Run) -> None:
+    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    run.predict(["digits:20"])
+    assert (torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()) == before
+
+
+def test_run_is_not_copied(run: vfl.Run) -> None:
+    with pytest.raises(TypeError, match="would keep what the parties forget"):
+        copy.deepcopy(run)
+
+
+def test_lost_accuracy_is_refused(tmp_path: Path) -> None:
+    changes = SHORT | {"unlearning": SHORT["unlearning"] | {"method": "gradient-ascent"}}
+    changes |= {"requests": {"guard": 0}, "training": {"epochs": 8, "batch": 64}}
+    run = vfl.simulate("digits", out=tmp_path, progress=False, **changes)
+    with pytest.raises(PolicyError, match=r"quarantined: .*accuracy on validation rows fell"):
+        run.unlearn([f"digits:{number}" for number in range(1, 200)])
+
+
+def test_run_without_an_end_has_no_report(tmp_path: Path) -> None:
+    run = vfl.Run.open("digits", out=tmp_path)
+    with pytest.raises(StorageError, match="the run has not ended"):
+        run.report()
+
+
+def test_config_is_a_dictionary_with_nested_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts, labels = tables()
+    parts["bank"].assign(label=labels.reindex(parts["bank"].index)).to_csv(
+        tmp_path / "bank.csv", index_label="id"
+    )
+    parts["shop"].to_csv(tmp_path / "shop.csv", index_label="id")
+    monkeypatch.chdir(tmp_path)
+    data = {"kind": "csv", "id": {"columns": ["id"]}}
+    config = {
+        "federation": "clinic",
+        "labels": {"classes": ("malignant", "benign")},
+        "parties": {
+            "bank": {"role": "active", "width": 4},
+            "shop": {"role": "passive", "width": np.int64(4)},
+        },
+        "settings": {
+            "bank": {
+                "data": data
+                | {"path": Path("bank.csv"), "label": "label", "ranges": {"mean radius": (0, 30)}}
+            },
+            "shop": {"data": data | {"path": "shop.csv", "categorical": ["size"]}},
+        },
+    }
+    run = vfl.simulate(config, progress=False, **SHORT)
+    assert run.folder == Path("runs/clinic")
+    assert run.metrics.run.common_rows == len(parts["bank"].index.intersection(parts["shop"].index))
+    with pytest.raises(ConfigError, match=r"training\.epochs is None"):
+        vfl.simulate(config, training={"epochs": None})
+    with pytest.raises(ConfigError, match="no key 'federation'"):
+        vfl.simulate({"labels": {}})
+
+
+def test_unknown_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="neither a file nor the name of a shipped run") as caught:
+        vfl.simulate("numbers", out=tmp_path)
+    assert "vfl runs" in caught.value.hint
+
+
+@pytest.mark.slow
+def test_simulated_clients_run_but_predict_elsewhere(tmp_path: Path) -> None:
+    changes = {"training": {"rounds": 1}, "unlearn": [], "clients": 4}
+    run = vfl.simulate("horizontal/digits", out=tmp_path, progress=False, **changes)
+    assert run.metrics.run.clients == 4
+    with pytest.raises(ConfigError, match="is the agreement of a horizontal run"):
+        run.predict()
+
+
+@pytest.mark.slow
+def test_every_party_is_a_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = vfl.simulate("digits", out=tmp_path, processes=True, **SHORT)
+    assert "office: training" in capsys.readouterr().out
+    assert run.predict(["digits:20"])["status"].item() == PREDICTED
+    with pytest.raises(Failed, match=r"training.batch = 9999"):
+        vfl.simulate("digits", out=tmp_path, processes=True, training={"batch": 9999})
+
+
+# --- the estimator --------------------------------------------------------------------------------
+
+
+def test_classifier_trains_on_tables_of_parties(tmp_path: Path) -> None:
+    parts, labels = tables()
+    model = vfl.SplitClassifier(random_state=0, folder=tmp_path).fit(parts, labels)
+    record = model.run_.metrics.run
+    both = parts["bank"].index.intersection(parts["shop"].index)
+    assert record.common_rows == len(both)
+    assert [(each.name, each.role) for each in record.parties] == [
+        ("bank", "active"), ("shop", "passive"),
+    ]  # fmt: skip
+    assert list(model.classes_) == ["benign", "malignant"]
+    assert model.n_features_in_ == 31
+    rows = {"bank": parts["bank"].loc[both], "shop": parts["shop"].loc[both[::-1]]}
+    assert model.score(rows, labels) > 0.95
+    found = model.predict_proba(rows)
+    assert found.shape == (len(both), 2)
+    assert np.array_equal(model.predict(rows), model.classes_[found.argmax(axis=1)])
+    done = model.unlearn(both[:5])
+    assert done.receipt is not None
+    assert done.found["aligned"] == 5
+    assert not np.allclose(model.predict_proba(rows), found)  # of the model without the rows
+    with pytest.raises(DataError, match="rows are not held by every party"):
+        model.predict(parts)
+    with pytest.raises(StorageError, match="has the run of an earlier fit"):
+        model.fit(parts, labels)
+
+
+def test_active_party_may_have_labels_alone() -> None:
+    parts, labels = tables()
+    model = vfl.SplitClassifier(active="clinic", epochs=2, random_state=0).fit(parts, labels)
+    assert [each.name for each in model.run_.metrics.run.parties] == ["clinic", "bank", "shop"]
+    folder = model.run_.folder
+    assert folder.exists()
+    del model
+    assert not folder.exists()  # a temporary folder ends with the run
+    with pytest.raises(DataError, match="the labels have no IDs"):
+        vfl.SplitClassifier(active="clinic").fit(parts, labels.to_numpy())
+
+
+def test_columns_of_one_table_are_divided() -> None:
+    parts, labels = tables()
+    table = parts["bank"].join(parts["shop"], how="inner")
+    owned = {"bank": [*parts["bank"].columns], "shop": [*parts["shop"].columns]}
+    model = vfl.SplitClassifier(owned, epochs=2, random_state=0).fit(table, labels[table.index])
+    settings = json.loads(json.dumps(model._kinds))
+    assert {name: len(columns) for name, columns in settings.items()} == {"bank": 15, "shop": 16}
+    assert settings["shop"]["size"] is True
+    with pytest.raises(DataError, match="no column 'colour'"):
+        vfl.SplitClassifier({"bank": ["colour"]}).fit(table, labels[table.index])
+
+
+class Bottom(nn.Module):
+    """A party's own network."""
+
+    def __init__(self, shape: tuple[int, ...], width: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(shape[0], width)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.layer(rows))
+
+
+def test_party_has_a_network_of_its_own() -> None:
+    parts, labels = tables()
+    own = {"shop": Bottom}
+    model = vfl.SplitClassifier(bottoms=own, epochs=2, random_state=0).fit(parts, labels)
+    assert model._settings("shop", "bank")["module"] == f"{Bottom.__module__}:Bottom"
+    both = parts["bank"].index.intersection(parts["shop"].index)[:3]
+    assert model.predict({name: each.loc[both] for name, each in parts.items()}).shape == (3,)
+    made = type("Made", (nn.Module,), {"__module__": "builtins"})
+    with pytest.raises(ConfigError, match="has no source file"):
+        vfl.SplitClassifier(bottoms={"shop": made}).fit(parts, labels)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table.set_index(table.index[[0] * len(table)]), "repeated IDs"),
+        (lambda table: table.assign(day=pd.Timestamp("2026-01-01")), "column 'day' of shop has"),
+        (lambda table: table.to_numpy(), "the features of shop are no data frame"),
+    ],
+)
+def test_unsuitable_table_is_refused(change: Any, message: str) -> None:
+    parts, labels = tables()
+    with pytest.raises(DataError, match=message):
+        vfl.SplitClassifier().fit(parts | {"shop": change(parts["shop"])}, labels)
+
+
+def test_too_few_rows_are_refused() -> None:
+    parts, _ = tables()
+    few = {name: each.loc[["patient-1", "patient-20"]] for name, each in parts.items()}
+    with pytest.raises(DataError, match="common rows are too few for a model"):
+        vfl.SplitClassifier().fit(few, pd.Series(["a", "b"], few["bank"].index))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_estimator_keeps_the_rules_of_scikit_learn() -> None:
+    results = check_estimator(vfl.SplitClassifier(random_state=0), on_fail=None, on_skip=None)
+    failed = {each["check_name"] for each in results if each["status"] == "failed"}
+    assert failed == NOT_APPLICABLE.keys()
+    assert sum(each["status"] == "passed" for each in results) > 45

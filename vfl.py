@@ -1,0 +1,847 @@
+"""The Python interface of vfl: run a federation on this machine, predict, and forget rows.
+
+``simulate`` runs all parties of a config, as the command ``vfl simulate`` does, and returns a
+``Run``. ``SplitClassifier`` is a scikit-learn estimator that trains a split model on data frames of
+several parties. Both run the programs that the parties run in production; in the vertical mode all
+parties are threads of this process.
+"""
+
+import html
+import json
+import shutil
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeGuard
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    assert_all_finite,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+from torch import nn
+
+from configs.agreement import VerticalAgreement
+from configs.config_file import ConfigFile
+from configs.errors import ConfigError
+from configs.experiments import inline_toml
+from parties.cli.console import Console
+from parties.cli.modes import read_runnable
+from parties.cli.party_run import plan_simulation, simulate_parties
+from parties.cli.request_actions import (
+    Asked,
+    CheckedReceipt,
+    Place,
+    checked_receipt,
+    submit_request,
+    vertical_desk,
+    view_of,
+)
+from parties.common.atomic_file import make_folder, write_atomically
+from parties.common.errors import DataError, PolicyError, StorageError
+from parties.common.shared_randomness import derive_key, id_fractions
+from parties.data.predictions import NOT_HELD, PREDICTED, Predictions
+from parties.report import METRICS, REPORT
+from parties.report.record import RunRecord, read_record
+from parties.report.sentences import run_sentence
+from parties.requests.lifecycle import CARRIED_OUT, RequestState
+from parties.session.simulation import trial_certificates
+from parties.vertical.engine.networks import module_source_digest
+from parties.web.kept_model_queue import prediction_door
+from psi.ids import normalise
+
+if TYPE_CHECKING:
+    from parties.common.progress import ProgressListener
+    from parties.session.simulation import SimulationPlan
+    from parties.vertical.offline.local_desk import VerticalDesk
+
+__all__ = ["CheckedReceipt", "Forgotten", "Run", "SplitClassifier", "simulate"]
+
+Config: TypeAlias = str | Path | Mapping[str, Any]
+
+
+def simulate(
+    config: Config,
+    *,
+    out: str | Path = "runs",
+    data: str | Path | None = None,
+    progress: bool = True,
+    processes: bool = False,
+    **changes: Any,
+) -> "Run":
+    """Run all parties of a config on this machine, and return the finished run.
+
+    Args:
+        config: the name of a shipped run, such as ``"digits"``; the path of a config file; or the
+            content of a config as a dictionary, whose relative data paths are resolved in the
+            working directory.
+        out: folder of the runs; the files of the run are in ``out/FEDERATION``.
+        data: folder in which relative data paths are resolved.
+        progress: whether to print the phases of the run.
+        processes: whether every party of a vertical run is a process of its own, as in the command
+            ``vfl simulate``; a script then needs ``if __name__ == "__main__":``. The parties of the
+            other modes always run as in that command.
+        **changes: changed settings. A dictionary changes the settings of a table and leaves the
+            others: ``training={"epochs": 5}`` is ``--set training.epochs=5``.
+
+    Raises:
+        ConfigError: the config, or a changed setting, is not valid.
+        DataError: the data of a party cannot be used.
+        StorageError: the folder of the runs cannot be used.
+        Failed: the process of a party failed.
+        PartyError: a party failed in another way.
+    """
+    run = Run.open(config, out=out, data=data, progress=progress, **changes)
+    run._simulate(processes=processes)
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """The result of a request to forget rows.
+
+    Attributes:
+        request: the ID of the request; None if the model knows none of the rows.
+        found: the number of IDs by what was found. ``aligned``: the model knows the row.
+            ``not_common``: another party lacks the row. ``not_held``: the party that took the
+            request lacks the row. ``forgotten``: an earlier request forgot the row.
+        receipt: the receipt that all parties have signed; None if there is no request.
+    """
+
+    request: str | None
+    found: Mapping[str, int]
+    receipt: CheckedReceipt | None
+
+    def _repr_html_(self) -> str:
+        """Return a summary for a notebook."""
+        if self.receipt is None:
+            return "<p>The model knows none of these rows, so nothing was changed.</p>"
+        done = self.receipt.receipt
+        facts = {
+            "request": self.request,
+            "rows forgotten": self.found["aligned"],
+            "method": done.method,
+            "guarantee": done.guarantee.kind.value,
+            "version of the model": f"{done.version_before} → {done.version_after}",
+            "signed by": ", ".join(each.party for each in done.parties),
+            "receipt": self.receipt.page,
+        }
+        return _html_table(facts)
+
+
+class Run:
+    """A run of all parties on this machine, with the models that the parties keep.
+
+    Attributes:
+        folder: the folder of the run, with the report and a folder for every party.
+    """
+
+    def __init__(self, plan: "SimulationPlan", config: ConfigFile[Any, Any], *, progress: bool):
+        self._plan, self._config, self._progress = plan, config, progress
+        self.folder: Path = plan.out / config.agreement.federation
+
+    @classmethod
+    def open(
+        cls,
+        config: Config,
+        *,
+        out: str | Path = "runs",
+        data: str | Path | None = None,
+        progress: bool = True,
+        **changes: Any,
+    ) -> Self:
+        """Open the run that ``simulate`` made with the same arguments.
+
+        Raises:
+            ConfigError: the config, or a changed setting, is not valid.
+            StorageError: the folder of the runs cannot be used.
+        """
+        path = _config_file(config, Path(out)) if isinstance(config, Mapping) else Path(config)
+        options = (path, tuple(_changes(changes)), Path(out), None if data is None else Path(data))
+        plan = plan_simulation(*options)
+        found = read_runnable(plan.config, plan.changes)
+        # A name of a federation contains no dot, so this is the folder of no other run.
+        keys = plan.out / f"{found.agreement.federation}.certs"
+        return cls(plan_simulation(*options, keys=keys), found, progress=progress)
+
+    def __reduce__(self) -> str:
+        """Refuse to copy a run: its model is in the files of the parties.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(
+            "a run is not copied: its models are in the folders of the parties, and a copy would "
+            "keep what the parties forget; vfl.Run.open opens the folder"
+        )
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r})"
+
+    @property
+    def metrics(self) -> RunRecord:
+        """The record of the run: all figures of the report, with a type for every field.
+
+        Raises:
+            StorageError: the run has not ended.
+            DataError: another version of vfl wrote the record.
+        """
+        path = self._written(METRICS)
+        return read_record(json.loads(path.read_bytes()), str(path))
+
+    def report(self) -> Path:
+        """Return the path of the report, an HTML page.
+
+        Raises:
+            StorageError: the run has not ended.
+        """
+        return self._written(REPORT)
+
+    def predict(
+        self, ids: Sequence[str] | None = None, *, data: str | Path | None = None
+    ) -> pd.DataFrame:
+        """Predict rows with the kept model of every party.
+
+        Args:
+            ids: the IDs of the rows; tabs separate the columns of an ID. None: all rows of the
+                active party.
+            data: folder in which relative data paths are resolved; None: that of the run.
+
+        Returns:
+            A data frame [ids, 2 + classes], indexed by ID: ``status``, ``class``, and the
+            probability of each class in the columns ``p_CLASS``. A row that a party lacks, or that
+            was forgotten, has another status, and no class.
+
+        Raises:
+            ConfigError: the run is not a vertical run.
+            DataError: an ID has another form, or the active party has none of the rows.
+            PolicyError: no row is common to all parties.
+            StorageError: no model is kept.
+        """
+        return _frame(self._predictions(None if ids is None else [*map(str, ids)], data))
+
+    def unlearn(
+        self, ids: Sequence[str], *, party: str | None = None, ground: str = "not-stated"
+    ) -> Forgotten:
+        """Let all parties forget rows, as ``vfl unlearn request`` and ``vfl unlearn run`` do.
+
+        Args:
+            ids: the IDs of the rows; tabs separate the columns of an ID.
+            party: the party that takes the request; None: the active party.
+            ground: the legal ground, a word of ``vfl unlearn request --ground``.
+
+        Returns:
+            The result, with the receipt that all parties have signed.
+
+        Raises:
+            ConfigError: the run is not a vertical run.
+            DataError: an ID has another form.
+            PolicyError: a party's policy needs the key of a person, or the request was not carried
+                out, because the model lost too much accuracy.
+            StorageError: no model is kept.
+        """
+        name = self._vertical().active if party is None else party
+        asked = Asked(
+            ids=None, identities=tuple(map(str, ids)), label=None, fraction="1", seed=0,
+            encoding="utf-8", ground=ground, received=None, identity_check="", requester="",
+            requested_by="controller", key=None,
+        )  # fmt: skip
+        with self._desk(name, reads_data=True) as local:
+            submitted = submit_request(local, asked)
+        if submitted.request is None:
+            return Forgotten(None, submitted.found, None)
+        from parties.vertical.in_process import serve_in_process
+
+        with self._listener() as listener:
+            serve_in_process(self._plan, prediction_door(None), listener)
+        with self._desk(name) as local:
+            view = view_of(local, submitted.request)
+            if view.state not in CARRIED_OUT:
+                raise PolicyError(
+                    f"the request {view.id} is {view.state.value}: {view.reason or 'not approved'}",
+                    "vfl unlearn show prints what is known about a request"
+                    if view.state is not RequestState.RECEIVED
+                    else "approve the request with vfl unlearn approve",
+                )
+            return Forgotten(view.id, submitted.found, checked_receipt(local, view.id))
+
+    @property
+    def receipts(self) -> list[CheckedReceipt]:
+        """The receipts of all requests that were carried out; their signatures were checked.
+
+        Raises:
+            ConfigError: the run is not a vertical run.
+            IntegrityError: a receipt is not valid.
+            StorageError: the run has not begun, or a receipt cannot be read.
+        """
+        with self._desk(self._vertical().active) as local:
+            done = [each for each in local.desk.requests() if each.state in CARRIED_OUT]
+            first = {min(each.batch): each.id for each in done}  # one receipt for each batch
+            return [checked_receipt(local, each) for each in first.values()]
+
+    def _repr_html_(self) -> str:
+        """Return a summary for a notebook."""
+        record = self.metrics
+        facts = {
+            "common rows": record.run.common_rows,
+            "test accuracy": record.run.test_accuracy,
+            "seconds": record.run.seconds,
+            "requests in the run": len(record.requests) or None,
+            "report": self.report(),
+        }
+        return f"<p>{html.escape(run_sentence(record))}</p>{_html_table(facts)}"
+
+    def _simulate(self, *, processes: bool) -> None:
+        """Run all parties."""
+        from parties.vertical.in_process import run_in_process
+
+        vertical = isinstance(self._config.agreement, VerticalAgreement)
+        with self._listener() as listener:
+            if vertical and not processes:
+                run_in_process(self._plan, listener)
+            else:
+                simulate_parties(self._plan, listener)
+
+    def _predictions(self, ids: Sequence[str] | None, data: str | Path | None) -> Predictions:
+        from parties.vertical.in_process import predict_in_process
+
+        self._vertical()
+        plan = self._plan
+        if data is not None:
+            plan = plan_simulation(plan.config, plan.changes, plan.out, Path(data), keys=plan.keys)
+        with self._listener() as listener:
+            return predict_in_process(plan, ids, listener)
+
+    def _vertical(self) -> VerticalAgreement:
+        agreement = self._config.agreement
+        if isinstance(agreement, VerticalAgreement):
+            return agreement
+        raise ConfigError(
+            f"{self._plan.config} is the agreement of a {agreement.mode} run, but predict, unlearn "
+            "and receipts are for vertical runs",
+            "use the commands vfl predict and vfl unlearn, which are for all modes",
+        )
+
+    def _written(self, name: str) -> Path:
+        path = self.folder / name
+        if path.exists():
+            return path
+        raise StorageError(
+            f"{path} does not exist, so the run has not ended", "run it with vfl.simulate"
+        )
+
+    @contextmanager
+    def _desk(self, party: str, *, reads_data: bool = False) -> Iterator["VerticalDesk"]:
+        """Open the requests of one party."""
+        with trial_certificates(self._plan) as (_, changes, keys):
+            plan = self._plan
+            place = Place(plan.config, party, plan.out, keys, None, [*changes], plan.data)
+            with vertical_desk(place, reads_data=reads_data) as local:
+                yield local
+
+    @contextmanager
+    def _listener(self) -> Iterator["ProgressListener"]:
+        """Print progress, unless the run was started without it."""
+        roles = {name: each.role for name, each in self._config.agreement.parties.items()}
+        console = Console("vfl", json_lines=False, debug=False)
+        shown = console.progress(roles) if self._progress else nullcontext(lambda _: None)
+        with shown as listener:
+            yield listener
+
+
+def _changes(changes: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield changed settings in the form of ``--set``."""
+    for name, value in changes.items():
+        key = f"{prefix}{name}"
+        if value is None:
+            raise ConfigError(f"{key} is None, but a setting has a value", f"omit {key}")
+        if isinstance(value, Mapping):
+            yield from _changes(value, f"{key}.")
+        else:
+            yield f"{key}={inline_toml(_plain(value))}"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of Python, NumPy or pathlib as a value of JSON."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return str(value) if isinstance(value, Path) else value
+
+
+def _config_file(config: Mapping[str, Any], out: Path) -> Path:
+    """Write a config that was given as a dictionary; return the file.
+
+    Raises:
+        ConfigError: the config has no name of a federation.
+    """
+    federation = config.get("federation")
+    if not isinstance(federation, str):
+        raise ConfigError("the config has no key 'federation'", 'add {"federation": "NAME"}')
+    content = _plain(config)
+    for settings in content.get("settings", {}).values():
+        settings.setdefault("folder", str(Path.cwd()))
+    make_folder(out)
+    path = out / f"{federation}.toml"
+    lines = [f"{inline_toml({key: each})[1:-1]}\n" for key, each in content.items()]
+    write_atomically(path, "".join(lines).encode())
+    return path
+
+
+def _frame(predictions: Predictions) -> pd.DataFrame:
+    """Return predictions as a data frame, [ids, 2 + classes]."""
+    held = predictions.held
+    names = np.array(predictions.classes, object)
+    best = np.where(held, names[np.nan_to_num(predictions.probabilities).argmax(axis=1)], None)
+    columns = {"status": np.where(held, PREDICTED, NOT_HELD), "class": best}
+    columns |= {
+        f"p_{name}": predictions.probabilities[:, at] for at, name in enumerate(predictions.classes)
+    }
+    return pd.DataFrame(columns, index=pd.Index(predictions.texts, name="id"))
+
+
+def _html_table(facts: Mapping[str, object]) -> str:
+    """Return facts as an HTML table; a fact that is None is left out."""
+    rows = []
+    for name, value in facts.items():
+        if value is None:
+            continue
+        text = f"{value:.3g}" if isinstance(value, float) else html.escape(str(value))
+        if isinstance(value, Path):
+            text = f'<a href="{html.escape(value.as_posix(), quote=True)}">{text}</a>'
+        rows.append(f"<tr><th>{html.escape(name)}</th><td>{text}</td></tr>")
+    return f"<table>{''.join(rows)}</table>"
+
+
+Features: TypeAlias = Mapping[str, pd.DataFrame] | pd.DataFrame | NDArray[Any]
+_EVENLY = ("first", "second")  # parties of features whose columns have no parties
+_ID, _LABEL = "vfl_row_id", "vfl_label"
+_STEPS = 400  # steps of a training with the default number of epochs
+
+
+class SplitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # has no types
+    """A classifier that several parties train together, each with its own columns.
+
+    Each party turns its columns into an embedding with a network of its own, and the active party,
+    which has the labels, computes classes from all embeddings. ``fit`` runs the programs of all
+    parties in this process; only their messages connect them. The files of the run (data, report,
+    models, receipts) are in a folder of their own.
+
+    The rows of the parties are matched by ID, which is the index of a data frame; only rows that
+    all parties have are used. A part of the rows is held out to choose the best epoch, and another
+    part for the figures of the report, so ``fit`` does not train with every row.
+
+    Args:
+        parties: the columns of each party, by its name, for features in one data frame; None:
+            the columns are divided evenly into two parties, ``first`` and ``second``. Not used for
+            features in one data frame per party.
+        active: the party with the labels; None: the first party. A name that no other party has is
+            a party with labels alone.
+        width: number of elements of a party's embedding.
+        hidden: widths of the hidden layers of a party's network.
+        bottoms: by party, an own network in place of the fully connected one: a subclass of
+            ``torch.nn.Module`` whose arguments are the shape of a row and the width of the
+            embedding; it is imported from its module, and needs a source file.
+        epochs: number of passes over the rows; None: as many as make about 400 steps, from 5 to
+            100.
+        batch_size: rows of a batch; None: a tenth of the rows, from 1 to 128.
+        learning_rate: learning rate of Adam.
+        held_out: share of the rows for choosing the best epoch, and share of the rows for the
+            figures of the report.
+        method: the method by which ``unlearn`` forgets rows. The default is exact: a new training
+            without the rows.
+        changes: further settings of the agreement, such as ``{"top": {"hidden": [64]}}``.
+        folder: folder for the files of the run; None: a temporary folder, which is removed with the
+            estimator's run.
+        progress: whether to print the phases of a run.
+        random_state: seed of the weights, of the order of the rows, and of the rows held out.
+
+    Attributes:
+        classes_: the classes [classes], sorted.
+        n_features_in_: number of columns of all parties.
+        run_: the run of the last ``fit``, with its report, metrics and receipts.
+    """
+
+    def __init__(  # noqa: PLR0913  the settings of an estimator are arguments
+        self,
+        parties: Mapping[str, Sequence[Any]] | None = None,
+        *,
+        active: str | None = None,
+        width: int = 16,
+        hidden: Sequence[int] = (32,),
+        bottoms: Mapping[str, type[nn.Module]] | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float = 0.01,
+        held_out: float = 0.1,
+        method: str = "retrain-paired",
+        changes: Mapping[str, Any] | None = None,
+        folder: str | Path | None = None,
+        progress: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.parties, self.active, self.width, self.hidden = parties, active, width, hidden
+        self.bottoms, self.epochs, self.batch_size = bottoms, epochs, batch_size
+        self.learning_rate, self.held_out, self.method = learning_rate, held_out, method
+        self.changes, self.folder, self.progress = changes, folder, progress
+        self.random_state = random_state
+
+    def fit(self, X: Features, y: Any) -> Self:  # noqa: N803  the name of scikit-learn
+        """Train the model, and keep it at every party.
+
+        Args:
+            X: the features: one data frame [rows, columns] per party, by its name; or one data
+                frame or array [rows, columns] of all parties. The index of a data frame has the
+                IDs; the IDs of an array are row numbers. Columns that are not numbers are
+                categorical; absent values are allowed.
+            y: the labels [rows]. A series is matched by ID if the features are one data frame per
+                party; other labels are in the order of the active party's rows.
+
+        Raises:
+            DataError: an ID occurs twice, a column has an unsuitable type, or a row has no label.
+            ConfigError: a setting is not valid.
+            PolicyError: no row is common to all parties.
+            StorageError: the folder has the run of an earlier ``fit``.
+            ValueError: the labels are no classes, or the features are no table of values.
+        """
+        frames, y = self._frames(X, y, fits=True)
+        active = self._active(X)
+        own = frames.get(active, pd.DataFrame(index=_ids(y) if active not in frames else None))
+        labels = _labels(y, own.index)
+        check_classification_targets(labels)
+        self.classes_: NDArray[Any] = np.unique(labels)
+        if len(self.classes_) < 2:
+            raise ValueError("y has 1 class, but a classifier needs at least two classes")
+        names = _class_names(self.classes_)
+        named = np.array(names, object)[np.searchsorted(self.classes_, labels)]
+        self._kinds = {name: _categorical(name, frame) for name, frame in frames.items()}
+        tables = {**frames, active: own.assign(**{_LABEL: named})}
+        rows = [each for each in own.index if all(each in frame.index for frame in frames.values())]
+        base = self._new_folder()
+        try:
+            _write_tables(tables, self._kinds, base / "data")
+            self.run_ = simulate(
+                self._config(frames, active, names, tables[active].loc[rows, _LABEL]),
+                out=base / "runs", data=base / "data", progress=self.progress,
+                **(self.changes or {}),
+            )  # fmt: skip
+        except BaseException:
+            if self.folder is None:
+                shutil.rmtree(base, ignore_errors=True)
+            raise
+        if self.folder is None:
+            weakref.finalize(self.run_, shutil.rmtree, base, ignore_errors=True)
+        return self
+
+    def predict_proba(self, X: Features) -> NDArray[np.float64]:  # noqa: N803
+        """Return the probability of each class, [rows, classes].
+
+        Args:
+            X: the features, as in ``fit``. The rows of the parties are matched by ID, and the
+                result has the order of the active party's rows, or of the first party's if the
+                active party has labels alone.
+
+        Raises:
+            DataError: a party lacks a row or a column.
+            NotFittedError: ``fit`` was not called.
+        """
+        check_is_fitted(self)
+        frames, _ = self._frames(X, fits=False)
+        # Other IDs than those of ``fit``: a row with the number of a forgotten one is another row.
+        renamed = {name: each.rename(index=_predicted) for name, each in frames.items()}
+        wanted = renamed.get(self._active(X), next(iter(renamed.values()))).index
+        with TemporaryDirectory(prefix="vfl-") as folder:
+            _write_tables(renamed, self._kinds, Path(folder))
+            found = self.run_._predictions([*wanted], folder)
+        if missing := int((~found.held).sum()):
+            raise DataError(
+                f"{missing} of {len(wanted)} rows are not held by every party",
+                "predict rows that every party has",
+            )
+        return found.probabilities
+
+    def predict(self, X: Features) -> NDArray[Any]:  # noqa: N803
+        """Return the most probable class of each row, [rows]; ``X`` as in ``predict_proba``.
+
+        Raises:
+            DataError: a party lacks a row or a column.
+            NotFittedError: ``fit`` was not called.
+        """
+        best = self.predict_proba(X).argmax(axis=1)
+        classes: NDArray[Any] = self.classes_[best]
+        return classes
+
+    def score(self, X: Features, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+        """Return the accuracy for rows ``X`` with the labels ``y``, [rows], both as in ``fit``.
+
+        ``sample_weight`` are the weights of the rows, [rows]; None: all rows count the same.
+
+        Raises:
+            DataError: a party lacks a row or a column, or a row has no label.
+            NotFittedError: ``fit`` was not called.
+        """
+        if _by_party(X):
+            frames, _ = self._frames(X, fits=False)
+            y = _labels(y, frames.get(self._active(X), next(iter(frames.values()))).index)
+        accuracy: float = super().score(X, y, sample_weight)
+        return accuracy
+
+    def unlearn(self, ids: Sequence[Any]) -> Forgotten:
+        """Let all parties forget rows; later predictions use the model without the rows.
+
+        Args:
+            ids: the IDs of rows of ``fit``: entries of the index of a data frame, or row numbers of
+                an array.
+
+        Returns:
+            The result, with the receipt that all parties have signed.
+
+        Raises:
+            PolicyError: the new model lost too much accuracy and is not used.
+            NotFittedError: ``fit`` was not called.
+        """
+        check_is_fitted(self)
+        return self.run_.unlearn([*map(str, ids)])
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn must know: absent values are allowed."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _active(self, X: Features) -> str:  # noqa: N803
+        """The name of the party with the labels."""
+        named = X if _by_party(X) else self.parties or _EVENLY
+        return self.active or str(next(iter(named)))
+
+    def _frames(
+        self,
+        X: Features,  # noqa: N803
+        y: Any = None,
+        *,
+        fits: bool,
+    ) -> tuple[dict[str, pd.DataFrame], Any]:
+        """Return the features of each party, with texts as names and IDs, and ``y``."""
+        if _by_party(X):
+            frames = {name: _named(name, frame) for name, frame in X.items()}
+            if fits:
+                self.n_features_in_ = sum(frame.shape[1] for frame in frames.values())
+            return frames, y
+        labels = {"y": y} if fits else {}
+        if isinstance(X, pd.DataFrame):
+            validate_data(self, X, **labels, reset=fits, skip_check_array=True)
+            table, columns = X, [*X.columns]
+        else:
+            checked = validate_data(self, X, **labels, reset=fits, ensure_all_finite="allow-nan")
+            values, y = checked if fits else (checked, y)
+            columns = [f"x{number}" for number in range(values.shape[1])]
+            table = pd.DataFrame(values, columns=columns)
+        middle = len(columns) // 2
+        evenly = dict(zip(_EVENLY, (columns[:middle], columns[middle:]), strict=True))
+        parts = {name: [*chosen] for name, chosen in (self.parties or evenly).items()}
+        if absent := [str(each) for part in parts.values() for each in part if each not in columns]:
+            raise DataError(
+                f"the features have no column {', '.join(map(repr, absent[:20]))}",
+                "compare the argument parties with the columns of the data frame",
+            )
+        return {name: _named(name, table[part]) for name, part in parts.items()}, y
+
+    def _new_folder(self) -> Path:
+        """Return the folder for the files of a new run."""
+        if self.folder is None:
+            return Path(mkdtemp(prefix="vfl-"))
+        if (Path(self.folder) / "runs").exists():
+            raise StorageError(
+                f"{self.folder} has the run of an earlier fit", "name another folder, or remove it"
+            )
+        return Path(self.folder)
+
+    def _config(
+        self, frames: Mapping[str, pd.DataFrame], active: str, classes: Sequence[str], y: Any
+    ) -> dict[str, Any]:
+        """Return the config of the run; ``y`` are the labels of the common rows, [rows]."""
+        count, share = len(y), self.held_out
+        batch = self.batch_size or int(np.clip(count // 10, 1, 128))
+        epochs = self.epochs or int(np.clip(_STEPS * batch // max(count, 1), 5, 100))
+        first = int(check_random_state(self.random_state).randint(2**31 - 1))
+        names = dict.fromkeys([active, *frames])
+        return {
+            "federation": "split-classifier",
+            "seed": _seed(first, share, y),
+            "labels": {"classes": [*classes]},
+            "parties": {name: self._party(name, active, self._kinds.get(name)) for name in names},
+            "psi": {"minimum": 1},
+            "split": {"validation": share, "test": share},
+            "training": {
+                "learning_rate": self.learning_rate, "batch": batch, "epochs": epochs,
+            },
+            "unlearning": {"method": self.method, "compare": [], "retrains": 0},
+            # Three of a few validation rows may be wrong by chance.
+            "requests": {"guard": min(1.0, 0.05 + 3 / max(1.0, share * count))},
+            "settings": {name: self._settings(name, active) for name in names},
+        }  # fmt: skip
+
+    def _party(self, name: str, active: str, columns: Mapping[str, bool] | None) -> dict[str, Any]:
+        """Return a party's entry in the agreement."""
+        entry: dict[str, Any] = {"role": "active" if name == active else "passive"}
+        if columns:
+            entry |= {"width": self.width, "bottom": {"kind": "mlp", "hidden": [*self.hidden]}}
+        if own := (self.bottoms or {}).get(name):
+            entry["bottom"] = {"kind": "module", "source": _digest(own)}
+        return entry
+
+    def _settings(self, name: str, active: str) -> dict[str, Any]:
+        """Return the settings of a party."""
+        kinds = self._kinds.get(name, {})
+        data = {
+            "kind": "parquet",
+            "path": f"{name}.parquet",
+            "id": {"columns": [_ID]},
+            "numeric": [column for column, text in kinds.items() if not text],
+            "categorical": [column for column, text in kinds.items() if text],
+            "label": _LABEL if name == active else None,
+        }
+        own = (self.bottoms or {}).get(name)
+        path = None if own is None else f"{own.__module__}:{own.__qualname__}"
+        return {"data": data, "module": path}
+
+
+def _by_party(features: Features) -> TypeGuard[Mapping[str, pd.DataFrame]]:
+    """Return whether the features [rows, columns] are one table per party."""
+    return isinstance(features, Mapping) and not issparse(features)  # some sparse arrays are dicts
+
+
+def _named(party: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a data frame [rows, columns] with texts as names of columns and as IDs."""
+    if not isinstance(frame, pd.DataFrame):
+        raise DataError(
+            f"the features of {party} are no data frame, but of the type {type(frame).__name__}",
+            "give a pandas data frame whose index has the IDs",
+        )
+    found = frame.set_axis(frame.columns.map(str), axis=1).set_axis(frame.index.map(str), axis=0)
+    for kind, index in (("ID", found.index), ("column", found.columns)):
+        if repeated := int(index.duplicated().sum()):
+            raise DataError(
+                f"the data frame of {party} has {repeated} repeated {kind}s",
+                "the index has one ID for each row, and the columns have different names",
+            )
+    return found
+
+
+def _categorical(party: str, frame: pd.DataFrame) -> dict[str, bool]:
+    """Return for each column of a data frame [rows, columns] whether it is categorical."""
+    for column, kind in frame.dtypes.items():
+        if pd.api.types.is_datetime64_any_dtype(kind) or pd.api.types.is_timedelta64_dtype(kind):
+            raise DataError(
+                f"the column {column!r} of {party} has the type {kind}",
+                "convert it to a number, such as the days since a date",
+            )
+    return {
+        str(column): not pd.api.types.is_numeric_dtype(kind)
+        for column, kind in frame.dtypes.items()
+    }
+
+
+def _write_tables(
+    frames: Mapping[str, pd.DataFrame], kinds: Mapping[str, Mapping[str, bool]], folder: Path
+) -> None:
+    """Write the data frame [rows, columns] of each party to a file."""
+    make_folder(folder)
+    for name, frame in frames.items():
+        columns = {_ID: pd.Series(frame.index, dtype=object)}
+        for column, text in kinds.get(name, {}).items():
+            if column not in frame:
+                raise DataError(
+                    f"the data frame of {name} has no column {column!r}",
+                    "predict rows with the columns of fit",
+                )
+            values = frame[column].reset_index(drop=True)
+            texts = values.astype(object).where(values.notna(), None)
+            columns[column] = texts.map(str, na_action="ignore") if text else values.astype(float)
+        if _LABEL in frame:
+            columns[_LABEL] = frame[_LABEL].reset_index(drop=True)
+        pd.DataFrame(columns).to_parquet(folder / f"{name}.parquet", index=False)
+
+
+def _ids(y: Any) -> pd.Index:
+    """Return the IDs of labels that a party without columns has."""
+    if isinstance(y, pd.Series):
+        return y.index.map(str)
+    raise DataError(
+        "the active party has labels alone, but the labels have no IDs",
+        "give the labels as a pandas series whose index has the IDs",
+    )
+
+
+def _labels(y: Any, ids: pd.Index) -> NDArray[Any]:
+    """Return the labels [rows] of rows with these IDs."""
+    if isinstance(y, pd.Series):
+        known = y.set_axis(y.index.map(str))
+        if known.index.equals(ids) or set(ids) <= set(known.index):
+            y = known.loc[ids]
+    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    assert_all_finite(labels, input_name="y")
+    if len(labels) != len(ids):
+        raise DataError(
+            f"there are {len(labels)} labels for {len(ids)} rows", "give one label for each row"
+        )
+    return labels
+
+
+def _class_names(classes: NDArray[Any]) -> list[str]:
+    """Return a name for each of the classes [classes]: its text, or else its number."""
+    names = [str(each) for each in classes.tolist()]
+    usable = all(name and name == name.strip() and name.upper() != "NULL" for name in names)
+    return names if usable and len({*names}) == len(names) else [*map(str, range(len(names)))]
+
+
+def _seed(first: int, share: float, y: pd.Series) -> int:
+    """Return the first seed, from ``first`` on, that leaves a row for every use.
+
+    The seed decides which of the common rows, with the labels ``y`` [rows], are held out. With few
+    rows, no row may be held out, or all rows of a class.
+
+    Raises:
+        DataError: no seed was found.
+    """
+    ids = [normalise(each) for each in y.index]
+    for seed in range(first, first + 1000):
+        draw = id_fractions(derive_key(seed, "split"), ids)
+        test, learned = draw < share, draw >= 2 * share
+        held_out = test.any() and (~test & ~learned).any()
+        if held_out and y[learned].nunique() == y.nunique():
+            return seed
+    raise DataError(
+        f"{len(ids)} common rows are too few for a model: it needs training rows of every class, "
+        "and other rows that are held out",
+        "give more rows that all parties have",
+    )
+
+
+def _predicted(identity: str) -> str:
+    return f"predicted-{identity}"
+
+
+def _digest(module: type[nn.Module]) -> str:
+    """Return the digest of the source file of a party's own network."""
+    try:
+        return module_source_digest(module)
+    except (OSError, TypeError) as error:
+        raise ConfigError(
+            f"{module.__qualname__} has no source file",
+            "define the class in a file, and import it from there",
+        ) from error
