@@ -375,7 +375,9 @@ class RequestDesk:
         found = {each: self.notifications.of(each) for each in sorted(view.batch)}
         known = {name: each for name, each in found.items() if each is not None}
         folder, events = self._party.state / FOLDER, self.journal.events()
-        later = [departure_of(each.party, events) for each in receipt.departures]
+        later = [
+            departure_of(each.party, events, receipt.version_before) for each in receipt.departures
+        ]
         arrived = [each for each in later if each.statement is not None]
         write_page(folder, receipt, self._party.name, self._party.now(), known, arrived)
 

@@ -427,8 +427,9 @@ def _consent(events: Sequence[Event], asked: Event, rules: RequestRules) -> _Con
     ignored = 0
     content = cast(RequestedBody, asked.body)
     by_label = content.rows is None
-    # Only the hub has labels, so no approval of another party's correction counts.
-    possible = content.kind != "correction" or asked.origin == rules.hub
+    # Only the hub has labels, and only the hub trains without a party that left: no approval of
+    # another party's request of these kinds counts.
+    possible = content.kind not in ("correction", "party") or asked.origin == rules.hub
     for event in events:
         if event.kind in (EventKind.APPROVED, EventKind.REJECTED):
             target = approvals if event.kind is EventKind.APPROVED else rejections

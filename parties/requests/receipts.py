@@ -18,6 +18,7 @@ from parties.requests.events import (
     CompletedBody,
     Event,
     EventKind,
+    LeftBody,
     RequestedBody,
     SignedBody,
     StartedBody,
@@ -259,14 +260,16 @@ def left_parties(views: Iterable[RequestView], present: Iterable[str]) -> dict[s
     }
 
 
-def departure_of(name: str, events: Iterable[Event]) -> Departure:
+def departure_of(name: str, events: Iterable[Event], version: int) -> Departure:
     """Return what a party that left has stated, by its ``events``.
 
-    A statement does not count if the party has taken part in requests again after it.
+    A statement does not count if the party has taken part in requests again after it, or if it is
+    from before ``version``, the newest version with the party: it then is of an earlier departure.
     """
     own = [each for each in events if each.origin == name and each.kind not in _AFTER_LEAVING]
     newest = max(own, key=lambda each: each.seq, default=None)
-    left = newest is not None and newest.kind is EventKind.LEFT
+    body = None if newest is None else newest.body
+    left = isinstance(body, LeftBody) and body.version >= version
     statement = json.loads(newest.encode()) if newest is not None and left else None
     return table_of(Departure, {"party": name, "statement": statement}, f"the statement of {name}")
 
@@ -311,7 +314,8 @@ def _departure(view: RequestView, events: Iterable[Event]) -> Departure | None:
         return None
     start = _last_start(view, events)
     last = cast(StartedBody, start.body).seen.get(name, 0)
-    return departure_of(name, (each for each in events if each.seq <= last))
+    known = (each for each in events if each.seq <= last)
+    return departure_of(name, known, view.version_before or 0)
 
 
 def _last_start(view: RequestView, events: Iterable[Event]) -> Event:

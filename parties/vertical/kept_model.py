@@ -11,7 +11,7 @@ from parties.data.holding import Holding
 from parties.data.preprocess import read_statistics
 from parties.requests.events import event_time
 from parties.requests.journal import journal_of
-from parties.requests.lifecycle import RequestView, requests_of
+from parties.requests.lifecycle import CARRIED_OUT, ENDED, RequestView, requests_of
 from parties.session.handshake import CheckpointOffer
 from parties.session.party import PartyContext, StartedParty
 from parties.session.setup import NEWEST
@@ -22,8 +22,9 @@ from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState, unpack_ids
 from parties.vertical.forgotten_rows import newest_request_version, request_rules
 
-# Keys in the facts of a version: no parameter of an earlier one was used; the parties that left.
-REPLACES, LEFT = "replaces", "left"
+# Keys in the facts of a version: the version of which no parameter was used; the parties that left;
+# whether this party joined with the version; the facts of the last version without a party.
+REPLACES, LEFT, JOINED, DEPARTURE = "replaces", "left", "joined", "departure"
 _AGAIN = "train again without --from"
 
 
@@ -87,6 +88,8 @@ def present_version(store: ModelStore) -> int:
 def replaced(party: VerticalParty, *, uses_kept: bool) -> dict[str, Any]:
     """What the version of a training records if it replaces the one it was to go on from."""
     base = party.base
+    if base is None and party.continues:
+        return {JOINED: True}
     if base is None or uses_kept:
         return {}
     return {
@@ -97,11 +100,41 @@ def replaced(party: VerticalParty, *, uses_kept: bool) -> dict[str, Any]:
     }
 
 
-def departures(views: Iterable[RequestView], version: int) -> list[RequestView]:
-    """The requests that say that ``version`` is the first one without a party that left."""
-    return [
-        each for each in views if each.content.party is not None and each.content.version == version
-    ]
+def newest_departure(store: ModelStore) -> Mapping[str, Any] | None:
+    """The facts of the newest version that was the first one without a party; None if none was.
+
+    They also have the ``number`` of that version. Versions that requests made keep the facts, so
+    they are known after that version is erased.
+    """
+    for each in reversed(store.files()):
+        own = {} if each.version is None else each.version.own
+        if own.get(LEFT):
+            return {**own, "number": each.number}
+        if DEPARTURE in own:
+            found: Mapping[str, Any] = own[DEPARTURE]
+            return found
+    return None
+
+
+def kept_departure(store: ModelStore) -> dict[str, Any]:
+    """What a version that requests make keeps of the newest departure; empty if no party left."""
+    found = newest_departure(store)
+    return {} if found is None else {DEPARTURE: found}
+
+
+def departures(views: Iterable[RequestView], version: int, hub: str) -> dict[str, RequestView]:
+    """The requests which say that ``version`` is the first one without a party, by that party.
+
+    Only those of the ``hub`` count that were neither rejected nor withdrawn.
+    """
+    return {
+        each.content.party: each
+        for each in views
+        if each.content.party is not None
+        and each.content.version == version
+        and each.origin == hub
+        and each.state not in ENDED
+    }
 
 
 def erase_replaced_models(party: VerticalParty) -> None:
@@ -213,17 +246,20 @@ def read_kept_part(party: StartedParty, agreement: VerticalAgreement) -> KeptPar
 def _refuse_unrecorded_departure(
     party: StartedParty, agreement: VerticalAgreement, chosen: StoredFile
 ) -> None:
-    """Refuse to go on from the first version without a party, before that has a receipt."""
-    left = set[str]() if chosen.version is None else set(chosen.version.own.get(LEFT, ()))
+    """Refuse to go on from a version without a party, before the departure has a receipt."""
+    own = {} if chosen.version is None else chosen.version.own
+    found = {**own, "number": chosen.number} if own.get(LEFT) else own.get(DEPARTURE, {})
+    left = set(found.get(LEFT, ())) - agreement.parties.keys()
     if not left:
         return
     with journal_of(party) as journal:
         events = [] if journal is None else journal.events()
-    views = departures(requests_of(events, request_rules(agreement)), chosen.number)
-    missing = left - {str(each.content.party) for each in views}
+    views = requests_of(events, request_rules(agreement))
+    recorded = departures(views, found["number"], agreement.active)
+    missing = left - {name for name, each in recorded.items() if each.state in CARRIED_OUT}
     if missing:
         raise PolicyError(
-            f"version {chosen.number} is the first one without {', '.join(sorted(missing))}, and "
+            f"version {found['number']} is the first one without {', '.join(sorted(missing))}, and "
             "the receipt of this is missing",
             "start vfl serve at every party first: it makes the receipt",
         )

@@ -27,6 +27,7 @@ from parties.vertical.engine.party_state import NetworkBuilder, PartyState
 from parties.vertical.kept_model import (
     digest_before,
     erase_replaced_models,
+    kept_departure,
     party_models,
     replaced,
     report_kept_model,
@@ -285,6 +286,8 @@ class PassiveSession:
             self._party, uses_kept=self.state.uses_kept
         )
         facts = decode(order.version, VersionFacts, own=own)
+        if facts.made_by == "requests":
+            facts = replace(facts, own=own | kept_departure(store))
         store.write(order.checkpoint, self.run, whole, facts)
         self._before = ""
 

@@ -12,6 +12,7 @@ from unlearning.receipts.evidence import SubjectOpenings, SubjectProof
 from unlearning.receipts.faults import ExitCode, Fault, FoundFault, worst_code
 from unlearning.receipts.journal_export import (
     ExportedEvent,
+    LeftContent,
     SignedEvent,
     read_departure,
     read_export,
@@ -24,7 +25,7 @@ from unlearning.receipts.receipt import (
     ReceiptRequest,
     decode_receipt,
 )
-from unlearning.receipts.table import read_table
+from unlearning.receipts.table import read_table, table_of
 
 _Chains: TypeAlias = Mapping[str, Sequence[SignedEvent]]
 
@@ -111,7 +112,7 @@ def _checks(receipt: Receipt, trust: TrustFile, shown: Evidence) -> Iterator[_Ch
     yield contradictions, "no field contradicts another"
     for each in receipt.departures:
         if each.statement is not None:
-            found = _check_statement(SignedEvent.of(each.statement), trust)
+            found = _check_statement(receipt, SignedEvent.of(each.statement), trust)
             yield found, f"{each.party} stated what it erased when it left"
     yield from _checks_of_evidence(receipt, trust, shown)
 
@@ -156,11 +157,11 @@ def check_departure(receipt: Receipt, data: bytes, trust: TrustFile) -> list[Fou
                 f"the statement is of {name}, which did not leave by this receipt",
             )
         ]
-    return _check_statement(made, trust)
+    return _check_statement(receipt, made, trust)
 
 
-def _check_statement(made: SignedEvent, trust: TrustFile) -> list[FoundFault]:
-    """Check that a trusted key of a party that left signed its statement."""
+def _check_statement(receipt: Receipt, made: SignedEvent, trust: TrustFile) -> list[FoundFault]:
+    """Check that a trusted key of a party that left signed its statement, of this departure."""
     name = made.event.origin
     keys = trust.keys_of(name)
     if not keys:
@@ -168,6 +169,13 @@ def _check_statement(made: SignedEvent, trust: TrustFile) -> list[FoundFault]:
         return [FoundFault(Fault.UNKNOWN_KEY, text)]
     if not made.is_signed_by(keys):
         text = f"the signature of the statement of {name} is wrong"
+        return [FoundFault(Fault.BAD_STATEMENT, text)]
+    version = table_of(LeftContent, made.event.body, "the statement").version
+    if version < receipt.version_before:
+        text = (
+            f"the statement of {name} is of version {version}, from before version "
+            f"{receipt.version_before} of which it still had a part"
+        )
         return [FoundFault(Fault.BAD_STATEMENT, text)]
     return []
 

@@ -39,7 +39,7 @@ from parties.vertical.service.carry_out import (
     carry_out_batch,
     quarantine,
 )
-from parties.vertical.service.departure import record_departures, state_departures
+from parties.vertical.service.departure import Departures, state_departures
 from parties.vertical.service.desk import labelled_rows
 from parties.vertical.service.fallback import FallbackModel
 from parties.vertical.service.queue import PredictionQueue, PredictsRows
@@ -111,6 +111,7 @@ class ActiveService:
         self._model = start_kept_model(party, hub, offers)
         erase_replaced_models(party)  # every party has this version
         self._store = party_models(party)
+        self._departures = Departures(party, self._store, desk)
         self._synchronise = JournalExchange(party, hub, desk).synchronise
         self._fallback = fallback
         if fallback is not None:
@@ -138,8 +139,8 @@ class ActiveService:
             self._synchronise()
             self._window.erase_expired()
             self._align()
-            self._finish_departures()
-            if self._model.replaying or self._ready(window):
+            settled = self._finish_departures()
+            if self._model.replaying or (settled and self._ready(window)):
                 self._predictions.close_busy()
                 self._carry_out(window)
                 self._finish_version()
@@ -212,11 +213,16 @@ class ActiveService:
         self._place = _places(self._model.state.features.ids())
         self._synchronise()
 
-    def _finish_departures(self) -> None:
-        """Journal that a training left out a party, and what this party erased."""
-        record_departures(self._party, self._store, self._desk)
+    def _finish_departures(self) -> bool:
+        """Journal that a training left out a party, and what this party erased.
+
+        Returns:
+            Whether each departure is certified: only then may a batch start.
+        """
+        settled = self._departures.record()
         sent = [channel.sent_transcript for channel in self._hub.channels.values()]
         state_departures(self._party, self._store, self._desk, sent)
+        return settled
 
     def _is_verified(self, request: str) -> bool:
         return self._desk.request(request).version_after is not None

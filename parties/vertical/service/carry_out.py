@@ -16,7 +16,7 @@ from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.evaluation.quick_audit import QuickAudit, Readout, quick_audit, read_out
-from parties.vertical.kept_model import state_digest
+from parties.vertical.kept_model import kept_departure, state_digest
 from parties.vertical.methods.fallback import keep_fallback_embeddings
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.network_run import NetworkRun
@@ -69,6 +69,7 @@ def carry_out_batch(
         "before": before,
         "after": state_digest(split_model.state),
         "older": store.contents(),
+        **kept_departure(store),
         "audit": _joined([each.figures for each in parts]),
         "guarantee": next((each for each in guarantees if each != EXACT), EXACT).value,
     }

@@ -4,8 +4,9 @@ The training without the party is the execution of the request. Afterwards the a
 the request, all parties state what they erased, and all sign the receipt.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from typing import Any
 
 import torch
 
@@ -21,11 +22,18 @@ from parties.requests.events import (
     event_time,
     new_request_id,
 )
-from parties.requests.lifecycle import ENDED, RequestState, RequestView, due_date
+from parties.requests.lifecycle import CARRIED_OUT, RequestState, RequestView, due_date
 from parties.requests.signing import commitment
-from parties.session.store.model_store import ModelStore, StoredFile
+from parties.session.store.model_store import ModelStore
 from parties.vertical.engine.party import VerticalParty
-from parties.vertical.kept_model import LEFT, REPLACES, departures, party_models
+from parties.vertical.kept_model import (
+    JOINED,
+    LEFT,
+    REPLACES,
+    departures,
+    newest_departure,
+    party_models,
+)
 from parties.vertical.service.replay_window import model_item
 from unlearning.guarantee import Guarantee
 
@@ -36,50 +44,84 @@ NO_MODEL = "0" * 64  # digest before the training, of a party that had no part o
 def refuse_departure(party: VerticalParty, view: RequestView) -> str:
     """Return why this party does not approve that a party left; empty if it approves.
 
-    It approves if it has trained the version with new weights, and without the party that left.
-    Requests of other kinds are not refused.
+    It approves only a request of the active party, and if its own version records that the party
+    left. A party that joined with this version never knew the other one; it approves if it has
+    trained without it. Requests of other kinds are not refused.
     """
     name, number = view.content.party, view.content.version
     if name is None or number is None:
         return ""
+    if view.origin != party.agreement.active:
+        return f"only {party.agreement.active} trains, so only it can say that {name} left"
     store = party_models(party)
-    facts = store.facts(number)
-    new = facts is not None and facts.made_by == "training" and facts.parent is None
-    if new and name not in store.architecture(number)["parties"]:
+    made, facts = newest_departure(store), store.facts(number)
+    if made is not None and made["number"] == number and name in made[LEFT]:
         return ""
-    return f"{party.name} has not trained version {number} without {name} from new weights"
+    joined = facts is not None and facts.own.get(JOINED)
+    if joined and name not in store.architecture(number)["parties"]:
+        return ""
+    return f"{party.name} has no record that version {number} was the first one without {name}"
 
 
-def record_departures(party: VerticalParty, store: ModelStore, desk: RequestDesk) -> None:
-    """Journal a request for each party that a training left out, and that it was carried out.
+class Departures:
+    """Records, for one session of the active party, that a training left out parties.
 
-    Only the active party calls this. A call does what is possible now; the next one goes on.
+    Each call of ``record`` does what is possible now; after an exchange of journals the next one
+    goes on. A departure that a party rejects is requested again in the next session.
     """
-    made = _newest_departure(store)
-    if made is None or made.version is None:
-        return
-    views = departures(desk.requests(), made.number)
-    for name in set(made.version.own[LEFT]) - {each.content.party for each in views}:
+
+    def __init__(self, party: VerticalParty, store: ModelStore, desk: RequestDesk) -> None:
+        self._party, self._store, self._desk = party, store, desk
+        self._asked = set[str]()  # parties for which this session made a request
+
+    def record(self) -> bool:
+        """Journal a request for each party that left, and that it was carried out.
+
+        Returns:
+            Whether each of these requests is certified; until then no other batch may start,
+            because it would erase the version that proves the departure.
+        """
+        party, made = self._party, newest_departure(self._store)
+        left = set[str]() if made is None else set(made[LEFT]) - party.agreement.parties.keys()
+        if made is None or not left:
+            return True
+        views = departures(self._desk.requests(), made["number"], party.name)
+        for name in sorted(left - views.keys()):
+            self._request(name, made["number"])
+        views = departures(self._desk.requests(), made["number"], party.name)
+        recorded = {name for name, each in views.items() if each.state in CARRIED_OUT}
+        waiting = [views[name] for name in sorted(left & views.keys() - recorded)]
+        if {each.state for each in waiting} == {RequestState.ALIGNED}:
+            _record_training(self._desk, waiting, made)
+        return left <= recorded
+
+    def _request(self, name: str, version: int) -> None:
+        """Journal a request for a party that left, once in a session."""
+        party = self._party
+        if name in self._asked:
+            return
+        self._asked.add(name)
         now = party.now()
         due = due_date(now, party.agreement.requests.due_days)
         body = RequestedBody(
-            kind="party", party=name, version=made.number, rows=(), ground="not-stated",
+            kind="party", party=name, version=version, rows=(), ground="not-stated",
             received_at=event_time(now), due_at=event_time(due),
         )  # fmt: skip
         request = new_request_id(now)
-        desk.append(EventKind.REQUESTED, request, body)
-        party.progress.note(f"{name} left: request {request} records that its columns are gone")
-    views = [each for each in departures(desk.requests(), made.number) if each.state not in ENDED]
-    if {each.state for each in views} == {RequestState.ALIGNED}:
-        _record_training(desk, views, made)
+        self._desk.append(EventKind.REQUESTED, request, body)
+        party.progress.note(
+            f"{name} left: request {request} records that its columns are gone; other requests "
+            "wait until it is certified"
+        )
 
 
-def _record_training(desk: RequestDesk, views: Sequence[RequestView], made: StoredFile) -> None:
-    """Journal that the training of the version ``made`` carried out the requests."""
+def _record_training(
+    desk: RequestDesk, views: Sequence[RequestView], made: Mapping[str, Any]
+) -> None:
+    """Journal that the training with the facts ``made`` carried out the requests."""
     batch = tuple(each.id for each in views)
-    before = 0 if made.version is None else made.version.own[REPLACES]
-    started = StartedBody(batch=batch, version=before, method=METHOD)
-    verified = VerifiedBody(version=made.number, guarantee=Guarantee.EXACT.value)
+    started = StartedBody(batch=batch, version=made[REPLACES], method=METHOD)
+    verified = VerifiedBody(version=made["number"], guarantee=Guarantee.EXACT.value)
     with desk.journal.transaction():
         for request in batch:
             desk.append(EventKind.STARTED, request, started)
@@ -105,18 +147,18 @@ def state_departures(
             or number is None
             or number != view.content.version  # this party approved that version
             or desk.has_stated(view.id, number)
-            or (facts := store.facts(number)) is None
+            or (own := _facts_of(store, number)) is None
         ):
             continue
         store.prune(number, versions=True)
-        destroyed = [model_item(old, kind) for old, kind in facts.own.get("older", [])]
+        destroyed = [model_item(old, kind) for old, kind in own.get("older", [])]
         if party.name == party.agreement.active and party.agreement.requests.absent == "fallback":
             destroyed.append(StoredItem(id="kept-embeddings-of-the-party", kind="embeddings"))
         remains = [f"model-{old}" for old, _ in store.contents() if old < number]
         body = StatedBody(
             version=number,
-            before=commitment(party, view.id, facts.own.get("before") or NO_MODEL),
-            after=commitment(party, view.id, facts.own["after"]),
+            before=commitment(party, view.id, own.get("before") or NO_MODEL),
+            after=commitment(party, view.id, own["after"]),
             destroyed=tuple(destroyed),
             remains=tuple(remains),
             transcript=sha256(b"".join(sent)).hexdigest(),
@@ -130,7 +172,9 @@ def state_departures(
         desk.append(EventKind.STATED, view.id, body)
 
 
-def _newest_departure(store: ModelStore) -> StoredFile | None:
-    """The newest version that was the first one without a party; None if there is none."""
-    found = [each for each in store.files() if each.version and each.version.own.get(LEFT)]
-    return found[-1] if found else None
+def _facts_of(store: ModelStore, number: int) -> Mapping[str, Any] | None:
+    """What this party knows of the version ``number`` of a departure; None if nothing."""
+    made, facts = newest_departure(store), store.facts(number)
+    if made is not None and made["number"] == number:
+        return made
+    return None if facts is None else facts.own

@@ -573,10 +573,12 @@ def test_a_statement_counts_until_its_party_takes_part_again(three: Federation) 
     three.journals["shop"].append(EventKind.LEFT, new_request_id(three.clock.now), left)
     purged = new_request_id(three.clock.now)
     three.journals["shop"].append(EventKind.PURGED, purged, PurgedBody())  # no part in a request
-    stated = departure_of("shop", three.journals["shop"].events())
+    stated = departure_of("shop", three.journals["shop"].events(), 1)
     assert stated.content is not None
     assert [each.id for each in stated.content.destroyed] == ["model-1"]
+    later = departure_of("shop", three.journals["shop"].events(), 2)
+    assert later.statement is None  # shop had a part of version 2 after its statement
     three.ask("bank", rows=(3, 4))
     three.exchange()  # shop has joined again: it journals the request
-    assert departure_of("shop", three.journals["shop"].events()).statement is None
-    assert departure_of("post", three.journals["shop"].events()).statement is None
+    assert departure_of("shop", three.journals["shop"].events(), 1).statement is None
+    assert departure_of("post", three.journals["shop"].events(), 1).statement is None

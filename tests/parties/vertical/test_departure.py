@@ -11,21 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crash import Crash
 from kept_trio import KeptTrio, train_trio
 from request_federation import TRIO, TRIO_DATA, RequestFederation, write_trio
 from watched_party import Watch, start_watched
 
 from parties.common.errors import PolicyError
-from parties.requests.events import Event
+from parties.requests.events import DecisionBody, Event, EventKind
 from parties.requests.lifecycle import RequestState, RequestView
 from parties.requests.local_desk import local_desk_of
 from parties.requests.persons import RequestPolicy
 from parties.requests.receipts import FOLDER, TRUST
 from parties.session.setup import NEWEST
 from parties.vertical.kept_model import kept_rows, party_models
-from parties.vertical.offline.leave import leave, plan_leaving
+from parties.vertical.offline.leave import PLAN, leave, plan_leaving
 from parties.vertical.offline.local_desk import VerticalDesk
-from parties.vertical.service.departure import record_departures
+from parties.vertical.service.departure import Departures
 from parties.vertical.service.desk import open_desk
 from parties.vertical.service.replay import plan_replay
 from protocol.errors import IdentityError
@@ -263,7 +264,7 @@ def test_no_party_approves_a_departure_that_it_has_not_trained(leaving: Leaving)
     leaving.trio.carry_out()
     (view,) = leaving.views("left")
     assert view.state is RequestState.REJECTED
-    assert "has not trained version" in view.reason
+    assert "has no record that version" in view.reason
 
 
 def test_a_start_goes_on_where_a_crash_left_the_request(leaving: Leaving) -> None:
@@ -271,7 +272,7 @@ def test_a_start_goes_on_where_a_crash_left_the_request(leaving: Leaving) -> Non
     leaving.train()
     us = leaving.trio.party("hub")
     with closing(leaving.trio.desk("hub")) as desk:
-        record_departures(us, party_models(us), desk)
+        Departures(us, party_models(us), desk).record()
     (view,) = leaving.views()
     assert view.state is RequestState.PENDING
     leaving.trio.carry_out()
@@ -301,6 +302,114 @@ def test_a_start_goes_on_where_a_crash_left_the_request(leaving: Leaving) -> Non
     assert verify(earlier, trusted).findings == []  # the one that right signed
     with closing(leaving.trio.desk("hub")) as desk:
         desk.journal.check_signatures()
+
+
+def test_other_requests_wait_until_a_departure_is_certified(leaving: Leaving) -> None:
+    """Both are ready at the same start: the batch would erase the version of the departure."""
+    leaving.leave()
+    leaving.train()
+    leaving.deliver()
+    made = leaving.trio.models()["hub"].newest_version().number
+    rows = list(kept_rows(leaving.trio.models()["left"]).values())[:2]
+    asked = leaving.trio.request("left", rows)
+    leaving.trio.carry_out()
+    for name in STAY:
+        assert leaving.receipt(name).version_after == made
+        view = leaving.trio.view(name, asked)
+        assert (view.state, view.version_before) == (RequestState.CERTIFIED, made)
+    leaving.trio.train(versions=dict.fromkeys(STAY, NEWEST))
+
+
+def test_a_later_version_keeps_what_proves_a_departure(
+    leaving: Leaving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if a batch had started first: the version of the departure is erased."""
+    leaving.train()
+    made = leaving.trio.models()["hub"].newest_version().number
+    leaving.trio.request("left", list(kept_rows(leaving.trio.models()["left"]).values())[:2])
+    with monkeypatch.context() as patched:
+        patched.setattr(Departures, "record", lambda _: True)
+        leaving.trio.carry_out()
+    numbers = [each.number for each in leaving.trio.models()["left"].files()]
+    assert numbers == [made + 1]
+    with pytest.raises(PolicyError, match=f"version {made} is the first one without right"):
+        leaving.trio.train(versions=dict.fromkeys(STAY, NEWEST))
+    leaving.trio.carry_out()
+    assert leaving.receipt("left") == leaving.receipt("hub")
+    assert leaving.receipt("hub").version_after == made
+
+
+def test_a_passive_party_neither_forges_nor_prevents_a_departure(leaving: Leaving) -> None:
+    """Its requests are rejected, and the active party makes its own."""
+    leaving.leave()
+    leaving.train()
+    number = leaving.trio.models()["hub"].newest_version().number
+    about = {"kind": "party", "version": number, "subjects_root": None}
+    forged = [leaving.trio.request("left", party=each, **about) for each in ("ghost", "right")]
+    withdrawn = leaving.trio.request("left", party="right", **about)
+    with closing(leaving.trio.desk("left")) as desk:
+        desk.append(EventKind.WITHDRAWN, withdrawn, DecisionBody(reason="prevents"))
+    made_up = leaving.trio.request("hub", party="ghost", **about)
+    with pytest.raises(PolicyError, match="first one without right, and the receipt"):
+        leaving.trio.train(versions=dict.fromkeys(STAY, NEWEST))
+    leaving.trio.carry_out()
+    found = {each.id: each for each in leaving.views()}
+    for each in (*forged, withdrawn):
+        assert found[each].state is RequestState.REJECTED
+        assert "only hub" in found[each].reason
+    assert "no record that version" in found[made_up].reason
+    certified = [each for each in found.values() if each.state is RequestState.CERTIFIED]
+    assert [(each.content.party, each.origin) for each in certified] == [("right", "hub")]
+    leaving.trio.train(versions=dict.fromkeys(STAY, NEWEST))
+
+
+def test_no_statement_is_signed_before_all_is_erased(
+    leaving: Leaving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash after the first erasure: the next call names what was erased before it, too."""
+    us = KeptTrio(leaving.trio.folder, leaving.whole).party("right")
+    kept = {f"model-{number}" for number, _ in party_models(us).contents()}
+    with monkeypatch.context() as patched:
+        patched.setattr("parties.vertical.offline.leave.remove_saved_model", crash)
+        with pytest.raises(Crash):
+            leaving.leave()
+    assert party_models(us).contents() == []
+    with closing(leaving.trio.desk("right")) as desk:
+        assert EventKind.LEFT not in [each.kind for each in desk.journal.events()]
+    leaving.leave()
+    made = read_departure(leaving.statement.read_bytes()).event
+    assert kept | {"saved-model"} <= {each["id"] for each in made.body["destroyed"]}
+    assert made.body["version"] == leaving.trio.models()["hub"].newest_version().number
+    assert not (us.state / PLAN).exists()
+
+
+def crash(*_: Any) -> None:
+    """End a call as a crash does."""
+    raise Crash
+
+
+def test_a_party_that_leaves_again_makes_a_new_statement(leaving: Leaving) -> None:
+    """Its old statement says nothing about what it trained after it had joined again."""
+    leaving.leave()
+    old, earlier = leaving.statement.read_bytes(), read_departure(leaving.statement.read_bytes())
+    leaving.trio.train()  # all three, with new weights
+    number = leaving.trio.models()["right"].newest_version().number
+    leaving.leave()
+    again = read_departure(leaving.statement.read_bytes())
+    assert earlier.event.body["version"] < again.event.body["version"] == number
+    assert f"model-{number}" in [each["id"] for each in again.event.body["destroyed"]]
+    leaving.train()
+    new = leaving.statement.read_bytes()
+    leaving.statement.write_bytes(old)
+    leaving.deliver()
+    leaving.trio.carry_out()
+    receipt = leaving.receipt("hub")
+    assert receipt.departures[0].statement is None
+    trusted = read_trust((leaving.folder("hub") / TRUST).read_bytes())
+    (finding,) = verify(receipt.encode(), trusted, Evidence(statement=old)).findings
+    assert finding.fault is Fault.BAD_STATEMENT
+    assert "from before version" in finding.message
+    assert verify(receipt.encode(), trusted, Evidence(statement=new)).findings == []
 
 
 @pytest.mark.slow
