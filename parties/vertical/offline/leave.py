@@ -90,6 +90,7 @@ def _body(local: VerticalDesk, found: tuple[StoredItem, ...]) -> tuple[str, Left
     present = present_version(party_models(party))
     stated = {each.request for each in events if each.origin == party.name}
     made = departure_of(party.name, events, present)
+    earlier: LeftBody | None
     if (interrupted := _read_plan(party)) and interrupted[0] not in stated:
         name, earlier = interrupted
     elif made.statement is not None and not found:
