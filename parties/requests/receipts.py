@@ -4,6 +4,7 @@ A batch of requests has one receipt. Its ID is that of the first request.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +12,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, Literal, cast
 
-from parties import __version__
 from parties.common.atomic_file import make_folder, write_atomically
 from parties.common.errors import IntegrityError
 from parties.requests.events import (
@@ -61,6 +61,7 @@ from unlearning.receipts.table import minute_text, table_of
 
 FOLDER: Final = "receipts"
 TRUST: Final = "trust.json"
+_VERSION: Final = re.compile("[0-9A-Za-z.+-]{1,64}")  # as a receipt names the program
 Role = Literal["active", "passive", "server", "client"]
 # Events that a party still makes after it has left.
 _AFTER_LEAVING: Final = (EventKind.NOTIFIED, EventKind.PURGED)
@@ -111,7 +112,7 @@ def build_receipt(
         completed_at=_minute(completed_at),
         clock_anomaly=any(each.clock_anomaly for each in batch),
         plan_hash=federation.plan_hash,
-        code_version=__version__,
+        code_version=_code_version(cast(StatedBody, each.body) for each in stated.values()),
         wheel_sha256=None,
         method=view.method,
         method_params_hash=_settings_hash(federation, view),
@@ -122,7 +123,7 @@ def build_receipt(
             cast(StatedBody, stated[name].body).transcript for name in sorted(stated)
         ),
         audit=_audit(events, view, federation.guard),
-        statements=tuple(_statement(name, stated[name], view) for name in sorted(stated)),
+        statements=tuple(_statement(name, stated[name], batch) for name in sorted(stated)),
         prev_receipt_hash=_previous(events, view),
     )
 
@@ -299,6 +300,21 @@ def _statements(
     }
 
 
+def _code_version(stated: Iterable[StatedBody]) -> str:
+    """The oldest version of the program that a party states; ``unknown`` if none states one.
+
+    Every party knows the statements, so that parties with different versions make equal receipts.
+    """
+    found = {each.profile.get("vfl", "") for each in stated}
+    valid = [each for each in found if _VERSION.fullmatch(each)]
+    return min(valid, key=_age, default="unknown")
+
+
+def _age(version: str) -> tuple[list[int], str]:
+    """What orders versions: their numbers, then their text."""
+    return [int(each) for each in re.findall("[0-9]+", version)], version
+
+
 def _party(name: str, role: Role, key: str) -> ReceiptParty:
     own = PartyKey(name, bytes.fromhex(key))
     return ReceiptParty(party=name, role=role, key_id=own.key_id, spki_sha256=own.spki_sha256)
@@ -350,9 +366,10 @@ def _settings_hash(federation: Federation, view: RequestView) -> str:
     return federation.plan_hash if view.content.kind == "party" else federation.params_hash
 
 
-def _statement(name: str, event: Event, view: RequestView) -> PartyStatement:
-    """The statement of a party; only a request for rows extends the list of forgotten IDs."""
+def _statement(name: str, event: Event, batch: Iterable[RequestView]) -> PartyStatement:
+    """The statement of a party; only a request that forgets rows extends the forgotten list."""
     body, time = cast(StatedBody, event.body), _minute(event.time)
+    forgets = any(not each.corrects and each.content.kind != "party" for each in batch)
     listed = Retained(
         id="forgotten-list",
         kind=ArtefactKind.FORGOTTEN_LIST,
@@ -386,7 +403,7 @@ def _statement(name: str, event: Event, view: RequestView) -> PartyStatement:
                 )
                 for each in body.keeps
             ),
-            *([listed] if view.content.kind != "party" else []),
+            *([listed] if forgets else []),
             Retained(
                 id="journal", kind=ArtefactKind.JOURNAL, reason=RetentionReason.PROOF, until=None
             ),

@@ -39,6 +39,7 @@ from unlearning.receipts.page import DataRecipient, NotificationResult, Notifica
 _FORGOTTEN_KEY: Final = "forgotten"  # names of keys in the party's key file
 _SUBMISSION_KEY: Final = "submissions"
 _SUBJECTS_KEY: Final = "subjects-"  # then the ID of the request
+_PURGED: Final = b""  # in place of the sealed subjects
 _NOTIFICATIONS_KEY: Final = "notifications-"  # then the ID of the request
 
 
@@ -259,6 +260,7 @@ class SubjectStore:
 
     def _store(self, request: str, subjects: Iterable[Subject]) -> None:
         key = self._keys.create(_SUBJECTS_KEY + request)
+        self._database.delete("subjects", "request = ?", (request,))
         self._database.insert(
             "subjects", (request, seal(key, _encoded(subjects), request.encode()))
         )
@@ -281,6 +283,15 @@ class SubjectStore:
                     self._database.delete("subjects", "request = ?", (request,))
                     self._store(request, kept)
 
+    def purged(self, request: str) -> bool:
+        """Return whether this database had the record of a request, and has purged it.
+
+        The event alone does not say so: a restored backup gets it back from the other parties.
+        """
+        return bool(
+            self._database.rows("subjects", "request = ? AND sealed = ?", (request, _PURGED))
+        )
+
     def purge(self, view: RequestView) -> None:
         """Delete the private records of a request; their keys are destroyed first.
 
@@ -295,6 +306,7 @@ class SubjectStore:
         self._keys.destroy(_SUBJECTS_KEY + view.id, _NOTIFICATIONS_KEY + view.id)
         with self._journal.transaction():
             self._database.delete("subjects", "request = ?", (view.id,))
+            self._database.insert("subjects", (view.id, _PURGED))
             self._database.delete("notifications", "request = ?", (view.id,))
             self._database.delete("submissions", "request = ?", (view.id,))
             self._journal.append(EventKind.PURGED, view.id, PurgedBody())
@@ -312,11 +324,13 @@ def named_ids(
 ) -> Container[bytes] | None:
     """Return the IDs of the rows that a request of this party names.
 
-    None if this party has neither the private record of the request nor forgotten its rows.
+    After a purge of the private record, these are the IDs that the request was the first to remove,
+    which may be none. None if this party has neither the record of the request nor forgotten its
+    rows.
     """
     found = subjects.of(request)
     if found is None:
-        return forgotten.of(request)
+        return forgotten.of(request) or (frozenset() if subjects.purged(request) else None)
     return frozenset(each.id for each in found if each.found is SubjectClass.ALIGNED)
 
 

@@ -23,6 +23,7 @@ from unlearning.receipts.receipt import (
     Receipt,
     ReceiptParty,
     ReceiptRequest,
+    RequestKind,
     decode_receipt,
 )
 from unlearning.receipts.table import read_table, table_of
@@ -125,7 +126,7 @@ def _checks_of_evidence(receipt: Receipt, trust: TrustFile, shown: Evidence) -> 
             "the party that left stated what it erased",
         )
     if shown.subject is not None:
-        yield check_subject(receipt, shown.subject), "the subject is one of the removed ones"
+        yield check_subject(receipt, shown.subject), _subject_sentence(receipt, shown.subject)
     if shown.openings is not None:
         yield check_openings(receipt, shown.openings), "the openings are all subjects of a request"
     if shown.journal is not None:
@@ -249,6 +250,20 @@ def check_openings(receipt: Receipt, data: bytes) -> list[FoundFault]:
     except ReceiptError as error:
         return [FoundFault(Fault.BAD_EVIDENCE, str(error))]
     return _compare_root(receipt, openings.request_id, root, "the openings are not all subjects")
+
+
+def _subject_sentence(receipt: Receipt, shown: SubjectEvidence) -> str:
+    """What a valid proof confirms, by the kind of the request that it names."""
+    corrected = {
+        each.request_id for each in receipt.requests if each.kind is RequestKind.CORRECTION
+    }
+    try:
+        proof = read_table(SubjectProof, shown.proof, "the proof")
+    except ReceiptError:  # the check reports it
+        return ""
+    if proof.request_id in corrected:
+        return "the subject is one of those whose labels were replaced"
+    return "the subject is one of the removed ones"
 
 
 def _compare_root(receipt: Receipt, request_id: str, root: str, wrong: str) -> list[FoundFault]:

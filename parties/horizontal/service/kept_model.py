@@ -118,7 +118,7 @@ def request_of(agreement: FederatedAgreement, view: RequestView) -> RequestBase:
     """
     content = view.content
     known = getattr(getattr(agreement, "labels", None), "classes", ())
-    if content.kind in ("rows", "party") or not {*content.classes} <= {*known}:
+    if content.kind in ("rows", "correction", "party") or not {*content.classes} <= {*known}:
         raise PolicyError(
             f"the request {view.id} names {content.kind} {', '.join(content.classes)[:100]}, which "
             f"a run in the {agreement.mode} mode does not have",
@@ -148,7 +148,7 @@ def listed_rows(
     """Return the IDs of the rows that this client's requests name in a list, by request name.
 
     The lists are in the private records of the client; after a purge of a record, the list of
-    forgotten IDs still recognises its rows.
+    forgotten IDs still recognises the rows that the request was the first to remove.
 
     Raises:
         StorageError: the client has no record of a request.

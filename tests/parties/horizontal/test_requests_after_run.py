@@ -1,6 +1,7 @@
 """Requests of a run with a server after its end: kept models, receipts, and later trainings."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from configs.config_file import canonical_agreement
 from configs.errors import ConfigError
 from parties.cli.main import app
 from parties.cli.modes import read_runnable
-from parties.horizontal.service.kept_model import federated_models, read_kept_model
+from parties.common.errors import PolicyError
+from parties.horizontal.service.kept_model import federated_models, read_kept_model, request_of
 from parties.requests.events import EventKind
 from parties.requests.lifecycle import RequestState
 from unlearning.receipts.keys import TrustedKey, TrustFile
@@ -147,6 +149,17 @@ def test_a_request_of_another_mode_is_rejected_by_policy(tmp_path: Path) -> None
     view = federation.view("elm", out, request)
     assert view.state is RequestState.REJECTED
     assert "does not have" in view.reason
+
+
+def test_a_correction_is_refused_by_name(tmp_path: Path) -> None:
+    federation, out = ClientFederation(tmp_path), tmp_path / "runs"
+    federation.state("elm", out).mkdir(parents=True)
+    view = federation.view("elm", out, federation.record("elm", out, [1, 2]))
+    content = view.content.model_copy(update={"kind": "correction"})
+    agreement = read_runnable(federation.config, [], None).agreement
+    corrects = replace(view, content=content)
+    with pytest.raises(PolicyError, match="names correction"):
+        request_of(agreement, corrects)
 
 
 @pytest.mark.slow

@@ -137,7 +137,7 @@ def test_request_starts_again_from_a_version_that_does_not_know_it(three: Federa
     found = view(three)
     assert (found.state, found.starts, found.ignored) == (RequestState.RUNNING, 2, 0)
     assert (found.version_after, found.receipt, found.signatures) == (None, None, frozenset())
-    assert largest_version(three.journals["shop"].events()) == 2
+    assert largest_version(three.journals["shop"].events(), "bank") == 2
     append(three, "bank", EventKind.VERIFIED, request, VerifiedBody(version=3))
     append(three, "bank", EventKind.COMPLETED, request, CompletedBody(receipt="b" * 64))
     found = view(three)

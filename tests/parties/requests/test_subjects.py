@@ -18,6 +18,7 @@ from parties.requests.subjects import (
     aligned_rows,
     classify,
     count_classes,
+    named_ids,
     openings,
     subjects_root,
 )
@@ -150,6 +151,24 @@ def test_purge_deletes_the_private_record_of_an_ended_request(
     assert keys.get(f"subjects-{request}") is None
     assert two.journals["shop"].database.rows("submissions") == []
     assert two.views("shop")[0].purged == {"shop"}
+
+
+def test_purged_request_whose_rows_an_earlier_one_removed_names_none(
+    two: Federation, store: SubjectStore, forgotten: ForgottenList
+) -> None:
+    first, _ = submit(two, store, classify(listed("p1", "p2"), HELD, ROWS, forgotten))
+    second, _ = submit(two, store, classify(listed("p2"), HELD, ROWS, forgotten))
+    forgotten.add([b"p1", b"p2"], first, "2026-11-02")
+    assert forgotten.add([b"p2"], second, "2026-11-02") == 0
+    for each in (first, second):
+        two.journals["shop"].append(EventKind.WITHDRAWN, each, DecisionBody())
+    for view in two.views("shop"):
+        store.purge(view)
+    before, after = (named_ids(each, store, forgotten) for each in (first, second))
+    assert before is not None
+    assert b"p1" in before
+    assert after == frozenset()
+    assert named_ids(new_request_id(two.clock.now), store, forgotten) is None
 
 
 def test_subjects_under_another_key_are_refused(

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from request_federation import person_id, write_trio
+from request_federation import PATIENCE, person_id, write_trio
 from three_parties import PARTIES
 from two_versions import ROOT, TwoVersions, canonical_agreements, unpack_version_before
 
@@ -16,6 +16,16 @@ CONFIGS = ("vertical/digits.toml", "horizontal/digits.toml")  # one of each fami
 def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The code of the version before."""
     return unpack_version_before(tmp_path_factory.mktemp("before"))
+
+
+def patient_trio(folder: Path) -> Path:
+    """The config of three parties that wait long for each other, on a loaded machine."""
+    config = write_trio(folder).config
+    text = config.read_text()
+    for limit in ("join_seconds", "step_seconds"):
+        text = text.replace(f"{limit} = 60.0", f"{limit} = {PATIENCE - 60}")
+    config.write_text(text)
+    return config
 
 
 def request_to_forget(federation: TwoVersions, out: Path, name: str) -> str:
@@ -44,7 +54,7 @@ def carry_out(federation: TwoVersions, out: Path, request: str, *readers: str) -
 def test_two_versions_train_predict_and_forget_together(
     before: Path, tmp_path: Path, old: tuple[str, ...]
 ) -> None:
-    config = write_trio(tmp_path / "trio").config
+    config = patient_trio(tmp_path / "trio")
     federation, out = TwoVersions(config, before, old), tmp_path / "out"
     federation.train(out)
     assert PERSON in federation.predict(out)
@@ -56,7 +66,7 @@ def test_two_versions_train_predict_and_forget_together(
 @pytest.mark.timeout(900)
 def test_folders_of_the_version_before_are_read(before: Path, tmp_path: Path) -> None:
     """All parties are upgraded with a kept model and an open request of the version before."""
-    config = write_trio(tmp_path / "trio").config
+    config = patient_trio(tmp_path / "trio")
     old, out = TwoVersions(config, before, PARTIES), tmp_path / "out"
     old.train(out)
     request = request_to_forget(old, out, "right")

@@ -15,6 +15,7 @@ from sample_receipt import (
     journal_with_end,
     openings,
     proof,
+    request,
     signed,
     trust,
     unsigned,
@@ -22,6 +23,7 @@ from sample_receipt import (
 from typer.testing import CliRunner
 
 from unlearning.receipts.__main__ import app
+from unlearning.receipts.receipt import RequestKind
 
 ROOT = Path(__file__).parents[3]
 # Refuses every use of the network, and fails if a large library was loaded.
@@ -87,6 +89,16 @@ def test_valid_receipt_says_what_was_confirmed_and_what_not(folder: Path) -> Non
     assert "confirmed: the subject is one of the removed ones" in output
     assert "does not prove absence of influence by itself" in output
     assert "was not compared with a Retrain" in output
+
+
+def test_subject_of_a_correction_is_not_called_removed(folder: Path) -> None:
+    corrected = request().model_copy(update={"kind": RequestKind.CORRECTION})
+    receipt = signed(unsigned().model_copy(update={"requests": (corrected,)}), "bank", "shop")
+    (folder / "receipt.json").write_bytes(receipt.encode())
+    code, output = run(folder, "--keys", "trust.json", *subject(2))
+    assert code == 0
+    assert "confirmed: the subject is one of those whose labels were replaced" in output
+    assert "removed ones" not in output
 
 
 @pytest.mark.parametrize(
