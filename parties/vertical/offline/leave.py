@@ -89,7 +89,6 @@ def _body(local: VerticalDesk, found: tuple[StoredItem, ...]) -> tuple[str, Left
     party, events = local.party, list(local.desk.journal.events())
     present = present_version(party_models(party))
     stated = {each.request for each in events if each.origin == party.name}
-    earlier: LeftBody | None
     made = departure_of(party.name, events, present)
     earlier: LeftBody | None
     if (interrupted := _read_plan(party)) and interrupted[0] not in stated:
