@@ -1,0 +1,201 @@
+"""``vfl init``: writes the agreement and a party's settings from the party's table."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from parties.cli.console import Console
+from parties.cli.options import DebugOption, Format, FormatOption, Role
+
+if TYPE_CHECKING:
+    from parties.cli.setup.files import NewFiles
+    from parties.cli.setup.options import InitOptions
+    from parties.data.holding import Holding
+
+
+def init_command(  # noqa: PLR0913  a command has the options that it has
+    *,
+    file: Annotated[
+        str,
+        typer.Argument(help="CSV or Parquet file, or URL of a database (sqlite:///people.db)."),
+    ],
+    role: Annotated[
+        Role | None, typer.Option(help="active: this party has the labels; starts an agreement.")
+    ] = None,
+    join: Annotated[
+        Path | None,
+        typer.Option(readable=False, help="Join this agreement as its passive party."),
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Option("--id", help="Column of IDs; repeat it if several columns form the ID."),
+    ] = None,
+    party: Annotated[
+        str | None, typer.Option(help="Name of this party; else the name of the file.")
+    ] = None,
+    partner: Annotated[
+        str | None, typer.Option(help="Name of the other party; else it adds itself with --join.")
+    ] = None,
+    federation: Annotated[
+        str | None, typer.Option(help="Name of the federation; else the name of the file.")
+    ] = None,
+    hub: Annotated[
+        str | None,
+        typer.Option(help="Host:port where the active party listens and the partner connects."),
+    ] = None,
+    table: Annotated[str | None, typer.Option(help="Table of the database.")] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="Delimiter of a CSV file (, ; | or tab); else detected.")
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Encoding of a CSV file, such as cp1252; else detected.")
+    ] = None,
+    decimal: Annotated[
+        str | None, typer.Option(help="Decimal separator of a CSV file (, or .); else detected.")
+    ] = None,
+    declared_rows: Annotated[
+        int | None, typer.Option(min=1, help="Number of rows that others see, at a partner.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Write the files into this folder; with --join the agreement's.")
+    ] = Path(),
+    yes: Annotated[bool, typer.Option("--yes", help="Accept the proposed label.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files.")] = False,
+    output: FormatOption = Format.TEXT,
+    debug: DebugOption = False,
+) -> None:
+    """Write the agreement and this party's settings from this party's table.
+
+    The command detects separators, encoding, IDs, label and the use of each
+    column, reads all rows as a run does, and prints the size of a run and the
+    next commands. It overwrites no file without --force.
+    The active party starts with --role active. The partner joins with --join.
+    """
+    console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
+
+    def options() -> "InitOptions":
+        from parties.cli.setup.options import InitOptions
+        from parties.cli.setup.table import TableOptions, stem_name
+
+        name = stem_name(file, "active")
+        return InitOptions(
+            file=file,
+            table=TableOptions(
+                table=table, ids=tuple(ids or ()),
+                delimiter=delimiter, encoding=encoding, decimal=decimal,
+            ),
+            label=label,
+            federation=federation or name,
+            party=party or ("" if join else name),
+            partner=partner or "",
+            hub=hub, out=out, yes=yes, force=force, declared_rows=declared_rows,
+        )  # fmt: skip
+
+    console.run(lambda: _init(options(), role, join, console))
+
+
+def _init(options: "InitOptions", role: Role | None, join: Path | None, console: Console) -> None:
+    from parties.cli.setup.active import start_federation
+    from parties.cli.setup.joining import join_federation
+
+    _refuse_unsuitable(options, role, join)
+    if join is None:
+        new = start_federation(options, _confirm(console))
+    else:
+        new = join_federation(options, join)
+    new.refuse_existing()
+    holding = new.read()
+    options.out.mkdir(parents=True, exist_ok=True)
+    new.write()
+    for path in new.texts:
+        console.print(f"wrote {path}", event="wrote", path=str(path))
+    _show_columns(new, console)
+    _show_size(new, holding, console)
+    _show_next(new, console)
+
+
+def _refuse_unsuitable(options: "InitOptions", role: Role | None, join: Path | None) -> None:
+    from parties.cli.arguments import check_hub_address
+    from parties.common.errors import UsageProblem
+
+    if join is None and role is not Role.ACTIVE:
+        raise UsageProblem(
+            "vfl init needs --role active or --join AGREEMENT",
+            "the party with the labels gives --role active; its partner gives --join with the "
+            "agreement that the active party has sent",
+        )
+    if join is not None and role not in (None, Role.PASSIVE):
+        raise UsageProblem(
+            f"--join is for the passive party, not for --role {role}", "remove --role"
+        )
+    only = {"--label": options.label, "--partner": options.partner} if join else {}
+    only |= {"--declared-rows": options.declared_rows} if join is None else {}
+    for option, value in only.items():
+        if value:
+            other = "the active party" if join else "a party that joins"
+            raise UsageProblem(f"{option} is for {other}", f"remove {option}")
+    if options.hub:
+        check_hub_address(options.hub, dials=join is not None)
+
+
+def _confirm(console: Console) -> Any:
+    import sys
+
+    if not sys.stdin.isatty() or not console.terminal.is_terminal:
+        return None
+    return lambda question: typer.confirm(question, default=True)
+
+
+def _show_columns(new: "NewFiles", console: Console) -> None:
+    from parties.data.detection.columns import ColumnUse
+
+    counts = {use.value: len(new.proposal.of_use(use)) for use in ColumnUse}
+    ids = ", ".join(new.proposal.ids)
+    label = f", label {new.proposal.label} ({len(new.proposal.classes)} classes)"
+    console.print(
+        f"ID {ids}{label if new.proposal.label else ''}, {counts['numeric']} numeric, "
+        f"{counts['categorical']} categorical, {counts['ignored']} ignored columns",
+        event="columns", **counts,
+    )  # fmt: skip
+    for each in new.proposal.of_use(ColumnUse.IGNORED):
+        console.print(
+            f"ignored: {each.name} ({each.reason})",
+            event="ignored", column=each.name, reason=each.reason,
+        )  # fmt: skip
+
+
+def _show_size(new: "NewFiles", holding: "Holding", console: Console) -> None:
+    import numpy as np
+
+    from parties.cli.setup.sizing import run_size
+    from parties.data.preprocess import fit_preprocessing
+    from parties.doctor.check import ExaminedVerticalParty
+    from parties.doctor.machine import estimate_memory
+
+    party = ExaminedVerticalParty(
+        config=new.config, name=new.options.party, settings=new.settings,
+        folder=new.path.parent, certificates=Path(), out=Path("runs"), address=None,
+    )  # fmt: skip
+    own = max(1, fit_preprocessing(holding, np.arange(len(holding))).width)
+    size = run_size(
+        new.agreement, len(holding), dict.fromkeys(new.agreement.feature_parties, own)
+    )
+    memory = estimate_memory(party)
+    console.print(
+        f"size of a run: {len(holding)} rows, {new.proposal.features} columns ({own} features), "
+        f"at most {memory / 1e9:.1f} GB of memory, {size.sent / 1e6:.1f} MB between the parties, "
+        f"about {size.seconds / 60:.1f} minutes (bytes from the agreement, if all rows are common; "
+        f"time from a step measured here, {size.step * 1e3:.1f} ms, and recorded constants for "
+        "messages without network delay)",
+        event="size", rows=len(holding), columns=new.proposal.features, features=own,
+        memory=memory, bytes=size.sent, steps=size.steps, seconds=size.seconds,
+    )  # fmt: skip
+
+
+def _show_next(new: "NewFiles", console: Console) -> None:
+    from parties.cli.setup.next_steps import next_steps
+
+    for text in next_steps(new):
+        console.print(text, event="next", step=text)
