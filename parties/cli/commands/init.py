@@ -130,8 +130,9 @@ def _refuse_unsuitable(options: "InitOptions", role: Role | None, join: Path | N
         raise UsageProblem(
             f"--join is for the passive party, not for --role {role}", "remove --role"
         )
-    only = {"--label": options.label, "--partner": options.partner} if join else {}
-    only |= {"--declared-rows": options.declared_rows} if join is None else {}
+    only: dict[str, object] = {"--declared-rows": options.declared_rows}
+    if join is not None:
+        only = {"--label": options.label, "--partner": options.partner}
     for option, value in only.items():
         if value:
             other = "the active party" if join else "a party that joins"
@@ -179,9 +180,7 @@ def _show_size(new: "NewFiles", holding: "Holding", console: Console) -> None:
         folder=new.path.parent, certificates=Path(), out=Path("runs"), address=None,
     )  # fmt: skip
     own = max(1, fit_preprocessing(holding, np.arange(len(holding))).width)
-    size = run_size(
-        new.agreement, len(holding), dict.fromkeys(new.agreement.feature_parties, own)
-    )
+    size = run_size(new.agreement, len(holding), dict.fromkeys(new.agreement.feature_parties, own))
     memory = estimate_memory(party)
     console.print(
         f"size of a run: {len(holding)} rows, {new.proposal.features} columns ({own} features), "

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from parties.cli.console import Console
-from parties.cli.options import DebugOption, Format
+from parties.cli.options import DebugOption
 
 
 class ConfigMode(StrEnum):

@@ -6,14 +6,14 @@ from typing import Final
 from parties.cli.setup.options import InitOptions
 from parties.data.sources.csv_source import toml_text
 
-_ROWS_PER_STEP: Final = 150  # an epoch has about this many steps
+_STEPS: Final = 150  # an epoch has about this many steps
 _BATCHES, _HIDDEN, _WIDTHS = (32, 512), (32, 128), (8, 32)  # smallest and largest values
 _TRAINED: Final = 0.7  # fraction of the rows that the default split trains
 
 
 def scaled_batch(rows: int) -> int:
     """Return the rows of a batch: the power of two from 32 to 512 for about 150 steps an epoch."""
-    return _power(_TRAINED * rows / _ROWS_PER_STEP, *_BATCHES)
+    return _power(_TRAINED * rows / _STEPS, *_BATCHES)
 
 
 def scaled_hidden(features: int) -> int:
@@ -26,9 +26,7 @@ def scaled_width(features: int) -> int:
     return _power(features, *_WIDTHS)
 
 
-def agreement_text(
-    options: InitOptions, classes: Sequence[str], rows: int, features: int
-) -> str:
+def agreement_text(options: InitOptions, classes: Sequence[str], rows: int, features: int) -> str:
     """Return the agreement; without a partner, the partner adds its entry with ``--join``.
 
     Args:
@@ -44,8 +42,9 @@ def agreement_text(
     named = ", ".join(map(toml_text, classes))
     return f"""\
 #:schema ./agreement.schema.json
-# Agreement of the federation {options.federation}: the same file at all parties. `vfl schema --out .`
-# writes the schema, with which editors complete this file; docs/configuration.md lists all keys.
+# Agreement of the federation {options.federation}: the same file at all parties.
+# `vfl schema --out .` writes the schema with which editors complete this file;
+# docs/configuration.md lists all keys.
 
 federation = "{options.federation}"
 
@@ -57,7 +56,8 @@ classes = [{named}]
 minimum = 100    # the run stops if fewer rows are common; a small number tells more about a row
 
 [training]
-# Scaled with the {rows} rows of {options.party}: about {_ROWS_PER_STEP} steps an epoch (32 to 512 rows).
+# Scaled with the {rows} rows of {options.party}: about {_STEPS} steps an epoch,
+# from 32 to 512 rows a step.
 batch = {scaled_batch(rows)}
 epochs = 20
 patience = 5     # stop after 5 epochs without a lower loss on validation rows
@@ -73,7 +73,8 @@ def party_entry(name: str, role: str, features: int) -> str:
     lines = [f"[parties.{name}]", f'role = "{role}"']
     if features:
         lines += [
-            f"# Scaled with {features} columns: embeddings of 8 to 32, a hidden layer of 32 to 128.",
+            f"# Scaled with {features} columns: embeddings of 8 to 32 numbers, and",
+            "# a hidden layer of 32 to 128.",
             f"width = {scaled_width(features)}",
             f'bottom = {{ kind = "mlp", hidden = [{scaled_hidden(features)}] }}',
         ]

@@ -1,7 +1,6 @@
 """The table that ``vfl init`` reads: a CSV file, a Parquet file, or a table of a database."""
 
 import tomllib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -138,7 +137,9 @@ def _entries(proposal: TableProposal, use: ColumnUse, rows: int) -> list[str]:
 def _csv(path: Path, options: TableOptions) -> tuple[str, tuple[str, ...], TableSample, CsvForm]:
     delimiter = _NAMES.get(options.delimiter or "", options.delimiter)
     if delimiter not in (None, *DELIMITERS):
-        raise UsageProblem("--delimiter must be one of , ; | and tab", "for example --delimiter tab")
+        raise UsageProblem(
+            "--delimiter must be one of , ; | and tab", "for example --delimiter tab"
+        )
     if options.decimal not in (None, ",", "."):
         raise UsageProblem("--decimal must be , or .", "for example --decimal ,")
     form = detect_csv(
@@ -162,9 +163,7 @@ def _parquet(path: Path) -> tuple[str, tuple[str, ...], TableSample, CsvForm]:
     return "parquet", keys, sample_parquet(path), CsvForm()
 
 
-def _database(
-    url: str, options: TableOptions
-) -> tuple[str, tuple[str, ...], TableSample, CsvForm]:
+def _database(url: str, options: TableOptions) -> tuple[str, tuple[str, ...], TableSample, CsvForm]:
     if options.table is None:
         raise UsageProblem(
             "a database needs the name of a table", "give --table NAME or --table SCHEMA.NAME"

@@ -252,22 +252,21 @@ _DATE_REASON: Final = "a date; no setting uses dates: derive a number, such as d
 def _use(name: str, values: Sequence[str], decimal: Decimal) -> tuple[ColumnUse, str]:
     """Return the use of a column of features, and the reason, by its present ``values``."""
     different = set(values)
-    if not values:
-        return ColumnUse.IGNORED, "no value in any row"
-    if len(different) == 1:
-        return ColumnUse.IGNORED, "the same value in all rows"
-    if all(map(_is_date, different)):
-        return ColumnUse.IGNORED, _DATE_REASON
-    if _are_numbers(different, decimal):
+    few = len(different) <= MAX_TEXTS and len(different) * 2 <= len(values)
+    reason = ""
+    if len(different) < 2:
+        reason = "the same value in all rows" if values else "no value in any row"
+    elif all(map(_is_date, different)):
+        reason = _DATE_REASON
+    elif _are_numbers(different, decimal):
         return _use_of_numbers(name, different)
-    if has_thousands(different, decimal):
-        return (
-            ColumnUse.IGNORED,
-            "numbers with separators of thousands: write them without, and move it to numeric",
-        )
-    if len(different) <= MAX_TEXTS and len(different) * 2 <= len(values):
-        return ColumnUse.CATEGORICAL, f"{len(different)} different texts"
-    return ColumnUse.IGNORED, f"free text: {len(different)} different texts"
+    elif has_thousands(different, decimal):
+        reason = "numbers with separators of thousands: write them without, and list it as numeric"
+    elif not few:
+        reason = f"free text: {len(different)} different texts"
+    if reason:
+        return ColumnUse.IGNORED, reason
+    return ColumnUse.CATEGORICAL, f"{len(different)} different texts"
 
 
 def _use_of_numbers(name: str, different: set[str]) -> tuple[ColumnUse, str]:
@@ -306,7 +305,7 @@ def _is_date(text: str) -> bool:
     day = _TIME.sub("", text)
     for form in _DATES:
         try:
-            datetime.strptime(day, form)  # noqa: DTZ007  the form alone is checked
+            datetime.strptime(day, form)
         except ValueError:
             continue
         return True

@@ -162,10 +162,10 @@ def _separators(cells: Sequence[str]) -> tuple[set[Decimal], bool]:
     shown: set[Decimal] = set()
     doubt = False
     for decimal, other in ((",", "."), (".", ",")):
-        plain = [cell for cell in cells if _PLAIN[decimal].fullmatch(cell)]  # type: ignore[index]
-        grouped = [cell for cell in plain if _THOUSANDS[other].fullmatch(cell)]  # type: ignore[index]
+        plain = [cell for cell in cells if _PLAIN[decimal].fullmatch(cell)]
+        grouped = [cell for cell in plain if _THOUSANDS[other].fullmatch(cell)]
         both = any(
-            _THOUSANDS[decimal].fullmatch(cell) and other in cell and decimal in cell  # type: ignore[index]
+            _THOUSANDS[decimal].fullmatch(cell) and other in cell and decimal in cell
             for cell in cells
         )
         if len(plain) > len(grouped) or both:

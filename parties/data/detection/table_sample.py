@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from parties.common.errors import DataError
 from parties.data.detection.csv_form import CsvForm
 from parties.data.sources.collect import ColumnRoles
@@ -85,9 +88,6 @@ def sample_parquet(path: Path, cells: int = SAMPLE_CELLS) -> TableSample:
     Raises:
         DataError: the file is not a Parquet file.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         with pq.ParquetFile(path) as file:
             schema, rows = file.schema_arrow, file.metadata.num_rows
@@ -130,7 +130,8 @@ def _typed(file: str, rows: int, values: dict[str, list[Any]], other: set[str]) 
         rows=rows,
         columns={
             name: [_text(cell) for cell in cells]
-            for name, cells in values.items() if name not in other
+            for name, cells in values.items()
+            if name not in other
         },
         dates=frozenset(dates),
         inexact=frozenset(inexact),

@@ -202,9 +202,7 @@ def split_record(line: str, delimiter: str) -> list[str]:
     return [cell.strip() for cell in next(records, [])]
 
 
-def _refuse_other_delimiter(
-    data: CsvData, file: str, header: str, columns: Sequence[str]
-) -> None:
+def _refuse_other_delimiter(data: CsvData, file: str, header: str, columns: Sequence[str]) -> None:
     """Raise ``DataError`` if the header has the named columns only with another delimiter."""
     named = data.named_columns.keys()
     if named <= set(columns) and (named or len(columns) > 1):

@@ -246,7 +246,7 @@ def test_each_delimiter_splits_plain_and_quoted_lines(tmp_path: Path, delimiter:
 def test_wrong_delimiter_is_refused_with_the_line_to_paste(tmp_path: Path) -> None:
     for options in ({"id": KEYS}, {}):  # with and without named columns
         error = refusal(tmp_path, GERMAN, **options)
-        assert "the header of rows.csv has 1 field with delimiter = \",\", and 3 fields" in error
+        assert 'the header of rows.csv has 1 field with delimiter = ",", and 3 fields' in error
         assert 'set delimiter = ";" in' in error
     error = refusal(tmp_path, "id,x\na,1\n", id=KEYS, delimiter="\t")
     assert 'set delimiter = ","' in error
@@ -304,7 +304,7 @@ def test_head_is_checked_with_delimiter_and_encoding() -> None:
     data = CsvData(kind="csv", path=Path("a.csv"), id=KEYS, label="ort", delimiter=";")
     assert data.check_head("a.csv", GERMAN.encode()).startswith("3 columns")
     comma = data.model_copy(update={"delimiter": ","})
-    with pytest.raises(DataError, match="the header of a.csv has 1 field") as caught:
+    with pytest.raises(DataError, match=r"the header of a\.csv has 1 field") as caught:
         comma.check_head("a.csv", GERMAN.encode())
     assert 'delimiter = ";"' in caught.value.hint
     with pytest.raises(DataError, match="the header is not UTF-8") as caught:
