@@ -118,6 +118,7 @@ def _init(options: "InitOptions", role: Role | None, join: Path | None, console:
 
 def _refuse_unsuitable(options: "InitOptions", role: Role | None, join: Path | None) -> None:
     from parties.cli.arguments import check_hub_address
+    from parties.cli.setup.table import is_legal_name
     from parties.common.errors import UsageProblem
 
     if join is None and role is not Role.ACTIVE:
@@ -137,6 +138,15 @@ def _refuse_unsuitable(options: "InitOptions", role: Role | None, join: Path | N
         if value:
             other = "the active party" if join else "a party that joins"
             raise UsageProblem(f"{option} is for {other}", f"remove {option}")
+    named = {"--party": options.party, "--partner": options.partner}
+    for option, name in {**named, "--federation": options.federation}.items():
+        if name and not is_legal_name(name):
+            raise UsageProblem(
+                f"{option} {name[:40]}: a name has lower-case letters, digits and hyphens",
+                "begin with a letter, and write at most 31 characters",
+            )
+    if options.partner and options.partner == options.party:
+        raise UsageProblem("--partner and --party are the same", "give the partner another name")
     if options.hub:
         check_hub_address(options.hub, dials=join is not None)
 

@@ -26,6 +26,11 @@ def join_federation(options: InitOptions, path: Path) -> NewFiles:
     text = _read(path)
     declared = _declared(path)
     party = options.party or _open_place(path, declared) or stem_name(options.file, "partner")
+    if declared.get(party) == "active":
+        raise ConfigError(
+            f"{path}: {party} is the active party, which wrote the agreement",
+            "give --party NAME with the name of the party that joins",
+        )
     options = replace(options, party=party, out=path.parent)
     table = open_table(options.file, options.table)
     proposal = table.proposal(None)
@@ -96,11 +101,6 @@ def _refuse_unsuitable_entry(
     path: Path, agreement: VerticalAgreement, options: InitOptions, proposal: TableProposal
 ) -> None:
     entry = agreement.parties[options.party]
-    if entry.role != "passive":
-        raise ConfigError(
-            f"{path}: {options.party} is the active party, which wrote the agreement",
-            "give --party NAME with the name of the party that joins",
-        )
     if entry.columns not in (None, proposal.features):
         raise DataError(
             f"the agreement requires parties.{options.party}.columns = {entry.columns}, but the "

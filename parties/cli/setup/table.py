@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
+from configs.table import Name
 from parties.common.errors import DataError, UsageProblem
 from parties.data.detection.columns import (
     ColumnUse,
@@ -142,6 +143,12 @@ def _csv(path: Path, options: TableOptions) -> tuple[str, tuple[str, ...], Table
         )
     if options.decimal not in (None, ",", "."):
         raise UsageProblem("--decimal must be , or .", "for example --decimal ,")
+    try:
+        "".encode(options.encoding or "utf-8")
+    except LookupError:
+        raise DataError(
+            f"there is no encoding {options.encoding}", "for example --encoding cp1252"
+        ) from None
     form = detect_csv(
         path,
         delimiter=delimiter,
@@ -205,6 +212,15 @@ def stem_name(given: str, fallback: str) -> str:
     name = "".join(each if each.isascii() and each.isalnum() else "-" for each in stem)
     name = name.lstrip("-0123456789").rstrip("-")[:31].rstrip("-")
     return name or fallback
+
+
+def is_legal_name(name: str) -> bool:
+    """Return whether a party or a federation can have this name."""
+    try:
+        TypeAdapter(Name).validate_python(name)
+    except ValidationError:
+        return False
+    return True
 
 
 def parsed(text: str) -> dict[str, Any]:

@@ -222,6 +222,11 @@ def check_known(sample: TableSample, names: Sequence[str], option: str) -> None:
 
 
 def _classes(sample: TableSample, label: str, marks: frozenset[str]) -> tuple[str, ...]:
+    if label in sample.inexact:
+        raise DataError(
+            f"column {label!r} of {sample.file} has binary fractions, so its classes have no names",
+            "store the label as text or as a whole number, or choose another column with --label",
+        )
     cells = sample.columns[label]
     void = sum(not cell or cell in marks for cell in cells)
     if void:
@@ -230,11 +235,6 @@ def _classes(sample: TableSample, label: str, marks: frozenset[str]) -> tuple[st
             "remove these rows, or choose another column with --label COLUMN",
         )
     classes = set(cells)
-    if label in sample.inexact:
-        raise DataError(
-            f"column {label!r} of {sample.file} has binary fractions, so its classes have no names",
-            "store the label as text or as a whole number, or choose another column with --label",
-        )
     if not MIN_CLASSES <= len(classes) <= MAX_CLASSES:
         raise DataError(
             f"column {label!r} of {sample.file} has {len(classes)} different values",
