@@ -14,55 +14,81 @@ if TYPE_CHECKING:
     from parties.data.holding import Holding
 
 
+FileArgument = Annotated[
+    str, typer.Argument(help="CSV or Parquet file, or URL of a database (sqlite:///people.db).")
+]
+StartOption = Annotated[
+    Role | None,
+    typer.Option("--role", help="active: this party has the labels; starts an agreement."),
+]
+JoinOption = Annotated[
+    Path | None,
+    typer.Option("--join", readable=False, help="Join this agreement as its passive party."),
+]
+LabelOption = Annotated[str | None, typer.Option("--label", help="Column with the labels.")]
+IdOption = Annotated[
+    list[str] | None,
+    typer.Option("--id", help="Column of IDs; repeat it if several columns form the ID."),
+]
+NameOption = Annotated[
+    str | None, typer.Option("--party", help="Name of this party; else the name of the file.")
+]
+PartnerOption = Annotated[
+    str | None,
+    typer.Option("--partner", help="Name of the other party; else it adds itself with --join."),
+]
+FederationOption = Annotated[
+    str | None,
+    typer.Option("--federation", help="Name of the federation; else the name of the file."),
+]
+AddressOption = Annotated[
+    str | None,
+    typer.Option("--hub", help="Host:port where the active party listens and others connect."),
+]
+TableOption = Annotated[str | None, typer.Option("--table", help="Table of the database.")]
+DelimiterOption = Annotated[
+    str | None,
+    typer.Option("--delimiter", help="Delimiter of a CSV file (, ; | or tab); else detected."),
+]
+EncodingOption = Annotated[
+    str | None,
+    typer.Option("--encoding", help="Encoding of a CSV file, such as cp1252; else detected."),
+]
+DecimalOption = Annotated[
+    str | None,
+    typer.Option("--decimal", help="Decimal separator of a CSV file (, or .); else detected."),
+]
+RowsOption = Annotated[
+    int | None,
+    typer.Option("--declared-rows", min=1, help="Number of rows that others see, at a partner."),
+]
+FolderOption = Annotated[
+    Path,
+    typer.Option("--out", help="Write the files into this folder; with --join the agreement's."),
+]
+YesOption = Annotated[bool, typer.Option("--yes", help="Accept the proposed label.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files.")]
+
+
 def init_command(  # noqa: PLR0913  a command has the options that it has
     *,
-    file: Annotated[
-        str,
-        typer.Argument(help="CSV or Parquet file, or URL of a database (sqlite:///people.db)."),
-    ],
-    role: Annotated[
-        Role | None, typer.Option(help="active: this party has the labels; starts an agreement.")
-    ] = None,
-    join: Annotated[
-        Path | None,
-        typer.Option(readable=False, help="Join this agreement as its passive party."),
-    ] = None,
-    label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None,
-    ids: Annotated[
-        list[str] | None,
-        typer.Option("--id", help="Column of IDs; repeat it if several columns form the ID."),
-    ] = None,
-    party: Annotated[
-        str | None, typer.Option(help="Name of this party; else the name of the file.")
-    ] = None,
-    partner: Annotated[
-        str | None, typer.Option(help="Name of the other party; else it adds itself with --join.")
-    ] = None,
-    federation: Annotated[
-        str | None, typer.Option(help="Name of the federation; else the name of the file.")
-    ] = None,
-    hub: Annotated[
-        str | None,
-        typer.Option(help="Host:port where the active party listens and the partner connects."),
-    ] = None,
-    table: Annotated[str | None, typer.Option(help="Table of the database.")] = None,
-    delimiter: Annotated[
-        str | None, typer.Option(help="Delimiter of a CSV file (, ; | or tab); else detected.")
-    ] = None,
-    encoding: Annotated[
-        str | None, typer.Option(help="Encoding of a CSV file, such as cp1252; else detected.")
-    ] = None,
-    decimal: Annotated[
-        str | None, typer.Option(help="Decimal separator of a CSV file (, or .); else detected.")
-    ] = None,
-    declared_rows: Annotated[
-        int | None, typer.Option(min=1, help="Number of rows that others see, at a partner.")
-    ] = None,
-    out: Annotated[
-        Path, typer.Option(help="Write the files into this folder; with --join the agreement's.")
-    ] = Path(),
-    yes: Annotated[bool, typer.Option("--yes", help="Accept the proposed label.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files.")] = False,
+    file: FileArgument,
+    role: StartOption = None,
+    join: JoinOption = None,
+    label: LabelOption = None,
+    ids: IdOption = None,
+    party: NameOption = None,
+    partner: PartnerOption = None,
+    federation: FederationOption = None,
+    hub: AddressOption = None,
+    table: TableOption = None,
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
+    decimal: DecimalOption = None,
+    declared_rows: RowsOption = None,
+    out: FolderOption = Path(),
+    yes: YesOption = False,
+    force: ForceOption = False,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
@@ -74,26 +100,30 @@ def init_command(  # noqa: PLR0913  a command has the options that it has
     The active party starts with --role active. The partner joins with --join.
     """
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
+    form = {"delimiter": delimiter, "encoding": encoding, "decimal": decimal}
+    names = {"party": party or "", "partner": partner or "", "federation": federation or ""}
+    given = {"label": label, "hub": hub, "declared_rows": declared_rows}
+    flags = {"out": out, "yes": yes, "force": force}
 
-    def options() -> "InitOptions":
-        from parties.cli.setup.options import InitOptions
-        from parties.cli.setup.table import TableOptions, stem_name
+    def work() -> None:
+        from parties.cli.setup.table import TableOptions
 
-        name = stem_name(file, "active")
-        return InitOptions(
-            file=file,
-            table=TableOptions(
-                table=table, ids=tuple(ids or ()),
-                delimiter=delimiter, encoding=encoding, decimal=decimal,
-            ),
-            label=label,
-            federation=federation or name,
-            party=party or ("" if join else name),
-            partner=partner or "",
-            hub=hub, out=out, yes=yes, force=force, declared_rows=declared_rows,
-        )  # fmt: skip
+        described = TableOptions(table=table, ids=tuple(ids or ()), **form)
+        values = {"file": file, "table": described, **names, **given, **flags}
+        _init(_options(values, join), role, join, console)
 
-    console.run(lambda: _init(options(), role, join, console))
+    console.run(work)
+
+
+def _options(values: dict[str, Any], join: Path | None) -> "InitOptions":
+    """Return the options with the name of the file where no name is given."""
+    from parties.cli.setup.options import InitOptions
+    from parties.cli.setup.table import stem_name
+
+    name = stem_name(values["file"], "active")
+    values["federation"] = values["federation"] or name
+    values["party"] = values["party"] or ("" if join else name)
+    return InitOptions(**values)
 
 
 def _init(options: "InitOptions", role: Role | None, join: Path | None, console: Console) -> None:

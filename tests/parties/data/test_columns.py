@@ -102,7 +102,7 @@ def test_stated_ids_are_checked() -> None:
     ):
         with pytest.raises(DataError, match=message):
             check_ids(pairs, ids)
-    with pytest.raises(DataError, match="20 rows of rows.csv have no value in 'a'"):
+    with pytest.raises(DataError, match=r"20 rows of rows\.csv have no value in 'a'"):
         check_ids(table(a=cycle("", "x")), ["a"])
 
 
