@@ -14,6 +14,7 @@ from parties.cli.commands.bench import bench_app
 from parties.cli.commands.certs import certs_app
 from parties.cli.commands.demo import demo_command
 from parties.cli.commands.doctor import doctor_command
+from parties.cli.commands.init import init_command
 from parties.cli.commands.keys import keys_app
 from parties.cli.commands.language import language_app
 from parties.cli.commands.leave import leave_command
@@ -22,6 +23,7 @@ from parties.cli.commands.predict import predict_command
 from parties.cli.commands.replay import compare_command, replay_command
 from parties.cli.commands.report import report_command
 from parties.cli.commands.runs import runs_command
+from parties.cli.commands.schema import schema_command
 from parties.cli.commands.serve import serve_command
 from parties.cli.commands.unlearn import unlearn_app
 from parties.cli.console import Console, prepare_output
@@ -57,7 +59,7 @@ app = typer.Typer(
     name="vfl",
     help="Train one model with several organisations, unlearn rows, and measure the result.\n\n"
     "`vfl simulate` runs all parties on this machine, for a trial. In production each organisation "
-    "runs `vfl certs`, `vfl doctor`, and then `vfl-party`.",
+    "runs `vfl init`, `vfl certs`, `vfl doctor`, and then `vfl-party`.",
     cls=CheckedGroup,
     pretty_exceptions_enable=False,
 )
@@ -187,6 +189,10 @@ def _in_process(plan: "SimulationPlan", listener: "ProgressListener") -> dict[st
     return run_in_process(plan, listener)
 
 
+app.command("init", epilog="Example: vfl init --role active customers.csv --label bought")(
+    init_command
+)
+app.command("schema", epilog="Example: vfl schema --out .")(schema_command)
 app.command("doctor", epilog="Example: vfl doctor people.toml --party bank --data-full")(
     doctor_command
 )

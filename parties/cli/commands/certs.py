@@ -125,9 +125,9 @@ def certs_sign_command(  # noqa: PLR0913  a command has the options that it has
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Sign a party's certificate request, and write the certificate.
+    """Sign a party's certificate request; write the certificate and ca.pem.
 
-    Send the certificate to the party.
+    Send the certificate and ca.pem to the party.
     """
     console = _console(output, debug)
     console.run(lambda: _sign(config, (request, party, authority, out), days, console))
@@ -211,7 +211,7 @@ def _request(config: Path, party: str, out: Path, console: Console) -> None:
 
 def _sign(config: Path, options: tuple[Path, str, Path, Path], days: int, console: Console) -> None:
     from protocol.certificate_request import read_pin, sign_request
-    from protocol.keyring import write_new_file
+    from protocol.keyring import AUTHORITY, write_new_file
 
     request, party, authority, out = options
     federation = _federation(config, party)
@@ -220,8 +220,11 @@ def _sign(config: Path, options: tuple[Path, str, Path, Path], days: int, consol
     with _writing(out):
         out.mkdir(parents=True, exist_ok=True)
         write_new_file(certificate, content, 0o644)
+        if not (out / AUTHORITY).exists():
+            write_new_file(out / AUTHORITY, (authority / AUTHORITY).read_bytes(), 0o644)
     console.print(
-        f"wrote {certificate}: send it to {party}, with ca.pem", certificate=str(certificate)
+        f"wrote {certificate}: send it to {party}, with {out / AUTHORITY}",
+        certificate=str(certificate),
     )
     _show(read_pin(certificate), console)
 

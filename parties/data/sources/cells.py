@@ -2,6 +2,7 @@
 
 from collections.abc import Set
 from math import inf, isfinite, nan
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -10,12 +11,20 @@ from parties.data.sources.arrays import Array
 LARGEST = 1e100  # the squares of larger numbers overflow
 NO_NUMBER, NOT_FINITE = -inf, inf  # marks of invalid cells
 
+Decimal: TypeAlias = Literal[".", ","]  # separator of the decimal places
+# A point in a number with a decimal comma is a thousands separator, which no number may have; the
+# zero byte, which no table contains, keeps two different cells different.
+_COMMA: Final = str.maketrans({",": ".", ".": "\0"})
 
-def parse_numbers(cells: list[str], absent: Set[str]) -> Array:
+
+def parse_numbers(cells: list[str], absent: Set[str], decimal: Decimal = ".") -> Array:
     """Return the cells as numbers, ``[cells]`` in float64.
 
     An absent value becomes NaN. An invalid cell becomes ``NO_NUMBER`` or ``NOT_FINITE``.
     """
+    if decimal == ",":
+        cells = [cell.translate(_COMMA) for cell in cells]
+        absent = {mark.translate(_COMMA) for mark in absent}
     joined = "".join(cells)
     if joined.isascii() and "_" not in joined:  # float() accepts more than decimal numbers
         try:

@@ -352,5 +352,5 @@ def _refuse_ragged(sheet: Sheet, ragged: _Tally) -> None:
         raise DataError(
             f"expected {len(sheet.columns)} fields per line; found another number of fields "
             f"in {where}",
-            "quote a field that contains a comma; set comment = '...' to skip other lines",
+            "quote a field that contains the delimiter; set comment = '...' to skip other lines",
         )

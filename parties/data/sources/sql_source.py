@@ -108,6 +108,32 @@ class SqlData(TableSettings):
             return collect_records(self, sheets, options.classes, options.progress)
 
 
+def read_first_rows(
+    data: SqlData, folder: Path, cells: int
+) -> tuple[tuple[str, ...], list[tuple[Any, ...]], int]:
+    """Read the first rows of a table, about ``cells`` cells.
+
+    Returns:
+        The names of the columns, the rows, and the number of all rows of the table.
+
+    Raises:
+        DataError: the database cannot be reached, or has no such table.
+    """
+    name = f"table {data.table}"
+    with (
+        _engine(data, folder) as engine,
+        _hide_driver_messages(name),
+        _snapshot(engine) as connection,
+    ):
+        query = _select_all(engine, str(data.table))
+        counted = f"SELECT COUNT(*) FROM ({query}) AS counted"  # noqa: S608  a quoted name
+        total = int(connection.exec_driver_sql(counted).scalar_one())
+        with connection.exec_driver_sql(query) as result:
+            columns = tuple(result.keys())
+            rows = result.fetchmany(max(1, cells // max(1, len(columns))))
+        return columns, [tuple(row) for row in rows], total
+
+
 def _holds_secret(url: str) -> bool:
     """Whether a database URL contains a password; True also for an invalid URL."""
     try:

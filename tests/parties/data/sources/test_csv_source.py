@@ -215,3 +215,98 @@ def test_endless_line_is_refused(tmp_path: Path) -> None:
 
 def test_endless_field_is_refused(tmp_path: Path) -> None:
     assert "line 2: field larger than" in refusal(tmp_path, "a\n" + "1" * 200_000)
+
+
+GERMAN = "id;betrag;ort\nk1;1,5;Köln\nk2;-2,25;Berlin\nk3;;Köln\n"
+KEYS = IdColumns(columns=("id",))
+
+
+def test_semicolons_decimal_commas_and_windows_characters_are_read(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"id": KEYS, "categorical": ("ort",), "delimiter": ";"}
+    records = read(tmp_path, GERMAN.encode("cp1252"), encoding="cp1252", decimal=",", **options)
+    same = read(tmp_path, GERMAN.encode("utf-16"), encoding="utf-16", decimal=",", **options)
+    english = GERMAN.replace(",", ".").replace(";", ",")
+    default = read(tmp_path, english, id=KEYS, categorical=("ort",))
+    assert column(records, "betrag")[:2] == [1.5, -2.25]
+    assert np.isnan(column(records, "betrag")[2])
+    assert column(records, "ort") == ["Köln", "Berlin", "Köln"]
+    assert records.digest == same.digest == default.digest
+
+
+@pytest.mark.parametrize("delimiter", ["\t", "|", ";"])
+def test_each_delimiter_splits_plain_and_quoted_lines(tmp_path: Path, delimiter: str) -> None:
+    text = 'id,x,c\na,1,u\nb,2,"u,v"\n'.replace(",", delimiter)
+    options: dict[str, Any] = {"id": KEYS, "categorical": ("c",), "delimiter": delimiter}
+    records = read(tmp_path, text, **options)
+    assert column(records, "c") == ["u", f"u{delimiter}v"]
+    plain = read(tmp_path, text.replace(f'"u{delimiter}v"', "w"), **options)
+    assert column(plain, "c") == ["u", "w"]
+
+
+def test_wrong_delimiter_is_refused_with_the_line_to_paste(tmp_path: Path) -> None:
+    for options in ({"id": KEYS}, {}):  # with and without named columns
+        error = refusal(tmp_path, GERMAN, **options)
+        assert 'the header of rows.csv has 1 field with delimiter = ",", and 3 fields' in error
+        assert 'set delimiter = ";" in' in error
+    error = refusal(tmp_path, "id,x\na,1\n", id=KEYS, delimiter="\t")
+    assert 'set delimiter = ","' in error
+    error = refusal(tmp_path, "a\t1\nb\t2\n", names=("id", "x"), id=KEYS)
+    assert 'line 1 of rows.csv has 1 field with delimiter = ","' in error
+    assert 'set delimiter = "\\t"' in error
+
+
+def test_a_column_name_with_another_delimiter_is_no_error(tmp_path: Path) -> None:
+    records = read(tmp_path, "id;n\na\n", id=IdColumns(columns=("id;n",)))
+    assert list(records.ids) == [b"a"]
+
+
+def test_wrong_decimal_separator_is_refused_with_the_line_to_paste(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"id": KEYS, "categorical": ("ort",), "delimiter": ";"}
+    error = refusal(tmp_path, GERMAN, **options)
+    assert "line 2 has a number with a comma in numeric column 'betrag'" in error
+    assert 'set decimal = ","' in error
+    error = refusal(tmp_path, GERMAN.replace(",", "."), decimal=",", **options)
+    assert "line 2 has a number with a point" in error
+    assert 'set decimal = "."' in error
+
+
+@pytest.mark.parametrize("number", ["1.234,5", "1.234", "1,234,5", "1\u202f234,5"])
+def test_separators_of_thousands_are_refused(tmp_path: Path, number: str) -> None:
+    error = refusal(tmp_path, f"id;x\na;{number}\n", id=KEYS, delimiter=";", decimal=",")
+    assert "in numeric column 'x'" in error
+    assert number not in error
+
+
+def test_marks_of_missing_values_keep_their_points(tmp_path: Path) -> None:
+    text = "id;x\na;n.a.\nb;1,5\nc;-1,0\n"
+    options: dict[str, Any] = {"id": KEYS, "delimiter": ";", "decimal": ","}
+    x = column(read(tmp_path, text, missing=("n.a.", "-1.0"), **options), "x")
+    assert np.isnan(x[0])
+    assert x[1:] == [1.5, -1]
+
+
+@pytest.mark.parametrize("encoding", ["klingon", "base64", "rot13", ""])
+def test_unknown_encoding_is_refused(encoding: str) -> None:
+    with pytest.raises(ValueError, match="must be a text encoding such as utf-8, cp1252"):
+        CsvData(kind="csv", path=Path("rows.csv"), encoding=encoding)
+
+
+def test_wrong_encoding_is_refused_with_the_line_to_paste(tmp_path: Path) -> None:
+    text = "id,c\na,é\n"
+    options: dict[str, Any] = {"id": KEYS, "categorical": ("c",)}
+    assert 'encoding = "cp1252"' in refusal(tmp_path, text.encode("cp1252"), **options)
+    assert 'encoding = "utf-16"' in refusal(tmp_path, text.encode("utf-16"), **options)
+    error = refusal(tmp_path, text.encode("cp1252"), encoding="ascii", **options)
+    assert "line 2 is not ascii | remove the key 'encoding'" in error
+
+
+def test_head_is_checked_with_delimiter_and_encoding() -> None:
+    data = CsvData(kind="csv", path=Path("a.csv"), id=KEYS, label="ort", delimiter=";")
+    assert data.check_head("a.csv", GERMAN.encode()).startswith("3 columns")
+    comma = data.model_copy(update={"delimiter": ","})
+    with pytest.raises(DataError, match=r"the header of a\.csv has 1 field") as caught:
+        comma.check_head("a.csv", GERMAN.encode())
+    assert 'delimiter = ";"' in caught.value.hint
+    with pytest.raises(DataError, match="the header is not UTF-8") as caught:
+        data.check_head("a.csv", GERMAN.encode("utf-16"))
+    assert 'encoding = "utf-16"' in caught.value.hint

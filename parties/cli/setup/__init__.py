@@ -1,0 +1,1 @@
+"""``vfl init``: proposes the agreement and the party settings from a party's table."""

@@ -1,0 +1,89 @@
+"""Text of the agreement that ``vfl init`` proposes, with defaults that scale with the table."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from parties.cli.setup.options import InitOptions
+from parties.data.sources.csv_source import toml_text
+
+_STEPS: Final = 150  # an epoch has about this many steps
+_BATCHES, _HIDDEN, _WIDTHS = (32, 512), (32, 128), (8, 32)  # smallest and largest values
+_TRAINED: Final = 0.7  # fraction of the rows that the default split trains
+
+
+def scaled_batch(rows: int) -> int:
+    """Return the rows of a batch: the power of two from 32 to 512 for about 150 steps an epoch."""
+    return _power(_TRAINED * rows / _STEPS, *_BATCHES)
+
+
+def scaled_hidden(features: int) -> int:
+    """Return the width of the hidden layer: twice the columns, as a power of two, 32 to 128."""
+    return _power(2 * features, *_HIDDEN)
+
+
+def scaled_width(features: int) -> int:
+    """Return the width of the embeddings: the columns, as a power of two, 8 to 32."""
+    return _power(features, *_WIDTHS)
+
+
+def agreement_text(options: InitOptions, classes: Sequence[str], rows: int, features: int) -> str:
+    """Return the agreement; without a partner, the partner adds its entry with ``--join``.
+
+    Args:
+        options: the options of the command.
+        classes: the classes of the label.
+        rows: number of rows of the active party's table.
+        features: number of its numeric and categorical columns.
+    """
+    entries = [party_entry(options.party, "active", features)]
+    if options.partner:
+        entries.append(party_entry(options.partner, "passive", features))
+    parties = "\n".join(entries)
+    named = ", ".join(map(toml_text, classes))
+    return f"""\
+#:schema ./agreement.schema.json
+# Agreement of the federation {options.federation}: the same file at all parties.
+# `vfl schema --out .` writes the schema with which editors complete this file;
+# docs/configuration.md lists all keys.
+
+federation = "{options.federation}"
+
+[labels]
+classes = [{named}]
+
+{parties}
+[psi]
+minimum = 100    # the run stops if fewer rows are common; a small number tells more about a row
+
+[training]
+# Scaled with the {rows} rows of {options.party}: about {_STEPS} steps an epoch,
+# from 32 to 512 rows a step.
+batch = {scaled_batch(rows)}
+epochs = 20
+patience = 5     # stop after 5 epochs without a lower loss on validation rows
+learning_rate = 0.001
+
+[limits]
+join_seconds = 3600.0    # how long the first party waits for the others
+"""
+
+
+def party_entry(name: str, role: str, features: int) -> str:
+    """Return a party's table in the agreement; an active party without columns has no network."""
+    lines = [f"[parties.{name}]", f'role = "{role}"']
+    if features:
+        lines += [
+            f"# Scaled with {features} columns: embeddings of 8 to 32 numbers, and",
+            "# a hidden layer of 32 to 128.",
+            f"width = {scaled_width(features)}",
+            f'bottom = {{ kind = "mlp", hidden = [{scaled_hidden(features)}] }}',
+        ]
+    return "\n".join([*lines, ""])
+
+
+def _power(wanted: float, least: int, most: int) -> int:
+    """Return the smallest power of two that is at least ``wanted``, from ``least`` to ``most``."""
+    found = least
+    while found < min(wanted, most):
+        found *= 2
+    return found

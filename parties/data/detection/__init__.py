@@ -1,0 +1,1 @@
+"""Detection of a table's form: separators, encoding, and the use of each column."""

@@ -1,0 +1,317 @@
+"""Proposed use of each column of a table: ID, label, numeric, categorical, or left out.
+
+The proposals are for a person to confirm: the files that ``vfl init`` writes give each reason.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from math import isfinite
+from typing import Final
+
+from parties.common.errors import DataError
+from parties.data.detection.csv_form import has_thousands
+from parties.data.detection.table_sample import TableSample
+from parties.data.sources.cells import Decimal, parse_numbers
+
+MIN_CLASSES, MAX_CLASSES = 2, 20  # of a label
+MAX_TEXTS: Final = 100  # different texts of a categorical column
+MAX_CODES: Final = 50  # different whole numbers of a column whose name says that they are codes
+# Texts that mark a missing value in a column, if vfl init finds them there.
+MISSING_MARKS: Final = frozenset(
+    {"na", "n/a", "n.a.", "nan", "null", "none", "nil", "?", "-", "--", ".", "#n/a", "missing"}
+)
+_DATES: Final = (
+    "%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y",
+)  # fmt: skip
+_TIME: Final = re.compile(r"[T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?$")
+_COMPACT_DATE: Final = re.compile(r"(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
+_WHOLE: Final = re.compile(r"[+-]?\d+")
+_DECIMALS: Final = re.compile(r"[+-]?\d*[.,]\d+")
+_LEADING_ZERO: Final = re.compile(r"0\d+")
+
+
+def _words(*names: str) -> re.Pattern[str]:
+    return re.compile(rf"(^|[^a-z])({'|'.join(names)})([^a-z]|$)")
+
+
+_ID_NAMES: Final = _words(
+    "id", "ids", "key", "nr", "no", "number", "nummer", "uuid", "customerid", "kundennr",
+    "kundennummer", "iban", "account", "kunde", "customer",
+)  # fmt: skip
+_LABEL_NAMES: Final = _words(
+    "label", "y", "target", "class", "outcome", "churn", "churned", "default", "defaulted",
+    "bought", "response", "responded", "fraud", "subscribed", "ziel", "klasse", "result",
+)  # fmt: skip
+_CODE_NAMES: Final = _words(
+    "code", "type", "typ", "kind", "category", "cat", "class", "klasse", "group", "gruppe",
+    "region", "zip", "plz", "postcode", "branch", "filiale", "segment", "status", "sex", "gender",
+)  # fmt: skip
+
+
+class ColumnUse(StrEnum):
+    """Proposed use of a column."""
+
+    ID = "id"
+    LABEL = "label"
+    NUMERIC = "numeric"
+    CATEGORICAL = "categorical"
+    IGNORED = "ignored"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnProposal:
+    """The proposed use of a column.
+
+    Attributes:
+        name: name of the column.
+        use: the use.
+        reason: what the sampled rows show, in words without values.
+        missing: number of sampled rows without a value.
+    """
+
+    name: str
+    use: ColumnUse
+    reason: str
+    missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TableProposal:
+    """The proposed use of all columns of a table.
+
+    Attributes:
+        columns: the columns in the order of the table.
+        ids: the columns that together form the ID.
+        label: the column with the labels; None at a party without labels.
+        classes: the classes of the label, sorted; empty without a label.
+        missing: texts that mark a missing value, besides empty cells.
+    """
+
+    columns: tuple[ColumnProposal, ...]
+    ids: tuple[str, ...]
+    label: str | None
+    classes: tuple[str, ...]
+    missing: tuple[str, ...]
+
+    def of_use(self, use: ColumnUse) -> tuple[ColumnProposal, ...]:
+        """Return the columns of one use."""
+        return tuple(each for each in self.columns if each.use is use)
+
+    @property
+    def features(self) -> int:
+        """Number of numeric and categorical columns."""
+        return len(self.of_use(ColumnUse.NUMERIC)) + len(self.of_use(ColumnUse.CATEGORICAL))
+
+
+def propose_columns(
+    sample: TableSample, decimal: Decimal, ids: Sequence[str], label: str | None
+) -> TableProposal:
+    """Return the proposed use of every column.
+
+    Args:
+        sample: the first rows of the table.
+        decimal: decimal separator of numbers.
+        ids: the columns that together form the ID.
+        label: the column with the labels; None: the table has no labels.
+
+    Raises:
+        DataError: the label has missing values, or not 2 to 20 classes.
+    """
+    marks = _marks_of_missing(sample, {*ids, label})
+    classes = () if label is None else _classes(sample, label, marks)
+    proposals = []
+    for name, cells in sample.columns.items():
+        values = [cell for cell in cells if cell and cell not in marks]
+        if name in ids:
+            use, reason = ColumnUse.ID, "the ID of a row"
+        elif name == label:
+            use, reason = ColumnUse.LABEL, f"{len(classes)} classes"
+        elif name in sample.dates:
+            use, reason = ColumnUse.IGNORED, _DATE_REASON
+        else:
+            use, reason = _use(name, values, decimal)
+        proposals.append(ColumnProposal(name, use, reason, len(cells) - len(values)))
+    proposals += [
+        ColumnProposal(name, ColumnUse.IGNORED, "of a type that cannot be read")
+        for name in sorted(sample.other)
+    ]
+    return TableProposal(tuple(proposals), tuple(ids), label, classes, tuple(sorted(marks)))
+
+
+def propose_ids(sample: TableSample) -> tuple[str, ...]:
+    """Return the column whose values identify the rows.
+
+    Raises:
+        DataError: no column, or more than one, has a different value in each row; the hint names
+            the option that states the columns.
+    """
+    unique = [
+        name for name, cells in sample.columns.items()
+        if "" not in cells and len(set(cells)) == len(cells) and name not in sample.dates
+        and name not in sample.inexact and not _has_decimals(cells)
+    ]  # fmt: skip
+    named = [name for name in unique if _ID_NAMES.search(_spaced(name))]
+    if len(named) == 1 or (not named and len(unique) == 1):
+        return tuple(named or unique)
+    if not unique:
+        raise DataError(
+            f"{sample.file} has no column with a different value in each row",
+            "state the column of IDs with --id COLUMN; repeat --id if several columns together "
+            "form the ID",
+        )
+    candidates = ", ".join(map(repr, named or unique))
+    raise DataError(
+        f"each of the columns {candidates} of {sample.file} may be the ID",
+        f"state the column that both parties have: --id {(named or unique)[0]}",
+    )
+
+
+def check_ids(sample: TableSample, ids: Sequence[str]) -> None:
+    """Check that the columns ``ids`` exist and identify the rows.
+
+    Raises:
+        DataError: a column is absent, has no value in a row, or two rows have the same ID.
+    """
+    check_known(sample, ids, "--id")
+    cells = list(zip(*(sample.columns[name] for name in ids), strict=True))
+    void = sum(not all(parts) for parts in cells)
+    repeated = len(cells) - len(set(cells))
+    named = ", ".join(map(repr, ids))
+    if void:
+        raise DataError(
+            f"{void} rows of {sample.file} have no value in {named}",
+            "give each row an ID, or remove the row",
+        )
+    if repeated:
+        raise DataError(
+            f"{repeated} rows of {sample.file} have the ID ({named}) of an earlier row",
+            "name more columns with --id, or remove the repeated rows",
+        )
+
+
+def label_candidates(sample: TableSample, ids: Sequence[str]) -> list[str]:
+    """Return the columns that may be the label, the best one first.
+
+    A label has 2 to 20 classes and no missing value. A column with a usual name for labels comes
+    first, then one with fewer classes, then a later one.
+    """
+    found = []
+    for at, (name, cells) in enumerate(sample.columns.items()):
+        kinds = len(set(cells))
+        suits = MIN_CLASSES <= kinds <= MAX_CLASSES and "" not in cells
+        if suits and name not in {*ids, *sample.dates, *sample.inexact}:
+            found.append((not _LABEL_NAMES.search(_spaced(name)), kinds, -at, name))
+    return [name for *_, name in sorted(found)]
+
+
+def check_known(sample: TableSample, names: Sequence[str], option: str) -> None:
+    """Check that the columns ``names``, given by ``option``, exist.
+
+    Raises:
+        DataError: the table has no such column; the hint lists the columns.
+    """
+    for name in names:
+        if name not in sample.columns:
+            raise DataError(
+                f"{option}: {sample.file} has no column {name!r}",
+                f"its columns are {', '.join(list(sample.columns)[:20])}",
+            )
+
+
+def _classes(sample: TableSample, label: str, marks: frozenset[str]) -> tuple[str, ...]:
+    if label in sample.inexact:
+        raise DataError(
+            f"column {label!r} of {sample.file} has binary fractions, so its classes have no names",
+            "store the label as text or as a whole number, or choose another column with --label",
+        )
+    cells = sample.columns[label]
+    void = sum(not cell or cell in marks for cell in cells)
+    if void:
+        raise DataError(
+            f"{void} rows of {sample.file} have no value in the label column {label!r}",
+            "remove these rows, or choose another column with --label COLUMN",
+        )
+    classes = set(cells)
+    if not MIN_CLASSES <= len(classes) <= MAX_CLASSES:
+        raise DataError(
+            f"column {label!r} of {sample.file} has {len(classes)} different values",
+            f"a label has {MIN_CLASSES} to {MAX_CLASSES} classes; choose another column with "
+            "--label COLUMN",
+        )
+    if all(_WHOLE.fullmatch(each) for each in classes):
+        return tuple(sorted(classes, key=lambda each: (int(each), each)))
+    return tuple(sorted(classes))
+
+
+_DATE_REASON: Final = "a date; no setting uses dates: derive a number, such as days, to use it"
+
+
+def _use(name: str, values: Sequence[str], decimal: Decimal) -> tuple[ColumnUse, str]:
+    """Return the use of a column of features, and the reason, by its present ``values``."""
+    different = set(values)
+    few = len(different) <= MAX_TEXTS and len(different) * 2 <= len(values)
+    reason = ""
+    if len(different) < 2:
+        reason = "the same value in all rows" if values else "no value in any row"
+    elif all(map(_is_date, different)):
+        reason = _DATE_REASON
+    elif _are_numbers(different, decimal):
+        return _use_of_numbers(name, different)
+    elif has_thousands(different, decimal):
+        reason = "numbers with separators of thousands: write them without, and list it as numeric"
+    elif not few:
+        reason = f"free text: {len(different)} different texts"
+    if reason:
+        return ColumnUse.IGNORED, reason
+    return ColumnUse.CATEGORICAL, f"{len(different)} different texts"
+
+
+def _use_of_numbers(name: str, different: set[str]) -> tuple[ColumnUse, str]:
+    codes = any(map(_LEADING_ZERO.fullmatch, different))
+    named = _CODE_NAMES.search(_spaced(name)) and all(map(_WHOLE.fullmatch, different))
+    if codes and len(different) > MAX_TEXTS:
+        return ColumnUse.IGNORED, f"codes with leading zeros: {len(different)} different ones"
+    if codes or (named and len(different) <= MAX_CODES):
+        why = "leading zeros" if codes else "its name"
+        return ColumnUse.CATEGORICAL, f"{len(different)} codes, by {why}"
+    return ColumnUse.NUMERIC, "numbers"
+
+
+def _marks_of_missing(sample: TableSample, others: set[str | None]) -> frozenset[str]:
+    """Return the usual marks of missing values that occur in a column of features."""
+    found: set[str] = set()
+    for name, cells in sample.columns.items():
+        if name not in others:
+            found |= {text for text in set(cells) if text.lower() in MISSING_MARKS}
+    return frozenset(found)
+
+
+def _has_decimals(cells: Sequence[str]) -> bool:
+    """Return whether a column has numbers with decimal places, which are no IDs."""
+    return any(map(_DECIMALS.fullmatch, cells))
+
+
+def _are_numbers(texts: set[str], decimal: Decimal) -> bool:
+    return all(map(isfinite, parse_numbers(sorted(texts), frozenset(), decimal).tolist()))
+
+
+def _is_date(text: str) -> bool:
+    """Return whether a text is a date, with or without a time of day."""
+    if _COMPACT_DATE.fullmatch(text):
+        return True
+    day = _TIME.sub("", text)
+    for form in _DATES:
+        try:
+            datetime.strptime(day, form)
+        except ValueError:
+            continue
+        return True
+    return False
+
+
+def _spaced(name: str) -> str:
+    """Return a name in lower case, with a blank between the words of ``camelCase``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()

@@ -1,0 +1,187 @@
+"""Proposed use of the columns of a table."""
+
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from parties.common.errors import DataError
+from parties.data.detection.columns import (
+    ColumnUse,
+    TableProposal,
+    check_ids,
+    label_candidates,
+    propose_columns,
+    propose_ids,
+)
+from parties.data.detection.csv_form import CsvForm
+from parties.data.detection.table_sample import TableSample, sample_csv, sample_parquet
+
+ROWS = 40
+IDS = [f"k{row}" for row in range(ROWS)]
+
+
+def table(**columns: list[str]) -> TableSample:
+    return TableSample(file="rows.csv", rows=ROWS, columns={"id": IDS, **columns})
+
+
+def cycle(*texts: str) -> list[str]:
+    return [texts[row % len(texts)] for row in range(ROWS)]
+
+
+def proposed(column: list[str], name: str = "x", decimal: str = ".") -> tuple[ColumnUse, str]:
+    found = propose_columns(table(**{name: column}), decimal, ["id"], None)  # type: ignore[arg-type]
+    return found.columns[1].use, found.columns[1].reason
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "use", "reason"),
+    [
+        ("x", cycle("1", "2.5", "-3e2", ""), ColumnUse.NUMERIC, "numbers"),
+        ("children", cycle("0", "1", "2", "3"), ColumnUse.NUMERIC, "numbers"),
+        ("branch_code", cycle("1", "2", "3"), ColumnUse.CATEGORICAL, "3 codes, by its name"),
+        ("regionTyp", cycle("1", "2"), ColumnUse.CATEGORICAL, "2 codes, by its name"),
+        ("x", cycle("01", "02", "10"), ColumnUse.CATEGORICAL, "3 codes, by leading zeros"),
+        ("town", cycle("a", "b", "c"), ColumnUse.CATEGORICAL, "3 different texts"),
+        ("flag", cycle("true", "false"), ColumnUse.CATEGORICAL, "2 different texts"),
+        ("note", [f"text {row}" for row in range(ROWS)], ColumnUse.IGNORED, "free text: 40"),
+        ("x", cycle("2024-01-31", "2023-12-01"), ColumnUse.IGNORED, "a date"),
+        ("x", cycle("31.01.2024", "1.12.2023"), ColumnUse.IGNORED, "a date"),
+        ("x", cycle("2024-01-31T10:00:00Z", "2023-12-01 09:30"), ColumnUse.IGNORED, "a date"),
+        ("x", cycle("20240131", "20231201"), ColumnUse.IGNORED, "a date"),
+        ("x", cycle("20240131", "20241301"), ColumnUse.NUMERIC, "numbers"),  # no month 13
+        ("x", cycle("", ""), ColumnUse.IGNORED, "no value in any row"),
+        ("x", cycle("7"), ColumnUse.IGNORED, "the same value in all rows"),
+        ("x", cycle("1,234.5", "7.5"), ColumnUse.IGNORED, "numbers with separators of thousands"),
+    ],
+)
+def test_use_of_a_column(name: str, column: list[str], use: ColumnUse, reason: str) -> None:
+    found = proposed(column, name)
+    assert found[0] is use
+    assert found[1].startswith(reason)
+
+
+def test_decimal_commas_are_numbers() -> None:
+    assert proposed(cycle("1,5", "2"), decimal=",")[0] is ColumnUse.NUMERIC
+    assert proposed(cycle("1,5", "2"))[0] is ColumnUse.CATEGORICAL
+
+
+@pytest.mark.parametrize("mark", ["NA", "n/a", "NaN", "?", "-", "NULL"])
+def test_marks_of_missing_values_are_found(mark: str) -> None:
+    found = propose_columns(table(x=cycle("1.5", mark, "2")), ".", ["id"], None)
+    assert found.missing == (mark,)
+    assert found.columns[1].use is ColumnUse.NUMERIC
+    assert found.columns[1].missing == cycle("1.5", mark, "2").count(mark)
+
+
+def test_id_is_the_column_with_different_values() -> None:
+    decimals = [f"{row}.5" for row in range(ROWS)]
+    assert propose_ids(table(x=cycle("1", "2"), amount=decimals)) == ("id",)
+    assert propose_ids(table(email=[f"a{row}@b" for row in range(ROWS)])) == ("id",)  # by its name
+
+
+def test_doubtful_ids_are_refused() -> None:
+    two = table(kundennr=[f"n{row}" for row in range(ROWS)])
+    with pytest.raises(DataError, match="each of the columns 'id', 'kundennr'") as caught:
+        propose_ids(two)
+    assert "--id id" in caught.value.hint
+    none = TableSample(file="rows.csv", rows=ROWS, columns={"a": cycle("1"), "b": cycle("2", "3")})
+    with pytest.raises(DataError, match="no column with a different value in each row") as caught:
+        propose_ids(none)
+    assert "repeat --id" in caught.value.hint
+
+
+def test_stated_ids_are_checked() -> None:
+    pairs = table(a=cycle("1", "2", "3", "4", "5"), b=[str(row // 5) for row in range(ROWS)])
+    check_ids(pairs, ["a", "b"])
+    for ids, message in (
+        (["a"], r"35 rows of rows\.csv have the ID \('a'\) of an earlier row"),
+        (["z"], "--id: rows.csv has no column 'z'"),
+    ):
+        with pytest.raises(DataError, match=message):
+            check_ids(pairs, ids)
+    with pytest.raises(DataError, match=r"20 rows of rows\.csv have no value in 'a'"):
+        check_ids(table(a=cycle("", "x")), ["a"])
+
+
+def test_labels_with_2_to_20_classes_are_candidates() -> None:
+    many = [str(row) for row in range(20)]
+    found = table(
+        town=cycle("a", "b", "c"), y=cycle(*many), one=cycle("1"),
+        too_many=[str(row % 21) for row in range(ROWS)], void=cycle("0", ""), flag=cycle("0", "1"),
+    )  # fmt: skip
+    assert label_candidates(found, ["id"]) == ["y", "flag", "town"]
+
+
+def classes(column: list[str]) -> TableProposal:
+    return propose_columns(table(y=column), ".", ["id"], "y")
+
+
+def test_classes_are_sorted_as_numbers_or_texts() -> None:
+    assert classes(cycle("10", "9", "2")).classes == ("2", "9", "10")
+    assert classes(cycle("no", "yes")).classes == ("no", "yes")
+    assert len(classes(cycle(*map(str, range(20)))).classes) == 20
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (cycle("1"), "has 1 different values"),
+        ([str(row % 21) for row in range(ROWS)], "has 21 different values"),
+        (cycle("0", "1", ""), r"13 rows of rows\.csv have no value in the label column 'y'"),
+    ],
+)
+def test_unusable_label_is_refused(column: list[str], message: str) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        classes(column)
+    assert "--label COLUMN" in caught.value.hint
+
+
+def test_rows_of_a_large_csv_file_are_counted_beyond_the_sample(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("id,x\n" + "".join(f"{row:09d},{row % 7}\n" for row in range(200_000)))
+    sample = sample_csv(path, CsvForm(), cells=1)
+    assert sample.rows == 200_000
+    assert 0 < sample.sampled < sample.rows
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,x,id\n1,2,3\n", "column 3 has the name of an earlier column"),
+        ("id,,x\n1,2,3\n", "column 2 has no name"),
+        ("id,x\n1,2\n3\n", "line 3 has another number of fields"),
+        ("id,x\n", "has no rows"),
+    ],
+)
+def test_malformed_csv_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(text)
+    with pytest.raises(DataError, match=message):
+        sample_csv(path, CsvForm())
+
+
+def test_parquet_types_give_uses(tmp_path: Path) -> None:
+    content = {
+        "id": list(range(ROWS)),
+        "rate": [None if row == 3 else row / 7 for row in range(ROWS)],
+        "day": [date(2024, 1, 1 + row % 28) for row in range(ROWS)],
+        "tags": [[row] for row in range(ROWS)],
+        "raw": [b"x"] * ROWS,
+        "town": cycle("a", "b"),
+        "y": [row % 2 for row in range(ROWS)],
+    }
+    pq.write_table(pa.table(content), tmp_path / "rows.parquet")
+    sample = sample_parquet(tmp_path / "rows.parquet")
+    found = propose_columns(sample, ".", propose_ids(sample), "y")
+    uses = {each.name: each.use.value for each in found.columns}
+    assert uses == {
+        "id": "id", "rate": "numeric", "day": "ignored", "town": "categorical", "y": "label",
+        "raw": "ignored", "tags": "ignored",
+    }  # fmt: skip
+    assert found.classes == ("0", "1")
+    assert "rate" not in label_candidates(sample, ["id"])
+    with pytest.raises(DataError, match="binary fractions"):
+        propose_columns(sample, ".", ["id"], "rate")
