@@ -51,7 +51,7 @@ def test_the_method_runs_alone(tmp_path: Path, name: str) -> None:
     request = metrics["requests"][0]
     assert [each["name"] for each in request["methods"]] == ["original", name]
     own = ["reference of fedora", name] if name == "fedora" else [name]
-    assert trainings(events) == ["training", *own]  # 0 Retrains beside the method
+    assert trainings(events) == ["training", "own columns alone", *own]  # 0 Retrains
     assert request["audit_level"] == "quick"
     assert request["remains"] == {"hub": [], "left": [], "right": []}
     assert set(request["audits"]["completeness"]) == {"hub", "left", "right"}
