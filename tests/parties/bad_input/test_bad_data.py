@@ -117,10 +117,15 @@ def test_undeclared_missing_value_marks_are_refused(trial: DataTrial, cell: str)
     trial.bank(NOT_REFUSED, text=text, missing=f'["{cell}"]')
 
 
-@pytest.mark.parametrize("cell", [CANARY, f"{NUMBER}€", "1_000", "\uff11", "0x1F", "1;2", "12,5"])
+@pytest.mark.parametrize("cell", [CANARY, f"{NUMBER}€", "1_000", "\uff11", "0x1F", "1;2"])
 def test_text_in_a_numeric_column_is_refused(trial: DataTrial, cell: str) -> None:
     text = SOUND + f'p99,"{cell}",no\n'
     trial.bank(4, "text in numeric column 'x': 1 line of bank.csv (24)", text=text)
+
+
+def test_a_decimal_comma_is_refused_with_the_setting_to_change(trial: DataTrial) -> None:
+    fault = "line 24 has a number with a comma in numeric column 'x', but decimal = \".\""
+    trial.bank(4, fault, "set decimal = \",\"", text=SOUND + 'p99,"12,5",no\n')
 
 
 def test_column_without_values_is_refused(trial: DataTrial) -> None:
